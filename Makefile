@@ -1,0 +1,67 @@
+# Every target sets up what it needs: a virtual environment, the npm tools, nothing outside this
+# folder. Needs Python 3.11+ with venv, Node 20+ with npm; no root, no system database.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TOOLS := $(VENV)/.tools-installed
+NODE_TOOLS := node_modules/.installed
+
+export DAGSTER_DISABLE_TELEMETRY := 1
+export UV_COMPILE_BYTECODE := 1
+export PYTHONUNBUFFERED := 1
+
+.PHONY: help setup demo test check format bench replay contracts lock clean stop
+
+help: ## What there is to make
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(TOOLS) $(NODE_TOOLS) ## Install everything under .venv and node_modules
+
+$(TOOLS): requirements/bootstrap.txt requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	@touch $@
+
+$(NODE_TOOLS): package.json package-lock.json
+	npm ci --silent --ignore-scripts
+	@touch $@
+
+demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and stops
+	$(BIN)/python -m indexer.devnet $(if $(filter 1,$(ONCE)),--once)
+
+test: setup ## Run the whole suite
+	$(BIN)/python -m pytest $(PYTEST)
+
+check: $(TOOLS) ## Formatter, linter, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy warehouse_schema indexer pipelines api tests
+	$(BIN)/python -m pytest -q tests/architecture -p no:randomly
+
+format: $(TOOLS) ## Format and sort what can be
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
+	$(BIN)/python -m tests.bench $(ONLY)
+
+replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own and print what it holds
+	$(BIN)/python -m indexer.replay
+
+contracts: $(NODE_TOOLS) ## Compile the devnet's Solidity contracts
+	node indexer/devnet/contracts/build.mjs
+
+lock: $(TOOLS) ## Write the lock files anew from pyproject.toml and package.json
+	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header - -o requirements/bootstrap.txt
+	$(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header --extra dev --python-version 3.11 pyproject.toml -o requirements/dev.txt
+	npm install --package-lock-only --ignore-scripts --silent
+
+clean: ## Remove local state: databases, chains, logs (not the installed tools)
+	rm -rf .isthmus

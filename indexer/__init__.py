@@ -1,0 +1,1 @@
+"""chain → facts → projections. Knows no orchestrator and no web framework."""

@@ -1,0 +1,1 @@
+"""Adapters to chain nodes: their shapes in, ours out."""

@@ -1,0 +1,68 @@
+"""One column type for each name of `identifiers`, so that a table reads as its meaning."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, Numeric, Text
+from sqlalchemy.types import TypeDecorator
+
+
+class BaseUnits(TypeDecorator[int]):
+    """A whole number that stays whole: `numeric(78,0)` holds any uint256 and any i128.
+
+    Python sees `int`; psycopg would hand out `Decimal`.
+    """
+
+    impl = Numeric(78, 0)
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Any) -> int | None:
+        """Refuse anything but an int: a float or a Decimal here is a bug upstream."""
+        if value is not None and type(value) is not int:
+            raise TypeError(f"base units are int, got {type(value).__name__}")
+        return value
+
+    def process_result_value(self, value: Any, dialect: Any) -> int | None:
+        """`Decimal` to `int`; exact, because the column has no scale."""
+        return None if value is None else int(value)
+
+
+def chain(comment: str = "CAIP-2 chain id", **options: Any) -> Column[str]:
+    """`chain` column."""
+    return Column("chain", Text, nullable=False, comment=comment, **options)
+
+
+def height(
+    name: str = "height", comment: str = "Block number or ledger sequence", **options: Any
+) -> Column[int]:
+    """Block number or ledger sequence."""
+    return Column(name, BigInteger, comment=comment, **{"nullable": False, **options})
+
+
+def seconds(name: str, comment: str, **options: Any) -> Column[int]:
+    """Unix seconds, as chains carry them."""
+    return Column(name, BigInteger, comment=comment, **{"nullable": False, **options})
+
+
+def amount(name: str, comment: str, **options: Any) -> Column[int]:
+    """Base units."""
+    return Column(name, BaseUnits, comment=comment, **{"nullable": False, **options})
+
+
+def text(name: str, comment: str, **options: Any) -> Column[str]:
+    """Hashes, addresses, words."""
+    return Column(name, Text, comment=comment, **{"nullable": False, **options})
+
+
+def blob(name: str, comment: str, **options: Any) -> Column[bytes]:
+    """Raw bytes as the chain gave them."""
+    return Column(name, LargeBinary, comment=comment, **{"nullable": False, **options})
+
+
+def number(name: str, comment: str, **options: Any) -> Column[int]:
+    """A 64-bit count, nonce or sequence number."""
+    return Column(name, BigInteger, comment=comment, **{"nullable": False, **options})
+
+
+def small(name: str, comment: str, **options: Any) -> Column[int]:
+    """A 32-bit number."""
+    return Column(name, Integer, comment=comment, **{"nullable": False, **options})

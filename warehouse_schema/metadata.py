@@ -1,0 +1,25 @@
+"""The one `MetaData` of the warehouse, and the names of its schemas."""
+
+from sqlalchemy import MetaData
+
+FACTS = "facts"
+INTAKE = "intake"
+PROJECTIONS = "projections"
+RELAY = "relay"
+
+SCHEMAS = {
+    FACTS: "What the chains said. Append-only; written by the indexer alone.",
+    INTAKE: "What clients asked for. Append-only; written by the api alone.",
+    PROJECTIONS: "What the facts mean. Rebuildable; written by the indexer alone.",
+    RELAY: "Transactions the service sends. Written by the relay alone.",
+}
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)

@@ -1,0 +1,239 @@
+"""`projections`: what the facts mean. Every row can be rebuilt from `facts` and comes out the same.
+
+The order book's amounts are 7-decimal integers; its clock is the close time of the last ingested
+ledger. Times are unix seconds.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Identity,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+from sqlalchemy import (
+    text as sql,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+from warehouse_schema.columns import amount, chain, height, number, seconds, small, text
+from warehouse_schema.metadata import PROJECTIONS, metadata
+
+transfer_progress = Table(
+    "transfer_progress",
+    metadata,
+    text("id", "cctp:<burn key>:<ordinal>, or oft:<guid>", primary_key=True),
+    text("mechanism", "cctp or oft"),
+    text("group_key", "Burn key or guid: what both sides share and a refold reads by", index=True),
+    text("stage", "ATTESTING, IN_FLIGHT, DELIVERING, ON_HOLD or COMPLETED"),
+    text("stage_reason", "Why it waits or is held; null when it does neither", nullable=True),
+    text("source_chain", "CAIP-2 id; null while only the destination was seen", nullable=True),
+    text("source_tx", "Burn or send transaction", nullable=True),
+    text("source_address", "Depositor or sender as the chain names it", nullable=True),
+    amount("amount_in", "Source chain base units", nullable=True),
+    text("dest_chain", "CAIP-2 id; null when the destination is no chain of ours", nullable=True),
+    text("dest_tx", "Mint or delivery transaction", nullable=True),
+    text("dest_address", "Recipient, in the destination's own form", nullable=True),
+    amount("amount_out", "Destination chain base units, once delivered", nullable=True),
+    amount("fee", "Taken on the way, destination chain base units", nullable=True),
+    text("message_id", "CCTP nonce, once known; OFT guid", nullable=True),
+    seconds("sent_at", "Time of the source block", nullable=True),
+    seconds("delivered_at", "Time of the destination block", nullable=True),
+    CheckConstraint("mechanism IN ('cctp', 'oft')", name="mechanism"),
+    CheckConstraint(
+        "stage IN ('ATTESTING', 'IN_FLIGHT', 'DELIVERING', 'ON_HOLD', 'COMPLETED')", name="stage"
+    ),
+    CheckConstraint("source_tx IS NOT NULL OR dest_tx IS NOT NULL", name="seen_somewhere"),
+    CheckConstraint("stage <> 'COMPLETED' OR dest_tx IS NOT NULL", name="completed_is_delivered"),
+    schema=PROJECTIONS,
+    comment="CCTP and OFT movements between chains, folded from both chains' facts",
+)
+
+book = Table(
+    "book",
+    metadata,
+    chain(primary_key=True),
+    height("as_of_ledger", "Last ledger folded"),
+    seconds("as_of", "Its close time; the order book's clock"),
+    text("token", "USDC contract; null before config_set", nullable=True),
+    text("rail_terms", "RailTerms contract; null before config_set", nullable=True),
+    text("fee_to", "Fee recipient; null before config_set", nullable=True),
+    number("order_ttl", "Seconds from opening to expiry; null before config_set", nullable=True),
+    small("bond_bps", "Offramp bond; null before config_set", nullable=True),
+    small("max_open", "Most open orders a provider may have", nullable=True),
+    Column("opens_paused", Boolean, nullable=False, comment="Opening orders is paused"),
+    Column("all_paused", Boolean, nullable=False, comment="The escrow is paused"),
+    amount("total_available", "Available over distinct providers with a listed offer"),
+    amount("total_locked", "Locked over all providers"),
+    number("offer_count", "Offers listed"),
+    schema=PROJECTIONS,
+    comment="The order book's clock, configuration and totals; one row a chain",
+)
+
+rails = Table(
+    "rails",
+    metadata,
+    text("rail", "Payment rail", primary_key=True),
+    Column("enabled", Boolean, nullable=False, comment="Whether orders may open on it"),
+    small("tier", "Trust tier: 0 manual, 1 one attestor, 2 enclave or witnesses, 3 proof"),
+    small("fee_bps", "Protocol fee, basis points"),
+    text("verifier", "Who may claim by proof"),
+    Column("currencies", ARRAY(Text), nullable=False, comment="ISO 4217 codes"),
+    schema=PROJECTIONS,
+    comment="Rails as last set",
+)
+
+terms = Table(
+    "terms",
+    metadata,
+    text("provider", "Liquidity provider"),
+    text("direction", "onramp or offramp"),
+    text("rail", "Payment rail", index=True),
+    text("currency", "ISO 4217 code"),
+    amount("rate", "Fiat per 1 USDC, 7 decimals"),
+    amount("min", "Smallest order, USDC"),
+    amount("max", "Largest order, USDC, as the provider set it"),
+    PrimaryKeyConstraint("provider", "direction", "rail", "currency"),
+    schema=PROJECTIONS,
+    comment="Terms that stand: set and not deleted",
+)
+
+payees = Table(
+    "payees",
+    metadata,
+    text("provider", "Liquidity provider"),
+    text("rail", "Payment rail"),
+    text("payee_hash", "Hash of the payee"),
+    text("handle", "Handle, only where it is published and its hash matches", nullable=True),
+    PrimaryKeyConstraint("provider", "rail"),
+    schema=PROJECTIONS,
+    comment="Registered fiat payees",
+)
+
+providers = Table(
+    "providers",
+    metadata,
+    text("provider", "Liquidity provider's Stellar address", primary_key=True),
+    Column("paused", Boolean, nullable=False, comment="Takes no new orders by its own wish"),
+    amount("free", "Free escrow on chain"),
+    amount("locked", "Locked escrow on chain, expired orders that nobody pruned included"),
+    amount("reclaimable", "Part of locked that belongs to clock-expired orders"),
+    number("pseq", "Last Escrow event number"),
+    number("tseq", "Last RailTerms event number"),
+    number("active_orders", "Orders active by the ledger clock"),
+    number("completed_orders", "Orders fulfilled, all time"),
+    number("fulfillment_seconds", "Sum of seconds from opening to fulfilment"),
+    seconds("last_active_at", "Last own act or settlement; null if none", nullable=True),
+    text("stale", "Why its figures cannot be trusted (a gap); null when they can", nullable=True),
+    schema=PROJECTIONS,
+    comment="Liquidity providers: balances, counters and statistics",
+)
+
+orders = Table(
+    "orders",
+    metadata,
+    text("order_id", "Order id, 0x and 64 hex", primary_key=True),
+    text("provider", "Liquidity provider", index=True),
+    text("taker", "Taker"),
+    text("direction", "onramp or offramp"),
+    text("rail", "Payment rail"),
+    text("currency", "ISO 4217 code"),
+    amount("amount", "USDC asked for"),
+    amount("rate", "Fiat per 1 USDC at opening"),
+    amount("fiat_amount", "Fiat"),
+    amount("lp_lock", "Locked of the provider's escrow"),
+    amount("taker_lock", "Locked of the taker's USDC"),
+    text("payee_hash", "Fiat payee at opening"),
+    small("tier", "Trust tier at opening"),
+    small("fee_bps", "Protocol fee at opening"),
+    seconds("created_at", "Close time of the opening ledger"),
+    seconds("expires_at", "Active up to and including this time"),
+    text("status", "By the ledger clock: active, fulfilled, cancelled or expired"),
+    text("chain_status", "By events alone: open, fulfilled, cancelled or expired"),
+    text("open_tx", "Transaction that opened it"),
+    text("end_tx", "Transaction of its terminal event", nullable=True),
+    seconds("ended_at", "Close time of its terminal event", nullable=True),
+    text("claim", "proof or manual, once fulfilled", nullable=True),
+    text("nullifier", "Payment nullifier, once settled on a proof", nullable=True),
+    amount("released", "Released, once fulfilled", nullable=True),
+    amount("fee", "Protocol fee, once fulfilled", nullable=True),
+    amount("net", "Paid out, once fulfilled", nullable=True),
+    text("recipient", "Who was paid, once fulfilled", nullable=True),
+    amount("fiat_paid", "Fiat the claim proves", nullable=True),
+    seconds("paid_at", "When the claim says it was paid", nullable=True),
+    CheckConstraint("status IN ('active','fulfilled','cancelled','expired')", name="status"),
+    CheckConstraint(
+        "chain_status IN ('open','fulfilled','cancelled','expired')", name="chain_status"
+    ),
+    # What settles an order is an event in a transaction; the clock alone never does.
+    CheckConstraint("(chain_status = 'open') = (end_tx IS NULL)", name="ended_by_a_transaction"),
+    CheckConstraint(
+        "(status = 'fulfilled') = (chain_status = 'fulfilled')", name="fulfilled_on_chain"
+    ),
+    CheckConstraint("nullifier IS NULL OR status = 'fulfilled'", name="nullifier_when_settled"),
+    Index(
+        "ix_orders_unexpired",
+        "expires_at",
+        postgresql_where=sql("status = 'active'"),
+    ),
+    Index("ix_orders_open", "provider", postgresql_where=sql("chain_status = 'open'")),
+    schema=PROJECTIONS,
+    comment="Orders (intents), with the status of the chain and that of the ledger clock",
+)
+
+offers = Table(
+    "offers",
+    metadata,
+    text("provider", "Liquidity provider"),
+    text("direction", "onramp or offramp"),
+    text("currency", "ISO 4217 code"),
+    Column("rails", ARRAY(Text), nullable=False, comment="Rails with these very terms, sorted"),
+    amount("rate", "Fiat per 1 USDC"),
+    amount("min", "Smallest order, USDC"),
+    amount("max", "Largest order that would succeed now, USDC"),
+    amount("available", "Provider's available escrow"),
+    amount("locked", "Provider's locked escrow"),
+    small("tier", "Trust tier"),
+    small("fee_bps", "Protocol fee, basis points"),
+    Column("handles", JSONB, nullable=False, comment="Rail → published payment handle"),
+    number("completed_orders", "Provider's fulfilled orders"),
+    number("avg_fulfillment_seconds", "Provider's mean seconds to fulfilment, rounded; 0 if none"),
+    seconds("last_active_at", "Provider's last act"),
+    PrimaryKeyConstraint("provider", "direction", "currency", "rails"),
+    schema=PROJECTIONS,
+    comment="Offers listed now: one row a provider, direction, currency and set of equal terms",
+)
+
+depth = Table(
+    "depth",
+    metadata,
+    text("rail", "Payment rail", primary_key=True),
+    amount("available", "Available over distinct providers with an offer on the rail"),
+    number("offer_count", "Offers that contain the rail"),
+    schema=PROJECTIONS,
+    comment="Depth by rail; rails without an offer have no row. Not additive over rails",
+)
+
+stream_events = Table(
+    "stream_events",
+    metadata,
+    Column(
+        "id",
+        number("id", "").type,
+        Identity(always=True),
+        primary_key=True,
+        comment="Order of publication; given out under one lock, so none commits late",
+    ),
+    chain(),
+    height("ledger", "Ledger whose fold wrote the message"),
+    text("channel", "orderbook or intent"),
+    text("op", "add, update or remove on orderbook; null on intent", nullable=True),
+    Column("entry", JSONB, nullable=False, comment="The offer or order, amounts as digit strings"),
+    Column("last", Boolean, nullable=False, comment="Last message of its ledger"),
+    schema=PROJECTIONS,
+    comment="Outbox of the socket, written in the transaction that changed the book",
+)
