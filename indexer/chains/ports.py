@@ -1,55 +1,14 @@
-"""What we ask of a chain, whichever it is, and the shapes its answers come in."""
+"""What we ask of a chain, whichever it is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from indexer.events.common import Provenance
-from warehouse_schema.identifiers import (
-    BlockHash,
-    ChainId,
-    EvmAddress,
-    Height,
-    StellarAddress,
-    UnixSeconds,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """An EVM block or a Stellar ledger, as far as we keep it."""
-
-    chain: ChainId
-    height: Height
-    hash: BlockHash
-    parent_hash: BlockHash
-    time: UnixSeconds
-    protocol_version: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EvmLog:
-    """A raw EVM log. Topics are `0x` hex, lower-case; the address is lower-case."""
-
-    seen: Provenance
-    tx_index: int
-    address: EvmAddress
-    topics: tuple[str, ...]
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class StellarEvent:
-    """A raw Stellar contract event: SCVal XDR of topics and data, id as Stellar RPC gives it."""
-
-    seen: Provenance
-    event_id: str
-    contract: StellarAddress
-    topics: tuple[bytes, ...]
-    value: bytes
-
-
-RawEvent = EvmLog | StellarEvent
+from indexer.events.raw import Block as Block
+from indexer.events.raw import EvmLog as EvmLog
+from indexer.events.raw import RawEvent as RawEvent
+from indexer.events.raw import StellarEvent as StellarEvent
+from warehouse_schema.identifiers import ChainId, Height
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +48,3 @@ class ChainReader(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
-
-
-def event_count_by_height(events: Iterable[RawEvent]) -> dict[Height, int]:
-    """How many raw events each block holds."""
-    counts: dict[Height, int] = {}
-    for event in events:
-        counts[event.seen.height] = counts.get(event.seen.height, 0) + 1
-    return counts

@@ -1,0 +1,51 @@
+"""What a chain gave, before it is decoded: blocks, logs and contract events."""
+
+from dataclasses import dataclass
+
+from indexer.events.common import Provenance
+from warehouse_schema.identifiers import (
+    BlockHash,
+    ChainId,
+    EvmAddress,
+    Height,
+    StellarAddress,
+    UnixSeconds,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An EVM block or a Stellar ledger, as far as we keep it."""
+
+    chain: ChainId
+    height: Height
+    hash: BlockHash
+    parent_hash: BlockHash
+    time: UnixSeconds
+    protocol_version: int | None = None
+    """Stellar's; None on EVM."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvmLog:
+    """A raw EVM log. Topics are `0x` hex, lower-case; the address is lower-case."""
+
+    seen: Provenance
+    tx_index: int
+    address: EvmAddress
+    topics: tuple[str, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StellarEvent:
+    """A raw Stellar contract event: SCVal XDR of topics and data, id as Stellar RPC gives it."""
+
+    seen: Provenance
+    event_id: str
+    contract: StellarAddress
+    topics: tuple[bytes, ...]
+    value: bytes
+
+
+RawEvent = EvmLog | StellarEvent
