@@ -1,0 +1,63 @@
+-- Each schema has one writer. Run after every migration, as a whole: what is not granted here is
+-- taken away. The same is set as default for tables to come, so that a revision cannot leave one
+-- open or closed between its commit and this file.
+--
+--              facts                    projections     intake          relay
+--   indexer    insert, delete           all             read            read
+--              (update: two tables)
+--   api        read                     read            insert          –
+--   relay      read                     read            read            insert, update
+--   analyst    read                     read            –               –
+
+REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay
+    FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay
+    FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+
+-- Anyone may ask which revision the tables are at.
+GRANT USAGE ON SCHEMA isthmus
+    TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+GRANT SELECT ON ALL TABLES IN SCHEMA isthmus
+    TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+
+-- facts: rows come and, when a chain takes its blocks back, go. They never change, but for a
+-- chain's cursor and an alarm's end.
+GRANT USAGE ON SCHEMA facts
+    TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+GRANT SELECT ON ALL TABLES IN SCHEMA facts
+    TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+GRANT INSERT, DELETE ON ALL TABLES IN SCHEMA facts TO isthmus_indexer;
+GRANT UPDATE ON facts.cursors, facts.alarms TO isthmus_indexer;
+ALTER DEFAULT PRIVILEGES IN SCHEMA facts
+    GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+ALTER DEFAULT PRIVILEGES IN SCHEMA facts
+    GRANT INSERT, DELETE ON TABLES TO isthmus_indexer;
+
+-- projections: whatever a fold says.
+GRANT USAGE ON SCHEMA projections
+    TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+GRANT SELECT ON ALL TABLES IN SCHEMA projections
+    TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA projections TO isthmus_indexer;
+ALTER DEFAULT PRIVILEGES IN SCHEMA projections
+    GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+ALTER DEFAULT PRIVILEGES IN SCHEMA projections
+    GRANT INSERT, UPDATE, DELETE ON TABLES TO isthmus_indexer;
+
+-- intake: a request, once made, is neither changed nor lost.
+GRANT USAGE ON SCHEMA intake TO isthmus_indexer, isthmus_api, isthmus_relay;
+GRANT SELECT ON ALL TABLES IN SCHEMA intake TO isthmus_indexer, isthmus_api, isthmus_relay;
+GRANT INSERT ON ALL TABLES IN SCHEMA intake TO isthmus_api;
+ALTER DEFAULT PRIVILEGES IN SCHEMA intake
+    GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay;
+ALTER DEFAULT PRIVILEGES IN SCHEMA intake
+    GRANT INSERT ON TABLES TO isthmus_api;
+
+-- relay: signed transactions, closed to the public process and to analysts; none is ever deleted.
+GRANT USAGE ON SCHEMA relay TO isthmus_indexer, isthmus_relay;
+GRANT SELECT ON ALL TABLES IN SCHEMA relay TO isthmus_indexer, isthmus_relay;
+GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA relay TO isthmus_relay;
+ALTER DEFAULT PRIVILEGES IN SCHEMA relay
+    GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_relay;
+ALTER DEFAULT PRIVILEGES IN SCHEMA relay
+    GRANT INSERT, UPDATE ON TABLES TO isthmus_relay;

@@ -1,0 +1,198 @@
+"""Bring a Postgres to the present: database, roles, tables, grants.
+
+    python -m warehouse_schema.migrate [--url URL | --data DIR]
+
+Without a URL it is the embedded server under DIR, which is started and left running. Running it
+again changes nothing; two at once wait for each other.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from warehouse_schema.embedded import DEFAULT_DATA_DIR, EmbeddedPostgres, EmbeddedPostgresError
+from warehouse_schema.engine import make_engine, warehouse_url
+
+logger = logging.getLogger(__name__)
+
+OLDEST_SERVER = 14
+_FOLDER = Path(__file__).parent
+_MAINTENANCE_DATABASE = "postgres"
+_INSUFFICIENT_PRIVILEGE = "42501"
+
+
+class MigrationRefused(RuntimeError):
+    """The server is not fit for the warehouse, or its user may not do what is needed."""
+
+
+def migrate(url: URL) -> None:
+    """Make the database of `url` the warehouse of this build; what is done already is left alone.
+
+    The user of `url` owns the tables and may take the rooms' roles afterwards. Raises
+    `MigrationRefused` with what an administrator has to do, and SQLAlchemy's `OperationalError`
+    when the server cannot be reached or a lock was not granted in time (run it again).
+    """
+    _ensure_database(url)
+    engine = make_engine(url)
+    try:
+        with _one_at_a_time(engine, "migrate"), engine.connect() as connection:
+            _check_version(connection)
+            _run_file(connection, "roles.sql", "create the roles of the rooms")
+            upgrade(connection)
+            _run_file(connection, "grants.sql", "grant each room its schemas")
+        logger.info("migrated %s", _shown(url))
+    finally:
+        engine.dispose()
+
+
+def alembic_config() -> Config:
+    """Alembic's settings; `env.py` also wants `attributes["connection"]`."""
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER / "migrations").replace("%", "%%"))
+    return config
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The last revision that was run on this database; None before the first."""
+    context = MigrationContext.configure(connection, opts={"version_table_schema": "isthmus"})
+    return context.get_current_revision()
+
+
+def _ensure_database(url: URL) -> None:
+    if not url.database:
+        raise MigrationRefused(f"{_shown(url)} names no database; add one, such as /isthmus")
+    try:
+        _reach(url)
+    except OperationalError as unreachable:
+        maintenance = make_engine(url.set(database=_MAINTENANCE_DATABASE))
+        try:
+            _create_database(maintenance, url, url.database)
+        except OperationalError:
+            # Nor can we look why; the first error names the database that was asked for.
+            raise unreachable from None
+        finally:
+            maintenance.dispose()
+
+
+def _reach(url: URL) -> None:
+    engine = make_engine(url)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
+
+
+def _create_database(maintenance: Engine, url: URL, name: str) -> None:
+    """Create it, unless it is there: then reach it, or raise why it cannot be reached."""
+    try:
+        with _one_at_a_time(maintenance, name) as connection:
+            known = text("SELECT 1 FROM pg_database WHERE datname = :name")
+            if connection.scalar(known, {"name": name}) is not None:
+                return _reach(url)
+            quoted = maintenance.dialect.identifier_preparer.quote_identifier(name)
+            connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
+            logger.info("created database %s", name)
+    except ProgrammingError as error:
+        if not _is_forbidden(error):
+            raise
+        raise MigrationRefused(
+            f"there is no database {name} and {url.username} may not create it. Ask an "
+            f'administrator for: CREATE DATABASE "{name}" OWNER "{url.username}"'
+        ) from error
+
+
+@contextmanager
+def _one_at_a_time(engine: Engine, what: str) -> Iterator[Connection]:
+    """An autocommitting connection that holds a lock on `what` in this database.
+
+    After an error the lock goes with the connection, when the caller disposes of the engine.
+    """
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("SET lock_timeout = '10min'"))
+        connection.execute(
+            text("SELECT pg_advisory_lock(hashtextextended('isthmus ' || :what, 0))"),
+            {"what": what},
+        )
+        yield connection
+        connection.execute(text("SELECT pg_advisory_unlock_all()"))
+
+
+def _check_version(connection: Connection) -> None:
+    number = int(connection.scalar(text("SHOW server_version_num")))
+    if number < OLDEST_SERVER * 10_000:
+        raise MigrationRefused(
+            f"the server is Postgres {number // 10_000}; the warehouse needs {OLDEST_SERVER} or "
+            "newer. Upgrade it, or point DATABASE_URL at another."
+        )
+
+
+def upgrade(connection: Connection) -> None:
+    """Run the revisions that were not run yet; each commits."""
+    before = current_revision(connection)
+    connection.commit()
+    config = alembic_config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+    after = current_revision(connection)
+    connection.commit()
+    if before == after:
+        logger.info("tables are at revision %s already", after)
+    else:
+        logger.info("tables went from revision %s to %s", before or "none", after)
+
+
+def _run_file(connection: Connection, name: str, aim: str) -> None:
+    """Run a file of statements in one transaction."""
+    statements = (_FOLDER / name).read_text()
+    try:
+        # Without parameters psycopg takes many statements at once.
+        connection.exec_driver_sql(statements, execution_options={"no_parameters": True})
+        connection.commit()
+    except ProgrammingError as error:
+        if not _is_forbidden(error):
+            raise
+        raise MigrationRefused(
+            f"{connection.engine.url.username} may not {aim} ({error.orig}). Ask an administrator "
+            f"to run {_FOLDER / name} as a superuser on this database."
+        ) from error
+    logger.info("applied %s", name)
+
+
+def _is_forbidden(error: ProgrammingError) -> bool:
+    return getattr(error.orig, "sqlstate", None) == _INSUFFICIENT_PRIVILEGE
+
+
+def _shown(url: URL) -> str:
+    return url.render_as_string(hide_password=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line of the module's docstring: 0 if done, 1 with a sentence on stderr if not."""
+    parser = argparse.ArgumentParser(prog="python -m warehouse_schema.migrate")
+    parser.add_argument("--url", help="a Postgres of your own, postgresql://…")
+    parser.add_argument("--data", type=Path, default=DEFAULT_DATA_DIR, help="the embedded one's")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    try:
+        if options.url:
+            migrate(warehouse_url(options.url))
+        else:
+            migrate(make_url(EmbeddedPostgres(options.data).start().url()))
+    except (MigrationRefused, EmbeddedPostgresError) as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,475 @@
+"""Projections."""
+
+# ruff: noqa: E501 - comments are data, and Alembic wrote them in one piece.
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import postgresql
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Run with the time-outs of `env.py`, beside the code of the revision before."""
+    op.execute("CREATE SCHEMA projections")
+    op.execute(
+        "COMMENT ON SCHEMA projections IS 'What the facts mean. Rebuildable; written by the indexer alone.'"
+    )
+    op.create_table(
+        "book",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("as_of_ledger", sa.BigInteger(), nullable=False, comment="Last ledger folded"),
+        sa.Column(
+            "as_of",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Its close time; the order book's clock",
+        ),
+        sa.Column(
+            "token", sa.Text(), nullable=True, comment="USDC contract; null before config_set"
+        ),
+        sa.Column(
+            "rail_terms",
+            sa.Text(),
+            nullable=True,
+            comment="RailTerms contract; null before config_set",
+        ),
+        sa.Column(
+            "fee_to", sa.Text(), nullable=True, comment="Fee recipient; null before config_set"
+        ),
+        sa.Column(
+            "order_ttl",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Seconds from opening to expiry; null before config_set",
+        ),
+        sa.Column(
+            "bond_bps", sa.Integer(), nullable=True, comment="Offramp bond; null before config_set"
+        ),
+        sa.Column(
+            "max_open", sa.Integer(), nullable=True, comment="Most open orders a provider may have"
+        ),
+        sa.Column("opens_paused", sa.Boolean(), nullable=False, comment="Opening orders is paused"),
+        sa.Column("all_paused", sa.Boolean(), nullable=False, comment="The escrow is paused"),
+        sa.Column(
+            "total_available",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Available over distinct providers with a listed offer",
+        ),
+        sa.Column(
+            "total_locked", sa.Numeric(78, 0), nullable=False, comment="Locked over all providers"
+        ),
+        sa.Column("offer_count", sa.BigInteger(), nullable=False, comment="Offers listed"),
+        sa.PrimaryKeyConstraint("chain", name=op.f("pk_book")),
+        schema="projections",
+        comment="The order book's clock, configuration and totals; one row a chain",
+    )
+    op.create_table(
+        "depth",
+        sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
+        sa.Column(
+            "available",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Available over distinct providers with an offer on the rail",
+        ),
+        sa.Column(
+            "offer_count", sa.BigInteger(), nullable=False, comment="Offers that contain the rail"
+        ),
+        sa.PrimaryKeyConstraint("rail", name=op.f("pk_depth")),
+        schema="projections",
+        comment="Depth by rail; rails without an offer have no row. Not additive over rails",
+    )
+    op.create_table(
+        "offers",
+        sa.Column("provider", sa.Text(), nullable=False, comment="Liquidity provider"),
+        sa.Column("direction", sa.Text(), nullable=False, comment="onramp or offramp"),
+        sa.Column("currency", sa.Text(), nullable=False, comment="ISO 4217 code"),
+        sa.Column(
+            "rails",
+            sa.ARRAY(sa.Text()),
+            nullable=False,
+            comment="Rails with these very terms, sorted",
+        ),
+        sa.Column("rate", sa.Numeric(78, 0), nullable=False, comment="Fiat per 1 USDC"),
+        sa.Column("min", sa.Numeric(78, 0), nullable=False, comment="Smallest order, USDC"),
+        sa.Column(
+            "max",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Largest order that would succeed now, USDC",
+        ),
+        sa.Column(
+            "available", sa.Numeric(78, 0), nullable=False, comment="Provider's available escrow"
+        ),
+        sa.Column("locked", sa.Numeric(78, 0), nullable=False, comment="Provider's locked escrow"),
+        sa.Column("tier", sa.Integer(), nullable=False, comment="Trust tier"),
+        sa.Column("fee_bps", sa.Integer(), nullable=False, comment="Protocol fee, basis points"),
+        sa.Column(
+            "handles",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="Rail → published payment handle",
+        ),
+        sa.Column(
+            "completed_orders",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Provider's fulfilled orders",
+        ),
+        sa.Column(
+            "avg_fulfillment_seconds",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Provider's mean seconds to fulfilment, rounded; 0 if none",
+        ),
+        sa.Column("last_active_at", sa.BigInteger(), nullable=False, comment="Provider's last act"),
+        sa.PrimaryKeyConstraint(
+            "provider", "direction", "currency", "rails", name=op.f("pk_offers")
+        ),
+        schema="projections",
+        comment="Offers listed now: one row a provider, direction, currency and set of equal terms",
+    )
+    op.create_table(
+        "orders",
+        sa.Column("order_id", sa.Text(), nullable=False, comment="Order id, 0x and 64 hex"),
+        sa.Column("provider", sa.Text(), nullable=False, comment="Liquidity provider"),
+        sa.Column("taker", sa.Text(), nullable=False, comment="Taker"),
+        sa.Column("direction", sa.Text(), nullable=False, comment="onramp or offramp"),
+        sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
+        sa.Column("currency", sa.Text(), nullable=False, comment="ISO 4217 code"),
+        sa.Column("amount", sa.Numeric(78, 0), nullable=False, comment="USDC asked for"),
+        sa.Column("rate", sa.Numeric(78, 0), nullable=False, comment="Fiat per 1 USDC at opening"),
+        sa.Column("fiat_amount", sa.Numeric(78, 0), nullable=False, comment="Fiat"),
+        sa.Column(
+            "lp_lock", sa.Numeric(78, 0), nullable=False, comment="Locked of the provider's escrow"
+        ),
+        sa.Column(
+            "taker_lock", sa.Numeric(78, 0), nullable=False, comment="Locked of the taker's USDC"
+        ),
+        sa.Column("payee_hash", sa.Text(), nullable=False, comment="Fiat payee at opening"),
+        sa.Column("tier", sa.Integer(), nullable=False, comment="Trust tier at opening"),
+        sa.Column("fee_bps", sa.Integer(), nullable=False, comment="Protocol fee at opening"),
+        sa.Column(
+            "created_at",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Close time of the opening ledger",
+        ),
+        sa.Column(
+            "expires_at",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Active up to and including this time",
+        ),
+        sa.Column(
+            "status",
+            sa.Text(),
+            nullable=False,
+            comment="By the ledger clock: active, fulfilled, cancelled or expired",
+        ),
+        sa.Column(
+            "chain_status",
+            sa.Text(),
+            nullable=False,
+            comment="By events alone: open, fulfilled, cancelled or expired",
+        ),
+        sa.Column("open_tx", sa.Text(), nullable=False, comment="Transaction that opened it"),
+        sa.Column("end_tx", sa.Text(), nullable=True, comment="Transaction of its terminal event"),
+        sa.Column(
+            "ended_at", sa.BigInteger(), nullable=True, comment="Close time of its terminal event"
+        ),
+        sa.Column("claim", sa.Text(), nullable=True, comment="proof or manual, once fulfilled"),
+        sa.Column(
+            "nullifier",
+            sa.Text(),
+            nullable=True,
+            comment="Payment nullifier, once settled on a proof",
+        ),
+        sa.Column("released", sa.Numeric(78, 0), nullable=True, comment="Released, once fulfilled"),
+        sa.Column("fee", sa.Numeric(78, 0), nullable=True, comment="Protocol fee, once fulfilled"),
+        sa.Column("net", sa.Numeric(78, 0), nullable=True, comment="Paid out, once fulfilled"),
+        sa.Column("recipient", sa.Text(), nullable=True, comment="Who was paid, once fulfilled"),
+        sa.Column("fiat_paid", sa.Numeric(78, 0), nullable=True, comment="Fiat the claim proves"),
+        sa.Column(
+            "paid_at", sa.BigInteger(), nullable=True, comment="When the claim says it was paid"
+        ),
+        sa.CheckConstraint(
+            "(chain_status = 'open') = (end_tx IS NULL)",
+            name=op.f("ck_orders_ended_by_a_transaction"),
+        ),
+        sa.CheckConstraint(
+            "(status = 'fulfilled') = (chain_status = 'fulfilled')",
+            name=op.f("ck_orders_fulfilled_on_chain"),
+        ),
+        sa.CheckConstraint(
+            "chain_status IN ('open','fulfilled','cancelled','expired')",
+            name=op.f("ck_orders_chain_status"),
+        ),
+        sa.CheckConstraint(
+            "nullifier IS NULL OR status = 'fulfilled'",
+            name=op.f("ck_orders_nullifier_when_settled"),
+        ),
+        sa.CheckConstraint(
+            "status IN ('active','fulfilled','cancelled','expired')", name=op.f("ck_orders_status")
+        ),
+        sa.PrimaryKeyConstraint("order_id", name=op.f("pk_orders")),
+        schema="projections",
+        comment="Orders (intents), with the status of the chain and that of the ledger clock",
+    )
+    op.create_index(
+        "ix_orders_open",
+        "orders",
+        ["provider"],
+        unique=False,
+        schema="projections",
+        postgresql_where=sa.text("chain_status = 'open'"),
+    )
+    op.create_index(
+        op.f("ix_orders_provider"), "orders", ["provider"], unique=False, schema="projections"
+    )
+    op.create_index(
+        "ix_orders_unexpired",
+        "orders",
+        ["expires_at"],
+        unique=False,
+        schema="projections",
+        postgresql_where=sa.text("status = 'active'"),
+    )
+    op.create_table(
+        "payees",
+        sa.Column("provider", sa.Text(), nullable=False, comment="Liquidity provider"),
+        sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
+        sa.Column("payee_hash", sa.Text(), nullable=False, comment="Hash of the payee"),
+        sa.Column(
+            "handle",
+            sa.Text(),
+            nullable=True,
+            comment="Handle, only where it is published and its hash matches",
+        ),
+        sa.PrimaryKeyConstraint("provider", "rail", name=op.f("pk_payees")),
+        schema="projections",
+        comment="Registered fiat payees",
+    )
+    op.create_table(
+        "providers",
+        sa.Column(
+            "provider", sa.Text(), nullable=False, comment="Liquidity provider's Stellar address"
+        ),
+        sa.Column(
+            "paused", sa.Boolean(), nullable=False, comment="Takes no new orders by its own wish"
+        ),
+        sa.Column("free", sa.Numeric(78, 0), nullable=False, comment="Free escrow on chain"),
+        sa.Column(
+            "locked",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Locked escrow on chain, expired orders that nobody pruned included",
+        ),
+        sa.Column(
+            "reclaimable",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Part of locked that belongs to clock-expired orders",
+        ),
+        sa.Column("pseq", sa.BigInteger(), nullable=False, comment="Last Escrow event number"),
+        sa.Column("tseq", sa.BigInteger(), nullable=False, comment="Last RailTerms event number"),
+        sa.Column(
+            "active_orders",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Orders active by the ledger clock",
+        ),
+        sa.Column(
+            "completed_orders",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Orders fulfilled, all time",
+        ),
+        sa.Column(
+            "fulfillment_seconds",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Sum of seconds from opening to fulfilment",
+        ),
+        sa.Column(
+            "last_active_at",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Last own act or settlement; null if none",
+        ),
+        sa.Column(
+            "stale",
+            sa.Text(),
+            nullable=True,
+            comment="Why its figures cannot be trusted (a gap); null when they can",
+        ),
+        sa.PrimaryKeyConstraint("provider", name=op.f("pk_providers")),
+        schema="projections",
+        comment="Liquidity providers: balances, counters and statistics",
+    )
+    op.create_table(
+        "rails",
+        sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
+        sa.Column("enabled", sa.Boolean(), nullable=False, comment="Whether orders may open on it"),
+        sa.Column(
+            "tier",
+            sa.Integer(),
+            nullable=False,
+            comment="Trust tier: 0 manual, 1 one attestor, 2 enclave or witnesses, 3 proof",
+        ),
+        sa.Column("fee_bps", sa.Integer(), nullable=False, comment="Protocol fee, basis points"),
+        sa.Column("verifier", sa.Text(), nullable=False, comment="Who may claim by proof"),
+        sa.Column("currencies", sa.ARRAY(sa.Text()), nullable=False, comment="ISO 4217 codes"),
+        sa.PrimaryKeyConstraint("rail", name=op.f("pk_rails")),
+        schema="projections",
+        comment="Rails as last set",
+    )
+    op.create_table(
+        "stream_events",
+        sa.Column(
+            "id",
+            sa.BigInteger(),
+            sa.Identity(always=True),
+            nullable=False,
+            comment="Order of publication; given out under one lock, so none commits late",
+        ),
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column(
+            "ledger", sa.BigInteger(), nullable=False, comment="Ledger whose fold wrote the message"
+        ),
+        sa.Column("channel", sa.Text(), nullable=False, comment="orderbook or intent"),
+        sa.Column(
+            "op",
+            sa.Text(),
+            nullable=True,
+            comment="add, update or remove on orderbook; null on intent",
+        ),
+        sa.Column(
+            "entry",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="The offer or order, amounts as digit strings",
+        ),
+        sa.Column("last", sa.Boolean(), nullable=False, comment="Last message of its ledger"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_stream_events")),
+        schema="projections",
+        comment="Outbox of the socket, written in the transaction that changed the book",
+    )
+    op.create_table(
+        "terms",
+        sa.Column("provider", sa.Text(), nullable=False, comment="Liquidity provider"),
+        sa.Column("direction", sa.Text(), nullable=False, comment="onramp or offramp"),
+        sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
+        sa.Column("currency", sa.Text(), nullable=False, comment="ISO 4217 code"),
+        sa.Column("rate", sa.Numeric(78, 0), nullable=False, comment="Fiat per 1 USDC, 7 decimals"),
+        sa.Column("min", sa.Numeric(78, 0), nullable=False, comment="Smallest order, USDC"),
+        sa.Column(
+            "max",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Largest order, USDC, as the provider set it",
+        ),
+        sa.PrimaryKeyConstraint("provider", "direction", "rail", "currency", name=op.f("pk_terms")),
+        schema="projections",
+        comment="Terms that stand: set and not deleted",
+    )
+    op.create_index(op.f("ix_terms_rail"), "terms", ["rail"], unique=False, schema="projections")
+    op.create_table(
+        "transfer_progress",
+        sa.Column(
+            "id", sa.Text(), nullable=False, comment="cctp:<burn key>:<ordinal>, or oft:<guid>"
+        ),
+        sa.Column("mechanism", sa.Text(), nullable=False, comment="cctp or oft"),
+        sa.Column(
+            "group_key",
+            sa.Text(),
+            nullable=False,
+            comment="Burn key or guid: what both sides share and a refold reads by",
+        ),
+        sa.Column(
+            "stage",
+            sa.Text(),
+            nullable=False,
+            comment="ATTESTING, IN_FLIGHT, DELIVERING, ON_HOLD or COMPLETED",
+        ),
+        sa.Column(
+            "stage_reason",
+            sa.Text(),
+            nullable=True,
+            comment="Why it waits or is held; null when it does neither",
+        ),
+        sa.Column(
+            "source_chain",
+            sa.Text(),
+            nullable=True,
+            comment="CAIP-2 id; null while only the destination was seen",
+        ),
+        sa.Column("source_tx", sa.Text(), nullable=True, comment="Burn or send transaction"),
+        sa.Column(
+            "source_address",
+            sa.Text(),
+            nullable=True,
+            comment="Depositor or sender as the chain names it",
+        ),
+        sa.Column("amount_in", sa.Numeric(78, 0), nullable=True, comment="Source chain base units"),
+        sa.Column(
+            "dest_chain",
+            sa.Text(),
+            nullable=True,
+            comment="CAIP-2 id; null when the destination is no chain of ours",
+        ),
+        sa.Column("dest_tx", sa.Text(), nullable=True, comment="Mint or delivery transaction"),
+        sa.Column(
+            "dest_address",
+            sa.Text(),
+            nullable=True,
+            comment="Recipient; 32 bytes hex while its form is open",
+        ),
+        sa.Column(
+            "amount_out",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Destination chain base units, once delivered",
+        ),
+        sa.Column(
+            "fee",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Taken on the way, source chain base units; null if not known",
+        ),
+        sa.Column(
+            "message_id", sa.Text(), nullable=True, comment="CCTP nonce, once known; OFT guid"
+        ),
+        sa.Column("sent_at", sa.BigInteger(), nullable=True, comment="Time of the source block"),
+        sa.Column(
+            "delivered_at", sa.BigInteger(), nullable=True, comment="Time of the destination block"
+        ),
+        sa.CheckConstraint(
+            "mechanism IN ('cctp', 'oft')", name=op.f("ck_transfer_progress_mechanism")
+        ),
+        sa.CheckConstraint(
+            "stage <> 'COMPLETED' OR dest_tx IS NOT NULL",
+            name=op.f("ck_transfer_progress_completed_is_delivered"),
+        ),
+        sa.CheckConstraint(
+            "stage IN ('ATTESTING', 'IN_FLIGHT', 'DELIVERING', 'ON_HOLD', 'COMPLETED')",
+            name=op.f("ck_transfer_progress_stage"),
+        ),
+        sa.CheckConstraint(
+            "source_tx IS NOT NULL OR dest_tx IS NOT NULL",
+            name=op.f("ck_transfer_progress_seen_somewhere"),
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_transfer_progress")),
+        schema="projections",
+        comment="CCTP and OFT movements between chains, folded from both chains' facts",
+    )
+    op.create_index(
+        op.f("ix_transfer_progress_group_key"),
+        "transfer_progress",
+        ["group_key"],
+        unique=False,
+        schema="projections",
+    )
