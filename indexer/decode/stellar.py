@@ -1,0 +1,83 @@
+"""Stellar contract events → typed events: which contract, which name, which decoder."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+from indexer.decode import escrow, rail_terms, stellar_cctp, stellar_oft
+from indexer.decode.scval import topic_name
+from indexer.decode.stellar_assets import LookAlike, classify_asset_event
+from indexer.errors import Undecodable
+from indexer.events.common import Event
+from indexer.events.raw import StellarEvent
+from indexer.networks import StellarChain
+from warehouse_schema.identifiers import StellarAddress
+
+Decoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
+
+
+def decode(event: StellarEvent, chain: StellarChain) -> Event | None:
+    """The typed event; None when it is not of our contracts, or of ours but not kept.
+
+    Raises `Undecodable` when it is ours and does not have the shape it must have.
+    """
+    decoders = _decoders_by_contract(chain).get(event.contract)
+    if decoders is None:
+        return None
+    decoder = decoders.get(topic_name(event) or "")
+    return None if decoder is None else decoder(event, chain)
+
+
+def _alone(decoder: Callable[[StellarEvent], Event]) -> Decoder:
+    """A decoder that does not need to know the chain."""
+    return lambda event, _chain: decoder(event)
+
+
+def _asset_event(event: StellarEvent, chain: StellarChain) -> Event | None:
+    found = classify_asset_event(event, chain.passphrase)
+    if isinstance(found, LookAlike):
+        raise Undecodable(f"{event.contract} emitted an event of {found.claimed}, not its asset")
+    return found
+
+
+DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+    "cctp_token_messenger": {
+        "deposit_for_burn": _alone(stellar_cctp.deposit_for_burn),
+        "mint_and_withdraw": _alone(stellar_cctp.mint_and_withdraw),
+    },
+    "cctp_message_transmitter": {
+        "message_sent": _alone(stellar_cctp.message_sent),
+        "message_received": stellar_cctp.message_received,
+    },
+    "cctp_forwarder": {
+        "mint_and_forward": _alone(stellar_cctp.mint_and_forward),
+    },
+    "oft": {
+        "oft_sent": _alone(stellar_oft.oft_sent),
+        "oft_received": _alone(stellar_oft.oft_received),
+    },
+    "lz_endpoint": {
+        "packet_sent": stellar_oft.packet_sent,
+        "packet_verified": stellar_oft.packet_verified,
+        "packet_delivered": stellar_oft.packet_delivered,
+        "lz_receive_alert": stellar_oft.lz_receive_alert,
+    },
+    "escrow": {name: _alone(decoder) for name, decoder in escrow.DECODERS.items()},
+    "rail_terms": {name: _alone(decoder) for name, decoder in rail_terms.DECODERS.items()},
+    "usdc_contract": dict.fromkeys(
+        ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
+    ),
+    "usdt0_contract": dict.fromkeys(
+        ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
+    ),
+}
+"""Field of `StellarChain` that names the contract → topic 0 → decoder."""
+
+
+@lru_cache(maxsize=16)
+def _decoders_by_contract(chain: StellarChain) -> dict[StellarAddress, Mapping[str, Decoder]]:
+    return {
+        contract: decoders
+        for role, decoders in DECODERS.items()
+        if (contract := getattr(chain, role)) is not None
+    }
