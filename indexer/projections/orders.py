@@ -1,0 +1,218 @@
+"""Orders (intents): what each event and the ledger clock make of one order. Pure.
+
+An order carries two states. `chain_status` is what the contract said by events; `status` is what
+clients see, by events and by the clock: active up to and including `expires_at`, expired strictly
+after. The clock is always the close time of an ingested ledger.
+
+    from     by                                          status       chain_status
+    –        order_open                                  active       open
+    active   order_fulfill                               fulfilled    fulfilled
+    active   order_cancel                                cancelled    cancelled
+    active   now > expires_at, no event                  expired      open
+    active   order_expire                                expired      expired
+    expired  order_expire (the chain catches up)         expired      expired
+    final    any other terminal event                    refused, alarmed
+
+Amounts are 7-decimal integers, times unix seconds.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from indexer.events.escrow import (
+    ClaimKind,
+    Direction,
+    OrderCancel,
+    OrderExpire,
+    OrderFulfill,
+    OrderOpen,
+)
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    StellarAddress,
+    TxHash,
+    UnixSeconds,
+)
+
+OrderStatus: TypeAlias = Literal["active", "fulfilled", "cancelled", "expired"]
+ChainStatus: TypeAlias = Literal["open", "fulfilled", "cancelled", "expired"]
+OrderEnd: TypeAlias = OrderFulfill | OrderCancel | OrderExpire
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One row of `projections.orders`, field for column."""
+
+    order_id: Bytes32
+    provider: StellarAddress
+    taker: StellarAddress
+    direction: Direction
+    rail: str
+    currency: str
+    amount: BaseUnits
+    rate: BaseUnits
+    fiat_amount: BaseUnits
+    lp_lock: BaseUnits
+    taker_lock: BaseUnits
+    payee_hash: Bytes32
+    tier: int
+    fee_bps: int
+    created_at: UnixSeconds
+    expires_at: UnixSeconds
+    status: OrderStatus
+    chain_status: ChainStatus
+    open_tx: TxHash
+    end_tx: TxHash | None = None
+    ended_at: UnixSeconds | None = None
+    claim: ClaimKind | None = None
+    nullifier: Bytes32 | None = None
+    released: BaseUnits | None = None
+    fee: BaseUnits | None = None
+    net: BaseUnits | None = None
+    recipient: StellarAddress | None = None
+    fiat_paid: BaseUnits | None = None
+    paid_at: UnixSeconds | None = None
+
+
+AMOUNTS = frozenset(
+    {
+        "amount",
+        "rate",
+        "fiat_amount",
+        "lp_lock",
+        "taker_lock",
+        "released",
+        "fee",
+        "net",
+        "fiat_paid",
+    }
+)
+"""Fields that are 7-decimal integers; JSON carries them as digit strings."""
+
+
+def opened(event: OrderOpen) -> Order:
+    """The order that an `order_open` creates."""
+    return Order(
+        order_id=event.order_id,
+        provider=event.provider,
+        taker=event.taker,
+        direction=event.direction,
+        rail=event.rail,
+        currency=event.currency,
+        amount=event.amount,
+        rate=event.rate,
+        fiat_amount=event.fiat_amount,
+        lp_lock=event.lp_lock,
+        taker_lock=event.taker_lock,
+        payee_hash=event.payee_hash,
+        tier=event.tier,
+        fee_bps=event.fee_bps,
+        created_at=event.seen.block_time,
+        expires_at=event.expires_at,
+        status="active",
+        chain_status="open",
+        open_tx=event.seen.tx_hash,
+    )
+
+
+def is_past_expiry(order: Order, now: UnixSeconds) -> bool:
+    """Whether the clock has passed the order: at `expires_at` itself it has not."""
+    return now > order.expires_at
+
+
+def expired_by_clock(order: Order) -> Order:
+    """An active order that the clock has passed; on chain it is still open."""
+    return replace(order, status="expired")
+
+
+def refusal(order: Order | None, event: OrderEnd) -> tuple[str, str] | None:
+    """Why a terminal event cannot end this order at all, as (alarm kind, sentence); None if it can.
+
+    A refused event leaves the order as it is.
+    """
+    if order is None:
+        return "unknown_order", f"order {event.order_id} ended but its opening was never seen"
+    if order.chain_status != "open":
+        return "finished_order", f"order {order.order_id} was {order.chain_status} and ended again"
+    if (order.provider, order.taker) != (event.provider, event.taker):
+        return "order_mismatch", f"order {order.order_id} ended for other parties than it opened"
+    return None
+
+
+def ended(order: Order, event: OrderEnd, now: UnixSeconds) -> Order:
+    """The order after a terminal event that `refusal` let pass.
+
+    A fulfilment or cancellation later than the expiry breaks the contract's own rule (`breaches`
+    says so): clients were told `expired`, which is final, so the status stays; but the lock is gone
+    on chain, so the order is closed there and no longer counts as reclaimable.
+    """
+    closed = replace(
+        order,
+        status="expired",
+        chain_status="cancelled" if isinstance(event, OrderCancel) else "expired",
+        end_tx=event.seen.tx_hash,
+        ended_at=event.seen.block_time,
+    )
+    if is_past_expiry(order, now) or isinstance(event, OrderExpire):
+        return closed
+    if isinstance(event, OrderCancel):
+        return replace(closed, status="cancelled")
+    return replace(
+        closed,
+        status="fulfilled",
+        chain_status="fulfilled",
+        claim=event.claim,
+        nullifier=event.nullifier,
+        released=event.released,
+        fee=event.fee,
+        net=event.net,
+        recipient=event.recipient,
+        fiat_paid=event.fiat_paid,
+        paid_at=event.paid_at,
+    )
+
+
+def breaches(order: Order, event: OrderEnd, now: UnixSeconds) -> list[str]:
+    """Sentences on the contract's rules that a terminal event breaks; none from a sound contract.
+
+    The rules: settle and cancel only up to the expiry, expire only after it; unlock what was
+    locked; release at most the amount; fee = ⌊released × fee_bps / 10000⌋; an onramp returns the
+    rest of the lock to the provider, an offramp returns the bond and credits released − fee.
+    """
+    late = is_past_expiry(order, now)
+    broken = []
+    if late and not isinstance(event, OrderExpire):
+        broken.append(f"order {order.order_id} ended at {now}, after it expired {order.expires_at}")
+    if not late and isinstance(event, OrderExpire):
+        broken.append(f"order {order.order_id} expired at {now}, before {order.expires_at}")
+    if event.lp_unlock != order.lp_lock:
+        broken.append(f"order {order.order_id} locked {order.lp_lock}, unlocked {event.lp_unlock}")
+    if isinstance(event, OrderFulfill):
+        broken += _settlement_breaches(order, event)
+    return broken
+
+
+def _settlement_breaches(order: Order, event: OrderFulfill) -> list[str]:
+    broken = []
+    if event.released > order.amount:
+        broken.append(f"order {order.order_id} of {order.amount} released {event.released}")
+    if event.fee != event.released * order.fee_bps // 10_000:
+        broken.append(f"order {order.order_id} took a fee of {event.fee} on {event.released}")
+    kept = (
+        order.lp_lock - event.released
+        if order.direction == "onramp"
+        else order.lp_lock + event.released - event.fee
+    )
+    if event.lp_free_delta != kept:
+        broken.append(f"order {order.order_id} freed {event.lp_free_delta} instead of {kept}")
+    return broken
+
+
+def order_entry(order: Order) -> dict[str, str | int | None]:
+    """The order as JSON members named as its columns; amounts are strings of digits."""
+    entry: dict[str, str | int | None] = {}
+    for name in Order.__slots__:
+        value = getattr(order, name)
+        entry[name] = str(value) if name in AMOUNTS and value is not None else value
+    return entry

@@ -1,0 +1,486 @@
+"""The fold of ledgers against a contract machine and a slow reader that knows only the events."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from itertools import pairwise
+from typing import Any, get_args
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from indexer.events.escrow import (
+    EscrowEvent,
+    OrderCancel,
+    OrderExpire,
+    OrderFulfill,
+    OrderOpen,
+)
+from indexer.events.rail_terms import RailTermsEvent
+from indexer.projections import book as book_module
+from indexer.projections import orders as order_rules
+from indexer.projections.book import (
+    FOLDS,
+    Alarm,
+    BookChanges,
+    BookEvent,
+    BookState,
+    LedgerClose,
+    advance,
+    combine,
+    fold_ledger,
+    messages,
+    rebuild,
+)
+from indexer.projections.offers import Offer, offer_entry
+from tests.factories.book import (
+    PROVIDER,
+    account,
+    ledger_close,
+    make_config_set,
+    make_deposit,
+    make_order_cancel,
+    make_order_expire,
+    make_order_fulfill,
+    make_order_open,
+    make_rail_set,
+    make_terms_set,
+    seen_in,
+    usdc,
+    word,
+)
+from tests.factories.contract_model import ContractModel, RandomHistory, SlowBook, read_book
+
+Ledger = tuple[LedgerClose, Sequence[BookEvent]]
+
+
+def folded(
+    history: Sequence[Ledger], state: BookState | None = None
+) -> tuple[BookState, list[Alarm]]:
+    """The state after every ledger, one `fold_ledger` each, and the alarms on the way."""
+    state = state or BookState()
+    alarms: list[Alarm] = []
+    for ledger, events in history:
+        changes = fold_ledger(state, ledger, events)
+        advance(state, changes)
+        alarms += changes.alarms
+    return state, alarms
+
+
+def listed(state: BookState) -> dict[Any, Offer]:
+    return {tuple(key): row for book in state.books.values() for key, row in book.offers.items()}
+
+
+def as_read(state: BookState, slow: SlowBook) -> SlowBook:
+    """The fold's state in the slow reader's shape, with the columns that one knows."""
+
+    def row(thing: object, names: Any) -> dict[str, Any]:
+        return {name: getattr(thing, name) for name in names}
+
+    any_provider = next(iter(slow.providers.values()), {})
+    any_order = next(iter(slow.orders.values()), {})
+    totals = state.totals
+    return SlowBook(
+        providers={k: row(book.figures, any_provider) for k, book in state.books.items()},
+        orders={k: row(order, any_order) for k, order in state.orders.items()},
+        offers={k: row(offer, Offer.__slots__) for k, offer in listed(state).items()},
+        depth={rail: (row.available, row.offer_count) for rail, row in state.depth.items()},
+        totals=(totals.available, totals.locked, totals.offer_count),
+    )
+
+
+def client_applies(book: dict[Any, Any], changes: BookChanges) -> None:
+    """A client that keeps entries by identity and believes each operation."""
+    for message in messages(changes.offers, changes.intents):
+        if message.channel == "intent":
+            continue
+        entry = message.entry
+        key = (entry["provider"], entry["direction"], entry["currency"], tuple(entry["rails"]))
+        if message.op == "remove":
+            assert book.pop(key) is not None
+        else:
+            assert (message.op == "add") == (key not in book)
+            book[key] = entry
+
+
+# Random histories
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32), providers=st.integers(1, 4))
+def test_after_every_ledger_the_fold_equals_what_the_contract_holds_and_a_slow_reader_reads(
+    seed: int, providers: int
+):
+    story = RandomHistory(seed, providers)
+    state, history = BookState(), list[BookEvent]()
+    client: dict[Any, Any] = {}
+    for _ in range(120):
+        ledger, events = story.ledger()
+        history += events
+        before = as_read(state, read_book(history, ledger.close_time))
+        changes = fold_ledger(state, ledger, events)
+        assert as_read(state, read_book(history, ledger.close_time)) == before, "fold is pure"
+        advance(state, changes)
+        slow = read_book(history, ledger.close_time)
+        assert as_read(state, slow) == slow
+        assert changes.alarms == ()
+        client_applies(client, changes)
+        assert client == {k: offer_entry(row) for k, row in listed(state).items()}
+        for name, account_ in story.model.accounts.items():
+            if account_.pseq or account_.tseq:
+                figures = state.books[name].figures
+                chain = (account_.free, account_.locked, account_.pseq, account_.tseq)
+                assert (figures.free, figures.locked, figures.pseq, figures.tseq) == chain
+        assert story.model.custody() == story.model.owed()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rebuild_equals_the_fold_of_every_ledger_and_needs_only_those_with_events(seed: int):
+    story = RandomHistory(seed)
+    history = [story.ledger() for _ in range(300)]
+    state, _ = folded(history)
+    with_events = [ledger for ledger in history[:-1] if ledger[1]] + history[-1:]
+    for rebuilt, alarms in (rebuild(history), rebuild(with_events)):
+        assert alarms == []
+        assert rebuilt.orders == state.orders
+        assert rebuilt.books == state.books
+        assert rebuilt.depth == state.depth
+        assert rebuilt.totals == state.totals
+        assert (rebuilt.config, rebuilt.rails, rebuilt.as_of) == (
+            state.config,
+            state.rails,
+            state.as_of,
+        )
+
+
+def test_random_histories_reach_every_kind_of_event_and_status():
+    story = RandomHistory(7)
+    history = [event for _ in range(1_200) for event in story.ledger()[1]]
+    kinds = {type(event) for event in history}
+    assert {OrderOpen, OrderFulfill, OrderCancel, OrderExpire, *get_args(RailTermsEvent)} <= kinds
+    fulfilled = [event for event in history if isinstance(event, OrderFulfill)]
+    assert {event.claim for event in fulfilled} == {"proof", "manual"}
+    amounts = {event.order_id: event.amount for event in history if isinstance(event, OrderOpen)}
+    assert any(event.released < amounts[event.order_id] for event in fulfilled)
+    pruned_and_opened = [
+        (a, b)
+        for a, b in pairwise(history)
+        if isinstance(a, OrderExpire)
+        and isinstance(b, OrderOpen)
+        and a.seen.height == b.seen.height
+    ]
+    assert pruned_and_opened
+
+
+def test_the_fold_knows_every_event_of_both_contracts():
+    assert set(FOLDS) == {*get_args(EscrowEvent), *get_args(RailTermsEvent)}
+
+
+def test_combined_ledgers_change_the_same_rows_as_the_ledgers_one_by_one():
+    story = RandomHistory(11)
+    history = [story.ledger() for _ in range(60)]
+    start, _ = folded(history[:30])
+    one_by_one, _ = folded(history[:30])
+    said = []
+    for ledger, events in history[30:]:
+        said.append(fold_ledger(one_by_one, ledger, events))
+        advance(one_by_one, said[-1])
+    advance(start, combine(said))
+    assert (start.books, start.orders) == (one_by_one.books, one_by_one.orders)
+    assert (start.depth, start.totals) == (one_by_one.depth, one_by_one.totals)
+
+
+# Planted faults
+
+
+def planted(
+    history: Sequence[Ledger], fault: Callable[[BookEvent], BookEvent | None]
+) -> list[Ledger]:
+    """The history with each event replaced by what `fault` makes of it; None drops it."""
+    return [
+        (ledger, [made for event in events if (made := fault(event)) is not None])
+        for ledger, events in history
+    ]
+
+
+def nth(history: Sequence[Ledger], kind: type | tuple[type, ...], n: int) -> Any:
+    return [event for _, events in history for event in events if isinstance(event, kind)][n]
+
+
+@pytest.mark.parametrize("n", range(5))
+@pytest.mark.parametrize("kind", [OrderOpen, OrderFulfill, OrderExpire, OrderCancel])
+def test_a_dropped_event_is_noticed_at_the_providers_next_event(n: int, kind: type):
+    story = RandomHistory(3)
+    history = [story.ledger() for _ in range(400)]
+    victim = nth(history, kind, n)
+    state, alarms = folded(planted(history, lambda event: None if event is victim else event))
+    first = next(alarm for alarm in alarms if alarm.subject == victim.provider)
+    assert first.kind in ("sequence_gap", "unknown_order")
+    assert state.books[victim.provider].figures.stale is not None
+    assert not state.books[victim.provider].offers
+    assert {alarm.subject for alarm in alarms} == {victim.provider}
+
+
+@pytest.mark.parametrize("n", [0, 3, 9])
+def test_a_dropped_terms_event_is_noticed(n: int):
+    story = RandomHistory(5)
+    history = [story.ledger() for _ in range(200)]
+    victim = nth(history, type(make_terms_set()), n)
+    state, alarms = folded(planted(history, lambda event: None if event is victim else event))
+    assert [alarm.kind for alarm in alarms if alarm.subject == victim.provider] == ["sequence_gap"]
+    assert state.books[victim.provider].figures.stale is not None
+
+
+@pytest.mark.parametrize("field", ["free_after", "locked_after"])
+def test_a_changed_balance_is_noticed_at_that_event(field: str):
+    story = RandomHistory(3)
+    history = [story.ledger() for _ in range(100)]
+    victim = nth(history, OrderOpen, 2)
+    wrong = replace(victim, **{field: getattr(victim, field) + 1})
+    _, alarms = folded(planted(history, lambda event: wrong if event is victim else event))
+    assert (alarms[0].kind, alarms[0].subject) == ("balance_mismatch", victim.provider)
+
+
+@pytest.mark.parametrize("off_by", [-1, 1])
+def test_an_expiry_boundary_off_by_one_would_be_noticed(off_by: int, monkeypatch):
+    real = order_rules.is_past_expiry
+    monkeypatch.setattr(order_rules, "is_past_expiry", lambda order, now: real(order, now + off_by))
+    story = RandomHistory(2)
+    state, history, differ = BookState(), [], False
+    for _ in range(300):
+        ledger, events = story.ledger()
+        history += events
+        advance(state, fold_ledger(state, ledger, events))
+        slow = read_book(history, ledger.close_time)
+        differ = differ or as_read(state, slow).orders != slow.orders
+    assert differ
+
+
+def test_expired_locks_that_were_not_reclaimed_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(book_module, "_expire_by_clock", lambda draft: None)
+    story = RandomHistory(2)
+    history = [story.ledger() for _ in range(150)]
+    state, _ = folded(history)
+    slow = read_book([e for _, events in history for e in events], history[-1][0].close_time)
+    assert as_read(state, slow).providers != slow.providers
+
+
+# Single rules
+
+
+def ledger_of(height: int, close_time: int, *events: BookEvent) -> Ledger:
+    """A ledger and its events, each moved into it."""
+    ledger = ledger_close(height, close_time)
+    return ledger, [replace(event, seen=seen_in(ledger)) for event in events]
+
+
+def funded(*more: BookEvent) -> list[Ledger]:
+    return [ledger_of(1, 1_000, make_rail_set(), make_deposit(), make_terms_set(), *more)]
+
+
+def after_opening(*later: Ledger) -> tuple[BookState, list[Alarm]]:
+    return folded([*funded(make_order_open()), *later])
+
+
+def kinds(alarms: Sequence[Alarm]) -> list[str]:
+    return [alarm.kind for alarm in alarms]
+
+
+def test_an_order_that_was_never_seen_to_open_is_alarmed_and_its_provider_stale():
+    state, alarms = folded(
+        [
+            *funded(),
+            ledger_of(
+                2, 1_300, make_order_cancel(pseq=2, free_after=usdc(140), locked_after=-usdc(40))
+            ),
+        ]
+    )
+    assert kinds(alarms) == ["unknown_order"]
+    assert state.orders == {}
+    assert state.books[PROVIDER].figures.stale == f"unknown_order: {alarms[0].detail}"
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        make_order_fulfill(pseq=4),
+        make_order_cancel(pseq=4),
+        make_order_expire(pseq=4),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_a_finished_order_does_not_end_again(again):
+    history = [*funded(make_order_open()), ledger_of(2, 1_300, make_order_fulfill())]
+    before, _ = folded(history)
+    state, alarms = folded([*history, ledger_of(3, 1_700, again)])
+    assert kinds(alarms)[0] in ("balance_mismatch", "finished_order")
+    assert "finished_order" in kinds(alarms)
+    assert state.orders == before.orders
+    figures = state.books[PROVIDER].figures
+    assert (figures.free, figures.locked) == (again.free_after, again.locked_after)
+    assert figures.completed_orders == 1
+
+
+def test_an_order_that_ends_for_other_parties_is_left_alone():
+    other = make_order_cancel(taker=account("somebody else"))
+    state, alarms = after_opening(ledger_of(2, 1_300, other))
+    assert kinds(alarms) == ["order_mismatch"]
+    assert state.orders[word("order")].chain_status == "open"
+
+
+def test_an_order_that_opens_twice_keeps_its_first_form():
+    again = make_order_open(
+        amount=usdc(20), lp_lock=usdc(20), free_after=usdc(40), locked_after=usdc(60), pseq=3
+    )
+    state, alarms = after_opening(ledger_of(2, 1_100, again))
+    assert kinds(alarms) == ["order_reopened"]
+    assert state.orders[word("order")].amount == usdc(40)
+    assert state.books[PROVIDER].figures.active_orders == 1
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["same ledger", "later ledger"])
+@pytest.mark.parametrize(
+    ("late", "chain_status"),
+    [(make_order_fulfill(), "expired"), (make_order_cancel(), "cancelled")],
+    ids=["fulfil", "cancel"],
+)
+def test_a_late_settlement_leaves_the_order_expired_but_frees_its_lock(late, chain_status, split):
+    clock = [ledger_of(2, 1_601)] if split else []
+    state, alarms = after_opening(*clock, ledger_of(3, 1_602, late))
+    assert kinds(alarms) == ["contract_rule"]
+    order = state.orders[word("order")]
+    assert (order.status, order.chain_status, order.nullifier) == ("expired", chain_status, None)
+    figures = state.books[PROVIDER].figures
+    assert (figures.active_orders, figures.completed_orders) == (0, 0)
+    assert (figures.available, figures.committed) == (late.free_after, 0)
+
+
+def test_an_order_pruned_before_its_expiry_is_expired_and_alarmed():
+    state, alarms = after_opening(ledger_of(2, 1_600, make_order_expire()))
+    assert kinds(alarms) == ["contract_rule"]
+    assert state.orders[word("order")].status == "expired"
+
+
+def test_an_order_pruned_in_the_ledger_that_passes_it_is_told_once():
+    state, _ = folded(funded(make_order_open()))
+    changes = fold_ledger(state, *ledger_of(2, 1_601, make_order_expire()))
+    assert changes.alarms == ()
+    assert [(order.status, order.chain_status) for order in changes.intents] == [
+        ("expired", "expired")
+    ]
+
+
+def test_an_order_opened_and_settled_in_one_ledger_is_told_twice():
+    state, _ = folded(funded())
+    changes = fold_ledger(state, *ledger_of(2, 1_200, make_order_open(), make_order_fulfill()))
+    assert [order.status for order in changes.intents] == ["active", "fulfilled"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"lp_unlock": usdc(39), "locked_after": usdc(1)},
+        {"released": usdc(41), "fee": usdc("0.205")},
+        {"fee": usdc("0.3")},
+        {"lp_free_delta": usdc(1), "free_after": usdc(61)},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_settlement_against_the_contracts_rules_is_alarmed(wrong):
+    _, alarms = after_opening(ledger_of(2, 1_300, make_order_fulfill(**wrong)))
+    assert set(kinds(alarms)) == {"contract_rule"}
+
+
+def test_a_stale_provider_follows_the_chains_balances_and_claims_no_reclaimable_lock():
+    gap = make_deposit(pseq=9, free_after=usdc(500), locked_after=usdc(40))
+    state, alarms = after_opening(ledger_of(2, 1_100, gap), ledger_of(3, 1_601))
+    assert kinds(alarms) == ["sequence_gap"]
+    figures = state.books[PROVIDER].figures
+    assert (figures.available, figures.committed, figures.reclaimable) == (usdc(500), usdc(40), 0)
+    assert state.orders[word("order")].status == "expired"
+    later = ledger_of(4, 1_700, make_order_expire(pseq=10, free_after=usdc(540)))
+    advance(state, fold_ledger(state, *later))
+    figures = state.books[PROVIDER].figures
+    assert (figures.available, figures.committed, figures.reclaimable) == (usdc(540), 0, 0)
+
+
+def test_a_provider_keeps_the_first_reason_it_went_stale_for():
+    first = make_deposit(pseq=9, free_after=usdc(200))
+    second = make_deposit(pseq=20, free_after=usdc(300))
+    state, alarms = folded([*funded(), ledger_of(2, 1_100, first), ledger_of(3, 1_200, second)])
+    assert kinds(alarms) == ["sequence_gap", "sequence_gap"]
+    assert state.books[PROVIDER].figures.stale == f"sequence_gap: {alarms[0].detail}"
+
+
+def test_history_that_starts_in_the_middle_is_a_gap():
+    _, alarms = folded([ledger_of(1, 1_000, make_deposit(pseq=2))])
+    assert kinds(alarms) == ["sequence_gap"]
+
+
+def test_a_bond_other_than_the_whole_is_alarmed():
+    _, alarms = folded([ledger_of(1, 1_000, make_config_set(bond_bps=5_000))])
+    assert alarms == [Alarm("unsupported_bond", "escrow", alarms[0].detail)]
+
+
+@pytest.mark.parametrize(("schema", "expected"), [(1, []), (2, ["unknown_schema"])])
+def test_an_upgrade_to_an_unknown_schema_is_alarmed(schema: int, expected: list[str]):
+    model = ContractModel()
+    model.upgraded(schema)
+    _, alarms = folded([model.close()])
+    assert kinds(alarms) == expected
+
+
+def test_a_ledger_touches_only_the_providers_it_names():
+    model = ContractModel()
+    names = [account(f"provider {n}") for n in range(5)]
+    for rail in ("venmo", "wise"):
+        model.rail_set(rail)
+    for n, name in enumerate(names):
+        model.deposit(name, usdc(100))
+        model.terms_set(name, "venmo" if n < 2 else "wise", direction="offramp")
+    state, _ = folded([model.close()])
+
+    model.deposit(names[3], usdc(1))
+    changes = fold_ledger(state, *model.close())
+    assert set(changes.books) == {names[3]}
+
+    model.rail_set("venmo", fee_bps=10)
+    changes = fold_ledger(state, *model.close())
+    assert set(changes.books) == set(names[:2])
+    assert len(changes.offers.updated) == 2
+
+    model.paused_set(opens=True)
+    changes = fold_ledger(state, *model.close())
+    assert set(changes.books) == set(names)
+    assert len(changes.offers.removed) == 5
+
+
+def test_a_ledger_without_events_changes_nothing_but_the_clock():
+    state, _ = folded(funded())
+    changes = fold_ledger(state, ledger_close(2, 1_005), [])
+    assert (changes.books, changes.orders, changes.depth, changes.rails) == ({}, {}, {}, {})
+    assert messages(changes.offers, changes.intents) == []
+    advance(state, changes)
+    assert state.as_of == ledger_close(2, 1_005)
+
+
+def test_the_final_message_of_a_ledger_is_marked():
+    story = RandomHistory(1)
+    state = BookState()
+    for _ in range(100):
+        changes = fold_ledger(state, *story.ledger())
+        advance(state, changes)
+        said = messages(changes.offers, changes.intents)
+        assert [message.last for message in said] == [False] * (len(said) - 1) + [True] * bool(said)
+        order = {"remove": 0, "add": 1, "update": 2, None: 3}
+        assert [order[m.op] for m in said] == sorted(order[m.op] for m in said)
+
+
+def test_amounts_in_messages_are_strings_of_digits_and_counts_are_numbers():
+    state, _ = folded(funded())
+    model_changes = fold_ledger(state, *ledger_of(2, 1_005, make_order_open(direction="offramp")))
+    (intent,) = model_changes.intents
+    entry = order_rules.order_entry(intent)
+    assert (entry["amount"], entry["fiat_amount"]) == ("400000000", "408000000")
+    assert (entry["created_at"], entry["tier"], entry["released"]) == (1_005, 2, None)
+    assert list(entry) == [field.name for field in fields(intent)]
