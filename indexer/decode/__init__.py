@@ -1,1 +1,18 @@
 """Raw logs and contract events to typed events. Pure: no clock, no network, no database."""
+
+from indexer.events.raw import EvmLog, RawEvent, StellarEvent
+from indexer.decode import evm, stellar
+from indexer.events.common import Event
+from indexer.networks import Chain, EvmChain, StellarChain
+
+
+def decode(raw: RawEvent, chain: Chain) -> Event | None:
+    """The typed event, or None when it is not one we keep.
+
+    Raises `Undecodable` when it is an event of ours that does not have the shape it must have.
+    """
+    if isinstance(raw, EvmLog) and isinstance(chain, EvmChain):
+        return evm.decode(raw, chain)
+    if isinstance(raw, StellarEvent) and isinstance(chain, StellarChain):
+        return stellar.decode(raw, chain)
+    raise TypeError(f"a {type(raw).__name__} cannot come from {chain.id}")

@@ -1,0 +1,162 @@
+"""Movements between chains: one row each, the same whichever chain was read first."""
+
+import random
+
+import pytest
+
+from indexer.addresses import evm_as_bytes32
+from indexer.events.cctp import MessageSent
+from indexer.events.common import Event
+from indexer.projections.transfers import (
+    OftEvent,
+    TransferProgress,
+    fold_cctp,
+    fold_oft,
+    pair_burns,
+    pair_mints,
+)
+from tests.factories.transfers import (
+    ACCOUNT,
+    BURN_KEY,
+    ETHEREUM,
+    FORWARDER,
+    GUID,
+    NETWORK,
+    NONCE,
+    PUBNET,
+    USER,
+    ZERO,
+    make_alert,
+    make_burn_to_stellar,
+    make_hook,
+    make_mint_on_stellar,
+    make_oft_received,
+    make_oft_sent,
+    make_packet_sent,
+    make_packet_verified,
+)
+
+
+def fold_one(sending: list[Event], receiving: list[Event]) -> TransferProgress:
+    (row,) = fold_cctp(NETWORK, BURN_KEY, pair_burns(sending), pair_mints(receiving))
+    return row
+
+
+def test_a_burn_alone_waits_for_its_attestation() -> None:
+    row = fold_one(make_burn_to_stellar(), [])
+    assert (row.stage, row.source_chain, row.dest_chain) == ("ATTESTING", ETHEREUM, PUBNET)
+    assert (row.amount_in, row.amount_out, row.fee) == (5_000_000, None, None)
+    assert (row.source_address, row.dest_address) == (USER, ACCOUNT)
+
+
+def test_a_forwarded_mint_completes_its_burn_to_the_last_unit() -> None:
+    row = fold_one(make_burn_to_stellar(), make_mint_on_stellar())
+    assert row.stage == "COMPLETED"
+    assert (row.amount_in, row.amount_out, row.fee) == (5_000_000, 49_990_000, 1_000)
+    assert row.amount_in is not None
+    assert row.amount_out is not None
+    assert row.fee is not None
+    assert row.amount_in * 10 == row.amount_out + row.fee * 10
+    assert (row.dest_address, row.message_id) == (ACCOUNT, NONCE)
+
+
+def test_a_mint_whose_burn_was_not_read_is_complete() -> None:
+    row = fold_one([], make_mint_on_stellar())
+    assert (row.stage, row.source_chain, row.source_tx) == ("COMPLETED", ETHEREUM, None)
+
+
+def test_a_mint_that_stays_in_the_forwarder_is_held() -> None:
+    row = fold_one(make_burn_to_stellar(), make_mint_on_stellar(forwarded=False))
+    assert (row.stage, row.dest_address) == ("ON_HOLD", FORWARDER)
+    assert row.stage_reason is not None
+    assert "not paid on" in row.stage_reason
+
+
+@pytest.mark.parametrize(
+    "burn",
+    [
+        make_burn_to_stellar(hook=b""),
+        make_burn_to_stellar(hook=make_hook("G" + "A" * 55)),
+        make_burn_to_stellar(mint_recipient=evm_as_bytes32(USER)),
+        make_burn_to_stellar(destination_caller=ZERO),
+    ],
+    ids=["no hook", "no such account", "recipient is not the forwarder", "anyone may mint"],
+)
+def test_a_burn_that_the_forwarder_cannot_pay_out_is_held_at_once(burn: list[Event]) -> None:
+    assert fold_one(burn, []).stage == "ON_HOLD"
+
+
+def test_byte_identical_burns_are_two_rows_matched_first_in_first_out() -> None:
+    burns = [
+        *pair_burns(make_burn_to_stellar(height=100, tx="a")),
+        *pair_burns(make_burn_to_stellar(height=101, tx="b")),
+    ]
+    first, second = fold_cctp(NETWORK, BURN_KEY, burns, pair_mints(make_mint_on_stellar()))
+    assert (first.stage, second.stage) == ("COMPLETED", "ATTESTING")
+    assert first.id != second.id
+    assert first.sent_at is not None
+    assert second.sent_at is not None
+    assert first.sent_at < second.sent_at
+
+
+def test_several_burns_of_one_transaction_pair_with_their_own_messages() -> None:
+    events = [
+        *make_burn_to_stellar(amount=1, position=0),
+        *make_burn_to_stellar(amount=2, position=2),
+    ]
+    assert [(b.message.seen.position, b.deposit.amount) for b in pair_burns(events)] == [
+        (0, 1),
+        (2, 2),
+    ]
+
+
+def test_a_message_that_nobody_burned_for_is_no_burn() -> None:
+    messages = [e for e in make_burn_to_stellar() if isinstance(e, MessageSent)]
+    assert pair_burns(messages) == []
+
+
+def test_an_oft_send_goes_in_flight_then_verified_then_complete() -> None:
+    events: list[OftEvent] = [make_oft_sent(), make_packet_sent()]
+    assert fold_oft(NETWORK, GUID, events)[0].stage == "IN_FLIGHT"
+    events_verified = [*events, make_packet_verified()]
+    assert fold_oft(NETWORK, GUID, events_verified)[0].stage == "DELIVERING"
+    (row,) = fold_oft(NETWORK, GUID, [*events_verified, make_oft_received()])
+    assert (row.stage, row.amount_in, row.amount_out, row.fee) == (
+        "COMPLETED",
+        7_000_000,
+        70_000_000,
+        0,
+    )
+    assert (row.source_address, row.dest_address) == (USER, ACCOUNT)
+
+
+def test_an_alert_explains_a_wait_and_decides_nothing() -> None:
+    waiting: list[OftEvent] = [make_oft_sent(), make_packet_verified(), make_alert()]
+    (row,) = fold_oft(NETWORK, GUID, waiting)
+    assert row.stage == "DELIVERING"
+    assert row.stage_reason is not None
+    assert "failed" in row.stage_reason
+    (delivered,) = fold_oft(NETWORK, GUID, [*waiting, make_oft_received()])
+    assert (delivered.stage, delivered.stage_reason) == ("COMPLETED", None)
+
+
+def test_an_oft_recipient_on_stellar_stays_raw_until_the_chain_says_what_it_is() -> None:
+    (row,) = fold_oft(NETWORK, GUID, [make_oft_sent(), make_packet_sent(send_to=BURN_KEY)])
+    assert row.dest_address == BURN_KEY
+
+
+def test_endpoint_chatter_without_a_send_or_a_credit_is_no_movement() -> None:
+    assert fold_oft(NETWORK, GUID, [make_packet_verified(), make_alert()]) == []
+
+
+def test_the_order_in_which_facts_arrive_changes_nothing() -> None:
+    events: list[OftEvent] = [
+        make_oft_sent(),
+        make_packet_sent(),
+        make_packet_verified(),
+        make_oft_received(),
+    ]
+    expected = fold_oft(NETWORK, GUID, events)
+    for seed in range(10):
+        shuffled = random.Random(seed).sample(events, len(events))
+        assert fold_oft(NETWORK, GUID, shuffled) == expected

@@ -1,0 +1,43 @@
+"""Settings: one reading of the environment, refused with the variable's name."""
+
+import pytest
+
+from indexer.errors import ConfigurationError
+from indexer.settings import load_settings, rpc_variable
+from warehouse_schema.identifiers import ChainId
+
+
+def test_an_empty_environment_is_the_devnet_with_the_embedded_database() -> None:
+    settings = load_settings({})
+    assert settings.network.name == "devnet"
+    assert settings.database_url is None
+    assert settings.home.name == ".isthmus"
+
+
+def test_a_chain_without_a_node_is_not_followed() -> None:
+    settings = load_settings(
+        {"ISTHMUS_NETWORK": "mainnet", "ISTHMUS_RPC_EIP155_1": "https://a.example, wss://a.example"}
+    )
+    assert [chain.id for chain in settings.followed] == ["eip155:1"]
+    assert settings.nodes[ChainId("eip155:1")] == ("https://a.example", "wss://a.example")
+
+
+def test_no_production_network_names_a_node_of_its_own() -> None:
+    for network in ("mainnet", "testnet"):
+        assert load_settings({"ISTHMUS_NETWORK": network}).followed == ()
+
+
+def test_the_variable_of_a_chain_is_its_id_in_capitals() -> None:
+    assert rpc_variable(ChainId("stellar:pubnet")) == "ISTHMUS_RPC_STELLAR_PUBNET"
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"ISTHMUS_NETWORK": "moonnet"}, "ISTHMUS_NETWORK is 'moonnet'"),
+        ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "ISTHMUS_RPC_EIP155_31337: 'localhost"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_settings(environment)
