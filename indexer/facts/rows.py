@@ -1,0 +1,185 @@
+"""Events as rows: which type lives in which table, there and back again without loss.
+
+The match is by name. A table's columns are the fields of `Provenance`, then the type's own
+(`tests/architecture/test_events.py` holds them to it).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import chain as concatenated
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+from sqlalchemy import ARRAY, BigInteger, Column, Connection, Integer, Row, Table
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import DBAPIError
+
+from indexer.events import cctp, escrow, oft, rail_terms, tokens
+from indexer.events.common import Event, Provenance
+from indexer.events.raw import EvmLog, RawEvent, StellarEvent
+from warehouse_schema.columns import BaseUnits
+from warehouse_schema.facts import EVENT_TABLES, evm_logs, stellar_events
+
+EVENT_TYPES: Mapping[str, type[Event]] = {
+    name: item
+    for module in (cctp, escrow, oft, rail_terms, tokens)
+    for name, item in vars(module).items()
+    if isinstance(item, type) and issubclass(item, Event) and item is not Event
+}
+"""Every event type there is, by its name."""
+
+RAW_TABLES: Mapping[type[RawEvent], Table] = {EvmLog: evm_logs, StellarEvent: stellar_events}
+
+_PROVENANCE = tuple(field.name for field in fields(Provenance))
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A dataclass with provenance, its table, and the columns of its own fields, in their order."""
+
+    type: type[Any]
+    table: Table
+    own: tuple[str, ...]
+
+    @property
+    def columns(self) -> list[Column[Any]]:
+        """Provenance first; the order of `row` and of what `item` takes."""
+        return [self.table.c[name] for name in (*_PROVENANCE, *self.own)]
+
+    def row(self, item: Event | RawEvent) -> tuple[Any, ...]:
+        """The item as values of `columns`."""
+        seen = item.seen
+        return tuple(
+            concatenated(
+                (getattr(seen, name) for name in _PROVENANCE),
+                (getattr(item, name) for name in self.own),
+            )
+        )
+
+    def item(self, row: Row[Any]) -> Any:
+        """The item of a row of `columns`; what `row` did, undone."""
+        values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+        seen = Provenance(*values[: len(_PROVENANCE)])
+        return self.type(seen=seen, **dict(zip(self.own, values[len(_PROVENANCE) :], strict=True)))
+
+
+def _shelf(item_type: type[Any], table: Table) -> Shelf:
+    own = (field.name for field in fields(item_type) if field.name in table.c)
+    return Shelf(item_type, table, tuple(own))
+
+
+EVENT_SHELVES: Mapping[type[Event], Shelf] = {
+    EVENT_TYPES[name]: _shelf(EVENT_TYPES[name], table) for name, table in EVENT_TABLES.items()
+}
+RAW_SHELVES: Mapping[type[RawEvent], Shelf] = {
+    raw_type: _shelf(raw_type, table) for raw_type, table in RAW_TABLES.items()
+}
+
+
+def why_unstorable(event: Event) -> str | None:
+    """Why Postgres would refuse the event's row, or None.
+
+    Strangers choose some of what they emit (a domain of 2^32 - 1, a NUL in a memo). One such event
+    must not stop its chain.
+    """
+    for column in EVENT_SHELVES[type(event)].columns:
+        holder = event.seen if column.name in _PROVENANCE else event
+        reason = _why_unfit(column, getattr(holder, column.name))
+        if reason is not None:
+            return f"{column.name}: {reason}"
+    return None
+
+
+_LARGEST = {Integer: 2**31 - 1, BigInteger: 2**63 - 1, BaseUnits: 10**78 - 1}
+
+
+def _why_unfit(column: Column[Any], value: Any) -> str | None:
+    if isinstance(value, str):
+        return _why_unfit_text(value)
+    if isinstance(value, tuple):
+        reasons = (_why_unfit_text(item) for item in value if isinstance(item, str))
+        return next((reason for reason in reasons if reason is not None), None)
+    largest = _LARGEST.get(type(column.type))
+    if largest is not None and value is not None and abs(value) > largest:
+        return f"{value} is beyond {largest}"
+    return None
+
+
+def _why_unfit_text(text: str) -> str | None:
+    if "\0" in text:
+        return f"{text!r} has a NUL"
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        return f"{text!r} has half a surrogate pair"
+    return None
+
+
+# COPY, the fast way in.
+
+_ToDriver: TypeAlias = Callable[[Any], Any]
+
+
+def copy_rows(conn: Connection, table: Table, rows: Iterable[Sequence[Any]]) -> int:
+    """Append rows of all the table's columns, in their order; how many they were.
+
+    Part of the connection's transaction. A sequence becomes an array, a dict JSON, and base units
+    must be int. Raises SQLAlchemy's errors, as `Connection.execute` does.
+    """
+    return _copy(conn, table, list(table.columns), rows)
+
+
+def copy_into(
+    conn: Connection, columns: Sequence[Column[Any]], rows: Iterable[Sequence[Any]]
+) -> int:
+    """As `copy_rows`, for some of one table's columns; the others take their defaults."""
+    (table,) = {column.table for column in columns}
+    return _copy(conn, table, columns, rows)
+
+
+def _copy(
+    conn: Connection, table: Any, columns: Sequence[Column[Any]], rows: Iterable[Sequence[Any]]
+) -> int:
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
+        sql.Identifier(table.schema, table.name),
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
+    )
+    to_driver = [_to_driver(column) for column in columns]
+    driver: Any = conn.connection.driver_connection
+    count = 0
+    try:
+        with driver.cursor() as cursor, cursor.copy(statement) as copy:
+            for count, row in enumerate(rows, 1):  # noqa: B007
+                copy.write_row([adapt(value) for adapt, value in zip(to_driver, row, strict=True)])
+    except psycopg.Error as error:
+        if driver.closed:
+            conn.invalidate(error)
+        raise DBAPIError.instance(
+            statement.as_string(None),
+            None,
+            error,
+            psycopg.Error,
+            connection_invalidated=driver.closed,
+            dialect=conn.dialect,
+        ) from error
+    return count
+
+
+def _to_driver(column: Column[Any]) -> _ToDriver:
+    if isinstance(column.type, ARRAY):
+        return lambda value: None if value is None else list(value)
+    if isinstance(column.type, JSONB):
+        return lambda value: None if value is None else Jsonb(value)
+    if isinstance(column.type, BaseUnits):
+        return _whole
+    return _as_it_is
+
+
+def _whole(value: Any) -> Any:
+    if value is not None and type(value) is not int:
+        raise TypeError(f"base units are int, got {type(value).__name__}")
+    return value
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,0 +1,343 @@
+"""Facts in, facts out. Every function works inside the caller's transaction.
+
+Order, wherever events are given, is chain, height, position: the order in which they happened, as
+far as they happened in one order at all (heights of two chains say nothing about each other).
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Any, TypeVar
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    TableValuedAlias,
+    Text,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql
+
+from indexer.errors import FollowerConflict
+from indexer.events.common import Event, Provenance
+from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
+from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into
+from indexer.facts.rows import copy_rows as copy_rows
+from warehouse_schema.facts import alarms, blocks, cursors, orphans
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds, is_evm
+from warehouse_schema.intake import watched_addresses as watched
+
+_STREAMED = {"yield_per": 1_000}
+"""A server-side cursor, and the rows of it that are in memory at once."""
+
+_BLOCK_COLUMNS = [blocks.c[field.name] for field in fields(Block)]
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A raw event and what became of it.
+
+    Neither an event nor a reason means that the raw event is of no type that we keep.
+    """
+
+    raw: RawEvent
+    event: Event | None
+    undecodable: str | None
+    """Why it could not be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a chain is: its last committed block, and the head that was known then."""
+
+    chain: ChainId
+    height: Height
+    block_hash: BlockHash
+    block_time: UnixSeconds
+    head_height: Height
+    head_time: UnixSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """What an operator must look at, until it is cleared."""
+
+    chain: ChainId
+    kind: str
+    subject: str
+    detail: str
+
+
+# In.
+
+
+def append(conn: Connection, new_blocks: Sequence[Block], decoded: Sequence[Decoded]) -> None:
+    """Write blocks, their raw events, and the events decoded from these.
+
+    Raises SQLAlchemy's `IntegrityError` when one of the blocks or events is there already; the
+    cursor, moved first in the same transaction, keeps that from happening.
+    """
+    counts = Counter(item.raw.seen.height for item in decoded)
+    copy_into(
+        conn,
+        [*_BLOCK_COLUMNS, blocks.c.events],
+        ((*astuple(block), counts[block.height]) for block in new_blocks),
+    )
+    raws: dict[type[RawEvent], list[Decoded]] = defaultdict(list)
+    events: dict[type[Event], list[Event]] = defaultdict(list)
+    for item in decoded:
+        raws[type(item.raw)].append(item)
+        if item.event is not None:
+            events[type(item.event)].append(item.event)
+    for raw_type, items in raws.items():
+        _append_raw(conn, RAW_SHELVES[raw_type], items)
+    for event_type, of_type in events.items():
+        shelf = EVENT_SHELVES[event_type]
+        copy_into(conn, shelf.columns, map(shelf.row, of_type))
+
+
+def _append_raw(conn: Connection, shelf: Shelf, items: Iterable[Decoded]) -> None:
+    outcome = [shelf.table.c.event, shelf.table.c.undecodable]
+    rows = (
+        (
+            *shelf.row(item.raw),
+            None if item.event is None else type(item.event).__name__,
+            item.undecodable,
+        )
+        for item in items
+    )
+    copy_into(conn, [*shelf.columns, *outcome], rows)
+
+
+def take_back(conn: Connection, chain: ChainId, *, above: Height) -> list[Event]:
+    """Remove every block above a height and all that was seen in it; the events that were there.
+
+    The raw events move to `facts.orphans`.
+    """
+    taken = list(read_events(conn, EVENT_SHELVES, chain, first=Height(above + 1)))
+    for shelf in RAW_SHELVES.values():
+        _orphan(conn, shelf.table, chain, above)
+    for event_type in {type(event) for event in taken}:
+        _remove_above(conn, EVENT_SHELVES[event_type].table, chain, above)
+    _remove_above(conn, blocks, chain, above)
+    return taken
+
+
+def _orphan(conn: Connection, table: Table, chain: ChainId, above: Height) -> None:
+    kept = ("chain", "height", "block_hash", "tx_hash", "position", "event")
+    whole_row = func.row_to_json(table.table_valued()).cast(Text)
+    leaving = select(*(table.c[name] for name in kept), whole_row).where(
+        table.c.chain == chain, table.c.height > above
+    )
+    conn.execute(insert(orphans).from_select([*kept, "row"], leaving))
+    _remove_above(conn, table, chain, above)
+
+
+def _remove_above(conn: Connection, table: Table, chain: ChainId, above: Height) -> None:
+    conn.execute(delete(table).where(table.c.chain == chain, table.c.height > above))
+
+
+# Out.
+
+
+def read_events(
+    conn: Connection,
+    event_types: Collection[type[E]],
+    chain: ChainId | None = None,
+    first: Height | None = None,
+    last: Height | None = None,
+) -> Iterator[E]:
+    """Events of these types in order, of one chain or all, from `first` to `last` inclusive.
+
+    Streams: memory is bounded by the number of types. The caller's transaction has to stay open
+    until the last event is read.
+    """
+    streams = [
+        _stream(conn, EVENT_SHELVES[event_type], chain, first, last) for event_type in event_types
+    ]
+    return heapq.merge(*streams, key=_order)
+
+
+def read_raw(conn: Connection, chain: ChainId, first: Height, last: Height) -> Iterator[RawEvent]:
+    """Raw events in order, from `first` to `last` inclusive, streamed as `read_events` does."""
+    return _stream(conn, RAW_SHELVES[EvmLog if is_evm(chain) else StellarEvent], chain, first, last)
+
+
+def events_by_key(
+    conn: Connection, event_type: type[E], column: str, values: Collection[str]
+) -> list[E]:
+    """Events of a type whose text column has one of these values, in order."""
+    shelf = EVENT_SHELVES[event_type]
+    query = _query(shelf).where(shelf.table.c[column] == _any_of(values))
+    return [shelf.item(row) for row in conn.execute(query)]
+
+
+def events_of_transactions(
+    conn: Connection, event_types: Collection[type[E]], transactions: Collection[Provenance]
+) -> list[E]:
+    """Events of these types in the very transactions (and blocks) of these places, in order."""
+    places = sorted({(seen.chain, seen.block_hash, seen.tx_hash) for seen in transactions})
+    if not places:
+        return []
+    columns = [bindparam(None, list(part), type_=ARRAY(Text)) for part in zip(*places, strict=True)]
+    wanted = func.unnest(*columns).table_valued("chain", "block_hash", "tx_hash")
+    wanted = wanted.render_derived("wanted")
+    found: list[E] = []
+    for event_type in event_types:
+        shelf = EVENT_SHELVES[event_type]
+        query = _query(shelf).join(wanted, _same_columns(shelf.table, wanted))
+        found.extend(shelf.item(row) for row in conn.execute(query))
+    return sorted(found, key=_order)
+
+
+def block_at(conn: Connection, chain: ChainId, height: Height) -> Block | None:
+    """The stored block at a height."""
+    query = _blocks(chain).where(blocks.c.height == height)
+    row = conn.execute(query).one_or_none()
+    return None if row is None else Block(*row)
+
+
+def blocks_between(
+    conn: Connection, chain: ChainId, first: Height, last: Height
+) -> Iterator[Block]:
+    """Stored blocks from `first` to `last` inclusive, in order, streamed as `read_events` does."""
+    query = _blocks(chain).where(blocks.c.height.between(first, last)).order_by(blocks.c.height)
+    with conn.execute(query, execution_options=_STREAMED) as rows:
+        for row in rows:
+            yield Block(*row)
+
+
+def _blocks(chain: ChainId) -> Select[Any]:
+    return select(*_BLOCK_COLUMNS).where(blocks.c.chain == chain)
+
+
+def watched_addresses(conn: Connection, chain: ChainId) -> list[str]:
+    """Addresses that clients and operators asked to watch on a chain."""
+    query = select(watched.c.address).where(watched.c.chain == chain)
+    return list(conn.scalars(query.order_by(watched.c.address)))
+
+
+def _stream(
+    conn: Connection,
+    shelf: Shelf,
+    chain: ChainId | None,
+    first: Height | None,
+    last: Height | None,
+) -> Iterator[Any]:
+    columns = shelf.table.c
+    query = _query(shelf)
+    if chain is not None:
+        query = query.where(columns.chain == chain)
+    if first is not None:
+        query = query.where(columns.height >= first)
+    if last is not None:
+        query = query.where(columns.height <= last)
+    with conn.execute(query, execution_options=_STREAMED) as rows:
+        for row in rows:
+            yield shelf.item(row)
+
+
+def _query(shelf: Shelf) -> Select[Any]:
+    columns = shelf.table.c
+    return select(*shelf.columns).order_by(columns.chain, columns.height, columns.position)
+
+
+def _order(item: Event | RawEvent) -> tuple[ChainId, Height, int]:
+    return (item.seen.chain, item.seen.height, item.seen.position)
+
+
+def _same_columns(table: Table, wanted: TableValuedAlias) -> ColumnElement[bool]:
+    return and_(*(table.c[column.name] == column for column in wanted.c))
+
+
+def _any_of(values: Collection[str]) -> ColumnElement[Any]:
+    return func.any(bindparam(None, list(values), type_=ARRAY(Text)))
+
+
+# Cursors.
+
+
+def read_cursor(conn: Connection, chain: ChainId) -> Cursor | None:
+    """How far a chain is; None before its first range."""
+    columns = [cursors.c[field.name] for field in fields(Cursor)]
+    row = conn.execute(select(*columns).where(cursors.c.chain == chain)).one_or_none()
+    return None if row is None else Cursor(*row)
+
+
+def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
+    """Put the cursor at `new`, and take the chain off hold.
+
+    Raises `FollowerConflict` unless the cursor stood at `expected` (None: nowhere).
+    """
+    values = {field.name: getattr(new, field.name) for field in fields(Cursor)}
+    if expected is None:
+        statement: Any = postgresql.insert(cursors).values(values).on_conflict_do_nothing()
+    else:
+        statement = (
+            update(cursors)
+            .where(
+                cursors.c.chain == expected.chain,
+                cursors.c.height == expected.height,
+                cursors.c.block_hash == expected.block_hash,
+            )
+            .values(**values, held=None, updated_at=func.clock_timestamp())
+        )
+    if conn.execute(statement.returning(cursors.c.chain)).one_or_none() is None:
+        stood = "nowhere" if expected is None else f"at {expected.height} {expected.block_hash}"
+        raise FollowerConflict(f"the cursor of {new.chain} did not stand {stood} any more")
+
+
+def hold(conn: Connection, chain: ChainId, reason: str) -> None:
+    """Note why a chain does not move; the next range that is committed takes it away.
+
+    A chain that never moved has no cursor to note it on; its alarm has to do.
+    """
+    conn.execute(update(cursors).where(cursors.c.chain == chain).values(held=reason))
+
+
+# Alarms.
+
+
+def raise_alarm(conn: Connection, chain: ChainId, kind: str, subject: str, detail: str) -> None:
+    """Call for an operator. Nothing happens while an alarm of that kind and subject stands."""
+    row = {"chain": chain, "kind": kind, "subject": subject, "detail": detail}
+    conn.execute(
+        postgresql.insert(alarms)
+        .values(row)
+        .on_conflict_do_nothing(
+            index_elements=["chain", "kind", "subject"], index_where=alarms.c.cleared_at.is_(None)
+        )
+    )
+
+
+def clear_alarm(conn: Connection, chain: ChainId, kind: str, subject: str) -> None:
+    """Note that what an alarm was about is mended. Nothing happens if none stands."""
+    conn.execute(
+        update(alarms)
+        .where(
+            alarms.c.chain == chain,
+            alarms.c.kind == kind,
+            alarms.c.subject == subject,
+            alarms.c.cleared_at.is_(None),
+        )
+        .values(cleared_at=func.clock_timestamp())
+    )
+
+
+def open_alarms(conn: Connection) -> list[Alarm]:
+    """The alarms that stand, oldest first."""
+    columns = [alarms.c[field.name] for field in fields(Alarm)]
+    query = select(*columns).where(alarms.c.cleared_at.is_(None)).order_by(alarms.c.id)
+    return [Alarm(*row) for row in conn.execute(query)]

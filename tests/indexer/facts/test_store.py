@@ -1,0 +1,395 @@
+"""Facts come out of the warehouse as they went in."""
+
+import dataclasses
+import json
+from itertools import groupby
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, delete, func, insert, select, text
+from sqlalchemy.exc import DataError, IntegrityError, OperationalError
+
+from indexer.errors import FollowerConflict
+from indexer.events.cctp import DepositForBurn, MessageSent, MintAndWithdraw
+from indexer.events.common import Event
+from indexer.events.oft import OftReceived, OftSent
+from indexer.events.rail_terms import PayeeSet, RailSet
+from indexer.events.raw import RawEvent
+from indexer.facts import store
+from indexer.facts.rows import EVENT_TYPES, why_unstorable
+from indexer.facts.store import Alarm, Cursor, Decoded
+from tests.factories.events import (
+    EVM,
+    STELLAR,
+    make_block,
+    make_event,
+    make_evm_log,
+    make_provenance,
+    make_sparse_event,
+    make_stellar_event,
+)
+from warehouse_schema import facts, projections
+from warehouse_schema.identifiers import Height, UnixSeconds, is_evm
+from warehouse_schema.intake import watched_addresses
+
+ALL_TYPES = sorted(EVENT_TYPES.values(), key=lambda event_type: event_type.__name__)
+
+
+def decoded(event: Event) -> Decoded:
+    raw: RawEvent = (
+        make_evm_log(event.seen) if is_evm(event.seen.chain) else make_stellar_event(event.seen)
+    )
+    return Decoded(raw, event, None)
+
+
+def append_events(conn: Connection, *events: Event) -> None:
+    """With the blocks that they were seen in."""
+    places = sorted({(event.seen.chain, event.seen.height) for event in events})
+    for chain, group in groupby(places, key=lambda place: place[0]):
+        blocks = [make_block(height, chain=chain) for _, height in group]
+        here = [decoded(event) for event in events if event.seen.chain == chain]
+        store.append(conn, blocks, here)
+
+
+def count(conn: Connection, table: Any) -> int:
+    return int(conn.scalar(select(func.count()).select_from(table)) or 0)
+
+
+# Round trips.
+
+
+@pytest.mark.parametrize("event_type", ALL_TYPES)
+def test_an_event_comes_back_as_it_went_in(connection: Connection, event_type: type[Event]) -> None:
+    full = make_event(event_type, make_provenance(100, 0))
+    sparse = make_sparse_event(event_type, make_provenance(100, 2**63 - 1))
+    append_events(connection, full, sparse)
+    assert list(store.read_events(connection, [event_type])) == [full, sparse]
+
+
+def test_types_come_back_too(connection: Connection) -> None:
+    event = make_event(RailSet)
+    append_events(connection, event)
+    (back,) = store.read_events(connection, [RailSet])
+    assert type(back.currencies) is tuple
+    burn = make_event(DepositForBurn, make_provenance(101))
+    append_events(connection, burn)
+    (read,) = store.read_events(connection, [DepositForBurn])
+    assert (type(read.amount), type(read.hook_data)) == (int, bytes)
+
+
+def test_a_negative_amount_is_kept(connection: Connection) -> None:
+    event = make_event(EVENT_TYPES["AssetMovement"], kind="fee", amount=-(2**127))
+    append_events(connection, event)
+    assert list(store.read_events(connection, [type(event)])) == [event]
+
+
+def test_raw_stellar_events_come_back_as_they_went_in(connection: Connection) -> None:
+    raws = [make_stellar_event(make_provenance(100 + i, i, chain=STELLAR)) for i in range(3)]
+    blocks = [make_block(height, chain=STELLAR) for height in (100, 101, 102)]
+    store.append(connection, blocks, [Decoded(raw, None, None) for raw in raws])
+    read = list(store.read_raw(connection, STELLAR, Height(100), Height(101)))
+    assert read == raws[:2]
+
+
+def test_raw_logs_come_back_as_they_went_in(connection: Connection) -> None:
+    raws = [make_evm_log(make_provenance(100, i), topics=topics) for i, topics in enumerate(TOPICS)]
+    store.append(connection, [make_block(100)], [Decoded(raw, None, "why") for raw in raws])
+    assert list(store.read_raw(connection, EVM, Height(100), Height(100))) == raws
+
+
+TOPICS: list[tuple[str, ...]] = [(), ("0x" + "11" * 32,), ("0x" + "11" * 32, "0x" + "22" * 32)]
+
+
+def test_the_outcome_stands_beside_the_raw_event(connection: Connection) -> None:
+    event = make_event(MessageSent, make_provenance(100, 0))
+    broken = Decoded(make_evm_log(make_provenance(100, 1)), None, "bad length")
+    foreign = Decoded(make_evm_log(make_provenance(100, 2)), None, None)
+    store.append(connection, [make_block(100)], [decoded(event), broken, foreign])
+    outcomes = select(facts.evm_logs.c.event, facts.evm_logs.c.undecodable)
+    assert connection.execute(outcomes.order_by(facts.evm_logs.c.position)).all() == [
+        ("MessageSent", None),
+        (None, "bad length"),
+        (None, None),
+    ]
+
+
+def test_a_block_knows_how_many_events_it_had(connection: Connection) -> None:
+    blocks = [make_block(100), make_block(101)]
+    raws = [make_evm_log(make_provenance(101, i)) for i in range(2)]
+    store.append(connection, blocks, [Decoded(raw, None, None) for raw in raws])
+    query = select(facts.blocks.c.height, facts.blocks.c.events).order_by(facts.blocks.c.height)
+    assert connection.execute(query).all() == [(100, 0), (101, 2)]
+
+
+def test_the_same_range_is_not_written_twice(connection: Connection) -> None:
+    append_events(connection, make_event(MessageSent))
+    with pytest.raises(IntegrityError, match="pk_blocks"):
+        append_events(connection, make_event(MessageSent))
+
+
+# Reading.
+
+
+def test_types_are_merged_in_the_order_of_the_chain(connection: Connection) -> None:
+    happened = [
+        make_event(DepositForBurn, make_provenance(100, 1)),
+        make_event(MessageSent, make_provenance(100, 2)),
+        make_event(DepositForBurn, make_provenance(100, 10)),
+        make_event(MessageSent, make_provenance(101, 0)),
+        make_event(DepositForBurn, make_provenance(101, 1)),
+    ]
+    append_events(connection, *reversed(happened))
+    assert list(store.read_events(connection, [MessageSent, DepositForBurn])) == happened
+    assert list(store.read_events(connection, [MessageSent])) == [happened[1], happened[3]]
+
+
+def test_one_chain_and_a_range_can_be_asked_for(connection: Connection) -> None:
+    here = [make_event(OftSent, make_provenance(height)) for height in range(100, 104)]
+    there = make_event(OftSent, make_provenance(101, chain=STELLAR))
+    append_events(connection, *here, there)
+    assert list(store.read_events(connection, [OftSent], STELLAR)) == [there]
+    assert list(store.read_events(connection, [OftSent])) == [*here, there]
+    some = store.read_events(connection, [OftSent], EVM, Height(101), Height(102))
+    assert list(some) == here[1:3]
+
+
+def test_reading_holds_a_window_of_rows_and_not_all(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(store._STREAMED, "yield_per", 10)
+    events = [make_event(OftSent, make_provenance(100, position)) for position in range(35)]
+    append_events(connection, *events)
+    reading = store.read_events(connection, [OftSent])
+    assert next(reading) == events[0]
+    # What a server-side cursor has not fetched yet can still be counted on the server.
+    assert connection.scalar(text("SELECT count(*) FROM pg_cursors WHERE NOT is_holdable")) == 1
+    assert list(reading) == events[1:]
+
+
+def test_events_are_found_by_a_key(connection: Connection) -> None:
+    one, other = "0x" + "01" * 32, "0x" + "02" * 32
+    events = [
+        make_event(OftReceived, make_provenance(100, 1), guid=one),
+        make_event(OftReceived, make_provenance(100, 0), guid=other),
+        make_event(OftReceived, make_provenance(101, 0), guid="0x" + "03" * 32),
+    ]
+    append_events(connection, *events)
+    assert store.events_by_key(connection, OftReceived, "guid", [one, other]) == [
+        events[1],
+        events[0],
+    ]
+    assert store.events_by_key(connection, OftReceived, "guid", []) == []
+
+
+def test_events_are_found_by_their_transaction(connection: Connection) -> None:
+    wanted = [
+        make_event(DepositForBurn, make_provenance(100, 0, tx=1)),
+        make_event(MessageSent, make_provenance(100, 1, tx=1)),
+        make_event(MessageSent, make_provenance(101, 0, tx=1)),
+    ]
+    others = [
+        make_event(MessageSent, make_provenance(100, 2, tx=2)),
+        make_event(MintAndWithdraw, make_provenance(100, 3, tx=1)),
+    ]
+    append_events(connection, *wanted, *others)
+    places = [wanted[2].seen, wanted[0].seen, wanted[1].seen]
+    types: list[type[Event]] = [MessageSent, DepositForBurn]
+    assert store.events_of_transactions(connection, types, places) == wanted
+    assert store.events_of_transactions(connection, types, []) == []
+
+
+def test_stored_blocks_can_be_asked_for(connection: Connection) -> None:
+    blocks = [make_block(height) for height in (100, 101, 102)]
+    store.append(connection, blocks, [])
+    ledger = make_block(101, chain=STELLAR)
+    store.append(connection, [ledger], [])
+    assert store.block_at(connection, EVM, Height(101)) == blocks[1]
+    assert store.block_at(connection, STELLAR, Height(101)) == ledger
+    assert store.block_at(connection, EVM, Height(103)) is None
+    between = store.blocks_between(connection, EVM, Height(101), Height(105))
+    assert list(between) == blocks[1:]
+
+
+# Taking back.
+
+
+def test_what_is_taken_back_is_gone_and_remembered(connection: Connection) -> None:
+    events = [
+        make_event(OftSent, make_provenance(100)),
+        make_event(OftReceived, make_provenance(101)),
+        make_event(OftSent, make_provenance(102)),
+        make_event(OftSent, make_provenance(102, chain=STELLAR)),
+    ]
+    append_events(connection, *events)
+    assert store.take_back(connection, EVM, above=Height(100)) == events[1:3]
+    types: list[type[Event]] = [OftSent, OftReceived]
+    assert list(store.read_events(connection, types)) == [events[0], events[3]]
+    assert count(connection, facts.evm_logs) == 1
+    assert count(connection, facts.stellar_events) == 1
+    assert count(connection, facts.blocks) == 2
+    orphans = connection.execute(select(facts.orphans).order_by(facts.orphans.c.height)).all()
+    assert [(row.height, row.event) for row in orphans] == [(101, "OftReceived"), (102, "OftSent")]
+    assert json.loads(orphans[0].row)["topics"] == ["0x" + "11" * 32, "0x" + "22" * 32]
+    # The same blocks may come again.
+    append_events(connection, *events[1:3])
+
+
+def test_taking_nothing_back_changes_nothing(connection: Connection) -> None:
+    append_events(connection, make_event(OftSent))
+    assert store.take_back(connection, EVM, above=Height(100)) == []
+    assert count(connection, facts.blocks) == 1
+
+
+# Copying.
+
+
+def test_any_row_can_be_copied(connection: Connection) -> None:
+    rows = [("rail", True, 1, 25, "verifier", ["EUR", 'a "b"', ""])]
+    assert store.copy_rows(connection, projections.rails, rows) == 1
+    assert connection.execute(select(projections.rails)).all() == rows
+    assert store.copy_rows(connection, projections.rails, iter(())) == 0
+
+
+def test_nothing_but_whole_numbers_become_amounts(connection: Connection) -> None:
+    with pytest.raises(TypeError, match="float"):
+        store.copy_rows(connection, projections.depth, [("rail", 1.5, 2)])
+
+
+def test_a_row_that_is_refused_raises_as_any_statement_does(connection: Connection) -> None:
+    with pytest.raises(DataError, match="bigint"), connection.begin_nested():
+        store.copy_rows(connection, projections.depth, [("rail", 1, 2**63)])
+    with pytest.raises(IntegrityError, match="pk_depth"), connection.begin_nested():
+        store.copy_rows(connection, projections.depth, [("rail", 1, 2), ("rail", 1, 2)])
+
+
+def test_a_lost_server_raises_as_any_statement_does(engine: Engine) -> None:
+    with engine.connect() as connection, engine.connect() as killer:
+        pid = connection.scalar(text("SELECT pg_backend_pid()"))
+        killer.scalar(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+        with pytest.raises(OperationalError):
+            store.copy_rows(connection, projections.depth, [("rail", 1, 2)])
+        assert connection.invalidated
+        connection.rollback()
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (make_event(PayeeSet), None),
+        (make_event(PayeeSet, handle="a\0b"), "handle: 'a\\x00b' has a NUL"),
+        (make_event(PayeeSet, handle="\ud800"), "handle: '\\ud800' has half a surrogate pair"),
+        (make_event(RailSet, currencies=("EUR", "\0")), "currencies: '\\x00' has a NUL"),
+        (make_event(RailSet, tier=2**31), f"tier: {2**31} is beyond {2**31 - 1}"),
+        (make_event(PayeeSet, tseq=2**63), f"tseq: {2**63} is beyond {2**63 - 1}"),
+        (make_event(OftSent, amount_sent=10**78), f"amount_sent: {10**78} is beyond {10**78 - 1}"),
+        (make_sparse_event(PayeeSet), None),
+    ],
+)
+def test_what_postgres_would_refuse_is_told_beforehand(
+    connection: Connection, event: Event, reason: str | None
+) -> None:
+    assert why_unstorable(event) == reason
+    if reason is None:
+        append_events(connection, event)
+        return
+    with pytest.raises((DataError, UnicodeEncodeError)), connection.begin_nested():
+        append_events(connection, event)
+
+
+# Cursors.
+
+
+def make_cursor(height: int = 100, fork: str = "main") -> Cursor:
+    block = make_block(height, fork=fork)
+    return Cursor(
+        EVM, block.height, block.hash, block.time, Height(height + 5), UnixSeconds(block.time + 60)
+    )
+
+
+def test_a_cursor_moves_from_where_it_stood(connection: Connection) -> None:
+    assert store.read_cursor(connection, EVM) is None
+    store.move_cursor(connection, None, make_cursor(100))
+    assert store.read_cursor(connection, EVM) == make_cursor(100)
+    store.move_cursor(connection, make_cursor(100), make_cursor(101))
+    assert store.read_cursor(connection, EVM) == make_cursor(101)
+    assert store.read_cursor(connection, STELLAR) is None
+
+
+@pytest.mark.parametrize("expected", [None, make_cursor(99), make_cursor(100, fork="other")])
+def test_a_cursor_that_stands_elsewhere_is_not_moved(
+    connection: Connection, expected: Cursor | None
+) -> None:
+    store.move_cursor(connection, None, make_cursor(100))
+    with pytest.raises(FollowerConflict, match=EVM):
+        store.move_cursor(connection, expected, make_cursor(101))
+    assert store.read_cursor(connection, EVM) == make_cursor(100)
+
+
+def test_of_two_that_move_a_cursor_at_once_one_is_told(indexer_engine: Engine) -> None:
+    with indexer_engine.connect() as first, indexer_engine.connect() as second:
+        store.move_cursor(first, None, make_cursor(100))
+        first.commit()
+        assert store.read_cursor(second, EVM) == make_cursor(100)
+        store.move_cursor(first, make_cursor(100), make_cursor(101))
+        first.commit()
+        with pytest.raises(FollowerConflict):
+            store.move_cursor(second, make_cursor(100), make_cursor(102))
+        second.rollback()
+
+
+def test_a_chain_on_hold_says_why_until_it_moves(connection: Connection) -> None:
+    def held() -> str | None:
+        return connection.scalar(select(facts.cursors.c.held))
+
+    store.move_cursor(connection, None, make_cursor(100))
+    store.hold(connection, EVM, "deep reorg")
+    assert held() == "deep reorg"
+    store.move_cursor(connection, make_cursor(100), make_cursor(101))
+    assert held() is None
+
+
+# Alarms.
+
+
+def test_an_alarm_stands_once_until_it_is_cleared(connection: Connection) -> None:
+    store.raise_alarm(connection, EVM, "undecodable", "log 1", "first")
+    store.raise_alarm(connection, EVM, "undecodable", "log 1", "again")
+    store.raise_alarm(connection, EVM, "undecodable", "log 2", "second")
+    assert store.open_alarms(connection) == [
+        Alarm(EVM, "undecodable", "log 1", "first"),
+        Alarm(EVM, "undecodable", "log 2", "second"),
+    ]
+    store.clear_alarm(connection, EVM, "undecodable", "log 1")
+    store.clear_alarm(connection, EVM, "undecodable", "log 1")
+    assert [alarm.subject for alarm in store.open_alarms(connection)] == ["log 2"]
+    store.raise_alarm(connection, EVM, "undecodable", "log 1", "back")
+    assert [alarm.detail for alarm in store.open_alarms(connection)] == ["second", "back"]
+    assert count(connection, facts.alarms) == 3
+
+
+def test_addresses_to_watch_are_those_of_the_chain(connection: Connection) -> None:
+    rows = [(EVM, "0x02"), (EVM, "0x01"), (STELLAR, "G…")]
+    connection.execute(
+        insert(watched_addresses),
+        [{"chain": chain, "address": address, "reason": "a test"} for chain, address in rows],
+    )
+    assert store.watched_addresses(connection, EVM) == ["0x01", "0x02"]
+    connection.execute(delete(watched_addresses))
+    assert store.watched_addresses(connection, EVM) == []
+
+
+def test_the_indexer_may_do_all_of_this(indexer_engine: Engine) -> None:
+    with indexer_engine.begin() as connection:
+        append_events(connection, make_event(OftSent))
+        store.move_cursor(connection, None, make_cursor(100))
+        store.hold(connection, EVM, "why")
+        store.raise_alarm(connection, EVM, "kind", "subject", "detail")
+        store.clear_alarm(connection, EVM, "kind", "subject")
+        store.watched_addresses(connection, EVM)
+        assert len(store.take_back(connection, EVM, above=Height(99))) == 1
+        store.move_cursor(connection, make_cursor(100), make_cursor(99))
+
+
+def test_items_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make_cursor().height = Height(1)  # type: ignore[misc]
