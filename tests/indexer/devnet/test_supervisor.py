@@ -1,0 +1,349 @@
+"""The supervisor on trivial children: order, crashes, restarts, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.devnet.process_groups import Process, end_group, find, members
+from indexer.devnet.supervisor import (
+    AlreadyRunning,
+    Child,
+    ChildFailed,
+    ChildSpec,
+    Stopped,
+    Supervisor,
+    free_port,
+    listens,
+)
+
+SLEEPER = "import time; time.sleep(600)"
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(600)"  # noqa: E501
+PARENT = f"""
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {SLEEPER!r}])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def program(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def make_spec(name: str = "sleeper", code: str = SLEEPER, **overrides: object) -> ChildSpec:
+    given: dict[str, object] = {
+        "name": name,
+        "command": program(code),
+        "ready": lambda: True,
+        "patience": 10.0,
+        "stop_patience": 5.0,
+    }
+    return ChildSpec(**(given | overrides))  # type: ignore[arg-type]
+
+
+def announced(log_file: Path) -> Callable[[], bool]:
+    return lambda: log_file.exists() and log_file.stat().st_size > 0
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path, said: list[str]) -> Iterator[Supervisor]:
+    with Supervisor(tmp_path / "demo", said.append) as supervisor:
+        yield supervisor
+
+
+def kill_and_notice(supervisor: Supervisor, child: Child) -> None:
+    os.kill(child.pid, signal.SIGKILL)
+    wait_for(lambda: child.ended() is not None)
+    supervisor.wait(0.3)
+
+
+def test_a_child_leads_its_own_session_and_has_the_environment_it_was_given(
+    supervisor: Supervisor,
+) -> None:
+    log = supervisor.folder / "logs" / "teller.log"
+    code = f"import os; print(os.environ['NEW'], os.environ['PATH'] != '', flush=True); {SLEEPER}"
+    child = supervisor.run(
+        make_spec("teller", code, environment={"NEW": "x"}, ready=announced(log))
+    )
+    assert log.read_text() == "x True\n"
+    assert os.getsid(child.pid) == child.pid
+
+
+def test_start_returns_only_once_the_child_is_ready(supervisor: Supervisor) -> None:
+    answers = iter([False, False, True])
+    supervisor.run(make_spec(ready=lambda: next(answers)))
+    assert next(answers, "asked until it said yes") == "asked until it said yes"
+
+
+def test_a_child_that_ends_before_it_is_ready_fails_with_the_end_of_its_log(
+    supervisor: Supervisor,
+) -> None:
+    code = "import sys; sys.exit('no such thing')"
+    with pytest.raises(ChildFailed, match=r"broken ended with 1\.(.|\n)*no such thing"):
+        supervisor.run(make_spec("broken", code, ready=lambda: False))
+
+
+def test_a_child_that_is_never_ready_fails_after_its_patience(supervisor: Supervisor) -> None:
+    with pytest.raises(ChildFailed, match=r"sleeper was not ready after 0\.2 s"):
+        supervisor.run(make_spec(ready=lambda: False, patience=0.2))
+
+
+def test_everything_stops_in_reverse_order(tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    code = """
+import pathlib, signal, sys, time
+def stop(*_):
+    with open(sys.argv[1], "a") as file:
+        file.write(sys.argv[2] + " ")
+    sys.exit()
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+time.sleep(600)
+"""
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        for name in ("first", "second", "third"):
+            log = supervisor.folder / "logs" / f"{name}.log"
+            command = [*program(code), str(order), name]
+            supervisor.run(make_spec(name, command=command, ready=announced(log)))
+    assert order.read_text() == "third second first "
+
+
+def test_a_stop_reaches_grandchildren(tmp_path: Path) -> None:
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        log = supervisor.folder / "logs" / "parent.log"
+        supervisor.run(make_spec("parent", PARENT, ready=announced(log)))
+        grandchild = int(log.read_text())
+        assert find(grandchild) is not None
+    assert find(grandchild) is None
+
+
+def test_a_stop_reaches_grandchildren_of_a_child_that_died(tmp_path: Path) -> None:
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        log = supervisor.folder / "logs" / "parent.log"
+        child = supervisor.run(make_spec("parent", PARENT, ready=announced(log)))
+        grandchild = int(log.read_text())
+        os.kill(child.pid, signal.SIGKILL)
+        wait_for(lambda: child.ended() is not None)
+        assert find(grandchild) is not None
+    assert find(grandchild) is None
+
+
+def test_a_child_that_ignores_sigterm_is_killed_in_the_end(tmp_path: Path) -> None:
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        log = supervisor.folder / "logs" / "deaf.log"
+        spec = make_spec("deaf", DEAF, ready=announced(log), stop_patience=0.2)
+        pid = supervisor.run(spec).pid
+    assert find(pid) is None
+
+
+def test_a_killed_child_is_reported_and_started_again(
+    supervisor: Supervisor, said: list[str]
+) -> None:
+    child = supervisor.run(make_spec("worker", "print('hello', flush=True); " + SLEEPER))
+    first = child.pid
+    wait_for(lambda: child.log_file.read_text() == "hello\n")
+    kill_and_notice(supervisor, child)
+    assert child.pid != first
+    assert find(child.pid) is not None
+    assert "worker was ended by SIGKILL" in said[0]
+    assert "    hello" in said[0]
+    assert said[1].startswith("worker is back after ")
+
+
+def test_a_restart_ends_what_the_dead_child_left(supervisor: Supervisor) -> None:
+    log = supervisor.folder / "logs" / "parent.log"
+    child = supervisor.run(make_spec("parent", PARENT, ready=announced(log)))
+    grandchild = int(log.read_text())
+    kill_and_notice(supervisor, child)
+    assert find(grandchild) is None
+
+
+def test_a_restart_that_fails_is_tried_again(
+    supervisor: Supervisor, said: list[str], tmp_path: Path
+) -> None:
+    attempts = tmp_path / "attempts"
+    code = f"""
+import pathlib, sys, time
+attempts = pathlib.Path({str(attempts)!r})
+attempts.write_text((attempts.read_text() if attempts.exists() else "") + "x")
+if len(attempts.read_text()) in (2, 3):
+    sys.exit("not yet")
+print("on", flush=True)
+time.sleep(600)
+"""
+    log = supervisor.folder / "logs" / "unsure.log"
+    ready = lambda: log.exists() and log.read_text().splitlines()[-1:] == ["on"]  # noqa: E731
+    child = supervisor.run(make_spec("unsure", code, ready=ready))
+    log.write_text("")
+    kill_and_notice(supervisor, child)
+    assert attempts.read_text() == "xxxx"
+    assert sum("not yet" in line for line in said) == 2
+    assert child.ended() is None
+
+
+def test_an_irreplaceable_child_that_dies_ends_the_demo_with_the_reason(
+    supervisor: Supervisor,
+) -> None:
+    child = supervisor.run(make_spec("chain", irreplaceable="its blocks are gone"))
+    os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(ChildFailed, match="chain cannot be restarted: its blocks are gone"):
+        supervisor.wait(10)
+
+
+def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor) -> None:
+    supervisor.run(make_spec("brief", "pass"))
+    with pytest.raises(ChildFailed, match="brief keeps ending"):
+        supervisor.wait(20)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_work_at_its_next_check(tmp_path: Path, number: signal.Signals) -> None:
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        pid = supervisor.run(make_spec()).pid
+        os.kill(os.getpid(), number)
+        with pytest.raises(Stopped, match=f"stopping on {number.name}"):
+            supervisor.wait(5)
+    assert find(pid) is None
+
+
+def test_a_signal_interrupts_the_wait_for_a_child(tmp_path: Path) -> None:
+    def ready() -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    with pytest.raises(Stopped), Supervisor(tmp_path / "demo", print) as supervisor:
+        supervisor.run(make_spec(ready=ready))
+
+
+def test_signals_mean_what_they_meant_once_the_supervisor_is_gone(tmp_path: Path) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Supervisor(tmp_path / "demo", print):
+        assert signal.getsignal(signal.SIGINT) != before
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_two_demos_in_one_folder_are_refused(supervisor: Supervisor) -> None:
+    with (
+        pytest.raises(AlreadyRunning, match=f"process {os.getpid()}"),
+        Supervisor(supervisor.folder, print),
+    ):
+        pass
+
+
+VICTIM = f"""
+import sys
+from pathlib import Path
+from indexer.devnet.supervisor import ChildSpec, Supervisor
+with Supervisor(Path(sys.argv[1]), print) as supervisor:
+    for name in ("one", "two"):
+        log = supervisor.folder / "logs" / (name + ".log")
+        ready = lambda: log.exists() and log.stat().st_size > 0
+        supervisor.run(ChildSpec(name, [sys.executable, "-c", {PARENT!r}], ready))
+    print("up", flush=True)
+    supervisor.wait(600)
+"""
+
+
+def killed_demo(folder: Path) -> list[int]:
+    """Numbers of the processes that a demo in `folder` left when it was killed."""
+    victim = subprocess.Popen(
+        [*program(VICTIM), str(folder)], stdout=subprocess.PIPE, start_new_session=True
+    )
+    with victim:
+        assert victim.stdout is not None
+        assert victim.stdout.readline() == b"up\n"
+        leaders = [entry["pid"] for entry in json.loads((folder / "processes.json").read_text())]
+        left = [process.pid for leader in leaders for process in members(leader)]
+        victim.kill()
+    assert len(left) == 4
+    return left
+
+
+def test_what_a_killed_demo_left_is_ended_by_the_next_one(tmp_path: Path, said: list[str]) -> None:
+    left = killed_demo(tmp_path / "demo")
+    assert all(find(pid) is not None for pid in left)
+    with Supervisor(tmp_path / "demo", said.append):
+        assert [find(pid) for pid in left] == [None] * 4
+    assert [line.split()[1] for line in said] == ["two", "one"]
+
+
+def test_what_a_dead_leader_of_a_killed_demo_left_is_ended_too(tmp_path: Path) -> None:
+    left = killed_demo(tmp_path / "demo")
+    for entry in json.loads((tmp_path / "demo" / "processes.json").read_text()):
+        os.kill(entry["pid"], signal.SIGKILL)
+    with Supervisor(tmp_path / "demo", print):
+        assert [find(pid) for pid in left] == [None] * 4
+
+
+def test_a_stranger_with_a_remembered_number_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    with subprocess.Popen(program(SLEEPER), start_new_session=True) as stranger:
+        entry = {"name": "old", "pid": stranger.pid, "group": stranger.pid, "started": "before"}
+        (folder / "processes.json").write_text(json.dumps([entry]))
+        with Supervisor(folder, print):
+            assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_an_orderly_end_leaves_nothing_to_clean(tmp_path: Path, said: list[str]) -> None:
+    for _ in range(2):
+        with Supervisor(tmp_path / "demo", said.append) as supervisor:
+            supervisor.run(make_spec())
+    assert said == []
+
+
+def test_ending_a_group_tells_whether_it_went_by_itself() -> None:
+    for code, went in ((SLEEPER, True), (DEAF, False)):
+        with subprocess.Popen(
+            program(code), start_new_session=True, stdout=subprocess.PIPE
+        ) as child:
+            if not went:
+                assert child.stdout is not None
+                assert child.stdout.readline() == b"on\n"
+            assert end_group(child.pid, patience=0.2 if not went else 5.0) is went
+
+
+def test_a_process_is_known_by_its_start_as_well_as_its_number() -> None:
+    me = find(os.getpid())
+    assert me is not None
+    assert me == Process(os.getpid(), os.getpgid(0), me.started)
+    with subprocess.Popen(program(SLEEPER)) as other:
+        found = find(other.pid)
+        assert found is not None
+        assert found.started != me.started
+        other.kill()
+
+
+def test_a_taken_port_is_replaced_by_a_free_one() -> None:
+    chosen = free_port()
+    assert free_port(chosen) == chosen
+    assert not listens(chosen)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "http.server", str(chosen), "--bind", "127.0.0.1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with server:
+        wait_for(lambda: listens(chosen))
+        assert free_port(chosen) != chosen
+        server.kill()
