@@ -1,0 +1,209 @@
+"""Applying transactions to the ledger: fees first, then each transaction, then the refunds.
+
+What comes out is what the ledger's meta holds of each transaction: result, changes and events
+(protocol 23 shape: TransactionMeta v4, unified events, refunds after all transactions).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from stellar_sdk import xdr
+
+from indexer.devnet.stellar import asset_events, results
+from indexer.devnet.stellar.contracts import CONTRACTS
+from indexer.devnet.stellar.contracts.token import Token
+from indexer.devnet.stellar.entries import Layer
+from indexer.devnet.stellar.host import Host, InvocationFailed, Ledger, diagnostic, invoke
+from indexer.devnet.stellar.operations import CLASSIC, NotApplicable, Refused, Stage
+from indexer.devnet.stellar.transactions import (
+    Invalid,
+    Transaction,
+    check_signatures,
+)
+
+_Code = xdr.TransactionResultCode
+NOMINAL_RESOURCES = 1_000
+"""Stroops of a resource fee that are kept; the devnet meters nothing and refunds the rest."""
+
+
+@dataclass
+class Applied:
+    """One transaction of a ledger, as its meta will tell it."""
+
+    transaction: Transaction
+    charged: int
+    fee_changes: xdr.LedgerEntryChanges
+    events: list[xdr.TransactionEvent]
+    result: xdr.TransactionResult | None = None
+    before: xdr.LedgerEntryChanges = field(default_factory=lambda: xdr.LedgerEntryChanges([]))
+    operations: list[xdr.OperationMetaV2] = field(default_factory=list)
+    soroban: xdr.SorobanTransactionMetaV2 | None = None
+    diagnostics: list[xdr.DiagnosticEvent] = field(default_factory=list)
+    refund_changes: xdr.LedgerEntryChanges = field(
+        default_factory=lambda: xdr.LedgerEntryChanges([])
+    )
+
+    def to_meta(self) -> xdr.TransactionResultMetaV1:
+        """The transaction's part of LedgerCloseMeta."""
+        assert self.result is not None
+        meta = xdr.TransactionMetaV4(
+            ext=xdr.ExtensionPoint(0),
+            tx_changes_before=self.before,
+            operations=self.operations,
+            tx_changes_after=xdr.LedgerEntryChanges([]),
+            soroban_meta=self.soroban,
+            events=self.events,
+            diagnostic_events=self.diagnostics,
+        )
+        return xdr.TransactionResultMetaV1(
+            ext=xdr.ExtensionPoint(0),
+            result=xdr.TransactionResultPair(xdr.Hash(self.transaction.hash), self.result),
+            fee_processing=self.fee_changes,
+            tx_apply_processing=xdr.TransactionMeta(4, v4=meta),
+            post_tx_apply_fee_processing=self.refund_changes,
+        )
+
+
+def apply_all(transactions: Sequence[Transaction], ledger: Layer, close_time: int) -> list[Applied]:
+    """Apply valid transactions in the given order; their writes end up in `ledger`."""
+    applied = [_charge(transaction, ledger) for transaction in transactions]
+    for one in applied:
+        _apply(one, ledger, close_time)
+    for one in applied:
+        _refund(one, ledger)
+    return applied
+
+
+def _fee_event(stage: xdr.TransactionEventStage, payer: str, amount: int) -> xdr.TransactionEvent:
+    return xdr.TransactionEvent(stage, asset_events.fee(payer, amount))
+
+
+def _charge(transaction: Transaction, ledger: Layer) -> Applied:
+    fee, payer = transaction.first_charge, transaction.source
+    layer = ledger.above()
+    layer.pay_account(payer, -fee)
+    changes = layer.changes()
+    layer.commit()
+    stage = xdr.TransactionEventStage.TRANSACTION_EVENT_STAGE_BEFORE_ALL_TXS
+    return Applied(transaction, fee, changes, [_fee_event(stage, payer, fee)])
+
+
+def _apply(one: Applied, ledger: Layer, close_time: int) -> None:
+    """Spend the sequence number, then run the operations: all of them or none."""
+    tx = one.transaction
+    start = ledger.above()
+    account = start.account(tx.source)
+    if account is None or account.sequence >= tx.sequence:
+        # An earlier transaction of this ledger merged or bumped the source.
+        code = _Code.txNO_ACCOUNT if account is None else _Code.txBAD_SEQ
+        one.result = Invalid(code).result(one.charged)
+        return
+    start.put_account(
+        replace(account, sequence=tx.sequence, seq_ledger=ledger.sequence, seq_time=close_time)
+    )
+    one.before = start.changes()
+    start.commit()
+    try:
+        check_signatures(tx, ledger)
+    except Invalid as invalid:
+        one.result = invalid.result(one.charged)
+        return
+    body = ledger.above()
+    succeeded, outcomes = _run_operations(one, body, close_time)
+    if succeeded:
+        body.commit()
+    else:
+        one.operations = []
+    code = _Code.txSUCCESS if succeeded else _Code.txFAILED
+    one.result = results.transaction(code, one.charged, outcomes)
+
+
+def _run_operations(
+    one: Applied, body: Layer, close_time: int
+) -> tuple[bool, list[xdr.OperationResult]]:
+    """Run every operation, also after one failed (as stellar-core does), and say if all held."""
+    succeeded, outcomes = True, []
+    for operation in one.transaction.body.operations:
+        layer = body.above()
+        if operation.body.type in CLASSIC:
+            held, outcome, events = _run_classic(one.transaction, operation, layer, close_time)
+        else:
+            held, outcome, events = _run_contract(one, operation, layer, close_time)
+        outcomes.append(outcome)
+        succeeded = succeeded and held
+        if held:
+            one.operations.append(
+                xdr.OperationMetaV2(xdr.ExtensionPoint(0), layer.changes(), events)
+            )
+            layer.commit()
+    return succeeded, outcomes
+
+
+_Outcome = tuple[bool, xdr.OperationResult, list[xdr.ContractEvent]]
+
+
+def _run_classic(
+    tx: Transaction, operation: xdr.Operation, layer: Layer, close_time: int
+) -> _Outcome:
+    kind = operation.body.type
+    stage = Stage(layer, tx.source_of(operation), tx.body.memo, close_time)
+    try:
+        stage.source_account()
+        payload = CLASSIC[kind].apply(stage, getattr(operation.body, CLASSIC[kind].body))
+    except Refused as refusal:
+        return False, results.classic(kind, refusal.code), []
+    except NotApplicable as refusal:
+        return False, results.outer(refusal.code), []
+    return True, results.classic(kind, payload=payload), stage.events
+
+
+def _run_contract(
+    one: Applied, operation: xdr.Operation, layer: Layer, close_time: int
+) -> _Outcome:
+    code = xdr.InvokeHostFunctionResultCode
+    body = operation.body.invoke_host_function_op
+    assert body is not None
+    host = Host(
+        layer,
+        Ledger(layer.sequence, close_time),
+        one.transaction.source_of(operation),
+        CONTRACTS,
+        Token,
+    )
+    try:
+        invoked = invoke(host, body)
+    except InvocationFailed as failure:
+        one.diagnostics.append(diagnostic(failure))
+        one.soroban = _soroban_meta(one.transaction, None)
+        return False, results.invocation(code.INVOKE_HOST_FUNCTION_TRAPPED), []
+    one.soroban = _soroban_meta(one.transaction, invoked.value)
+    success = results.invocation(code.INVOKE_HOST_FUNCTION_SUCCESS, invoked.pre_image_hash)
+    return True, success, list(invoked.events)
+
+
+def _kept(tx: Transaction) -> int:
+    return min(tx.resource_fee, NOMINAL_RESOURCES)
+
+
+def _soroban_meta(tx: Transaction, value: xdr.SCVal | None) -> xdr.SorobanTransactionMetaV2:
+    ext = xdr.SorobanTransactionMetaExtV1(
+        xdr.ExtensionPoint(0), xdr.Int64(_kept(tx)), xdr.Int64(0), xdr.Int64(0)
+    )
+    return xdr.SorobanTransactionMetaV2(xdr.SorobanTransactionMetaExt(1, v1=ext), value)
+
+
+def _refund(one: Applied, ledger: Layer) -> None:
+    """Give back the resource fee that was not used, and settle what the result says was paid."""
+    tx = one.transaction
+    refund = tx.resource_fee - _kept(tx)
+    layer = ledger.above()
+    if refund <= 0 or layer.account(tx.source) is None:
+        return
+    layer.pay_account(tx.source, refund)
+    one.refund_changes = layer.changes()
+    layer.commit()
+    stage = xdr.TransactionEventStage.TRANSACTION_EVENT_STAGE_AFTER_ALL_TXS
+    one.events.append(_fee_event(stage, tx.source, -refund))
+    assert one.result is not None
+    one.charged -= refund
+    one.result.fee_charged = xdr.Int64(one.charged)

@@ -1,0 +1,11 @@
+"""The contracts of the devnet, one state machine a file.
+
+They keep the functions, events, units and error codes of the contracts that they stand for.
+"""
+
+from indexer.devnet.stellar.host import Contract
+
+DEPLOYABLE: tuple[type[Contract], ...] = ()
+
+CONTRACTS: dict[bytes, type[Contract]] = {kind.code_hash(): kind for kind in DEPLOYABLE}
+"""What the devnet can deploy, by the hash that stands for its Wasm."""

@@ -1,0 +1,88 @@
+"""How the devnet begins: residents in ledger 1, contracts deployed and wired in ledger 2.
+
+Ledger 1 is state only and is not served. Ledger 2 holds ordinary transactions, signed by the
+devnet's public keys, so that an indexer that starts there sees every configuration event. Each
+transaction is sequenced after the one before, so the same genesis gives the same hashes.
+"""
+
+from dataclasses import dataclass, field
+
+from stellar_sdk import Asset, xdr
+from stellar_sdk.operation import ChangeTrust, InvokeHostFunction, Operation
+
+from indexer.devnet.stellar import accounts, building
+from indexer.devnet.stellar.accounts import ADMIN, ROOT, USDC, USDT0, XLM, keypair
+from indexer.devnet.stellar.entries import Account, Layer, State
+from indexer.devnet.stellar.ledger import TOTAL_COINS
+from indexer.devnet.stellar.registry import Remotes, devnet_contracts
+from indexer.devnet.stellar.transactions import Transaction
+
+GENESIS_TIME = 1_767_225_600
+"""2026-01-01T00:00:00Z: the close time of ledger 1; ledger 2 closes 5 seconds later."""
+RESIDENT_BALANCE = 10_000 * 10**7
+_REVOCABLE = int(xdr.AccountFlags.AUTH_REVOCABLE_FLAG)
+_CLAWBACK = int(xdr.AccountFlags.AUTH_CLAWBACK_ENABLED_FLAG)
+_ISSUER_FLAGS = {
+    accounts.USDC_ISSUER: _REVOCABLE,
+    accounts.USDT0_ISSUER: _REVOCABLE | _CLAWBACK,
+}
+
+
+@dataclass(frozen=True)
+class Genesis:
+    """What a chain begins with; two chains of equal genesis and input are equal byte by byte."""
+
+    remotes: Remotes
+    time: int = GENESIS_TIME
+
+    def fingerprint(self) -> str:
+        """A text that tells one genesis from another."""
+        return repr((self.remotes, self.time))
+
+
+def first_entries() -> dict[bytes, bytes]:
+    """The state of ledger 1: the root and the residents."""
+    state = State({})
+    layer = Layer(state, 1)
+    left = TOTAL_COINS - RESIDENT_BALANCE * len(accounts.RESIDENTS)
+    layer.put_account(Account(accounts.address(ROOT), left, 0))
+    for name in accounts.RESIDENTS:
+        flags = _ISSUER_FLAGS.get(name, 0)
+        layer.put_account(Account(accounts.address(name), RESIDENT_BALANCE, 0, flags=flags))
+    layer.commit()
+    return state.entries
+
+
+@dataclass
+class _Sequencer:
+    """Numbers the transactions of each account from 1."""
+
+    last: dict[str, int] = field(default_factory=dict)
+
+    def sign(self, name: str, *operations: Operation) -> Transaction:
+        sequence = self.last[name] = self.last.get(name, 0) + 1
+        envelope = building.build(keypair(name), sequence, operations)
+        return Transaction.from_xdr(envelope.to_xdr_object())
+
+
+def first_transactions(remotes: Remotes) -> list[Transaction]:
+    """The transactions of ledger 2, in the order in which they are applied."""
+    sequencer = _Sequencer()
+    at = devnet_contracts()
+    return [
+        sequencer.sign(accounts.CCTP_FEES, ChangeTrust(USDC)),
+        sequencer.sign(accounts.PROTOCOL_FEES, ChangeTrust(USDC)),
+        *(sequencer.sign(ADMIN, _token(asset)) for asset in (XLM, USDC, USDT0)),
+    ]
+
+
+def _token(asset: Asset) -> InvokeHostFunction:
+    executable = xdr.ContractExecutable(
+        xdr.ContractExecutableType.CONTRACT_EXECUTABLE_STELLAR_ASSET
+    )
+    preimage = xdr.ContractIDPreimage(
+        xdr.ContractIDPreimageType.CONTRACT_ID_PREIMAGE_FROM_ASSET, from_asset=asset.to_xdr_object()
+    )
+    create = xdr.CreateContractArgs(preimage, executable)
+    kind = xdr.HostFunctionType.HOST_FUNCTION_TYPE_CREATE_CONTRACT
+    return InvokeHostFunction(xdr.HostFunction(kind, create_contract=create))

@@ -1,0 +1,230 @@
+"""The node: takes transactions, closes ledgers, keeps state and history.
+
+It is the only validator and the only party, so a closed ledger is final at once. All of its
+methods may be called from any thread.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import RLock
+
+from stellar_sdk import Keypair, xdr
+from stellar_sdk.operation import CreateAccount
+
+from indexer.devnet.stellar import building
+from indexer.devnet.stellar.accounts import ROOT, keypair
+from indexer.devnet.stellar.apply import apply_all
+from indexer.devnet.stellar.entries import Layer, State
+from indexer.devnet.stellar.genesis import Genesis, first_entries, first_transactions
+from indexer.devnet.stellar.history import LedgerRow, TransactionRow, ledger_row
+from indexer.devnet.stellar.ledger import Head, close, first_head
+from indexer.devnet.stellar.store import Store
+from indexer.devnet.stellar.transactions import (
+    Invalid,
+    Transaction,
+    check_valid,
+    envelope_hash,
+)
+
+logger = logging.getLogger(__name__)
+
+FIRST_LEDGER = 2
+FRIENDBOT_UNITS = "10000"
+"""XLM that friendbot gives a new account."""
+LEDGER_SECONDS = 5
+"""Seconds between ledgers of the fixed clock, about the public network's pace."""
+
+Clock = Callable[[int], int]
+"""From the last close time to the next; the node keeps close times strictly increasing."""
+
+
+def wall_clock(last: int) -> int:
+    """The machine's time; ahead of it by a second a ledger when ledgers close faster."""
+    return max(last + 1, int(time.time()))
+
+
+def fixed_clock(last: int) -> int:
+    """Genesis time and five seconds a ledger: the same scenario has the same times."""
+    return last + LEDGER_SECONDS
+
+
+class TimeWentBack(ValueError):
+    """A ledger was asked to close no later than the one before it."""
+
+
+class FundingRefused(Exception):
+    """Friendbot could not create the account."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What becomes of a submitted transaction; `error` when it may not enter a ledger."""
+
+    status: str
+    hash: str
+    error: xdr.TransactionResult | None = None
+
+
+class Node:
+    """One chain, from its genesis or from where its store ends."""
+
+    def __init__(
+        self, genesis: Genesis, *, clock: Clock = wall_clock, store: Store | None = None
+    ) -> None:
+        self.lock = RLock()
+        self._clock = clock
+        self._store = store
+        self._pending: dict[bytes, Transaction] = {}
+        self._ledgers: list[LedgerRow] = []
+        self._by_hash: dict[str, TransactionRow] = {}
+        if store is not None:
+            store.claim(genesis.fingerprint())
+            self._recall(store)
+        if not self._ledgers:
+            self._begin(genesis)
+
+    def _recall(self, store: Store) -> None:
+        self._state = State(store.entries())
+        for raw in store.metas():
+            meta = xdr.LedgerCloseMeta.from_xdr_bytes(raw)
+            self._remember(ledger_row(meta, raw))
+            assert meta.v2 is not None
+            header = meta.v2.ledger_header
+        if self._ledgers:
+            last = self._ledgers[-1]
+            self._head = Head(
+                last.sequence,
+                bytes.fromhex(last.hash),
+                last.close_time,
+                header.header.fee_pool.int64,
+            )
+
+    def _begin(self, genesis: Genesis) -> None:
+        entries = first_entries()
+        self._state = State({})
+        self._head = first_head(genesis.time, entries)
+        transactions = first_transactions(genesis.remotes)
+        self._close(transactions, fixed_clock(genesis.time), entries)
+        failed = [row.hash for row in self._ledgers[0].transactions if not row.succeeded]
+        if failed:
+            raise RuntimeError(f"genesis does not apply: {failed}")
+
+    @property
+    def latest(self) -> LedgerRow:
+        """The last closed ledger."""
+        return self._ledgers[-1]
+
+    def ledger(self, sequence: int) -> LedgerRow:
+        """A closed ledger from `FIRST_LEDGER` on; raise IndexError beyond the last."""
+        if sequence < FIRST_LEDGER:
+            raise IndexError(sequence)
+        return self._ledgers[sequence - FIRST_LEDGER]
+
+    def transaction(self, tx_hash: str) -> TransactionRow | None:
+        """A transaction of a closed ledger by its lower-case hex hash."""
+        return self._by_hash.get(tx_hash)
+
+    def entry(self, key: bytes) -> bytes | None:
+        """LedgerEntry XDR of a live entry by LedgerKey XDR."""
+        with self.lock:
+            return self._state.get(key)
+
+    def submit(self, envelope: xdr.TransactionEnvelope) -> Submission:
+        """Queue a transaction for the next ledger, if it could enter it."""
+        with self.lock:
+            tx_hash = envelope_hash(envelope)
+            if tx_hash in self._pending or tx_hash.hex() in self._by_hash:
+                return Submission("DUPLICATE", tx_hash.hex())
+            try:
+                tx = Transaction.from_xdr(envelope)
+                if any(tx.source == other.source for other in self._pending.values()):
+                    return Submission("TRY_AGAIN_LATER", tx_hash.hex())
+                # Core judges a submission by the last close time, not by the one to come.
+                check_valid(tx, self._next_layer(), self._head.close_time)
+            except Invalid as invalid:
+                return Submission("ERROR", tx_hash.hex(), invalid.result(0))
+            self._pending[tx_hash] = tx
+            return Submission("PENDING", tx_hash.hex())
+
+    def close_ledger(self, close_time: int | None = None) -> LedgerRow:
+        """Close a ledger with what is pending; raise `TimeWentBack` for too early a time."""
+        with self.lock:
+            chosen = self._clock(self._head.close_time) if close_time is None else close_time
+            if chosen <= self._head.close_time:
+                raise TimeWentBack(f"the last ledger closed at {self._head.close_time}")
+            transactions = self._still_valid(chosen)
+            self._pending.clear()
+            return self._close(transactions, chosen, {})
+
+    def fund(self, address: str) -> str:
+        """Queue the root's creation of an account and return the transaction's hash.
+
+        Raise `FundingRefused` when the account exists, and ValueError when it is no account.
+        """
+        with self.lock:
+            Keypair.from_public_key(address)
+            if self._next_layer().account(address) is not None:
+                raise FundingRefused(f"{address} exists already")
+            root = keypair(ROOT)
+            account = self._next_layer().account(root.public_key)
+            assert account is not None
+            if any(tx.source == root.public_key for tx in self._pending.values()):
+                # One transaction a source and ledger: the second in a row waits for the next.
+                self.close_ledger()
+                account = self._next_layer().account(root.public_key)
+                assert account is not None
+            envelope = building.build(
+                root, account.sequence + 1, [CreateAccount(address, FRIENDBOT_UNITS)]
+            )
+            answer = self.submit(envelope.to_xdr_object())
+            if answer.status != "PENDING":
+                raise FundingRefused(f"{answer.status}: {answer.error}")
+            return answer.hash
+
+    def _next_layer(self) -> Layer:
+        return Layer(self._state, self._head.sequence + 1)
+
+    def _still_valid(self, close_time: int) -> list[Transaction]:
+        """The pending transactions in apply order: classic first, then contract calls."""
+        kept = []
+        for tx in self._pending.values():
+            try:
+                check_valid(tx, self._next_layer(), close_time)
+            except Invalid as invalid:
+                logger.info("dropped transaction=%s code=%s", tx.hash.hex(), invalid.code.name)
+            else:
+                kept.append(tx)
+        return sorted(kept, key=lambda tx: tx.is_soroban)
+
+    def _close(
+        self, transactions: list[Transaction], close_time: int, first: dict[bytes, bytes]
+    ) -> LedgerRow:
+        """Close a ledger; `first` are the entries of ledger 1, which no ledger's meta tells."""
+        base = Layer(self._state, self._head.sequence + 1)
+        base.absorb(dict(first))
+        layer = base.above()
+        applied = apply_all(transactions, layer, close_time)
+        layer.commit()
+        entries = _after(self._state.entries, base.writes)
+        closed = close(self._head, close_time, applied, entries)
+        raw = closed.meta.to_xdr_bytes()
+        row = ledger_row(closed.meta, raw)
+        if self._store is not None:
+            self._store.append(row.sequence, raw, base.writes)
+        base.commit()
+        self._head = closed.head
+        self._remember(row)
+        return row
+
+    def _remember(self, row: LedgerRow) -> None:
+        self._ledgers.append(row)
+        for transaction in row.transactions:
+            self._by_hash[transaction.hash] = transaction
+
+
+def _after(entries: dict[bytes, bytes], writes: dict[bytes, bytes | None]) -> dict[bytes, bytes]:
+    changed = dict(entries)
+    State(changed).absorb(writes)
+    return changed

@@ -1,0 +1,71 @@
+"""Transaction and operation results, in their XDR form."""
+
+from enum import IntEnum
+from typing import Any
+
+from stellar_sdk import xdr
+
+from indexer.devnet.stellar.operations import CLASSIC
+
+_RESULT_TYPES: dict[xdr.OperationType, Any] = {
+    xdr.OperationType.CREATE_ACCOUNT: xdr.CreateAccountResult,
+    xdr.OperationType.PAYMENT: xdr.PaymentResult,
+    xdr.OperationType.SET_OPTIONS: xdr.SetOptionsResult,
+    xdr.OperationType.CHANGE_TRUST: xdr.ChangeTrustResult,
+    xdr.OperationType.ACCOUNT_MERGE: xdr.AccountMergeResult,
+    xdr.OperationType.MANAGE_DATA: xdr.ManageDataResult,
+    xdr.OperationType.BUMP_SEQUENCE: xdr.BumpSequenceResult,
+    xdr.OperationType.SET_TRUST_LINE_FLAGS: xdr.SetTrustLineFlagsResult,
+}
+_SUCCESS = {
+    xdr.OperationType.CREATE_ACCOUNT: xdr.CreateAccountResultCode.CREATE_ACCOUNT_SUCCESS,
+    xdr.OperationType.PAYMENT: xdr.PaymentResultCode.PAYMENT_SUCCESS,
+    xdr.OperationType.SET_OPTIONS: xdr.SetOptionsResultCode.SET_OPTIONS_SUCCESS,
+    xdr.OperationType.CHANGE_TRUST: xdr.ChangeTrustResultCode.CHANGE_TRUST_SUCCESS,
+    xdr.OperationType.ACCOUNT_MERGE: xdr.AccountMergeResultCode.ACCOUNT_MERGE_SUCCESS,
+    xdr.OperationType.MANAGE_DATA: xdr.ManageDataResultCode.MANAGE_DATA_SUCCESS,
+    xdr.OperationType.BUMP_SEQUENCE: xdr.BumpSequenceResultCode.BUMP_SEQUENCE_SUCCESS,
+    xdr.OperationType.SET_TRUST_LINE_FLAGS: (
+        xdr.SetTrustLineFlagsResultCode.SET_TRUST_LINE_FLAGS_SUCCESS
+    ),
+}
+
+
+def classic(
+    kind: xdr.OperationType, code: IntEnum | None = None, payload: Any = None
+) -> xdr.OperationResult:
+    """The result of a supported classic operation; no code means success."""
+    arguments = [_SUCCESS[kind] if code is None else code]
+    if payload is not None:
+        arguments.append(payload)
+    tr = xdr.OperationResultTr(kind, **{CLASSIC[kind].result: _RESULT_TYPES[kind](*arguments)})
+    return xdr.OperationResult(xdr.OperationResultCode.opINNER, tr)
+
+
+def outer(code: xdr.OperationResultCode) -> xdr.OperationResult:
+    """An operation that failed before its own logic."""
+    return xdr.OperationResult(code)
+
+
+def invocation(
+    code: xdr.InvokeHostFunctionResultCode, success: bytes | None = None
+) -> xdr.OperationResult:
+    """The result of a contract invocation; `success` is the hash of its success pre-image."""
+    result = xdr.InvokeHostFunctionResult(code, None if success is None else xdr.Hash(success))
+    tr = xdr.OperationResultTr(
+        xdr.OperationType.INVOKE_HOST_FUNCTION, invoke_host_function_result=result
+    )
+    return xdr.OperationResult(xdr.OperationResultCode.opINNER, tr)
+
+
+def transaction(
+    code: xdr.TransactionResultCode,
+    fee: int,
+    operations: list[xdr.OperationResult] | None = None,
+) -> xdr.TransactionResult:
+    """A transaction's result; `operations` only with txSUCCESS and txFAILED."""
+    return xdr.TransactionResult(
+        xdr.Int64(fee),
+        xdr.TransactionResultResult(code, results=operations),
+        xdr.TransactionResultExt(0),
+    )

@@ -1,0 +1,144 @@
+"""The HTTP face of the devnet: JSON-RPC on POST, friendbot on GET.
+
+Standard library only. It has no authentication and its keys are public, so it binds to the local
+machine unless it is told otherwise.
+"""
+
+import json
+import logging
+from dataclasses import replace
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from indexer.devnet.stellar.node import FundingRefused
+from indexer.devnet.stellar.rpc import Rpc
+from indexer.devnet.stellar.rpc_errors import INVALID_REQUEST, PARSE_ERROR, RpcError
+
+logger = logging.getLogger(__name__)
+
+MAX_BODY = 512 * 1024
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection; every answer is JSON."""
+
+    protocol_version = "HTTP/1.1"
+    # Answers go out in one packet: a body held back by Nagle would cost 40 ms a call.
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    server: "_Server"
+
+    def do_POST(self) -> None:
+        """Answer a JSON-RPC call, or a list of them."""
+        length = int(self.headers.get("Content-Length") or 0)
+        if length > MAX_BODY:
+            self.close_connection = True
+            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "body too large"})
+            return
+        self._answer(HTTPStatus.OK, answer(self.server.rpc, self.rfile.read(length)))
+
+    def do_GET(self) -> None:
+        """`/friendbot?addr=G…` creates an account; `/` says what this is."""
+        target = urlsplit(self.path)
+        if target.path == "/friendbot":
+            self._answer(*friendbot(self.server.rpc, parse_qs(target.query).get("addr", [""])[0]))
+        elif target.path == "/":
+            self._answer(HTTPStatus.OK, self.server.rpc.call("getVersionInfo", None))
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, {"error": "not found"})
+
+    def _answer(self, status: HTTPStatus, body: Any) -> None:
+        raw = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        logger.debug(format, *args)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], rpc: Rpc) -> None:
+        super().__init__(address, _Handler)
+        self.rpc = rpc
+
+
+def answer(rpc: Rpc, body: bytes) -> Any:
+    """The JSON-RPC answer to a request body."""
+    try:
+        request = json.loads(body)
+    except ValueError:
+        return _error(None, RpcError(PARSE_ERROR, "invalid JSON"))
+    if isinstance(request, list) and request:
+        return [_one(rpc, each) for each in request]
+    return _one(rpc, request)
+
+
+def _one(rpc: Rpc, request: Any) -> dict[str, Any]:
+    known = isinstance(request, dict) and isinstance(request.get("method"), str)
+    if not known or request.get("jsonrpc") != "2.0":
+        return _error(None, RpcError(INVALID_REQUEST, "not a JSON-RPC 2.0 request"))
+    try:
+        result = rpc.call(request["method"], request.get("params"))
+    except RpcError as error:
+        return _error(request.get("id"), error)
+    return {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
+
+
+def _error(request_id: Any, error: RpcError) -> dict[str, Any]:
+    body = {"code": error.code, "message": error.message}
+    return {"jsonrpc": "2.0", "id": request_id, "error": body}
+
+
+def friendbot(rpc: Rpc, address: str) -> tuple[HTTPStatus, dict[str, Any]]:
+    """Create an account from the root; without a ticking clock, close the ledger for it too."""
+    try:
+        tx_hash = rpc.node.fund(address)
+    except (FundingRefused, ValueError) as error:
+        return HTTPStatus.BAD_REQUEST, {"error": str(error)}
+    if rpc.close_on_friendbot:
+        rpc.node.close_ledger()
+    return HTTPStatus.OK, {"hash": tx_hash}
+
+
+class DevnetServer:
+    """The HTTP server and, with an interval, the clock that closes ledgers."""
+
+    def __init__(self, rpc: Rpc, *, host: str, port: int, interval: float | None) -> None:
+        self._http = _Server((host, port), rpc)
+        self._http.rpc = replace(rpc, friendbot_url=f"http://{host}:{self.port}/friendbot")
+        self._interval = interval
+        self._stopped = Event()
+        self._ticker = Thread(target=self._tick, daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also when 0 was asked for."""
+        return int(self._http.server_address[1])
+
+    def run(self) -> None:
+        """Serve until `stop` is called from another thread, or no ledger can be closed."""
+        if self._interval:
+            self._ticker.start()
+        self._http.serve_forever(poll_interval=0.1)
+
+    def stop(self) -> None:
+        """Stop serving and closing ledgers."""
+        self._stopped.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    def _tick(self) -> None:
+        try:
+            while not self._stopped.wait(self._interval):
+                self._http.rpc.node.close_ledger()
+        finally:
+            # A node that cannot close ledgers must not go on answering as if it could.
+            self._http.shutdown()

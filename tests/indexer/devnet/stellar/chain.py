@@ -1,0 +1,161 @@
+"""A devnet inside the test: the node itself, with no process and no clock of its own."""
+
+from typing import Any
+
+from stellar_sdk import Asset, Keypair, StrKey, scval, xdr
+from stellar_sdk.operation import ChangeTrust, CreateAccount, Payment
+from stellar_sdk.utils import from_xdr_amount
+
+from indexer.devnet.stellar import building
+from indexer.devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, USDT0, USDT0_ISSUER, keypair
+from indexer.devnet.stellar.entries import Account, Layer, State, Trustline
+from indexer.devnet.stellar.genesis import Genesis
+from indexer.devnet.stellar.history import TransactionRow
+from indexer.devnet.stellar.node import Node, Submission, fixed_clock
+from indexer.devnet.stellar.registry import Remotes, unwired
+
+UNIT = 10**7
+
+
+class Chain:
+    """One node; every transaction gets a ledger of its own, 5 seconds after the last."""
+
+    def __init__(self, remotes: Remotes | None = None, node: Node | None = None) -> None:
+        self.node = node or Node(Genesis(remotes or unwired()), clock=fixed_clock)
+
+    @property
+    def now(self):
+        return self.node.latest.close_time
+
+    def at(self, close_time):
+        """Close an empty ledger at a time."""
+        self.node.close_ledger(close_time)
+
+    def view(self) -> Layer:
+        return Layer(State(self.node._state.entries), self.node.latest.sequence)
+
+    def account(self, address) -> Account | None:
+        return self.view().account(address)
+
+    def trustline(self, address, asset) -> Trustline | None:
+        return self.view().trustline(address, asset)
+
+    def balance(self, address, asset=USDC) -> int:
+        line = self.trustline(address, asset)
+        return 0 if line is None else line.balance
+
+    def envelope(self, source: Keypair, operations, **options):
+        sequence = options.pop("sequence", None) or self.account(source.public_key).sequence + 1
+        return building.build(source, sequence, operations, **options)
+
+    def submit(self, source, operations, **options) -> Submission:
+        envelope = self.envelope(source, operations, **options)
+        return self.node.submit(envelope.to_xdr_object())
+
+    def run(self, source, *operations, at=None, **options) -> TransactionRow:
+        """Submit, close a ledger, and return the transaction."""
+        submission = self.submit(source, operations, **options)
+        assert submission.status == "PENDING", refusal(submission)
+        self.node.close_ledger(at)
+        row = self.node.transaction(submission.hash)
+        assert row is not None
+        return row
+
+    def call(self, source, contract, function, *args, at=None) -> TransactionRow:
+        return self.run(source, building.call(contract, function, *args), at=at)
+
+    def invoke(self, source, contract, function, *args, at=None) -> Any:
+        """Call a contract and return its value; fail the test when the call fails."""
+        row = self.call(source, contract, function, *args, at=at)
+        assert row.succeeded, why(row)
+        return value(row)
+
+    def refused(self, source, contract, function, *args, at=None) -> str:
+        """Call a contract that must refuse, and return what it said."""
+        row = self.call(source, contract, function, *args, at=at)
+        assert not row.succeeded, "the contract accepted"
+        return why(row)
+
+    def open(self, name, usdc=None, usdt0=None) -> Keypair:
+        """A funded account; with a trustline and a balance for what is not None."""
+        holder = keypair(name)
+        self.run(keypair(ROOT), CreateAccount(holder.public_key, "1000"))
+        for asset, issuer, amount in (
+            (USDC, USDC_ISSUER, usdc),
+            (USDT0, USDT0_ISSUER, usdt0),
+        ):
+            if amount is None:
+                continue
+            self.run(holder, ChangeTrust(asset))
+            if amount:
+                self.pay(keypair(issuer), holder.public_key, amount, asset)
+        return holder
+
+    def pay(self, source, destination, amount, asset: Asset = USDC, **options) -> TransactionRow:
+        return self.run(source, Payment(destination, asset, from_xdr_amount(amount)), **options)
+
+
+def result(row: TransactionRow) -> xdr.TransactionResult:
+    return xdr.TransactionResult.from_xdr_bytes(row.result)
+
+
+def meta(row: TransactionRow) -> xdr.TransactionMetaV4:
+    return xdr.TransactionMeta.from_xdr_bytes(row.meta).v4
+
+
+def value(row: TransactionRow) -> Any:
+    returned = meta(row).soroban_meta.return_value
+    return None if returned is None else scval.to_native(returned)
+
+
+def events(row: TransactionRow) -> list[tuple[str, list, Any]]:
+    """The operations' events as (contract, topics, data), in Python values."""
+    return [readable(event) for operation in meta(row).operations for event in operation.events]
+
+
+def readable(event: xdr.ContractEvent) -> tuple[str, list, Any]:
+    contract = StrKey.encode_contract(event.contract_id.contract_id.hash)
+    topics = [plain(scval.to_native(topic)) for topic in event.body.v0.topics]
+    return contract, topics, plain(scval.to_native(event.body.v0.data))
+
+
+def plain(native: Any) -> Any:
+    """A native value with addresses as strkeys."""
+    if isinstance(native, dict):
+        return {key: plain(item) for key, item in native.items()}
+    if isinstance(native, list):
+        return [plain(item) for item in native]
+    return getattr(native, "address", native)
+
+
+def why(row: TransactionRow) -> str:
+    """What a failed contract call said."""
+    told = [xdr.DiagnosticEvent.from_xdr_bytes(raw).event for raw in row.diagnostics]
+    return " ".join(str(scval.to_native(event.body.v0.data)) for event in told)
+
+
+def code_of(answer: xdr.TransactionResult) -> tuple[str, ...]:
+    """Result codes: of the transaction, then of each operation."""
+    inner = [_operation_code(each) for each in answer.result.results or []]
+    return answer.result.code.name, *inner
+
+
+def _operation_code(operation: xdr.OperationResult) -> str:
+    if operation.tr is None:
+        return operation.code.name
+    return next(
+        item.code.name
+        for name, item in vars(operation.tr).items()
+        if name != "type" and item is not None
+    )
+
+
+def codes(row: TransactionRow) -> tuple[str, ...]:
+    return code_of(result(row))
+
+
+def refusal(submission: Submission) -> tuple[str, ...]:
+    """The codes of a submission that may not enter a ledger."""
+    if submission.error is None:
+        return (submission.status,)
+    return code_of(submission.error)
