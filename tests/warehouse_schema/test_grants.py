@@ -1,0 +1,177 @@
+"""Each schema has one writer, and the rooms' roles can do what the table below says and no more."""
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+from psycopg.errors import InsufficientPrivilege
+from sqlalchemy import Connection, Engine, Table, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+
+from warehouse_schema import facts, intake, projections, relay
+from warehouse_schema.engine import ROLES, Room, make_engine
+from warehouse_schema.metadata import SCHEMAS, metadata
+from warehouse_schema.migrate import migrate
+
+TABLES = {
+    f"{table.schema}.{table.name}": table
+    for room in (facts, intake, projections, relay)
+    for table in vars(room).values()
+    if isinstance(table, Table)
+}
+
+READ = frozenset({"SELECT"})
+NONE: frozenset[str] = frozenset()
+VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
+OTHER_PRIVILEGES = ("REFERENCES", "TRIGGER")
+
+MAY: Mapping[tuple[str, Room], frozenset[str]] = {
+    ("facts", "indexer"): READ | {"INSERT", "DELETE"},
+    ("facts", "api"): READ,
+    ("facts", "relay"): READ,
+    ("facts", "analyst"): READ,
+    ("projections", "indexer"): READ | {"INSERT", "UPDATE", "DELETE"},
+    ("projections", "api"): READ,
+    ("projections", "relay"): READ,
+    ("projections", "analyst"): READ,
+    ("intake", "indexer"): READ,
+    ("intake", "api"): READ | {"INSERT"},
+    ("intake", "relay"): READ,
+    ("intake", "analyst"): NONE,
+    ("relay", "indexer"): READ,
+    ("relay", "api"): NONE,
+    ("relay", "relay"): READ | {"INSERT", "UPDATE"},
+    ("relay", "analyst"): NONE,
+}
+"""Schema and room → what the room may do there."""
+
+INDEXER_MAY_ALSO_UPDATE = ("facts.cursors", "facts.alarms")
+
+
+def expected(table: str, room: Room) -> frozenset[str]:
+    verbs = MAY[table.partition(".")[0], room]
+    also = room == "indexer" and table in INDEXER_MAY_ALSO_UPDATE
+    return verbs | {"UPDATE"} if also else verbs
+
+
+def granted(connection: Connection, table: str, room: Room) -> frozenset[str]:
+    query = text("SELECT has_table_privilege(:role, :table, :verb)")
+    return frozenset(
+        verb
+        for verb in (*VERBS, *OTHER_PRIVILEGES)
+        if connection.scalar(query, {"role": ROLES[room], "table": table, "verb": verb})
+    )
+
+
+def test_every_schema_room_and_table_is_looked_at() -> None:
+    assert set(TABLES) == set(metadata.tables)
+    assert set(MAY) == {(schema, room) for schema in SCHEMAS for room in ROLES}
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+@pytest.mark.parametrize("room", ROLES)
+def test_a_room_has_the_privileges_of_the_table_and_no_others(
+    connection: Connection, table: str, room: Room
+) -> None:
+    assert granted(connection, table, room) == expected(table, room)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("room", ROLES)
+def test_a_table_to_come_is_granted_like_the_others(
+    connection: Connection, schema: str, room: Room
+) -> None:
+    connection.execute(text(f"CREATE TABLE {schema}.new (id integer)"))
+    assert granted(connection, f"{schema}.new", room) == MAY[schema, room]
+
+
+@pytest.mark.parametrize("schema", [*SCHEMAS, "isthmus"])
+@pytest.mark.parametrize("room", ROLES)
+def test_no_room_may_create_anything(connection: Connection, schema: str, room: Room) -> None:
+    query = text("SELECT has_schema_privilege(:role, :schema, 'CREATE')")
+    assert connection.scalar(query, {"role": ROLES[room], "schema": schema}) is False
+
+
+@pytest.mark.parametrize("room", ROLES)
+def test_a_room_may_ask_which_revision_the_tables_are_at(
+    connection: Connection, room: Room
+) -> None:
+    assert granted(connection, "isthmus.alembic_version", room) == READ
+
+
+def test_the_public_may_do_nothing(connection: Connection) -> None:
+    connection.execute(text("CREATE ROLE passer_by"))
+    query = text("SELECT has_schema_privilege('passer_by', :schema, 'USAGE')")
+    for schema in [*SCHEMAS, "isthmus"]:
+        assert connection.scalar(query, {"schema": schema}) is False
+
+
+def test_migrating_takes_away_what_was_granted_by_hand(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("GRANT ALL ON facts.blocks TO isthmus_api"))
+    migrate(engine.url)
+    with engine.connect() as connection:
+        assert granted(connection, "facts.blocks", "api") == READ
+
+
+# By really trying, as a room's process does.
+
+SAMPLES = {
+    "facts": "facts.blocks",
+    "projections": "projections.rails",
+    "intake": "intake.watched_addresses",
+    "relay": "relay.attempts",
+}
+ATTEMPTS = {
+    "SELECT": "SELECT FROM {table}",
+    "INSERT": "INSERT INTO {table} DEFAULT VALUES",
+    "UPDATE": "UPDATE {table} SET {column} = DEFAULT",
+    "DELETE": "DELETE FROM {table}",
+    "TRUNCATE": "TRUNCATE {table}",
+}
+
+
+@pytest.fixture(scope="module")
+def room_connections(shared_engine: Engine) -> Iterator[dict[Room, Connection]]:
+    engines = {room: make_engine(shared_engine.url, room=room, pool_size=1) for room in ROLES}
+    connections = {room: engine.connect() for room, engine in engines.items()}
+    yield connections
+    for room, connection in connections.items():
+        connection.close()
+        engines[room].dispose()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("room", ROLES)
+def test_a_room_that_tries_gets_as_far_as_its_grants(
+    room_connections: dict[Room, Connection], room: Room, schema: str, verb: str
+) -> None:
+    table = SAMPLES[schema]
+    column = next(iter(TABLES[table].columns.keys()))
+    statement = text(ATTEMPTS[verb].format(table=table, column=column))
+    connection = room_connections[room]
+    try:
+        assert may(connection, statement) is (verb in MAY[schema, room])
+    finally:
+        connection.rollback()
+
+
+def may(connection: Connection, statement: object) -> bool:
+    """Whether Postgres let the statement pass; an empty row that breaks a rule passed."""
+    try:
+        connection.execute(statement)  # type: ignore[call-overload]
+    except DBAPIError as error:
+        return not isinstance(error.orig, InsufficientPrivilege)
+    return True
+
+
+def test_a_cursor_may_be_moved_and_an_alarm_cleared(indexer_engine: Engine) -> None:
+    with indexer_engine.begin() as connection:
+        connection.execute(text("UPDATE facts.cursors SET held = NULL"))
+        connection.execute(text("UPDATE facts.alarms SET cleared_at = NULL"))
+
+
+def test_a_room_can_drop_no_table_of_another(database: URL, indexer_engine: Engine) -> None:
+    with indexer_engine.connect() as connection, pytest.raises(ProgrammingError, match="owner"):
+        connection.execute(text("DROP TABLE facts.blocks"))
