@@ -489,19 +489,27 @@ def advance(state: BookState, changes: BookChanges) -> None:
     _take_orders(state, changes.orders, changes.ledger.close_time)
 
 
-def rebuild(
-    history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]],
-) -> tuple[BookState, list[Alarm]]:
-    """The book from nothing, and every alarm on the way.
+@dataclass(slots=True)
+class Rebuilt:
+    """The whole book, every alarm on the way, and how many ledgers were read."""
+
+    state: BookState = field(default_factory=BookState)
+    alarms: list[Alarm] = field(default_factory=list)
+    ledgers: int = 0
+
+
+def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> Rebuilt:
+    """The book from nothing.
 
     `history` may leave out ledgers without events, except the last: an expiry that is found later
     ends in the same state. Offers and depth are computed once, after the last ledger.
     """
-    state = BookState()
-    alarms: list[Alarm] = []
+    rebuilt = Rebuilt()
+    state = rebuilt.state
     for ledger, events in history:
         draft = _draft(state, ledger, events)
-        alarms += draft.alarms
+        rebuilt.alarms += draft.alarms
+        rebuilt.ledgers += 1
         state.as_of, state.config = ledger, draft.config
         state.rails.update(draft.rails)
         state.books.update(draft.books)
@@ -509,7 +517,7 @@ def rebuild(
     if state.as_of is not None:
         everyone = _Draft(state, state.as_of.close_time, state.config, books=dict(state.books))
         advance(state, _published(everyone, state.as_of, first=True))
-    return state, alarms
+    return rebuilt
 
 
 def combine(ledgers: Sequence[BookChanges]) -> BookChanges:

@@ -1,0 +1,324 @@
+"""The stored book: however history is cut into ranges, rows and messages are the same."""
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event, select, text, update
+
+from indexer.events.common import Event
+from indexer.projections import book_store
+from indexer.projections.book import (
+    Alarm,
+    BookConfig,
+    BookEvent,
+    BookState,
+    LedgerClose,
+    advance,
+    fold_ledger,
+    messages,
+    rebuild,
+)
+from indexer.projections.book_store import (
+    apply_ledgers,
+    differences,
+    dump,
+    load,
+    rows_of,
+    write_all,
+)
+from indexer.projections.offers import Offer, Payee, Rail, Terms
+from indexer.projections.orders import Order
+from indexer.projections.providers import Provider
+from tests.factories.book import (
+    CHAIN,
+    PROVIDER,
+    account,
+    ledger_close,
+    make_deposit,
+    make_order_cancel,
+    usdc,
+)
+from tests.factories.contract_model import ContractModel, RandomHistory
+from warehouse_schema import projections as tables
+from warehouse_schema.identifiers import UnixSeconds
+
+Ledger = tuple[LedgerClose, Sequence[BookEvent]]
+
+
+def random_history(seed: int, ledgers: int) -> list[Ledger]:
+    story = RandomHistory(seed)
+    return [story.ledger() for _ in range(ledgers)]
+
+
+def flat(history: Sequence[Ledger]) -> tuple[list[LedgerClose], list[Event]]:
+    return [ledger for ledger, _ in history], [e for _, events in history for e in events]
+
+
+def apply(conn: Connection, history: Sequence[Ledger]) -> list[Alarm]:
+    return apply_ledgers(conn, CHAIN, *flat(history))
+
+
+def cut(history: list[Ledger], seed: int) -> list[list[Ledger]]:
+    """The history in ranges of one to forty ledgers."""
+    randomly, ranges = random.Random(seed), []
+    while history:
+        size = randomly.choice([1, 1, 2, 5, 40])
+        ranges.append(history[:size])
+        history = history[size:]
+    return ranges
+
+
+def stream(conn: Connection) -> list[Any]:
+    stored = tables.stream_events.c
+    query = select(stored.ledger, stored.channel, stored.op, stored.entry, stored.last)
+    return [tuple(row) for row in conn.execute(query.order_by(stored.id))]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranges_of_any_size_store_what_a_rebuild_gives(seed: int, connection: Connection):
+    history = random_history(seed, 150)
+    said = []
+    state = BookState()
+    for ledger, events in history:
+        changes = fold_ledger(state, ledger, events)
+        advance(state, changes)
+        said += [
+            (ledger.height, m.channel, m.op, m.entry, m.last)
+            for m in messages(changes.offers, changes.intents)
+        ]
+    for part in cut(history, seed):
+        assert apply(connection, part) == []
+    assert dump(connection, CHAIN) == rows_of(CHAIN, rebuild(history).state)
+    assert stream(connection) == said
+
+
+def test_every_ledger_alone_leaves_the_rows_of_a_rebuild_up_to_it(connection: Connection):
+    history = random_history(8, 60)
+    for n, ledger in enumerate(history, 1):
+        apply(connection, [ledger])
+        assert dump(connection, CHAIN) == rows_of(CHAIN, rebuild(history[:n]).state)
+
+
+def test_load_holds_just_what_the_events_and_the_clock_touch(connection: Connection):
+    model = ContractModel()
+    names = [account(f"provider {n}") for n in range(4)]
+    model.rail_set("venmo")
+    model.rail_set("wise")
+    orders = []
+    for n, name in enumerate(names):
+        model.deposit(name, usdc(100))
+        model.terms_set(name, "venmo" if n < 2 else "wise", direction="offramp")
+        rail = "venmo" if n < 2 else "wise"
+        orders.append(model.open(name, usdc(20), rail=rail, direction="offramp"))
+    opened, _ = model.ledger, apply(connection, [model.close()])
+
+    model.deposit(names[3], usdc(1))
+    ledger, events = model.close()
+    state = load(connection, CHAIN, events, ledger.close_time)
+    assert set(state.books) == {names[3]}
+    assert state.orders == {}
+
+    state = load(connection, CHAIN, [], UnixSeconds(opened.close_time + 601))
+    assert set(state.orders) == set(orders)
+    assert set(state.books) == set(names)
+    assert load(connection, CHAIN, [], UnixSeconds(opened.close_time + 600)).orders == {}
+
+    model.rail_set("venmo", enabled=False)
+    ledger, events = model.close()
+    assert set(load(connection, CHAIN, events, ledger.close_time).books) == set(names[:2])
+    model.paused_set(opens=True)
+    ledger, events = model.close()
+    assert set(load(connection, CHAIN, events, ledger.close_time).books) == set(names)
+
+
+def test_the_clock_moves_with_a_ledger_that_holds_nothing(connection: Connection):
+    apply(connection, [(ledger_close(5, 1_000), [])])
+    apply(connection, [(ledger_close(6, 1_005), []), (ledger_close(7, 1_010), [])])
+    row = connection.execute(select(tables.book)).one()
+    assert (row.chain, row.as_of_ledger, row.as_of) == (CHAIN, 7, 1_010)
+    assert (row.token, row.opens_paused, row.offer_count) == (None, False, 0)
+
+
+def test_no_ledgers_change_nothing(connection: Connection):
+    assert apply_ledgers(connection, CHAIN, [], []) == []
+    assert connection.execute(select(tables.book)).all() == []
+
+
+def test_a_ledger_is_not_folded_twice(connection: Connection):
+    history = random_history(1, 3)
+    apply(connection, history)
+    with pytest.raises(ValueError, match="folded already"):
+        apply(connection, history[-1:])
+
+
+def test_an_event_outside_the_ledgers_is_refused(connection: Connection):
+    with pytest.raises(ValueError, match="not among the ledgers"):
+        apply_ledgers(connection, CHAIN, [ledger_close(2, 1_005)], [make_deposit()])
+
+
+def test_events_count_in_order_of_position_whatever_order_they_came_in(connection: Connection):
+    history = random_history(4, 40)
+    ledgers, events = flat(history)
+    random.Random(0).shuffle(events)
+    assert apply_ledgers(connection, CHAIN, ledgers, events) == []
+    assert dump(connection, CHAIN) == rows_of(CHAIN, rebuild(history).state)
+
+
+def test_alarms_come_back_and_the_stale_provider_is_stored(connection: Connection):
+    ledger = ledger_close()
+    unknown = make_order_cancel(seen=make_deposit().seen, pseq=1)
+    (first, *_) = apply_ledgers(connection, CHAIN, [ledger], [unknown])
+    assert (first.kind, first.subject) == ("balance_mismatch", PROVIDER)
+    stale = connection.scalar(select(tables.providers.c.stale))
+    assert stale == f"balance_mismatch: {first.detail}"
+
+
+def test_statements_do_not_grow_with_the_range(connection: Connection):
+    history = random_history(6, 260)
+    apply(connection, history[:60])
+    counts = []
+    for part in (history[60:80], history[80:260]):
+        seen: list[str] = []
+
+        def note(conn, cursor, statement, *rest, seen=seen):
+            seen.append(statement)
+
+        event.listen(connection, "before_cursor_execute", note)
+        apply(connection, part)
+        event.remove(connection, "before_cursor_execute", note)
+        counts.append(len(seen))
+    assert max(counts) <= 24
+    assert abs(counts[0] - counts[1]) <= 6
+
+
+def test_orders_are_found_by_their_keys_and_by_the_clock_without_a_scan(connection: Connection):
+    connection.execute(text("SET LOCAL enable_seqscan = off"))
+    plan = connection.execute(
+        text(
+            "EXPLAIN SELECT * FROM projections.orders WHERE order_id = ANY(ARRAY['0x1','0x2'])"
+            " OR (status = 'active' AND expires_at < 1000)"
+        )
+    ).scalars()
+    lines = "\n".join(plan)
+    assert "ix_orders_unexpired" in lines
+    assert "Seq Scan" not in lines
+
+
+# Rebuild
+
+
+def test_a_rebuild_writes_what_ingestion_wrote(connection: Connection):
+    history = random_history(9, 120)
+    for part in cut(history, 9):
+        apply(connection, part)
+    before, said = dump(connection, CHAIN), stream(connection)
+    report = book_store.rebuild(connection, CHAIN, *flat(history))
+    assert dump(connection, CHAIN) == before
+    assert stream(connection) == said, "nothing was mended, so nothing is said"
+    assert (report.ledgers, report.alarms) == (120, ())
+    assert report.orders == len(before["orders"])
+    assert report.offers == len(before["offers"])
+
+
+def test_a_rebuild_tells_clients_what_it_mended(connection: Connection):
+    history = random_history(9, 120)
+    apply(connection, history)
+    offer = connection.execute(select(tables.offers).limit(1)).one()
+    connection.execute(update(tables.offers).values(rate=1).where(_same(offer)))
+    order = connection.execute(
+        select(tables.orders).where(tables.orders.c.status == "expired").limit(1)
+    ).one()
+    connection.execute(
+        update(tables.orders)
+        .where(tables.orders.c.order_id == order.order_id)
+        .values(status="active", chain_status="open", end_tx=None)
+    )
+    told = len(stream(connection))
+    book_store.rebuild(connection, CHAIN, *flat(history))
+    update_, intent = stream(connection)[told:]
+    assert (update_[2], update_[3]["rate"], update_[4]) == ("update", str(offer.rate), False)
+    assert (intent[3]["order_id"], intent[3]["status"]) == (order.order_id, "expired")
+    assert (intent[0], intent[4]) == (history[-1][0].height, True)
+
+
+def _same(offer: Any) -> Any:
+    row = tables.offers.c
+    return (
+        (row.provider == offer.provider)
+        & (row.direction == offer.direction)
+        & (row.currency == offer.currency)
+        & (row.rails == offer.rails)
+    )
+
+
+def test_differences_name_the_row_that_is_not_what_a_refold_gives(connection: Connection):
+    history = random_history(9, 80)
+    apply(connection, history)
+    assert differences(connection, CHAIN, *flat(history)) == []
+    connection.execute(
+        update(tables.providers)
+        .where(tables.providers.c.provider == account("provider 0"))
+        .values(free=tables.providers.c.free + 1)
+    )
+    (sentence,) = differences(connection, CHAIN, *flat(history))
+    assert sentence.startswith("providers: stored")
+    assert account("provider 0") in sentence
+
+
+def test_writing_a_state_that_folded_no_ledger_leaves_empty_tables(connection: Connection):
+    apply(connection, random_history(1, 20))
+    write_all(connection, CHAIN, BookState())
+    assert all(rows == [] for rows in dump(connection, CHAIN).values())
+
+
+# The room's role, and the shapes
+
+
+def test_the_indexers_role_can_do_all_of_it(indexer_engine: Engine):
+    history = random_history(2, 50)
+    with indexer_engine.begin() as conn:
+        apply(conn, history[:30])
+    with indexer_engine.begin() as conn:
+        apply(conn, history[30:])
+    with indexer_engine.begin() as conn:
+        book_store.rebuild(conn, CHAIN, *flat(history))
+        assert differences(conn, CHAIN, *flat(history)) == []
+
+
+def test_a_transaction_that_does_not_commit_leaves_the_book_as_it_was(indexer_engine: Engine):
+    history = random_history(2, 50)
+    with indexer_engine.begin() as conn:
+        apply(conn, history[:30])
+        before = (dump(conn, CHAIN), stream(conn))
+    with indexer_engine.connect() as conn:
+        apply(conn, history[30:])
+        conn.rollback()
+    with indexer_engine.begin() as conn:
+        assert (dump(conn, CHAIN), stream(conn)) == before
+        apply(conn, history[30:])
+        assert dump(conn, CHAIN) == rows_of(CHAIN, rebuild(history).state)
+
+
+@pytest.mark.parametrize(
+    ("row_type", "table"),
+    [
+        (Provider, tables.providers),
+        (Order, tables.orders),
+        (Offer, tables.offers),
+        (Terms, tables.terms),
+        (Payee, tables.payees),
+        (Rail, tables.rails),
+    ],
+    ids=lambda item: getattr(item, "__name__", ""),
+)
+def test_fields_are_named_and_ordered_as_the_columns(row_type: Any, table: Any):
+    fields = [field.name for field in dataclasses.fields(row_type)]
+    assert fields == [column.name for column in table.columns]
+
+
+def test_the_configuration_is_stored_in_the_order_of_its_columns():
+    columns = [column.name for column in tables.book.columns][3:-3]
+    assert [field.name for field in dataclasses.fields(BookConfig)] == columns
