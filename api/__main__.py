@@ -1,0 +1,39 @@
+"""Serve the API: `python -m api [--bind 127.0.0.1:8080] [--workers 2]`.
+
+Runs gunicorn with threads, in this very process, so that a signal to it stops the workers too.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from gunicorn.app.wsgiapp import WSGIApplication  # type: ignore[import-untyped]
+
+THREADS = "8"
+"""As many as `api.wsgi` has connections for."""
+GRACE_SECONDS = "4"
+"""How long requests under way may take when the server is told to stop."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and serve until told to stop."""
+    parser = argparse.ArgumentParser(prog="python -m api")
+    parser.add_argument("--bind", default="127.0.0.1:8080", help="HOST:PORT, or unix:PATH")
+    parser.add_argument("--workers", type=int, default=2, help="processes of 8 threads each")
+    options = parser.parse_args(arguments)
+    # gunicorn takes its settings from the command line alone.
+    sys.argv = [
+        "gunicorn",
+        *("--bind", options.bind),
+        *("--workers", str(options.workers)),
+        *("--worker-class", "gthread", "--threads", THREADS),
+        *("--graceful-timeout", GRACE_SECONDS),
+        # It would be a file in the user's home, shared with every other gunicorn there.
+        "--no-control-socket",
+        "api.wsgi:app",
+    ]
+    WSGIApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
+
+
+if __name__ == "__main__":
+    main()

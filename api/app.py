@@ -1,0 +1,42 @@
+"""The app, built from what it is given: it reads neither the environment nor a clock of its own."""
+
+from flask import Flask, request
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from api.deps import Deps, hold
+from api.errors import answer_errors
+from api.health.views import health
+from api.orderbook.views import orderbook
+from api.request_log import log_requests
+from api.responses import OrjsonProvider
+from api.routes.views import routes
+from indexer.settings import Settings
+
+MAX_BODY_BYTES = 64 * 1024
+
+
+def create_app(settings: Settings, deps: Deps) -> Flask:
+    """An app on `deps`, ready when the chains that `settings` follow are well."""
+    app = Flask("api", static_folder=None)
+    app.json = OrjsonProvider(app)
+    # A double slash is an unknown path, not a redirect with a page of HTML.
+    app.url_map.merge_slashes = False
+    # Flask cuts a body of no announced length here without a word: one byte past the limit shows
+    # that it was too large.
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
+    hold(app, deps, tuple(chain.id for chain in settings.followed))
+    log_requests(app)
+    app.before_request(_refuse_large_body)
+    answer_errors(app)
+    for blueprint in (health, routes, orderbook):
+        app.register_blueprint(blueprint)
+    return app
+
+
+def _refuse_large_body() -> None:
+    """Refuse on every path, also where no view would read the body."""
+    length = request.content_length
+    if length is None:
+        length = len(request.get_data())
+    if length > MAX_BODY_BYTES:
+        raise RequestEntityTooLarge

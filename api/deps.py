@@ -1,0 +1,64 @@
+"""What the app needs from the world, as one value, and how views get at it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from flask import Flask, current_app
+from sqlalchemy import Connection, Engine
+
+from indexer.networks import Network
+from warehouse_schema.identifiers import ChainId, UnixSeconds
+
+_KEY = "isthmus"
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """Everything a view reaches beyond its request."""
+
+    engine: Engine
+    """The warehouse, under the api's role."""
+    network: Network
+    clock: Callable[[], UnixSeconds]
+    """The time of day: for what is said about time, never for what a ledger decides."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    deps: Deps
+    followed: tuple[ChainId, ...]
+
+
+def hold(app: Flask, deps: Deps, followed: tuple[ChainId, ...]) -> None:
+    """Give an app its dependencies."""
+    app.extensions[_KEY] = _Held(deps, followed)
+
+
+def deps() -> Deps:
+    """The dependencies of the app that serves this request."""
+    return _held().deps
+
+
+def followed_chains() -> tuple[ChainId, ...]:
+    """Chains that this deployment ingests."""
+    return _held().followed
+
+
+def _held() -> _Held:
+    held: _Held = current_app.extensions[_KEY]
+    return held
+
+
+@contextmanager
+def snapshot() -> Iterator[Connection]:
+    """A read-only transaction that sees one state of the warehouse, whatever commits meanwhile.
+
+    What one answer says, header and body, is read through one of these.
+    """
+    with deps().engine.connect() as connection:
+        reading = connection.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        with reading.begin():
+            yield reading

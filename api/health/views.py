@@ -1,0 +1,70 @@
+"""`GET /healthz`: the process lives. `GET /readyz`: it can answer, and what it says is current."""
+
+from functools import cache
+from typing import Any
+
+from alembic.script import ScriptDirectory
+from flask import Blueprint
+from sqlalchemy.exc import OperationalError
+
+from api.auth.owner import public
+from api.deps import deps, followed_chains, snapshot
+from api.errors import NotReady
+from api.ingestion import complaint
+from indexer.facts.status import ChainStatus, chain_status
+from warehouse_schema.migrate import alembic_config, current_revision
+
+health = Blueprint("health", __name__)
+health.before_request(public)
+
+
+@health.get("/healthz")
+def alive() -> dict[str, Any]:
+    """Answers as long as the process does; looks at nothing else."""
+    return {"status": "alive"}
+
+
+@health.get("/readyz")
+def ready() -> dict[str, Any]:
+    """Whether to send traffic here: database, tables of this build, every followed chain."""
+    try:
+        reasons, chains = _examine()
+    except OperationalError as error:
+        raise NotReady(["the database cannot be reached"]) from error
+    if reasons:
+        raise NotReady(reasons, chains=chains)
+    return {"status": "ready", "chains": chains}
+
+
+def _examine() -> tuple[list[str], list[dict[str, Any]]]:
+    """What speaks against being ready, and how each followed chain stands."""
+    with snapshot() as connection:
+        revision = current_revision(connection)
+    if revision != _newest_revision():
+        # The tables below may not be there, or not be the ones this build reads.
+        return [f"the database is at revision {revision}, this build at {_newest_revision()}"], []
+    network = deps().network
+    statuses = {status.chain: status for status in chain_status(deps().engine, network)}
+    reasons, chains = [], []
+    for chain in followed_chains():
+        trouble = complaint(network.chain(chain), statuses[chain])
+        chains.append(_shape_chain(statuses[chain], trouble))
+        if trouble is not None:
+            reasons.append(trouble)
+    return reasons, chains
+
+
+def _shape_chain(status: ChainStatus, trouble: str | None) -> dict[str, Any]:
+    return {
+        "chain": status.chain,
+        "height": status.height,
+        "lag_seconds": status.lag_seconds,
+        "age_seconds": None if status.idle_seconds is None else int(status.idle_seconds),
+        "reason": trouble,
+    }
+
+
+@cache
+def _newest_revision() -> str | None:
+    """The newest revision that this build knows; read from its files once."""
+    return ScriptDirectory.from_config(alembic_config()).get_current_head()

@@ -1,0 +1,79 @@
+"""The query of `GET /api/v1/orderbook`, read strictly: what is not understood is refused.
+
+An empty value is the same as none. Unknown parameters are left alone.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from api.errors import BadRequest
+from indexer.events.escrow import Direction
+from warehouse_schema.identifiers import BaseUnits
+
+DECIMALS = 7
+"""Of every order-book amount."""
+
+_CURRENCY = re.compile(r"[A-Za-z]{3}")
+# The contract's amounts are i128: 32 digits before the point hold the largest.
+_DECIMAL = re.compile(r"([0-9]{1,32})(?:\.([0-9]{1,7}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferFilters:
+    """What an offer must fit; None leaves it open. Amounts are 7-decimal integers."""
+
+    rail: str | None = None
+    currency: str | None = None
+    direction: Direction | None = None
+    min_amount: BaseUnits | None = None
+    """The offer must take an order of this size …"""
+    max_amount: BaseUnits | None = None
+    """… and one of this size."""
+
+
+def parse_filters(query: Mapping[str, str]) -> OfferFilters:
+    """Raises `BadRequest` that names the parameter."""
+    filters = OfferFilters(
+        rail=query.get("rail") or None,
+        currency=_currency(query.get("currency", "")),
+        direction=_direction(query.get("direction", "")),
+        min_amount=_amount("minAmount", query.get("minAmount", "")),
+        max_amount=_amount("maxAmount", query.get("maxAmount", "")),
+    )
+    low, high = filters.min_amount, filters.max_amount
+    if low is not None and high is not None and low > high:
+        raise BadRequest("minAmount is larger than maxAmount", code="BAD_FILTER")
+    return filters
+
+
+def _currency(text: str) -> str | None:
+    if not text:
+        return None
+    if not _CURRENCY.fullmatch(text):
+        raise BadRequest(
+            f"currency is {text!r}; it must be 3 letters (ISO 4217)", code="BAD_FILTER"
+        )
+    return text.upper()
+
+
+def _direction(text: str) -> Direction | None:
+    if not text:
+        return None
+    if text not in ("onramp", "offramp"):
+        raise BadRequest(f"direction is {text!r}; it must be onramp or offramp", code="BAD_FILTER")
+    return cast(Direction, text)
+
+
+def _amount(name: str, text: str) -> BaseUnits | None:
+    if not text:
+        return None
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
+        raise BadRequest(
+            f"{name} is {text!r}; it must be a number of 0 or more with up to {DECIMALS} decimals",
+            code="BAD_FILTER",
+        )
+    whole, fraction = match[1], match[2] or ""
+    return BaseUnits(int(whole + fraction.ljust(DECIMALS, "0")))

@@ -1,0 +1,151 @@
+"""What the order book holds, read as the indexer's own row types. Nothing is formatted here.
+
+Every function takes the connection of one `snapshot()`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, any_, case, false, literal, select
+
+from api.orderbook.filters import OfferFilters
+from indexer.projections.depth import RailDepth, Totals
+from indexer.projections.offers import Offer, Payee, Rail, Terms, accepted_rails, live_terms
+from indexer.projections.orders import Order
+from indexer.projections.providers import Provider
+from warehouse_schema import projections as tables
+from warehouse_schema.identifiers import (
+    Bytes32,
+    ChainId,
+    Height,
+    StellarAddress,
+    UnixSeconds,
+)
+
+# A rail is a Soroban Symbol. Other text names none, and may not even fit a Postgres string (NUL).
+_SYMBOL = re.compile(r"[A-Za-z0-9_]{1,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The order book's clock and totals."""
+
+    ledger: Height
+    close_time: UnixSeconds
+    takes_no_orders: bool
+    totals: Totals
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderView:
+    """A provider's figures, and the rails on which it has live terms, sorted."""
+
+    figures: Provider
+    accepted_rails: tuple[str, ...]
+
+
+def read_book(connection: Connection, chain: ChainId) -> Book | None:
+    """The book as of the last folded ledger; None before the first."""
+    row = connection.execute(select(tables.book).where(tables.book.c.chain == chain)).one_or_none()
+    if row is None:
+        return None
+    return Book(
+        ledger=row.as_of_ledger,
+        close_time=row.as_of,
+        takes_no_orders=row.opens_paused or row.all_paused,
+        totals=Totals(row.total_available, row.total_locked, row.offer_count),
+    )
+
+
+def offers(connection: Connection, filters: OfferFilters) -> list[Offer]:
+    """Offers that fit, the taker's best rate first within each direction and currency."""
+    offer = tables.offers.c
+    # Whoever buys USDC wants to pay little fiat for one, whoever sells wants to get much.
+    cost = case((offer.direction == "onramp", offer.rate), else_=-offer.rate)
+    query = (
+        select(tables.offers)
+        .where(*_conditions(filters))
+        # The collation is named because the order must not hang on how the database was made; the
+        # rails make it total.
+        .order_by(
+            offer.direction.collate("C"),
+            offer.currency.collate("C"),
+            cost,
+            offer.available.desc(),
+            offer.provider.collate("C"),
+            offer.rails,
+        )
+    )
+    return [_offer(row) for row in connection.execute(query)]
+
+
+def _conditions(filters: OfferFilters) -> list[ColumnElement[bool]]:
+    offer = tables.offers.c
+    conditions: list[ColumnElement[bool]] = []
+    if filters.rail is not None:
+        known = _SYMBOL.fullmatch(filters.rail) is not None
+        conditions.append(literal(filters.rail) == any_(offer.rails) if known else false())
+    if filters.currency is not None:
+        conditions.append(offer.currency == filters.currency)
+    if filters.direction is not None:
+        conditions.append(offer.direction == filters.direction)
+    for size in (filters.min_amount, filters.max_amount):
+        if size is not None:
+            conditions += [offer.min <= size, offer.max >= size]
+    return conditions
+
+
+def _offer(row: Row[Any]) -> Offer:
+    return Offer(**{**row._mapping, "rails": tuple(row.rails)})
+
+
+def depth(connection: Connection) -> dict[str, RailDepth]:
+    """Depth of each rail that has an offer, in order of name."""
+    query = select(tables.depth).order_by(tables.depth.c.rail.collate("C"))
+    return {
+        row.rail: RailDepth(row.available, row.offer_count) for row in connection.execute(query)
+    }
+
+
+def provider(
+    connection: Connection, address: StellarAddress, *, takes_no_orders: bool
+) -> ProviderView | None:
+    """A provider of whom an event was seen; None for any other address."""
+    row = connection.execute(
+        select(tables.providers).where(tables.providers.c.provider == address)
+    ).one_or_none()
+    if row is None:
+        return None
+    figures = Provider(**row._mapping)
+    live = live_terms(
+        figures,
+        _terms(connection, address),
+        _payees(connection, address),
+        _rails(connection),
+        takes_no_orders,
+    )
+    return ProviderView(figures, accepted_rails(live))
+
+
+def _terms(connection: Connection, address: StellarAddress) -> list[Terms]:
+    query = select(tables.terms).where(tables.terms.c.provider == address)
+    return [Terms(**row._mapping) for row in connection.execute(query)]
+
+
+def _payees(connection: Connection, address: StellarAddress) -> dict[str, Payee]:
+    query = select(tables.payees).where(tables.payees.c.provider == address)
+    return {row.rail: Payee(**row._mapping) for row in connection.execute(query)}
+
+
+def _rails(connection: Connection) -> dict[str, Rail]:
+    rows = connection.execute(select(tables.rails))
+    return {row.rail: Rail(**{**row._mapping, "currencies": tuple(row.currencies)}) for row in rows}
+
+
+def order(connection: Connection, order_id: Bytes32) -> Order | None:
+    """An order whose opening was seen; None for any other id."""
+    row = connection.execute(
+        select(tables.orders).where(tables.orders.c.order_id == order_id)
+    ).one_or_none()
+    return None if row is None else Order(**row._mapping)

@@ -1,0 +1,102 @@
+"""The order book as JSON: the one place where integers become decimals and times become text."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from api.orderbook.filters import DECIMALS
+from api.orderbook.queries import ProviderView
+from indexer.projections.depth import RailDepth, Totals
+from indexer.projections.offers import Offer
+from indexer.projections.orders import Order
+from warehouse_schema.identifiers import BaseUnits, UnixSeconds
+
+_UNIT = 10**DECIMALS
+
+
+def decimal(amount: BaseUnits) -> str:
+    """A 7-decimal integer as a decimal: no exponent, no trailing zeros, "0" for zero."""
+    whole, fraction = divmod(abs(amount), _UNIT)
+    digits = f"{whole}.{fraction:0{DECIMALS}d}".rstrip("0").rstrip(".")
+    return f"-{digits}" if amount < 0 else digits
+
+
+def iso_time(seconds: UnixSeconds) -> str:
+    """ISO 8601 in UTC, as `2026-11-21T08:30:00Z`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def shape_offer(offer: Offer) -> dict[str, Any]:
+    """An offer."""
+    return {
+        "provider": offer.provider,
+        "direction": offer.direction,
+        "availableUsdc": decimal(offer.available),
+        "lockedUsdc": decimal(offer.locked),
+        "acceptedRails": list(offer.rails),
+        "paymentHandles": dict(offer.handles),
+        "trustTier": offer.tier,
+        "feeRateBps": offer.fee_bps,
+        "rate": decimal(offer.rate),
+        "currency": offer.currency,
+        "minAmount": decimal(offer.min),
+        "maxAmount": decimal(offer.max),
+        "completedOrders": offer.completed_orders,
+        "avgFulfillmentSeconds": offer.avg_fulfillment_seconds,
+        "lastActiveAt": iso_time(offer.last_active_at),
+    }
+
+
+def shape_summary(totals: Totals, rails: Mapping[str, RailDepth]) -> dict[str, Any]:
+    """The depth summary. Rails overlap: their figures do not add up to the totals."""
+    return {
+        "totalAvailableUsdc": decimal(totals.available),
+        "totalLockedUsdc": decimal(totals.locked),
+        "offerCount": totals.offer_count,
+        "byRail": [
+            {
+                "rail": rail,
+                "availableUsdc": decimal(row.available),
+                "offerCount": row.offer_count,
+            }
+            for rail, row in rails.items()
+        ],
+    }
+
+
+def shape_provider(view: ProviderView) -> dict[str, Any]:
+    """A provider's record."""
+    figures = view.figures
+    return {
+        "provider": figures.provider,
+        "availableUsdc": decimal(figures.available),
+        "lockedUsdc": decimal(figures.committed),
+        "completedOrders": figures.completed_orders,
+        "avgFulfillmentSeconds": figures.avg_fulfillment_seconds,
+        "acceptedRails": list(view.accepted_rails),
+        "activeIntents": figures.active_orders,
+    }
+
+
+def shape_order(order: Order) -> dict[str, Any]:
+    """An order (intent). `nullifier` and `txHash` are there only once it is settled."""
+    shaped: dict[str, Any] = {
+        "intentId": order.order_id.removeprefix("0x"),
+        "buyer": order.taker,
+        "provider": order.provider,
+        "direction": order.direction,
+        "rail": order.rail,
+        "currency": order.currency,
+        "amountUsdc": decimal(order.amount),
+        "fiatAmount": decimal(order.fiat_amount),
+        "status": order.status,
+        "trustTier": order.tier,
+        "createdAt": iso_time(order.created_at),
+        "expiresAt": iso_time(order.expires_at),
+    }
+    if order.status == "fulfilled":
+        # A manual release is a settlement in a transaction, but on nobody's proof.
+        if order.nullifier is not None:
+            shaped["nullifier"] = order.nullifier.removeprefix("0x")
+        shaped["txHash"] = order.end_tx
+    return shaped

@@ -1,0 +1,1 @@
+"""`/v1/routes`: what can be transferred from where to where."""

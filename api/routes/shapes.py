@@ -1,0 +1,36 @@
+"""Routes as JSON. Amounts are decimal integer strings in the base units of the chain's asset."""
+
+from collections.abc import Container
+from typing import Any
+
+from indexer.routes import Route, RouteEnd
+from warehouse_schema.identifiers import ChainId
+
+
+def shape_route(route: Route, well: Container[ChainId]) -> dict[str, Any]:
+    """A route; `well` are the chains whose ingestion can be relied on now."""
+    return {
+        "id": route.id,
+        "direction": route.direction,
+        "mechanism": route.mechanism,
+        "enabled": route.enabled,
+        "fee": {
+            "service_fee_bps": route.fee.service_fee_bps,
+            "quoted": list(route.fee.quoted),
+        },
+        "source_chains": [_shape_end(end, well) for end in route.source_chains],
+        "dest_chains": [_shape_end(end, well) for end in route.dest_chains],
+    }
+
+
+def _shape_end(end: RouteEnd, well: Container[ChainId]) -> dict[str, Any]:
+    return {
+        "chain": end.chain,
+        "asset": end.asset,
+        "min_amount": str(end.min_amount),
+        "max_amount": str(end.max_amount),
+        "amount_step": str(end.amount_step),
+        "funding_modes": list(end.funding_modes),
+        "expected_seconds": end.expected_seconds,
+        "available": end.chain in well,
+    }

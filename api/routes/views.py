@@ -1,0 +1,30 @@
+"""`GET /v1/routes`."""
+
+from typing import Any
+
+from flask import Blueprint
+
+from api.auth.owner import public
+from api.deps import deps
+from api.ingestion import complaint
+from api.responses import cacheable
+from api.routes.shapes import shape_route
+from indexer.facts.status import chain_status
+from indexer.routes import routes as all_routes
+
+routes = Blueprint("routes", __name__)
+routes.before_request(public)
+routes.after_request(cacheable)
+
+
+@routes.get("/v1/routes")
+def list_routes() -> dict[str, Any]:
+    """Every route, with the chains that can be relied on now marked as available."""
+    network = deps().network
+    statuses = chain_status(deps().engine, network)
+    well = {
+        status.chain
+        for status in statuses
+        if complaint(network.chain(status.chain), status) is None
+    }
+    return {"routes": [shape_route(route, well) for route in all_routes(network)]}

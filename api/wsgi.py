@@ -1,0 +1,33 @@
+"""The entry for a WSGI server (`gunicorn api.wsgi:app`), and the one reader of the world.
+
+Each worker process imports this for itself, so no connection crosses a fork.
+"""
+
+import logging
+import time
+
+from api.app import create_app
+from api.deps import Deps
+from indexer.settings import load_settings
+from indexer.warehouse import open_engine
+from warehouse_schema.identifiers import UnixSeconds
+
+THREADS = 8
+"""Requests that one worker serves at a time; each may hold one connection."""
+
+
+def _now() -> UnixSeconds:
+    return UnixSeconds(int(time.time()))
+
+
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+
+_settings = load_settings()
+app = create_app(
+    _settings,
+    Deps(
+        engine=open_engine(_settings, "api", pool_size=THREADS),
+        network=_settings.network,
+        clock=_now,
+    ),
+)

@@ -1,0 +1,94 @@
+"""`GET /api/v1/intents/{id}`."""
+
+import pytest
+
+from tests.factories.projections import (
+    CLOSE_TIME,
+    END_TX,
+    NULLIFIER,
+    ORDER_ID,
+    PROVIDER,
+    TAKER,
+    fulfilled,
+    insert_order,
+)
+
+ID = ORDER_ID.removeprefix("0x")
+PATH = "/api/v1/intents/"
+ACTIVE = {
+    "intentId": ID,
+    "buyer": TAKER,
+    "provider": PROVIDER,
+    "direction": "onramp",
+    "rail": "revolut",
+    "currency": "EUR",
+    "amountUsdc": "25",
+    "fiatAmount": "23.25",
+    "status": "active",
+    "trustTier": 1,
+    "createdAt": "2026-11-21T07:50:00Z",
+    "expiresAt": "2026-11-22T07:50:00Z",
+}
+
+
+def test_an_active_order_has_no_settlement(client, book):
+    insert_order(book)
+    assert client.get(PATH + ID).json == ACTIVE
+
+
+def test_an_order_settled_on_a_proof_has_its_nullifier_and_transaction(client, book):
+    insert_order(book, **fulfilled())
+    assert client.get(PATH + ID).json == ACTIVE | {
+        "status": "fulfilled",
+        "nullifier": NULLIFIER.removeprefix("0x"),
+        "txHash": END_TX,
+    }
+
+
+def test_a_manual_release_has_a_transaction_and_no_nullifier(client, book):
+    insert_order(book, **fulfilled(claim="manual", nullifier=None))
+    answer = client.get(PATH + ID).json
+    assert answer["txHash"] == END_TX
+    assert "nullifier" not in answer
+
+
+def test_a_partial_release_leaves_the_amount_as_asked(client, book):
+    insert_order(book, **fulfilled(released=100_000_000))
+    assert client.get(PATH + ID).json["amountUsdc"] == "25"
+
+
+@pytest.mark.parametrize(
+    ("ended", "status"),
+    [
+        ({"status": "cancelled", "chain_status": "cancelled", "end_tx": END_TX}, "cancelled"),
+        ({"status": "expired", "chain_status": "expired", "end_tx": END_TX}, "expired"),
+        # The ledger clock passed it and nobody has told the chain.
+        ({"status": "expired", "chain_status": "open"}, "expired"),
+    ],
+    ids=["cancelled", "expired on chain", "expired by the clock"],
+)
+def test_an_order_that_ended_without_settlement_names_no_transaction(client, book, ended, status):
+    insert_order(book, **ended)
+    answer = client.get(PATH + ID).json
+    assert answer == ACTIVE | {"status": status}
+
+
+def test_the_status_is_the_ledgers_word_and_not_this_machines_clock(client, book):
+    insert_order(book, expires_at=CLOSE_TIME)
+    assert client.get(PATH + ID).json["status"] == "active"
+
+
+def test_an_id_that_was_never_seen_is_not_found(client, book):
+    response = client.get(PATH + "00" * 32)
+    assert response.status_code == 404
+    assert response.json["code"] == "INTENT_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    ["x", "0x" + ID, ID.upper(), ID[:-1], ID + "0", "g" + ID[1:], ID[:-1] + "%0A", ID + "%0A", "1"],
+)
+def test_a_malformed_id_is_refused(cut_off, malformed):
+    response = cut_off.get(PATH + malformed)
+    assert response.status_code == 400
+    assert response.json["code"] == "BAD_INTENT_ID"

@@ -1,0 +1,124 @@
+"""What every order-book answer says of its ledger, and when it need not be sent again."""
+
+import pytest
+from sqlalchemy import event, text, update
+
+from api.deps import snapshot
+from tests.factories.app import make_app
+from tests.factories.projections import (
+    CLOSE_TIME,
+    LEDGER,
+    ORDER_ID,
+    PROVIDER,
+    address,
+    insert_offer,
+    insert_order,
+    insert_provider,
+)
+from warehouse_schema import projections
+
+FOUND = [
+    "/api/v1/orderbook",
+    "/api/v1/orderbook/summary",
+    f"/api/v1/providers/{PROVIDER}",
+    f"/api/v1/intents/{ORDER_ID[2:]}",
+]
+NOT_FOUND = [f"/api/v1/providers/{address(99)}", f"/api/v1/intents/{'00' * 32}"]
+
+
+@pytest.fixture
+def filled(book):
+    insert_provider(book)
+    insert_offer(book)
+    insert_order(book)
+    return book
+
+
+def move_book(connection, **values):
+    connection.execute(update(projections.book).values(**values))
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("path", FOUND + NOT_FOUND)
+def test_every_answer_names_its_ledger_and_its_age(client, path):
+    headers = client.get(path).headers
+    assert headers["X-Ledger"] == str(LEDGER)
+    assert headers["X-Ledger-Age"] == "4"
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_head_request_has_the_headers_alone(client):
+    whole, head = client.get(FOUND[0]), client.head(FOUND[0])
+    assert (head.status_code, head.data) == (200, b"")
+    for name in ("X-Ledger", "X-Ledger-Age", "ETag", "Content-Length"):
+        assert head.headers[name] == whole.headers[name]
+
+
+def test_a_refusal_is_as_of_no_ledger(client, filled):
+    assert "X-Ledger" not in client.get("/api/v1/orderbook?direction=up").headers
+
+
+def test_the_age_grows_with_the_clock_while_the_ledger_stands(reader, filled):
+    later = make_app(reader, now=CLOSE_TIME + 3600).test_client()
+    assert later.get("/api/v1/orderbook").headers["X-Ledger-Age"] == "3600"
+
+
+def test_a_ledger_that_closed_ahead_of_our_clock_has_no_negative_age(reader, filled):
+    behind = make_app(reader, now=CLOSE_TIME - 10).test_client()
+    assert behind.get("/api/v1/orderbook").headers["X-Ledger-Age"] == "0"
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("path", FOUND)
+def test_an_answer_that_the_client_has_is_not_sent_again(client, path):
+    first = client.get(path)
+    again = client.get(path, headers={"If-None-Match": first.headers["ETag"]})
+    assert first.headers["Cache-Control"] == "no-cache"
+    assert (again.status_code, again.data) == (304, b"")
+    assert again.headers["X-Ledger"] == str(LEDGER)
+    assert again.headers["ETag"] == first.headers["ETag"]
+
+
+def test_new_content_and_a_new_ledger_each_have_a_new_tag(client, filled):
+    def tag():
+        return client.get("/api/v1/orderbook").headers["ETag"]
+
+    first = tag()
+    filled.execute(update(projections.offers).values(rate=1))
+    second = tag()
+    move_book(filled, as_of_ledger=LEDGER + 1)
+    third = tag()
+    assert len({first, second, third}) == 3
+    assert tag() == third
+
+
+def test_an_error_has_no_tag(client, filled):
+    assert "ETag" not in client.get(NOT_FOUND[0]).headers
+
+
+def test_header_and_body_agree_while_the_book_moves_on(reader, client, filled):
+    """A ledger lands between the read of the clock and that of the offers."""
+    landed = []
+
+    def land(conn, cursor, statement, *rest):
+        if "FROM projections.offers" in statement and not landed:
+            landed.append(True)
+            move_book(filled, as_of_ledger=LEDGER + 1)
+            filled.execute(text("DELETE FROM projections.offers"))
+
+    event.listen(reader, "before_cursor_execute", land)
+    try:
+        before = client.get("/api/v1/orderbook")
+        after = client.get("/api/v1/orderbook")
+    finally:
+        event.remove(reader, "before_cursor_execute", land)
+    assert landed
+    assert (before.headers["X-Ledger"], len(before.json)) == (str(LEDGER), 1)
+    assert (after.headers["X-Ledger"], len(after.json)) == (str(LEDGER + 1), 0)
+
+
+def test_a_reading_request_cannot_write(owner):
+    """Not even under a role that may: the transaction is read-only."""
+    with make_app(owner).app_context(), snapshot() as connection:
+        assert connection.scalar(text("SHOW transaction_read_only")) == "on"
+        assert connection.scalar(text("SHOW transaction_isolation")) == "repeatable read"

@@ -1,0 +1,40 @@
+"""How integers and times are written."""
+
+import pytest
+
+from api.orderbook.shapes import decimal, iso_time
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0"),
+        (1, "0.0000001"),
+        (10, "0.000001"),
+        (1_000_000, "0.1"),
+        (9_999_999, "0.9999999"),
+        (10_000_000, "1"),
+        (10_000_001, "1.0000001"),
+        (12_500_000, "1.25"),
+        (100_000_000, "10"),
+        (1_000_000_000_000_000, "100000000"),
+        (123_456_789_012_345, "12345678.9012345"),
+        (2**127 - 1, "17014118346046923173168730371588.4105727"),
+        (-1, "-0.0000001"),
+        (-15_000_000, "-1.5"),
+    ],
+)
+def test_a_seven_decimal_integer_is_written_as_a_plain_decimal(amount, text):
+    assert decimal(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (1_795_248_000, "2026-11-21T08:00:00Z"),
+        (1_709_164_799, "2024-02-28T23:59:59Z"),
+    ],
+)
+def test_a_time_is_iso_8601_in_utc(seconds, text):
+    assert iso_time(seconds) == text

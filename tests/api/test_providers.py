@@ -1,0 +1,164 @@
+"""`GET /api/v1/providers/{address}`."""
+
+import pytest
+
+from tests.factories.projections import (
+    PROVIDER,
+    address,
+    contract,
+    insert_book,
+    insert_payee,
+    insert_provider,
+    insert_rail,
+    insert_terms,
+)
+
+PATH = "/api/v1/providers/"
+
+
+def rails_of(client, provider=PROVIDER):
+    return client.get(PATH + provider).json["acceptedRails"]
+
+
+def test_a_provider_has_the_fields_and_types_of_the_specification(client, book):
+    insert_rail(book)
+    insert_terms(book)
+    insert_payee(book)
+    insert_provider(
+        book,
+        free=700,
+        locked="300.5",
+        # Locks of expired orders that nobody pruned back new orders.
+        reclaimable="100.25",
+        active_orders=4,
+        completed_orders=3,
+        fulfillment_seconds=1000,
+    )
+    assert client.get(PATH + PROVIDER).json == {
+        "provider": PROVIDER,
+        "availableUsdc": "800.25",
+        "lockedUsdc": "200.25",
+        "completedOrders": 3,
+        "avgFulfillmentSeconds": 333,
+        "acceptedRails": ["revolut"],
+        "activeIntents": 4,
+    }
+
+
+def test_a_provider_without_history_has_zeros(client, book):
+    insert_provider(book, free=0)
+    assert client.get(PATH + PROVIDER).json == {
+        "provider": PROVIDER,
+        "availableUsdc": "0",
+        "lockedUsdc": "0",
+        "completedOrders": 0,
+        "avgFulfillmentSeconds": 0,
+        "acceptedRails": [],
+        "activeIntents": 0,
+    }
+
+
+def test_a_contract_can_be_a_provider(client, book):
+    insert_provider(book, contract(7))
+    assert client.get(PATH + contract(7)).json["provider"] == contract(7)
+
+
+def test_rails_are_distinct_over_both_directions_and_sorted(client, book):
+    insert_provider(book)
+    for rail in ("wise", "revolut", "zelle"):
+        insert_rail(book, rail)
+        insert_payee(book, rail=rail)
+    insert_terms(book, rail="wise")
+    insert_terms(book, rail="wise", currency="USD")
+    insert_terms(book, rail="wise", direction="offramp")
+    insert_terms(book, rail="revolut", direction="offramp")
+    insert_terms(book, rail="zelle", provider=address(5))
+    assert rails_of(client) == ["revolut", "wise"]
+
+
+def test_a_drained_provider_still_shows_its_rails(client, book):
+    insert_rail(book)
+    insert_terms(book, min=10)
+    insert_payee(book)
+    insert_provider(book, free=0)
+    assert rails_of(client) == ["revolut"]
+
+
+def test_an_onramp_rail_needs_a_registered_payee_and_an_offramp_rail_does_not(client, book):
+    insert_provider(book)
+    insert_rail(book, "revolut")
+    insert_rail(book, "wise")
+    insert_payee(book, rail="wise", provider=address(5))
+    insert_terms(book, rail="revolut", direction="onramp")
+    insert_terms(book, rail="wise", direction="offramp")
+    assert rails_of(client) == ["wise"]
+
+
+@pytest.mark.parametrize(
+    "rail", [{"enabled": False}, {"currencies": ["USD"]}], ids=["disabled", "other currency"]
+)
+def test_a_rail_that_takes_no_orders_is_not_accepted(client, book, rail):
+    insert_provider(book)
+    insert_rail(book, **rail)
+    insert_payee(book)
+    insert_terms(book, currency="EUR")
+    assert rails_of(client) == []
+
+
+def test_a_paused_provider_accepts_no_rail_and_keeps_its_figures(client, book):
+    insert_rail(book)
+    insert_terms(book)
+    insert_payee(book)
+    insert_provider(book, paused=True, free=5)
+    answer = client.get(PATH + PROVIDER).json
+    assert (answer["acceptedRails"], answer["availableUsdc"]) == ([], "5")
+
+
+@pytest.mark.parametrize("pause", ["opens_paused", "all_paused"])
+def test_while_the_escrow_is_paused_no_rail_is_accepted(client, rows, pause):
+    insert_book(rows, **{pause: True})
+    insert_rail(rows)
+    insert_terms(rows)
+    insert_payee(rows)
+    insert_provider(rows)
+    assert rails_of(client) == []
+
+
+def test_a_valid_address_that_was_never_seen_is_not_found(client, book):
+    insert_provider(book)
+    response = client.get(PATH + address(99))
+    assert response.status_code == 404
+    assert response.json["code"] == "PROVIDER_NOT_FOUND"
+    assert address(99) in response.json["message"]
+
+
+MUXED = "MA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVAAAAAAAAAAAAAJLK"
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        "x",
+        PROVIDER[:-1],
+        PROVIDER + "A",
+        PROVIDER[:-1] + ("A" if PROVIDER[-1] != "A" else "B"),
+        PROVIDER.lower(),
+        "C" + PROVIDER[1:],
+        "0x" + "ab" * 20,
+        MUXED,
+        PROVIDER + "%0A",
+        "%00",
+        "%F0%9F%92%B6",
+        "null",
+    ],
+)
+def test_a_malformed_address_is_refused(cut_off, malformed):
+    response = cut_off.get(PATH + malformed)
+    assert response.status_code == 400
+    assert response.json["code"] == "BAD_ADDRESS"
+
+
+def test_without_a_book_no_provider_is_denied(client, rows):
+    insert_provider(rows)
+    assert client.get(PATH + PROVIDER).status_code == 503
+    assert client.get(PATH + address(99)).status_code == 503

@@ -1,0 +1,110 @@
+"""`GET /v1/routes`: the registry as JSON, and which chains can be relied on now."""
+
+import pytest
+
+from indexer.networks import load_network
+from indexer.routes import routes
+from tests.factories.app import make_app
+from tests.factories.projections import CLOSE_TIME, LEDGER, STELLAR, insert_cursor
+
+PATH = "/v1/routes"
+SEPOLIA, ARBITRUM = "eip155:11155111", "eip155:421614"
+
+
+def availability(client):
+    """Chain → whether every route says that it is available; they must agree."""
+    said = {}
+    for route in client.get(PATH).json["routes"]:
+        for end in (*route["source_chains"], *route["dest_chains"]):
+            assert said.setdefault(end["chain"], end["available"]) == end["available"]
+    return said
+
+
+def test_a_route_has_its_ends_limits_and_fee(client, rows):
+    insert_cursor(rows, STELLAR)
+    deposit, withdraw = client.get(PATH).json["routes"][:2]
+    ends = {key: deposit.pop(key) for key in ("source_chains", "dest_chains")}
+    assert deposit == {
+        "id": "usdc-deposit",
+        "direction": "deposit",
+        "mechanism": "cctp",
+        "enabled": True,
+        "fee": {"service_fee_bps": 0, "quoted": ["cctp_fast_fee"]},
+    }
+    assert ends["source_chains"][0] == {
+        "chain": SEPOLIA,
+        "asset": f"{SEPOLIA}/erc20:0x1c7d4b196cb0c7b01d743fbc6116a902379c7238",
+        "min_amount": "1000000",
+        "max_amount": "20000000",
+        "amount_step": "1",
+        "funding_modes": ["direct"],
+        "expected_seconds": 792,
+        "available": False,
+    }
+    stellar = {
+        "chain": STELLAR,
+        "asset": "stellar:USDC:GBBD47IF6LWK7P7MDEVSCWR7DPUWV3NY3DTQEVFL4NAT4AQH3ZLLFLA5",
+        "min_amount": "10000000",
+        "max_amount": "200000000",
+        "amount_step": "10",
+        "funding_modes": [],
+        "expected_seconds": 10,
+        "available": True,
+    }
+    assert ends["dest_chains"] == [stellar]
+    assert withdraw["source_chains"] == [stellar | {"expected_seconds": 5}]
+
+
+def test_a_route_that_the_network_lacks_is_listed_as_disabled(client):
+    by_id = {route["id"]: route for route in client.get(PATH).json["routes"]}
+    usdt0 = by_id["usdt0-deposit"]
+    assert (usdt0["enabled"], usdt0["source_chains"], usdt0["dest_chains"]) == (False, [], [])
+
+
+def test_the_list_is_the_registry_in_its_order(reader):
+    client = make_app(reader, network=load_network("mainnet")).test_client()
+    listed = client.get(PATH).json["routes"]
+    assert [
+        (r["id"], [end["chain"] for end in r["source_chains"]], r["enabled"]) for r in listed
+    ] == [
+        (r.id, [end.chain for end in r.source_chains], r.enabled)
+        for r in routes(load_network("mainnet"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chain", "cursor", "available"),
+    [
+        (STELLAR, {}, True),
+        (STELLAR, {"held": "retention gap"}, False),
+        # At least a minute: 20 blocks of 5 s are 100 s, 20 of 0.25 s would be 5 s.
+        (STELLAR, {"idle_seconds": 95}, True),
+        (STELLAR, {"idle_seconds": 105}, False),
+        (ARBITRUM, {"idle_seconds": 55}, True),
+        (ARBITRUM, {"idle_seconds": 65}, False),
+        (SEPOLIA, {"idle_seconds": 235}, True),
+        (SEPOLIA, {"idle_seconds": 245}, False),
+        # It moves, but far behind its head.
+        (STELLAR, {"head_time": CLOSE_TIME + 100}, True),
+        (STELLAR, {"head_time": CLOSE_TIME + 101, "head_height": LEDGER + 20}, False),
+    ],
+)
+def test_a_chain_is_available_while_its_ingestion_is_well(client, rows, chain, cursor, available):
+    insert_cursor(rows, chain, **cursor)
+    said = availability(client)
+    assert said.pop(chain) is available
+    # Nothing was ever ingested from the others.
+    assert said
+    assert not any(said.values())
+
+
+def test_the_list_can_be_cached_until_a_chain_changes(client, rows):
+    insert_cursor(rows, STELLAR)
+    tag = client.get(PATH).headers["ETag"]
+    assert client.get(PATH, headers={"If-None-Match": tag}).status_code == 304
+    insert_cursor(rows, SEPOLIA)
+    assert client.get(PATH, headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_the_list_is_no_order_book_answer(client, book):
+    assert "X-Ledger" not in client.get(PATH).headers
