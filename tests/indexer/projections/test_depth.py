@@ -1,0 +1,105 @@
+"""Depth over distinct providers, moved by differences."""
+
+import random
+
+import pytest
+
+from indexer.projections.depth import (
+    Contribution,
+    RailDepth,
+    Totals,
+    contribution,
+    shift_depth,
+    shift_totals,
+)
+from indexer.projections.offers import Offer
+from indexer.projections.providers import Provider
+from tests.factories.book import account, usdc
+from warehouse_schema.identifiers import UnixSeconds
+
+ANN, BOB = account("ann"), account("bob")
+NOBODY = Contribution(Totals(), {})
+
+
+def make_offer(provider: Provider, *rails: str, currency: str = "USD") -> Offer:
+    return Offer(
+        provider=provider.provider,
+        direction="onramp",
+        currency=currency,
+        rails=rails,
+        rate=usdc("1.02"),
+        min=usdc(1),
+        max=usdc(50),
+        available=provider.available,
+        locked=provider.committed,
+        tier=2,
+        fee_bps=50,
+        handles={},
+        completed_orders=0,
+        avg_fulfillment_seconds=0,
+        last_active_at=UnixSeconds(900),
+    )
+
+
+def part(provider: Provider, *rail_sets: tuple[str, ...]) -> Contribution:
+    return contribution(provider, [make_offer(provider, *rails) for rails in rail_sets])
+
+
+ANN_FIGURES = Provider(ANN, free=usdc(70), locked=usdc(30), reclaimable=usdc(5))
+
+
+def test_a_provider_counts_once_however_many_offers_it_has():
+    ours = part(ANN_FIGURES, ("venmo", "wise"), ("wise",))
+    assert ours.totals == Totals(usdc(75), usdc(25), 2)
+    assert ours.rails == {
+        "venmo": RailDepth(usdc(75), 1),
+        "wise": RailDepth(usdc(75), 2),
+    }
+
+
+def test_without_an_offer_nothing_is_available_but_orders_stay_locked():
+    assert part(ANN_FIGURES) == Contribution(Totals(usdc(0), usdc(25), 0), {})
+
+
+def test_depth_by_rail_is_not_additive_but_never_above_the_total():
+    bob = Provider(BOB, free=usdc(10))
+    parts = [part(ANN_FIGURES, ("venmo", "wise")), part(bob, ("wise",))]
+    totals = shift_totals(Totals(), [(NOBODY, ours) for ours in parts])
+    depth = shift_depth({}, [(NOBODY, ours) for ours in parts])
+    assert totals == Totals(usdc(85), usdc(25), 2)
+    assert depth == {"venmo": RailDepth(usdc(75), 1), "wise": RailDepth(usdc(85), 2)}
+
+
+def test_the_last_offer_of_a_rail_leaves_a_count_of_zero():
+    ours = part(ANN_FIGURES, ("venmo",))
+    assert shift_depth({"venmo": RailDepth(usdc(75), 1)}, [(ours, NOBODY)]) == {
+        "venmo": RailDepth(usdc(0), 0)
+    }
+
+
+def test_rails_that_do_not_change_are_not_named():
+    ours = part(ANN_FIGURES, ("venmo",), ("wise",))
+    without_wise = part(ANN_FIGURES, ("venmo",))
+    depth = {"venmo": RailDepth(usdc(75), 1), "wise": RailDepth(usdc(75), 1)}
+    assert shift_depth(depth, [(ours, without_wise)]) == {"wise": RailDepth(usdc(0), 0)}
+    assert shift_depth(depth, [(ours, ours)]) == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_sequence_of_moves_ends_where_a_sum_from_nothing_does(seed: int):
+    randomly = random.Random(seed)
+    parts = dict.fromkeys((ANN, BOB, account("cay")), NOBODY)
+    depth: dict[str, RailDepth] = {}
+    totals = Totals()
+    for _ in range(200):
+        name = randomly.choice(list(parts))
+        figures = Provider(name, free=usdc(randomly.randint(0, 99)), locked=usdc(7))
+        sets = randomly.choice([(), (("venmo",),), (("venmo", "wise"), ("wise",))])
+        move = (parts[name], part(figures, *sets))
+        parts[name] = move[1]
+        totals = shift_totals(totals, [move])
+        depth |= shift_depth(depth, [move])
+        depth = {rail: row for rail, row in depth.items() if row.offer_count}
+        afresh = [(NOBODY, ours) for ours in parts.values()]
+        assert totals == shift_totals(Totals(), afresh)
+        assert depth == shift_depth({}, afresh)

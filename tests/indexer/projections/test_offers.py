@@ -1,0 +1,291 @@
+"""When a provider's terms are an offer, and how offers differ."""
+
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from indexer.projections.offers import (
+    Offer,
+    Payee,
+    Rail,
+    Terms,
+    accepted_rails,
+    canonical_payee_hash,
+    compare,
+    live_terms,
+    offer_entry,
+    offers_of,
+    proven_handle,
+)
+from indexer.projections.providers import Provider
+from tests.factories.book import PROVIDER, contract, usdc, word
+from warehouse_schema.identifiers import UnixSeconds
+
+
+def make_provider(**fields: Any) -> Provider:
+    defaults: dict[str, Any] = {"free": usdc(100), "last_active_at": 900}
+    return Provider(PROVIDER, **defaults | fields)
+
+
+def make_terms(rail: str = "venmo", **fields: Any) -> Terms:
+    defaults: dict[str, Any] = {
+        "direction": "onramp",
+        "currency": "USD",
+        "rate": usdc("1.02"),
+        "min": usdc(10),
+        "max": usdc(50),
+    }
+    return Terms(PROVIDER, rail=rail, **defaults | fields)
+
+
+def make_rail(rail: str = "venmo", **fields: Any) -> Rail:
+    defaults: dict[str, Any] = {
+        "enabled": True,
+        "tier": 2,
+        "fee_bps": 50,
+        "verifier": contract("verifier"),
+        "currencies": ("EUR", "USD"),
+    }
+    return Rail(rail, **defaults | fields)
+
+
+def make_payee(rail: str = "venmo", handle: str | None = None) -> Payee:
+    return Payee(PROVIDER, rail, word("payee"), handle)
+
+
+RAILS = ("revolut", "venmo", "wise")
+ALL_PAYEES = tuple(map(make_payee, RAILS))
+ALL_RAILS = tuple(map(make_rail, RAILS))
+
+
+def offers(
+    *terms: Terms,
+    provider: Provider | None = None,
+    payees: tuple[Payee, ...] = ALL_PAYEES,
+    rails: tuple[Rail, ...] = ALL_RAILS,
+    opens_paused: bool = False,
+) -> list[Offer]:
+    found = offers_of(
+        provider or make_provider(),
+        terms or (make_terms(),),
+        {payee.rail: payee for payee in payees},
+        {rail.rail: rail for rail in rails},
+        opens_paused,
+    )
+    assert all(key == offer.key for key, offer in found.items())
+    return sorted(found.values(), key=lambda offer: offer.key)
+
+
+# Listed or not
+
+
+def test_terms_with_escrow_a_payee_and_an_open_rail_are_an_offer():
+    (offer,) = offers()
+    assert offer == Offer(
+        provider=PROVIDER,
+        direction="onramp",
+        currency="USD",
+        rails=("venmo",),
+        rate=usdc("1.02"),
+        min=usdc(10),
+        max=usdc(50),
+        available=usdc(100),
+        locked=usdc(0),
+        tier=2,
+        fee_bps=50,
+        handles={},
+        completed_orders=0,
+        avg_fulfillment_seconds=0,
+        last_active_at=UnixSeconds(900),
+    )
+
+
+@pytest.mark.parametrize(
+    "circumstances",
+    [
+        {"provider": make_provider(paused=True)},
+        {"provider": make_provider(stale="sequence_gap: 3 after 1")},
+        {"provider": make_provider(free=usdc("9.9999999"))},
+        {"rails": ()},
+        {"rails": (make_rail(enabled=False),)},
+        {"rails": (make_rail(currencies=("EUR",)),)},
+        {"opens_paused": True},
+        {"payees": ()},
+        {"payees": (make_payee("wise"),)},
+    ],
+    ids=str,
+)
+def test_each_missing_condition_takes_the_offer_away(circumstances: dict[str, Any]):
+    assert offers(**circumstances) == []
+
+
+def test_an_offramp_needs_no_payee():
+    (offer,) = offers(make_terms(direction="offramp"), payees=())
+    assert offer.direction == "offramp"
+
+
+def test_terms_whose_least_is_above_their_most_are_no_offer():
+    assert offers(make_terms(min=usdc(51))) == []
+
+
+def test_nothing_available_is_no_offer_even_without_a_minimum():
+    assert offers(make_terms(min=usdc(0)), provider=make_provider(free=usdc(0))) == []
+
+
+@pytest.mark.parametrize(
+    ("free", "largest"), [(10, 10), (49, 49), (50, 50), (51, 50)], ids=lambda n: str(n)
+)
+def test_the_largest_order_is_what_both_terms_and_escrow_allow(free: int, largest: int):
+    (offer,) = offers(provider=make_provider(free=usdc(free)))
+    assert (offer.max, offer.available) == (usdc(largest), usdc(free))
+
+
+def test_locks_of_expired_orders_are_available_and_not_locked():
+    provider = make_provider(free=usdc(5), locked=usdc(40), reclaimable=usdc(30))
+    (offer,) = offers(provider=provider)
+    assert (offer.available, offer.locked, offer.max) == (usdc(35), usdc(10), usdc(35))
+
+
+# Grouping
+
+
+def test_rails_with_equal_terms_share_an_offer_in_order_of_name():
+    for order in permutations(RAILS):
+        (offer,) = offers(*(make_terms(rail) for rail in order))
+        assert offer.rails == RAILS
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"rate": usdc("1.03")},
+        {"min": usdc(11)},
+        {"max": usdc(49)},
+        {"currency": "EUR"},
+        {"direction": "offramp"},
+    ],
+    ids=str,
+)
+def test_unequal_terms_are_offers_of_their_own(other: dict[str, Any]):
+    found = offers(make_terms("venmo"), make_terms("wise", **other))
+    assert sorted(offer.rails for offer in found) == [("venmo",), ("wise",)]
+
+
+@pytest.mark.parametrize("other", [{"tier": 3}, {"fee_bps": 30}], ids=str)
+def test_rails_of_unequal_tier_or_fee_never_share_an_offer(other: dict[str, Any]):
+    rails = (make_rail("venmo"), make_rail("wise", **other))
+    found = offers(make_terms("venmo"), make_terms("wise"), rails=rails)
+    assert [(offer.rails, offer.tier, offer.fee_bps) for offer in found] == [
+        (("venmo",), 2, 50),
+        (("wise",), other.get("tier", 2), other.get("fee_bps", 50)),
+    ]
+
+
+def test_a_rail_without_a_payee_stays_out_of_the_group():
+    (offer,) = offers(make_terms("venmo"), make_terms("wise"), payees=(make_payee("wise"),))
+    assert offer.rails == ("wise",)
+
+
+def test_a_limit_beyond_the_escrow_still_tells_terms_apart():
+    found = offers(
+        make_terms("venmo", max=usdc(500)),
+        make_terms("wise", max=usdc(600)),
+        provider=make_provider(free=usdc(100)),
+    )
+    assert [(offer.rails, offer.max) for offer in found] == [
+        (("venmo",), usdc(100)),
+        (("wise",), usdc(100)),
+    ]
+
+
+# Statistics and handles
+
+
+@pytest.mark.parametrize(
+    ("seconds", "orders", "mean"), [(0, 0, 0), (295, 1, 295), (5, 2, 3), (7, 3, 2), (8, 3, 3)]
+)
+def test_the_mean_of_fulfilment_is_rounded_half_up(seconds: int, orders: int, mean: int):
+    provider = make_provider(fulfillment_seconds=seconds, completed_orders=orders)
+    (offer,) = offers(provider=provider)
+    assert (offer.completed_orders, offer.avg_fulfillment_seconds) == (orders, mean)
+
+
+def test_handles_are_shown_for_the_rails_of_an_onramp_that_publish_one():
+    payees = (make_payee("venmo", "@ann"), make_payee("wise"))
+    (offer,) = offers(make_terms("venmo"), make_terms("wise"), payees=payees)
+    assert offer.handles == {"venmo": "@ann"}
+
+
+def test_an_offramp_shows_no_handle():
+    (offer,) = offers(make_terms(direction="offramp"), payees=(make_payee("venmo", "@ann"),))
+    assert offer.handles == {}
+
+
+def test_a_handle_counts_only_with_its_own_hash():
+    another = canonical_payee_hash("@bob")
+    assert proven_handle("@ann", canonical_payee_hash("@ann")) == "@ann"
+    assert proven_handle("@Ann", canonical_payee_hash("@ann")) is None
+    assert proven_handle(" @ann", canonical_payee_hash("@ann")) is None
+    assert proven_handle("@ann", another) is None
+    assert proven_handle(None, canonical_payee_hash("@ann")) is None
+
+
+def test_the_canonical_hash_is_sha256_of_the_handles_utf8():
+    # FIPS 180-2, appendix B.1: SHA-256("abc").
+    assert canonical_payee_hash("abc") == (
+        "0xba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
+
+
+# Rails of a provider
+
+
+def test_accepted_rails_are_distinct_sorted_and_of_both_directions():
+    terms = (make_terms("wise"), make_terms("venmo", direction="offramp"), make_terms("venmo"))
+    payees = {"wise": make_payee("wise")}
+    rails = {rail: make_rail(rail) for rail in RAILS}
+    drained = make_provider(free=usdc(0))
+    assert accepted_rails(live_terms(drained, terms, payees, rails, False)) == ("venmo", "wise")
+    paused = make_provider(paused=True)
+    assert accepted_rails(live_terms(paused, terms, payees, rails, False)) == ()
+
+
+# Differences
+
+
+def test_offers_are_compared_by_identity():
+    (kept,) = offers(make_terms("venmo"))
+    (gone,) = offers(make_terms("wise"))
+    (new,) = offers(make_terms("revolut"))
+    dearer = replace(kept, rate=usdc("1.05"))
+    changes = compare({o.key: o for o in (kept, gone)}, {o.key: o for o in (dearer, new)})
+    assert (changes.removed, changes.added, changes.updated) == ((gone,), (new,), (dearer,))
+
+
+def test_equal_books_do_not_differ():
+    before = {offer.key: offer for offer in offers()}
+    changes = compare(before, dict(before))
+    assert (changes.removed, changes.added, changes.updated) == ((), (), ())
+
+
+def test_an_entry_writes_amounts_as_digits_and_arrays_as_lists():
+    (offer,) = offers(payees=(make_payee("venmo", "@ann"),))
+    assert offer_entry(offer) == {
+        "provider": PROVIDER,
+        "direction": "onramp",
+        "currency": "USD",
+        "rails": ["venmo"],
+        "rate": "10200000",
+        "min": "100000000",
+        "max": "500000000",
+        "available": "1000000000",
+        "locked": "0",
+        "tier": 2,
+        "fee_bps": 50,
+        "handles": {"venmo": "@ann"},
+        "completed_orders": 0,
+        "avg_fulfillment_seconds": 0,
+        "last_active_at": 900,
+    }

@@ -1,0 +1,174 @@
+"""What one event, or the clock, makes of one order."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from indexer.projections.orders import (
+    breaches,
+    ended,
+    expired_by_clock,
+    is_past_expiry,
+    opened,
+    order_entry,
+    refusal,
+)
+from tests.factories.book import (
+    PROVIDER,
+    TAKER,
+    account,
+    make_order_cancel,
+    make_order_expire,
+    make_order_fulfill,
+    make_order_open,
+    usdc,
+    word,
+)
+from warehouse_schema.identifiers import UnixSeconds
+
+EXPIRES = UnixSeconds(1_600)
+IN_TIME = UnixSeconds(1_300)
+LATE = UnixSeconds(1_601)
+
+
+def test_an_opening_is_copied_with_all_its_terms():
+    event = make_order_open()
+    order = opened(event)
+    copied = {field.name for field in fields(event)} & {field.name for field in fields(order)}
+    assert copied == {field.name for field in fields(event)} - {
+        *("seen", "pseq", "free_after", "locked_after")
+    }
+    assert {name: getattr(order, name) for name in copied} == {
+        name: getattr(event, name) for name in copied
+    }
+    assert (order.status, order.chain_status) == ("active", "open")
+    assert (order.created_at, order.open_tx) == (event.seen.block_time, event.seen.tx_hash)
+
+
+@pytest.mark.parametrize(
+    ("now", "past"), [(EXPIRES - 1, False), (EXPIRES, False), (EXPIRES + 1, True)]
+)
+def test_an_order_is_past_its_expiry_strictly_after_it(now: UnixSeconds, past: bool):
+    assert is_past_expiry(opened(make_order_open()), now) is past
+
+
+@pytest.mark.parametrize(
+    ("event", "now", "status", "chain_status"),
+    [
+        (make_order_fulfill(), IN_TIME, "fulfilled", "fulfilled"),
+        (make_order_fulfill(), EXPIRES, "fulfilled", "fulfilled"),
+        (make_order_fulfill(), LATE, "expired", "expired"),
+        (make_order_cancel(), IN_TIME, "cancelled", "cancelled"),
+        (make_order_cancel(), EXPIRES, "cancelled", "cancelled"),
+        (make_order_cancel(), LATE, "expired", "cancelled"),
+        (make_order_expire(), LATE, "expired", "expired"),
+        (make_order_expire(), IN_TIME, "expired", "expired"),
+    ],
+)
+def test_each_end_gives_its_status(event, now: UnixSeconds, status: str, chain_status: str):
+    order = ended(opened(make_order_open()), event, now)
+    assert (order.status, order.chain_status) == (status, chain_status)
+    assert (order.end_tx, order.ended_at) == (event.seen.tx_hash, event.seen.block_time)
+
+
+def test_a_settlement_keeps_what_was_claimed_and_paid():
+    event = make_order_fulfill()
+    order = ended(opened(make_order_open()), event, IN_TIME)
+    kept = (
+        *("claim", "nullifier", "released", "fee", "net"),
+        *("recipient", "fiat_paid", "paid_at"),
+    )
+    assert {name: getattr(order, name) for name in kept} == {
+        name: getattr(event, name) for name in kept
+    }
+
+
+def test_the_clock_expires_an_order_that_stays_open_on_chain():
+    order = expired_by_clock(opened(make_order_open()))
+    assert (order.status, order.chain_status, order.end_tx) == ("expired", "open", None)
+
+
+def test_pruning_an_order_that_the_clock_expired_closes_it_on_chain():
+    order = ended(expired_by_clock(opened(make_order_open())), make_order_expire(), LATE)
+    assert (order.status, order.chain_status) == ("expired", "expired")
+
+
+OPEN = opened(make_order_open())
+DONE = ended(OPEN, make_order_fulfill(), IN_TIME)
+
+
+@pytest.mark.parametrize("event", [make_order_fulfill(), make_order_cancel(), make_order_expire()])
+@pytest.mark.parametrize(
+    ("order", "kind"),
+    [
+        (None, "unknown_order"),
+        (DONE, "finished_order"),
+        (ended(OPEN, make_order_cancel(), IN_TIME), "finished_order"),
+        (ended(OPEN, make_order_expire(), LATE), "finished_order"),
+        (replace(OPEN, provider=account("other")), "order_mismatch"),
+        (replace(OPEN, taker=account("other")), "order_mismatch"),
+    ],
+)
+def test_an_end_that_fits_no_open_order_is_refused(order, kind: str, event):
+    refused = refusal(order, event)
+    assert refused is not None
+    assert refused[0] == kind
+    assert word("order") in refused[1]
+
+
+@pytest.mark.parametrize("order", [OPEN, expired_by_clock(OPEN)])
+def test_an_end_of_an_order_open_on_chain_is_not_refused(order):
+    assert refusal(order, make_order_expire()) is None
+
+
+@pytest.mark.parametrize(
+    ("event", "now", "count"),
+    [
+        (make_order_fulfill(), EXPIRES, 0),
+        (make_order_fulfill(), LATE, 1),
+        (make_order_cancel(), EXPIRES, 0),
+        (make_order_cancel(), LATE, 1),
+        (make_order_cancel(lp_unlock=usdc(39)), IN_TIME, 1),
+        (make_order_expire(), LATE, 0),
+        (make_order_expire(), EXPIRES, 1),
+        (make_order_fulfill(lp_unlock=usdc(39)), IN_TIME, 1),
+        (make_order_fulfill(fee=usdc("0.1999999")), IN_TIME, 1),
+        (make_order_fulfill(lp_free_delta=usdc(1)), IN_TIME, 1),
+        (make_order_fulfill(released=usdc(25), fee=usdc("0.125")), IN_TIME, 1),
+        (
+            make_order_fulfill(released=usdc(25), fee=usdc("0.125"), lp_free_delta=usdc(15)),
+            IN_TIME,
+            0,
+        ),
+        # More than the order's amount, though fee and remainder follow from it.
+        (
+            make_order_fulfill(released=usdc(60), fee=usdc("0.3"), lp_free_delta=-usdc(20)),
+            IN_TIME,
+            1,
+        ),
+    ],
+)
+def test_ends_against_the_contracts_rules_are_counted(event, now: UnixSeconds, count: int):
+    assert len(breaches(OPEN, event, now)) == count
+
+
+def test_the_fee_of_a_release_is_rounded_down():
+    order = replace(OPEN, fee_bps=33)
+    event = make_order_fulfill(released=101, fee=0, lp_free_delta=OPEN.lp_lock - 101)
+    assert breaches(order, event, IN_TIME) == []
+
+
+def test_an_offramp_credits_the_release_without_the_fee():
+    order = opened(make_order_open(direction="offramp", taker_lock=usdc(40)))
+    event = make_order_fulfill(lp_free_delta=usdc("79.8"), recipient=PROVIDER)
+    assert breaches(order, event, IN_TIME) == []
+    assert len(breaches(order, make_order_fulfill(lp_free_delta=usdc(80)), IN_TIME)) == 1
+
+
+def test_an_entry_writes_amounts_as_digits_and_leaves_out_nothing():
+    entry = order_entry(DONE)
+    assert entry["amount"] == "400000000"
+    assert entry["fee"] == "2000000"
+    assert entry["lp_lock"] == "400000000"
+    assert (entry["paid_at"], entry["tier"], entry["taker"]) == (1_290, 2, TAKER)
+    assert order_entry(OPEN)["released"] is None
