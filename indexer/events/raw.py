@@ -31,7 +31,6 @@ class EvmLog:
     """A raw EVM log. Topics are `0x` hex, lower-case; the address is lower-case."""
 
     seen: Provenance
-    tx_index: int
     address: EvmAddress
     topics: tuple[str, ...]
     data: bytes

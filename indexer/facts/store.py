@@ -86,7 +86,8 @@ class Alarm:
 def append(conn: Connection, new_blocks: Sequence[Block], decoded: Sequence[Decoded]) -> None:
     """Write blocks, their raw events, and the events decoded from these.
 
-    Raises SQLAlchemy's `IntegrityError` when one of the blocks or events is there already; the
+    A raw event that could not be decoded is kept, marked with the reason, and alarmed. Raises
+    SQLAlchemy's `IntegrityError` when one of the blocks or events is there already; the
     cursor, moved first in the same transaction, keeps that from happening.
     """
     counts = Counter(item.raw.seen.height for item in decoded)
@@ -106,6 +107,11 @@ def append(conn: Connection, new_blocks: Sequence[Block], decoded: Sequence[Deco
     for event_type, of_type in events.items():
         shelf = EVENT_SHELVES[event_type]
         copy_into(conn, shelf.columns, map(shelf.row, of_type))
+    for item in decoded:
+        if item.undecodable is not None:
+            seen = item.raw.seen
+            subject = f"{seen.height}/{seen.tx_hash}/{seen.position}"
+            raise_alarm(conn, seen.chain, "undecodable", subject, item.undecodable)
 
 
 def _append_raw(conn: Connection, shelf: Shelf, items: Iterable[Decoded]) -> None:
@@ -126,12 +132,23 @@ def take_back(conn: Connection, chain: ChainId, *, above: Height) -> list[Event]
 
     The raw events move to `facts.orphans`.
     """
-    taken = list(read_events(conn, EVENT_SHELVES, chain, first=Height(above + 1)))
     for shelf in RAW_SHELVES.values():
         _orphan(conn, shelf.table, chain, above)
-    for event_type in {type(event) for event in taken}:
-        _remove_above(conn, EVENT_SHELVES[event_type].table, chain, above)
-    _remove_above(conn, blocks, chain, above)
+    return remove_range(conn, chain, Height(above + 1), None)
+
+
+def remove_range(
+    conn: Connection, chain: ChainId, first: Height, last: Height | None
+) -> list[Event]:
+    """Remove the blocks `first … last` (None: all above) and all that was seen in them.
+
+    Gives the events that were there; the caller refolds what they touched. For blocks that the
+    chain took back use `take_back`, which keeps the raw events as orphans.
+    """
+    taken = list(read_events(conn, EVENT_SHELVES, chain, first, last))
+    emptied = [EVENT_SHELVES[event_type].table for event_type in {type(event) for event in taken}]
+    for table in (*emptied, *(shelf.table for shelf in RAW_SHELVES.values()), blocks):
+        conn.execute(delete(table).where(_lies_in(table, chain, first, last)))
     return taken
 
 
@@ -139,14 +156,16 @@ def _orphan(conn: Connection, table: Table, chain: ChainId, above: Height) -> No
     kept = ("chain", "height", "block_hash", "tx_hash", "position", "event")
     whole_row = func.row_to_json(table.table_valued()).cast(Text)
     leaving = select(*(table.c[name] for name in kept), whole_row).where(
-        table.c.chain == chain, table.c.height > above
+        _lies_in(table, chain, Height(above + 1), None)
     )
     conn.execute(insert(orphans).from_select([*kept, "row"], leaving))
-    _remove_above(conn, table, chain, above)
 
 
-def _remove_above(conn: Connection, table: Table, chain: ChainId, above: Height) -> None:
-    conn.execute(delete(table).where(table.c.chain == chain, table.c.height > above))
+def _lies_in(
+    table: Table, chain: ChainId, first: Height, last: Height | None
+) -> ColumnElement[bool]:
+    lies_in = (table.c.chain == chain) & (table.c.height >= first)
+    return lies_in if last is None else lies_in & (table.c.height <= last)
 
 
 # Out.

@@ -126,8 +126,7 @@ def make_evm_log(seen: Provenance | None = None, **given: Any) -> EvmLog:
         "topics": ("0x" + "11" * 32, "0x" + "22" * 32),
         "data": SAMPLES[bytes],
     }
-    extra = {"tx_index": 3} if "tx_index" in {f.name for f in fields(EvmLog)} else {}
-    return EvmLog(**{**log, **extra, **given})
+    return EvmLog(**{**log, **given})
 
 
 def make_stellar_event(seen: Provenance | None = None, **given: Any) -> StellarEvent:

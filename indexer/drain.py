@@ -1,0 +1,314 @@
+"""The loop that brings a chain into the warehouse.
+
+Each range is one database transaction: cursor, blocks, raw and decoded events, the projections
+they touch and the socket's messages. Killed anywhere, a restart reads the same range again and
+writes it once.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import OperationalError
+
+from indexer.chains.ports import Block, ChainReader, Range, RawEvent
+from indexer.decode import decode
+from indexer.errors import (
+    FollowerConflict,
+    PermanentChainError,
+    RangeTooWide,
+    RetryableChainError,
+    Undecodable,
+)
+from indexer.facts import store
+from indexer.facts.reorg import find_fork, rewind
+from indexer.facts.store import Cursor, Decoded
+from indexer.networks import Chain, Network
+from indexer.projections.apply import apply
+from indexer.projections.transfer_store import refold_transfers, touched_movements
+from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
+
+logger = logging.getLogger(__name__)
+
+MAX_BLOCKS = 200
+"""Most blocks of one transaction: bounded memory, and a reader that waits sees progress."""
+CHANNEL = "isthmus"
+"""NOTIFY channel; the payload is `<chain>:<height>`."""
+
+_FOLLOWER_LOCKS = 7_040
+"""First key of the advisory lock that a chain's follower holds; the second is the chain's hash."""
+_HEAD_WAIT = 1.0
+_FIRST_BACKOFF = 0.2
+_LONGEST_BACKOFF = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a chain stands after one range. A reorg's counts are negative: taken back."""
+
+    chain: ChainId
+    height: Height
+    block_time: UnixSeconds
+    head_height: Height
+    head_time: UnixSeconds
+    blocks: int
+    events: int
+    undecodable: int
+
+    @property
+    def lag_blocks(self) -> int:
+        """Blocks between the head and what is committed."""
+        return max(0, self.head_height - self.height)
+
+    @property
+    def lag_seconds(self) -> int:
+        """Seconds of chain time between the head and what is committed."""
+        return max(0, self.head_time - self.block_time)
+
+
+def drain_once(
+    engine: Engine, reader: ChainReader, network: Network, *, max_blocks: int = MAX_BLOCKS
+) -> Progress | None:
+    """Bring in at most one range; None when there is nothing new.
+
+    Raises the errors of `indexer.errors`; whatever is raised, nothing half-written stays.
+    """
+    with follower(engine, reader.chain) as conn:
+        return _drain(conn, reader, network, reader.head(), max_blocks)
+
+
+def follow(
+    engine: Engine,
+    reader: ChainReader,
+    network: Network,
+    *,
+    should_stop: Callable[[], bool],
+    on_progress: Callable[[Progress], None],
+) -> None:
+    """Keep a chain drained until `should_stop` says so.
+
+    What retrying can mend is retried, with growing pauses; a lost database too. Raises
+    `FollowerConflict` when another process follows the chain, and `PermanentChainError` after it
+    has put the chain on hold with its reason.
+    """
+    reader.check_identity()
+    backoff = _Backoff()
+    while not should_stop():
+        try:
+            with follower(engine, reader.chain) as conn:
+                _follow(conn, reader, network, backoff, should_stop, on_progress)
+        except OperationalError as error:
+            # The server went away or is starting. The lock went with the session, so it is taken
+            # again before anything is written.
+            logger.warning("warehouse lost chain=%s: %s", reader.chain, error.orig)
+            backoff.pause()
+        except PermanentChainError as error:
+            with engine.begin() as conn:
+                store.hold(conn, reader.chain, str(error))
+                store.raise_alarm(
+                    conn, reader.chain, type(error).__name__, reader.chain, str(error)
+                )
+            raise
+
+
+def _follow(
+    conn: Connection,
+    reader: ChainReader,
+    network: Network,
+    backoff: "_Backoff",
+    should_stop: Callable[[], bool],
+    on_progress: Callable[[Progress], None],
+) -> None:
+    max_blocks = MAX_BLOCKS
+    head: Block | None = None
+    while not should_stop():
+        try:
+            progress = _drain(conn, reader, network, head or reader.head(), max_blocks)
+            if progress is None:
+                head = reader.wait_for_head(_height(conn, reader.chain), _HEAD_WAIT)
+                continue
+            head = None
+        except RangeTooWide as error:
+            if max_blocks == 1:
+                raise PermanentChainError(
+                    f"{reader.chain}: one block is too much: {error}"
+                ) from error
+            max_blocks //= 2
+            logger.info("range halved chain=%s max_blocks=%d: %s", reader.chain, max_blocks, error)
+        except RetryableChainError as error:
+            logger.warning("node chain=%s: %s", reader.chain, error)
+            head = None
+            backoff.pause(error.retry_after)
+        else:
+            backoff.reset()
+            max_blocks = min(MAX_BLOCKS, max_blocks * 2)
+            on_progress(progress)
+
+
+@contextmanager
+def follower(engine: Engine, chain: ChainId) -> Iterator[Connection]:
+    """A connection that alone may write the chain.
+
+    The lock belongs to the session that writes: when the session is lost so is the right to write,
+    and an orphaned process cannot come back to it. Raises `FollowerConflict`.
+    """
+    with engine.connect() as conn:
+        key = func.hashtext(chain)
+        taken = conn.scalar(select(func.pg_try_advisory_lock(_FOLLOWER_LOCKS, key)))
+        conn.commit()
+        if not taken:
+            raise FollowerConflict(f"another process follows {chain}")
+        try:
+            yield conn
+        finally:
+            if not conn.invalidated:
+                conn.rollback()
+                conn.execute(select(func.pg_advisory_unlock(_FOLLOWER_LOCKS, key)))
+                conn.commit()
+
+
+def _drain(
+    conn: Connection, reader: ChainReader, network: Network, head: Block, max_blocks: int
+) -> Progress | None:
+    chain = network.chain(reader.chain)
+    with conn.begin():
+        cursor = store.read_cursor(conn, chain.id)
+        watched = [*chain.watched, *store.watched_addresses(conn, chain.id)]
+    if cursor is not None and _forked_at_head(cursor, head):
+        return _take_back(conn, reader, network, chain, cursor, head)
+    first = Height(chain.start_height if cursor is None else cursor.height + 1)
+    if head.height < first:
+        return None
+    fresh = reader.read(first, Height(min(head.height, first + max_blocks - 1)), watched)
+    if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
+        return _take_back(conn, reader, network, chain, cursor, head)
+    return _commit(conn, network, chain, cursor, head, fresh)
+
+
+def _forked_at_head(cursor: Cursor, head: Block) -> bool:
+    """Whether the chain replaced our last block without growing past it yet."""
+    # A head below the cursor is a lagging node as a rule, and waiting is right: had the chain
+    # forked, its new head will not join our last block once it has passed it.
+    return head.height == cursor.height and head.hash != cursor.block_hash
+
+
+def _commit(
+    conn: Connection,
+    network: Network,
+    chain: Chain,
+    cursor: Cursor | None,
+    head: Block,
+    fresh: Range,
+) -> Progress:
+    last = fresh.blocks[-1]
+    decoded = [decode_kept(raw, chain) for raw in fresh.events]
+    undecodable = sum(item.undecodable is not None for item in decoded)
+    with conn.begin():
+        # The cursor first: a second writer fails here, before it has written anything.
+        store.move_cursor(conn, cursor, _cursor_at(last, head))
+        store.append(conn, fresh.blocks, decoded)
+        events = [item.event for item in decoded if item.event is not None]
+        apply(conn, network, chain.id, fresh.blocks, events)
+        _notify(conn, last)
+    logger.info(
+        "ingested chain=%s from=%d to=%d events=%d undecodable=%d",
+        chain.id,
+        fresh.blocks[0].height,
+        last.height,
+        len(decoded),
+        undecodable,
+    )
+    return Progress(
+        chain=chain.id,
+        height=last.height,
+        block_time=last.time,
+        head_height=Height(max(head.height, last.height)),
+        head_time=UnixSeconds(max(head.time, last.time)),
+        blocks=len(fresh.blocks),
+        events=len(decoded),
+        undecodable=undecodable,
+    )
+
+
+def decode_kept(raw: RawEvent, chain: Chain) -> Decoded:
+    """Decode one raw event; an undecodable one is kept with the reason instead of an event."""
+    try:
+        return Decoded(raw, decode(raw, chain), None)
+    except Undecodable as error:
+        logger.error(
+            "undecodable chain=%s height=%d tx=%s position=%d: %s",
+            chain.id,
+            raw.seen.height,
+            raw.seen.tx_hash,
+            raw.seen.position,
+            error,
+        )
+        return Decoded(raw, None, str(error))
+
+
+def _take_back(
+    conn: Connection,
+    reader: ChainReader,
+    network: Network,
+    chain: Chain,
+    cursor: Cursor,
+    head: Block,
+) -> Progress:
+    with conn.begin():
+        fork = find_fork(conn, reader, chain, cursor)
+        taken = rewind(conn, cursor, fork)
+        refold_transfers(conn, network, *touched_movements(taken))
+        _notify(conn, fork)
+    return Progress(
+        chain=chain.id,
+        height=fork.height,
+        block_time=fork.time,
+        head_height=Height(max(head.height, fork.height)),
+        head_time=UnixSeconds(max(head.time, fork.time)),
+        blocks=fork.height - cursor.height,
+        events=-len(taken),
+        undecodable=0,
+    )
+
+
+def _cursor_at(block: Block, head: Block) -> Cursor:
+    return Cursor(
+        chain=block.chain,
+        height=block.height,
+        block_hash=block.hash,
+        block_time=block.time,
+        head_height=Height(max(head.height, block.height)),
+        head_time=UnixSeconds(max(head.time, block.time)),
+    )
+
+
+def _height(conn: Connection, chain: ChainId) -> Height:
+    with conn.begin():
+        cursor = store.read_cursor(conn, chain)
+    return cursor.height if cursor is not None else Height(-1)
+
+
+def _notify(conn: Connection, block: Block) -> None:
+    conn.execute(
+        text("SELECT pg_notify(:channel, :payload)"),
+        {"channel": CHANNEL, "payload": f"{block.chain}:{block.height}"},
+    )
+
+
+class _Backoff:
+    """Growing pauses with jitter, so that many followers do not come back to a node at once."""
+
+    def __init__(self) -> None:
+        self._pause = _FIRST_BACKOFF
+
+    def reset(self) -> None:
+        self._pause = _FIRST_BACKOFF
+
+    def pause(self, asked: float | None = None) -> None:
+        """Wait as long as the node asked, or up to twice as long as last time."""
+        time.sleep(self._pause * random.uniform(0.5, 1.0) if asked is None else asked)  # noqa: S311
+        self._pause = min(_LONGEST_BACKOFF, self._pause * 2)

@@ -1,0 +1,58 @@
+"""Do the stored facts hang together? Each function says what is wrong, in sentences."""
+
+from sqlalchemy import Engine, and_, func, select
+
+from warehouse_schema.facts import alarms, blocks, cursors
+from warehouse_schema.identifiers import ChainId
+
+_SHOWN = 20
+"""An operator needs the first few; the rest is the same fault."""
+
+
+def blocks_join(engine: Engine, chain: ChainId) -> list[str]:
+    """Holes between stored blocks, parent hashes that do not join, a cursor that is not on top."""
+    this = blocks.alias("this")
+    below = blocks.alias("below")
+    previous = func.lag(blocks.c.height).over(order_by=blocks.c.height).label("previous")
+    heights = select(blocks.c.height, previous).where(blocks.c.chain == chain).subquery()
+    holes = (
+        select(heights.c.previous, heights.c.height)
+        .where(heights.c.height != heights.c.previous + 1)
+        .order_by(heights.c.height)
+        .limit(_SHOWN)
+    )
+    broken = (
+        select(this.c.height, this.c.parent_hash, below.c.hash)
+        .join(below, and_(below.c.chain == this.c.chain, below.c.height == this.c.height - 1))
+        .where(this.c.chain == chain, this.c.parent_hash != below.c.hash)
+        .order_by(this.c.height)
+        .limit(_SHOWN)
+    )
+    top = select(func.max(blocks.c.height)).where(blocks.c.chain == chain).scalar_subquery()
+    astray = select(cursors.c.height, top.label("top")).where(
+        cursors.c.chain == chain, cursors.c.height != top
+    )
+    with engine.connect() as conn:
+        return [
+            *(f"{chain}: no block between {low} and {high}" for low, high in conn.execute(holes)),
+            *(
+                f"{chain}: block {height} names parent {parent}, stored is {stored}"
+                for height, parent, stored in conn.execute(broken)
+            ),
+            *(
+                f"{chain}: the cursor is at {height}, the highest stored block is {highest}"
+                for height, highest in conn.execute(astray)
+            ),
+        ]
+
+
+def open_alarms(engine: Engine, chain: ChainId) -> list[str]:
+    """Alarms of the chain that nobody has cleared."""
+    query = (
+        select(alarms.c.kind, alarms.c.subject, alarms.c.detail)
+        .where(alarms.c.chain == chain, alarms.c.cleared_at.is_(None))
+        .order_by(alarms.c.id)
+        .limit(_SHOWN)
+    )
+    with engine.connect() as conn:
+        return [f"{kind} {subject}: {detail}" for kind, subject, detail in conn.execute(query)]

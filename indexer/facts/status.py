@@ -1,0 +1,53 @@
+"""How far each chain is, how late, and why one does not move."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Engine, func, select
+
+from indexer.networks import Network
+from warehouse_schema.facts import alarms, cursors
+from warehouse_schema.identifiers import ChainId
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStatus:
+    """One chain's ingestion. Heights are None before the first range was committed."""
+
+    chain: ChainId
+    height: int | None
+    head_height: int | None
+    lag_blocks: int | None
+    lag_seconds: int | None
+    idle_seconds: float | None
+    """Seconds since the cursor last moved, by the database's clock."""
+    held: str | None
+    open_alarms: int
+
+
+def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
+    """The status of every chain of the network, in its order."""
+    idle = func.extract("epoch", func.now() - cursors.c.updated_at)
+    with engine.connect() as conn:
+        rows = {row.chain: row for row in conn.execute(select(cursors, idle.label("idle")))}
+        alarms_by_chain = conn.execute(
+            select(alarms.c.chain, func.count().label("open"))
+            .where(alarms.c.cleared_at.is_(None))
+            .group_by(alarms.c.chain)
+        )
+        open_alarms = {row.chain: row.open for row in alarms_by_chain}
+    statuses = []
+    for chain in network.chains:
+        row = rows.get(chain.id)
+        statuses.append(
+            ChainStatus(
+                chain=chain.id,
+                height=row.height if row else None,
+                head_height=row.head_height if row else None,
+                lag_blocks=row.head_height - row.height if row else None,
+                lag_seconds=max(0, row.head_time - row.block_time) if row else None,
+                idle_seconds=float(row.idle) if row else None,
+                held=row.held if row else None,
+                open_alarms=open_alarms.get(chain.id, 0),
+            )
+        )
+    return statuses

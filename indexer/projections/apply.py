@@ -1,0 +1,32 @@
+"""Brings the projections up to new facts, inside the transaction that wrote them."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from indexer.events.common import Event
+from indexer.events.raw import Block
+from indexer.facts.store import raise_alarm
+from indexer.networks import Network
+from indexer.projections.book import LedgerClose
+from indexer.projections.book_store import apply_ledgers
+from indexer.projections.transfer_store import refold_transfers, touched_movements
+from warehouse_schema.identifiers import ChainId
+
+
+def apply(
+    conn: Connection,
+    network: Network,
+    chain: ChainId,
+    blocks: Sequence[Block],
+    events: Sequence[Event],
+) -> None:
+    """Fold one ingested range: movements by key, the order book ledger by ledger.
+
+    The order book's clock moves with every ledger, also with those that hold nothing of ours.
+    """
+    refold_transfers(conn, network, *touched_movements(events))
+    if chain == network.stellar.id:
+        ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
+        for alarm in apply_ledgers(conn, chain, ledgers, events):
+            raise_alarm(conn, chain, alarm.kind, alarm.subject, alarm.detail)

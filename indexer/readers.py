@@ -1,0 +1,21 @@
+"""A reader for each configured chain."""
+
+from indexer.chains.evm import EvmReader
+from indexer.chains.ports import ChainReader
+from indexer.chains.stellar import StellarReader
+from indexer.errors import ConfigurationError
+from indexer.networks import Chain, EvmChain
+from indexer.settings import Settings, rpc_variable
+
+
+def open_reader(settings: Settings, chain: Chain) -> ChainReader:
+    """The reader of a chain, identity not yet checked.
+
+    Raises `ConfigurationError` that names the variable when the chain has no node.
+    """
+    urls = settings.nodes[chain.id]
+    if not urls:
+        raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
+    if isinstance(chain, EvmChain):
+        return EvmReader(chain, urls)
+    return StellarReader(chain, urls)

@@ -1,0 +1,301 @@
+"""Draining: each range once, whatever happens in between; what a chain takes back, we take back."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import URL, Connection, Engine, func, select, text
+
+from indexer import drain
+from indexer.drain import Progress, drain_once, follow, follower
+from indexer.errors import (
+    DeepReorg,
+    FollowerConflict,
+    InconsistentAnswer,
+    NodeUnavailable,
+    PermanentChainError,
+)
+from indexer.facts.checks import blocks_join, open_alarms
+from indexer.facts.status import chain_status
+from indexer.projections.rebuild import differences, rebuild
+from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
+from warehouse_schema.engine import make_engine
+from warehouse_schema.facts import alarms, blocks, cursors, evm_logs, oft_sent, orphans
+from warehouse_schema.identifiers import Height
+from warehouse_schema.projections import transfer_progress
+
+NETWORK = fake_network()
+
+
+@pytest.fixture
+def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
+    """Another empty warehouse, to compare with."""
+    engine = make_engine(clone(), room="indexer")
+    yield engine
+    engine.dispose()
+
+
+def make_chain(grown: int = 5, **options: object) -> FakeChain:
+    chain = FakeChain(NETWORK, **options)  # type: ignore[arg-type]
+    chain.grow(grown)
+    return chain
+
+
+def drain_all(engine: Engine, chain: FakeChain, max_blocks: int = 200) -> list[Progress]:
+    """Drain until there is nothing new."""
+    done = []
+    while (progress := drain_once(engine, chain, NETWORK, max_blocks=max_blocks)) is not None:
+        done.append(progress)
+    return done
+
+
+def contents(engine: Engine) -> dict[str, list[tuple[object, ...]]]:
+    """Every fact and projection row, but for the database's own clocks and counters."""
+    tables = (blocks, evm_logs, oft_sent, transfer_progress)
+    with engine.connect() as conn:
+        found = {t.name: sorted(map(tuple, conn.execute(select(t))), key=repr) for t in tables}
+        found["cursors"] = [
+            (row.chain, row.height, row.block_hash) for row in conn.execute(select(cursors))
+        ]
+    return found
+
+
+def test_a_range_writes_blocks_logs_events_movements_and_cursor(indexer_engine: Engine) -> None:
+    chain = make_chain(5)
+    (progress,) = drain_all(indexer_engine, chain)
+    assert (progress.height, progress.blocks, progress.events, progress.lag_blocks) == (5, 5, 5, 0)
+    with indexer_engine.connect() as conn:
+        assert conn.scalar(select(func.count()).select_from(blocks)) == 5
+        assert conn.scalars(select(evm_logs.c.event)).all() == ["OftSent"] * 5
+        stages = conn.scalars(select(transfer_progress.c.stage)).all()
+        assert stages == ["IN_FLIGHT"] * 5
+        assert conn.scalar(select(cursors.c.block_hash)) == chain.blocks[5].hash
+    assert blocks_join(indexer_engine, ETHEREUM) == []
+
+
+def test_nothing_new_is_none(indexer_engine: Engine) -> None:
+    chain = make_chain(3)
+    drain_all(indexer_engine, chain)
+    assert drain_once(indexer_engine, chain, NETWORK) is None
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_the_size_of_ranges_changes_nothing(indexer_engine: Engine, size: int) -> None:
+    chain = make_chain(7)
+    drain_all(indexer_engine, chain, max_blocks=size)
+    with indexer_engine.connect() as conn:
+        assert conn.scalars(select(blocks.c.height).order_by(blocks.c.height)).all() == [
+            *range(1, 8)
+        ]
+        assert conn.scalar(select(func.count()).select_from(oft_sent)) == 7
+
+
+def test_a_failure_inside_a_range_leaves_nothing_behind(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = make_chain(3)
+    before = contents(indexer_engine)
+
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("killed before commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drain, "_notify", fail)
+        with pytest.raises(RuntimeError, match="killed before commit"):
+            drain_once(indexer_engine, chain, NETWORK)
+    assert contents(indexer_engine) == before
+    drain_all(indexer_engine, chain)
+    assert len(contents(indexer_engine)["oft_sent"]) == 3
+
+
+def test_restarting_after_every_range_gives_the_same_rows(
+    indexer_engine: Engine, second_engine: Engine
+) -> None:
+    chain = make_chain(9)
+    drain_all(indexer_engine, chain)
+    while drain_once(second_engine, chain, NETWORK, max_blocks=2) is not None:
+        second_engine.dispose()
+    assert contents(second_engine) == contents(indexer_engine)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 8])
+def test_a_reorg_leaves_what_a_straight_run_of_the_new_chain_leaves(
+    indexer_engine: Engine, second_engine: Engine, depth: int
+) -> None:
+    chain = make_chain(12)
+    drain_all(indexer_engine, chain)
+    chain.drop(depth)
+    chain.grow(depth + 1, fork="other")
+    drain_all(indexer_engine, chain)
+    drain_all(second_engine, chain)
+    assert contents(indexer_engine) == contents(second_engine)
+    with indexer_engine.connect() as conn:
+        assert conn.scalar(select(func.count()).select_from(orphans)) == depth
+    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert differences(indexer_engine, NETWORK) == []
+
+
+def test_a_reorg_to_the_same_height_is_seen_without_a_new_block(indexer_engine: Engine) -> None:
+    chain = make_chain(6)
+    drain_all(indexer_engine, chain)
+    chain.drop(2)
+    chain.grow(2, fork="other")
+    drain_all(indexer_engine, chain)
+    with indexer_engine.connect() as conn:
+        assert conn.scalar(select(cursors.c.block_hash)) == chain.blocks[6].hash
+
+
+def test_a_send_that_is_mined_again_keeps_its_movement(indexer_engine: Engine) -> None:
+    chain = make_chain(3)
+    chain.mine([guid_of(7)])
+    drain_all(indexer_engine, chain)
+    chain.drop(1)
+    chain.grow(1, sends=0, fork="other")
+    chain.mine([guid_of(7)], fork="other")
+    drain_all(indexer_engine, chain)
+    with indexer_engine.connect() as conn:
+        rows = conn.execute(
+            select(transfer_progress).where(transfer_progress.c.group_key == guid_of(7))
+        ).all()
+    assert [row.sent_at for row in rows] == [chain.blocks[5].time]
+
+
+def test_a_lagging_node_changes_nothing(indexer_engine: Engine) -> None:
+    chain = make_chain(6)
+    drain_all(indexer_engine, chain)
+    before = contents(indexer_engine)
+    behind = FakeChain(NETWORK)
+    behind.blocks = chain.blocks[:4]
+    behind.logs = chain.logs
+    assert drain_once(indexer_engine, behind, NETWORK) is None
+    assert contents(indexer_engine) == before
+
+
+def test_a_reorg_below_finality_puts_the_chain_on_hold_and_deletes_nothing(
+    indexer_engine: Engine,
+) -> None:
+    chain = make_chain(12)
+    drain_all(indexer_engine, chain)
+    before = contents(indexer_engine)
+    chain.drop(9)
+    chain.grow(10, fork="other")
+    with pytest.raises(DeepReorg, match="8 confirmations"):
+        follow(
+            indexer_engine,
+            chain,
+            NETWORK,
+            should_stop=lambda: False,
+            on_progress=lambda progress: None,
+        )
+    assert contents(indexer_engine) == before
+    (status,) = [s for s in chain_status(indexer_engine, NETWORK) if s.chain == ETHEREUM]
+    assert status.held is not None
+    assert status.open_alarms == 1
+
+
+def test_an_undecodable_log_is_kept_raw_marked_and_alarmed_and_stops_nothing(
+    indexer_engine: Engine,
+) -> None:
+    chain = make_chain(4)
+    chain.spoil(2)
+    (progress,) = drain_all(indexer_engine, chain)
+    assert progress.undecodable == 1
+    with indexer_engine.connect() as conn:
+        row = conn.execute(select(evm_logs).where(evm_logs.c.undecodable.is_not(None))).one()
+        assert (row.height, row.event) == (2, None)
+        assert conn.scalar(select(func.count()).select_from(oft_sent)) == 3
+        assert conn.scalars(select(alarms.c.kind)).all() == ["undecodable"]
+    assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
+
+
+def test_a_second_follower_is_refused(indexer_engine: Engine) -> None:
+    chain = make_chain(2)
+    with follower(indexer_engine, ETHEREUM), pytest.raises(FollowerConflict, match=ETHEREUM):
+        drain_once(indexer_engine, chain, NETWORK)
+    assert drain_once(indexer_engine, chain, NETWORK) is not None
+
+
+class Stop:
+    """Stops a follower once it has reached a height."""
+
+    def __init__(self, height: int) -> None:
+        self.height = height
+        self.reached: list[Progress] = []
+
+    def __call__(self) -> bool:
+        return bool(self.reached) and self.reached[-1].height >= self.height
+
+
+def follow_to(engine: Engine, chain: FakeChain, height: int) -> list[Progress]:
+    stop = Stop(height)
+    follow(engine, chain, NETWORK, should_stop=stop, on_progress=stop.reached.append)
+    return stop.reached
+
+
+def test_what_retrying_can_mend_is_retried(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "_FIRST_BACKOFF", 0.001)
+    faults = [NodeUnavailable("429", retry_after=0.001), InconsistentAnswer("hash"), None]
+
+    def fail(first: Height, last: Height) -> None:
+        fault = faults.pop(0) if faults else None
+        if fault is not None:
+            raise fault
+
+    follow_to(indexer_engine, make_chain(5, before_read=fail), 5)
+    assert faults == []
+    assert len(contents(indexer_engine)["oft_sent"]) == 5
+
+
+def test_a_range_that_is_too_wide_is_halved(indexer_engine: Engine) -> None:
+    progress = follow_to(indexer_engine, make_chain(40, max_range=3), 40)
+    assert max(step.blocks for step in progress) <= 3
+    assert len(contents(indexer_engine)["oft_sent"]) == 40
+
+
+def test_a_block_that_is_too_much_by_itself_stops_the_chain(indexer_engine: Engine) -> None:
+    with pytest.raises(PermanentChainError, match="one block is too much"):
+        follow_to(indexer_engine, make_chain(2, max_range=0), 2)
+
+
+def test_a_lost_session_takes_the_right_to_write_with_it(
+    indexer_engine: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "_FIRST_BACKOFF", 0.001)
+    kills = 1
+
+    def kill_sessions(first: Height, last: Height) -> None:
+        nonlocal kills
+        if kills:
+            kills -= 1
+            with engine.connect() as conn:
+                terminate_followers(conn)
+
+    follow_to(indexer_engine, make_chain(5, before_read=kill_sessions), 5)
+    assert kills == 0
+    assert len(contents(indexer_engine)["oft_sent"]) == 5
+
+
+def terminate_followers(conn: Connection) -> None:
+    conn.execute(
+        text(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'isthmus-indexer'"
+        )
+    )
+
+
+def test_a_rebuild_gives_the_same_rows(indexer_engine: Engine) -> None:
+    chain = make_chain(8)
+    drain_all(indexer_engine, chain)
+    before = contents(indexer_engine)
+    rebuild(indexer_engine, NETWORK)
+    assert contents(indexer_engine) == before
+
+
+def test_a_changed_projection_is_found(indexer_engine: Engine) -> None:
+    drain_all(indexer_engine, make_chain(3))
+    assert differences(indexer_engine, NETWORK) == []
+    with indexer_engine.begin() as conn:
+        conn.execute(transfer_progress.update().values(amount_in=1))
+    assert len(differences(indexer_engine, NETWORK)) == 3
