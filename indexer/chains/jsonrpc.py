@@ -1,0 +1,290 @@
+"""JSON-RPC to an EVM node: batches over HTTP, new heads over a socket, errors sorted.
+
+Node URLs often carry a key, so messages name the host alone.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import httpx
+import orjson
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from indexer.errors import (
+    InconsistentAnswer,
+    IndexerError,
+    NodeBehind,
+    NodeUnavailable,
+    RangeTooWide,
+    RetentionGap,
+)
+
+Call: TypeAlias = tuple[str, list[Any]]
+"""Method and parameters."""
+
+MAX_BATCH = 100
+"""Calls of one request; providers refuse more, some at just above this."""
+
+_KEEP_ALIVE_SECONDS = 300
+"""Longer than any chain's block time: connecting anew at each block costs more than the call."""
+_WS_SECONDS = 3.0
+"""To connect, to be subscribed and to close, each."""
+_SUBSCRIBE = {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}
+_SOCKET_ERRORS = (OSError, WebSocketException, orjson.JSONDecodeError)
+
+# Words of nodes and providers, as public indexers have met them. First match wins: a node that
+# lags may speak of a range too, and a rate limit of a limit that was exceeded.
+_NODE_BEHIND = re.compile(
+    r"unknown block|(header|block) not found|cannot be found|could not find block|not yet available"
+    r"|unfinalized data|invalid block height|blockoutofrange|beyond (current )?(head|latest)"
+    r"|after last accepted|future block",
+    re.IGNORECASE,
+)
+_PRUNED = re.compile(r"pruned|missing trie node", re.IGNORECASE)
+_RATE_LIMIT = re.compile(
+    r"rate.?limit|too many requests|request (count|rate)|compute units|capacity"
+    r"|no backend is currently healthy",
+    re.IGNORECASE,
+)
+_RANGE_TOO_WIDE = re.compile(
+    r"block range|ranges? (is )?(too|over|greater|allowed|limit)|max(imum)? range|blocks distance"
+    r"|too many (blocks|logs|results)|more than [\d,]+ (blocks|logs|results)|max(imum)? results"
+    r"|maximum allowed number|exceeds? (the )?(limit|range|max)|limited to|limit the query"
+    r"|response (size|too large|is too (large|big))|smaller than size|batch",
+    re.IGNORECASE,
+)
+_TIMED_OUT = re.compile(r"time[d-]? ?out", re.IGNORECASE)
+_TOO_LARGE = 413
+
+
+class NodeTimedOut(NodeUnavailable):
+    """The answer did not come in time: the node is slow, or too much was asked for at once."""
+
+
+class HeadsLost(NodeUnavailable):
+    """The socket of new heads could not be opened, or was lost. It is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of a batch: a result, or what the node said instead."""
+
+    method: str
+    host: str
+    result: Any
+    error: Any = None
+
+    def value(self) -> Any:
+        """The result. Raises the error of `indexer.errors` that the node's words amount to."""
+        if self.error is not None:
+            raise classified(self.error, f"{self.method} at {self.host}")
+        return self.result
+
+
+def classified(error: object, where: str) -> IndexerError:
+    """A JSON-RPC error object as one of ours; unknown words are worth another try."""
+    code, words = (error.get("code"), error.get("message")) if isinstance(error, dict) else ("", "")
+    message = f"{where}: {words or error} ({code})"
+    for pattern, kind in _KINDS:
+        if pattern.search(str(words)):
+            return kind(message)
+    return NodeUnavailable(message)
+
+
+_KINDS: tuple[tuple[re.Pattern[str], type[IndexerError]], ...] = (
+    (_NODE_BEHIND, NodeBehind),
+    (_PRUNED, RetentionGap),
+    (_RATE_LIMIT, NodeUnavailable),
+    (_RANGE_TOO_WIDE, RangeTooWide),
+    (_TIMED_OUT, NodeTimedOut),
+)
+
+
+class JsonRpc:
+    """One node over HTTP. Connections are kept; one that was lost is made anew once."""
+
+    def __init__(self, url: str, *, timeout: float) -> None:
+        self.url = url
+        self.host = urlsplit(url).netloc.rpartition("@")[2]
+        # Proxies and certificates of the environment are not ours to read.
+        self._client = httpx.Client(
+            timeout=timeout,
+            trust_env=False,
+            limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
+            headers={"content-type": "application/json"},
+        )
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def call(self, method: str, params: list[Any]) -> Any:
+        """The result of one call."""
+        return self.batch([(method, params)])[0].value()
+
+    def batch(self, calls: Sequence[Call]) -> list[Reply]:
+        """Replies in the order of the calls; one request for every `MAX_BATCH` of them.
+
+        Raises `RetryableChainError` when there is no sensible answer at all.
+        """
+        replies: list[Reply] = []
+        for start in range(0, len(calls), MAX_BATCH):
+            replies += self._request(calls[start : start + MAX_BATCH])
+        return replies
+
+    def _request(self, calls: Sequence[Call]) -> list[Reply]:
+        requests = [
+            {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            for number, (method, params) in enumerate(calls)
+        ]
+        answer = self._parsed(self._post(orjson.dumps(requests)))
+        if isinstance(answer, dict) and answer.get("error") is not None:
+            raise classified(answer["error"], f"{calls[0][0]} and more at {self.host}")
+        if not isinstance(answer, list) or not all(isinstance(each, dict) for each in answer):
+            raise InconsistentAnswer(f"{self.host} did not answer a batch with a list of replies")
+        by_number = {each.get("id"): each for each in answer}
+        if len(answer) != len(calls) or set(by_number) != set(range(len(calls))):
+            raise InconsistentAnswer(f"{self.host} answered {len(answer)} of {len(calls)} calls")
+        return [self._reply(method, by_number[n]) for n, (method, _) in enumerate(calls)]
+
+    def _reply(self, method: str, answer: dict[str, Any]) -> Reply:
+        error = answer.get("error")
+        if error is None and "result" not in answer:
+            raise InconsistentAnswer(f"{method} at {self.host}: neither result nor error")
+        return Reply(method, self.host, answer.get("result"), error)
+
+    def _post(self, body: bytes) -> httpx.Response:
+        """Post; once more if the node closed a connection that we had kept.
+
+        Every method we call only reads, so a call that arrived twice does no harm.
+        """
+        try:
+            return self._client.post(self.url, content=body)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            return self._post_once(body)
+        except httpx.HTTPError as error:
+            raise self._unavailable(error) from error
+
+    def _post_once(self, body: bytes) -> httpx.Response:
+        try:
+            return self._client.post(self.url, content=body)
+        except httpx.HTTPError as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: Exception) -> NodeUnavailable:
+        kind = NodeTimedOut if isinstance(error, httpx.ReadTimeout) else NodeUnavailable
+        return kind(f"{self.host}: {type(error).__name__} {error}".rstrip())
+
+    def _parsed(self, response: httpx.Response) -> Any:
+        if response.is_success:
+            try:
+                return orjson.loads(response.content)
+            except orjson.JSONDecodeError as error:
+                raise InconsistentAnswer(f"{self.host} sent broken JSON: {error}") from error
+        raise self._refusal(response)
+
+    def _refusal(self, response: httpx.Response) -> IndexerError:
+        status = response.status_code
+        message = f"{self.host} answered HTTP {status}"
+        if status == _TOO_LARGE:
+            return RangeTooWide(message)
+        # A JSON-RPC error may come with a status of its own; its words say more than the status.
+        words = _error_of(response.content)
+        if words is not None and status < 500 and status != 429:
+            return classified(words, message)
+        return NodeUnavailable(message, retry_after=_seconds(response.headers.get("retry-after")))
+
+
+class NewHeads:
+    """Headers of new blocks, pushed by a node over one socket that is kept.
+
+    What was missed while it was down does not matter: only the newest head does, and whoever opens
+    it asks for that.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.host = urlsplit(url).netloc.rpartition("@")[2]
+        self._url = url
+        self._kept = ExitStack()
+        self._socket: ClientConnection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a subscription is thought to be alive."""
+        return self._socket is not None
+
+    def open(self) -> None:
+        """Connect and subscribe. Raises `HeadsLost`."""
+        self.close()
+        try:
+            socket = self._kept.enter_context(
+                connect(
+                    self._url,
+                    open_timeout=_WS_SECONDS,
+                    close_timeout=_WS_SECONDS,
+                    compression=None,
+                    proxy=None,
+                )
+            )
+            socket.send(orjson.dumps(_SUBSCRIBE).decode())
+            answer = orjson.loads(socket.recv(timeout=_WS_SECONDS))
+        except _SOCKET_ERRORS as error:
+            self.close()
+            raise self._lost(error) from error
+        if not isinstance(answer, dict) or "result" not in answer:
+            self.close()
+            raise HeadsLost(f"{self.host} refused to push new heads: {answer}")
+        self._socket = socket
+
+    def next(self, timeout: float) -> Any | None:
+        """The newest header pushed, waiting at most `timeout` seconds for one; None if none came.
+
+        Raises `HeadsLost`.
+        """
+        if self._socket is None:
+            raise HeadsLost(f"{self.host}: not subscribed")
+        newest = None
+        try:
+            newest = _pushed_header(self._socket.recv(timeout=timeout))
+            while True:
+                newest = _pushed_header(self._socket.recv(timeout=0))
+        except TimeoutError:
+            return newest
+        except _SOCKET_ERRORS as error:
+            self.close()
+            raise self._lost(error) from error
+
+    def close(self) -> None:
+        """Close the socket, if it is open."""
+        self._socket = None
+        self._kept.close()
+
+    def _lost(self, error: Exception) -> HeadsLost:
+        # The name alone: some of these quote the URL.
+        return HeadsLost(f"{self.host}: no new heads, {type(error).__name__}")
+
+
+def _pushed_header(message: str | bytes) -> Any:
+    pushed = orjson.loads(message)
+    params = pushed.get("params") if isinstance(pushed, dict) else None
+    return params.get("result") if isinstance(params, dict) else None
+
+
+def _error_of(content: bytes) -> object | None:
+    try:
+        answer = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
+    return answer.get("error") if isinstance(answer, dict) else None
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Seconds of a Retry-After header. A date in it is passed over: there is no clock here."""
+    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
