@@ -1,0 +1,115 @@
+"""The service's own processes as the demo runs them: follower, Dagster's three, the API.
+
+A demo's processes read the same settings as everywhere else, from an environment made here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+
+from indexer.devnet.supervisor import HOST, ChildSpec, free_port, listens
+from indexer.devnet.world import World
+from indexer.networks import load_network
+from indexer.settings import Settings, rpc_variable
+from indexer.warehouse import dagster_storage_url
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+API_PORT = 8080
+PAGE_PORT = 3000
+CODE_PORT = 4000
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the service listens; each free when it was chosen."""
+
+    api: int
+    page: int
+    code: int
+
+    @property
+    def api_url(self) -> str:
+        """Base URL of the API."""
+        return f"http://{HOST}:{self.api}"
+
+    @property
+    def page_url(self) -> str:
+        """Dagster's page."""
+        return f"http://{HOST}:{self.page}"
+
+
+def choose_ports() -> Ports:
+    """The usual ports, or free ones where those are taken."""
+    return Ports(api=free_port(API_PORT), page=free_port(PAGE_PORT), code=free_port(CODE_PORT))
+
+
+def demo_settings(outer: Settings) -> Settings:
+    """The operator's settings, for a demo: its own folder and network, no chains yet."""
+    network = load_network("devnet")
+    return replace(outer, network=network, home=outer.home / "demo", nodes={})
+
+
+def with_world(settings: Settings, world: World) -> Settings:
+    """The settings with the nodes of a running world."""
+    stellar, [evm] = settings.network.stellar, settings.network.evm
+    nodes = {stellar.id: (world.stellar_url,), evm.id: (world.evm_url, world.evm_ws_url)}
+    return replace(settings, nodes=nodes)
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The variables that make a child process read these settings.
+
+    `DATABASE_URL` is not among them: it is the operator's and passes through.
+    """
+    return {
+        "ISTHMUS_NETWORK": settings.network.name,
+        "ISTHMUS_HOME": str(settings.home),
+        "ISTHMUS_DAGSTER_URL": dagster_storage_url(settings),
+        "DAGSTER_HOME": str(PROJECT),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        "PYTHONUNBUFFERED": "1",
+        **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
+    }
+
+
+def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
+    """One chain followed without the orchestrator."""
+    return ChildSpec(
+        name=f"follow-{chain.replace(':', '-')}",
+        command=_python("indexer", "follow", chain),
+        ready=lambda: True,
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> ChildSpec:
+    """The API; ready when it answers, whether or not the chains are well yet."""
+    return ChildSpec(
+        name="api",
+        command=_python("api", "--bind", f"{HOST}:{ports.api}", "--workers", str(workers)),
+        ready=lambda: _answers(f"{ports.api_url}/healthz"),
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def _python(module: str, *arguments: str) -> Sequence[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=5.0).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _serves(port: int) -> bool:
+    return listens(port)

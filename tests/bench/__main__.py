@@ -1,0 +1,38 @@
+"""One JSON line a figure on standard output; everything else goes to standard error.
+
+    python -m tests.bench [NAME …]
+
+Figures are measured on the machine as it is: whatever else runs on it is in them.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.bench import evm_head_latency
+from tests.bench.site import tell
+
+FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
+    "evm_head_latency": evm_head_latency.measure,
+}
+
+
+def main(names: Sequence[str]) -> int:
+    """Measure the named figures, all when none is named; 2 for a name that is none."""
+    unknown = sorted(set(names) - set(FIGURES))
+    if unknown:
+        tell(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+        return 2
+    for name in names or FIGURES:
+        tell(f"measuring {name}")
+        began = time.monotonic()
+        figure = FIGURES[name]()
+        tell(f"{name} took {time.monotonic() - began:.0f} s")
+        print(json.dumps({"name": name, **figure}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
