@@ -16,6 +16,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import OperationalError, ProgrammingError
@@ -66,6 +67,11 @@ def current_revision(connection: Connection) -> str | None:
     """The last revision that was run on this database; None before the first."""
     context = MigrationContext.configure(connection, opts={"version_table_schema": "isthmus"})
     return context.get_current_revision()
+
+
+def head_revision() -> str | None:
+    """The last revision of this build: what `current_revision` should give."""
+    return ScriptDirectory.from_config(alembic_config()).get_current_head()
 
 
 def _ensure_database(url: URL) -> None:

@@ -66,7 +66,7 @@ class Shelf:
 
 
 def _shelf(item_type: type[Any], table: Table) -> Shelf:
-    own = (field.name for field in fields(item_type) if field.name in table.c)
+    own = (field.name for field in fields(item_type) if field.name != "seen")
     return Shelf(item_type, table, tuple(own))
 
 

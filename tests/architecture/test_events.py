@@ -1,0 +1,94 @@
+"""Every event type has its table with the same fields, and every such table its type."""
+
+import types
+from dataclasses import fields
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from sqlalchemy import ARRAY, BigInteger, Boolean, Column, Integer, LargeBinary, Text
+
+from indexer.events.common import Event, Provenance
+from indexer.events.raw import Block, EvmLog, StellarEvent
+from indexer.facts.rows import EVENT_TYPES
+from indexer.facts.store import Cursor
+from warehouse_schema import facts
+from warehouse_schema.columns import BaseUnits
+from warehouse_schema.facts import EVENT_TABLES
+from warehouse_schema.identifiers import BaseUnits as BaseUnitsName
+
+PROVENANCE = [field.name for field in fields(Provenance)]
+OUTCOME = ["event", "undecodable"]
+
+
+def own_fields(item_type: type[Any]) -> list[str]:
+    return [field.name for field in fields(item_type) if field.name != "seen"]
+
+
+def names(table: Any) -> list[str]:
+    return [column.name for column in table.columns]
+
+
+def test_every_event_type_has_a_table_and_every_table_a_type() -> None:
+    assert set(EVENT_TYPES) == set(EVENT_TABLES)
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_TYPES))
+def test_a_table_has_the_fields_of_its_type_in_their_order(name: str) -> None:
+    assert names(EVENT_TABLES[name]) == [*PROVENANCE, *own_fields(EVENT_TYPES[name])]
+
+
+@pytest.mark.parametrize("raw_type", [EvmLog, StellarEvent])
+def test_a_raw_table_has_the_fields_of_its_type_and_the_outcome(raw_type: type[Any]) -> None:
+    table = {EvmLog: facts.evm_logs, StellarEvent: facts.stellar_events}[raw_type]
+    assert names(table) == [*PROVENANCE, *own_fields(raw_type), *OUTCOME]
+
+
+def test_blocks_and_cursors_have_the_fields_of_theirs() -> None:
+    assert names(facts.blocks) == [*own_fields(Block), "events"]
+    assert names(facts.cursors) == [*own_fields(Cursor), "held", "updated_at"]
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_TYPES))
+def test_a_column_holds_what_its_field_says(name: str) -> None:
+    hints = get_type_hints(EVENT_TYPES[name])
+    for field in own_fields(EVENT_TYPES[name]):
+        column = EVENT_TABLES[name].c[field]
+        hint, is_optional = without_none(hints[field])
+        assert column.nullable is is_optional, field
+        assert isinstance(column.type, column_types(hint)), (field, column.type, hint)
+
+
+def without_none(hint: Any) -> tuple[Any, bool]:
+    if get_origin(hint) in (types.UnionType, Union):
+        (only,) = (argument for argument in get_args(hint) if argument is not type(None))
+        return only, True
+    return hint, False
+
+
+def column_types(hint: Any) -> tuple[type, ...]:
+    """Column types that hold every value of a field's type."""
+    if hint is BaseUnitsName:
+        return (BaseUnits,)
+    if get_origin(hint) is Literal:
+        return (Text,)
+    if get_origin(hint) is tuple:
+        return (ARRAY,)
+    plain = getattr(hint, "__supertype__", hint)
+    while hasattr(plain, "__supertype__"):
+        plain = plain.__supertype__
+    return {
+        int: (Integer, BigInteger, BaseUnits),
+        str: (Text,),
+        bytes: (LargeBinary,),
+        bool: (Boolean,),
+    }[plain]
+
+
+def test_the_events_are_frozen() -> None:
+    for event_type in EVENT_TYPES.values():
+        assert event_type.__dataclass_params__.frozen, event_type  # type: ignore[attr-defined]
+        assert issubclass(event_type, Event)
+
+
+def test_a_column_of_another_type_would_be_seen() -> None:
+    assert not isinstance(Column("amount", Text).type, column_types(BaseUnitsName))

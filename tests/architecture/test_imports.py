@@ -1,0 +1,90 @@
+"""Every module of the four rooms keeps to the tables of `imports.py`, and the tables bite."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.imports import DOWNHILL, ROOMS, ROOT, modules, violations
+
+MODULES = list(modules())
+
+
+@pytest.mark.parametrize(("module", "path"), MODULES, ids=[name for name, _ in MODULES])
+def test_a_module_keeps_to_the_rules(module: str, path: Path) -> None:
+    found = violations(module, path.read_text(), is_package=path.name == "__init__.py")
+    assert found == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_room_is_walked(room: str) -> None:
+    assert sum(name.split(".")[0] == room for name, _ in MODULES) > 1
+
+
+@pytest.mark.parametrize("part", DOWNHILL)
+def test_every_part_in_the_table_exists(part: str) -> None:
+    path = ROOT / part.replace(".", "/")
+    assert path.is_dir() or path.with_suffix(".py").is_file()
+
+
+PLANTED = [
+    ("warehouse_schema.facts", "import indexer.drain", "warehouse_schema may not import it"),
+    ("warehouse_schema.facts", "import psycopg", "warehouse_schema may not import it"),
+    ("indexer.drain", "from dagster import asset", "indexer may not import it"),
+    ("indexer.drain", "def f():\n    import flask", "indexer may not import it"),
+    ("indexer.drain", "import api.app", "indexer may not import it"),
+    ("pipelines.defs.facts", "import web3", "pipelines may not import it"),
+    ("pipelines.defs.facts", "from sqlalchemy import select", "pipelines may not import it"),
+    ("pipelines.defs.facts", "from api import app", "pipelines may not import it"),
+    ("api.app", "import polars as pl", "api may not import it"),
+    ("api.app", "import dagster", "api may not import it"),
+    ("api.orderbook.views", "import stellar_sdk", "api may not import it"),
+    ("indexer.events.cctp", "from indexer.decode import decode", "uphill of indexer.events"),
+    ("indexer.decode.evm", "from indexer.chains.ports import EvmLog", "uphill of indexer.decode"),
+    ("indexer.decode.evm", "from ..facts import store", "uphill of indexer.decode"),
+    ("indexer.facts.store", "from indexer import projections", "uphill of indexer.facts"),
+    ("indexer.projections.book", "import indexer.chains.evm", "uphill of indexer.projections"),
+    ("indexer.projections.book", "import indexer.drain", "uphill of indexer.projections"),
+    ("indexer.projections.book", "import time", "no clock"),
+    ("indexer.projections.book", "from sqlalchemy import func\nfunc.now()", "no clock"),
+    ("indexer.drain", "from indexer.devnet import world", "only indexer.devnet may"),
+    ("api.app", "from indexer.chains.evm import EvmReader", "only indexer and api.deps"),
+    ("indexer.drain", "import os\nos.environ['A']", "only indexer.settings"),
+    ("indexer.drain", "import os as o\no.getenv('A')", "only nobody may"),
+    ("indexer.drain", "from os import environ", "only indexer.settings"),
+    ("warehouse_schema.migrate", "import os\nos.environ.get('A')", "only indexer.settings"),
+    ("pipelines.definitions", "import dagster as dg\ndg.EnvVar('A')", "defs.resources may"),
+    ("api.orderbook.views", "from api.health.views import health", "features meet only in"),
+]
+
+
+@pytest.mark.parametrize(("module", "source", "reason"), PLANTED)
+def test_a_planted_violation_is_caught(module: str, source: str, reason: str) -> None:
+    found = violations(module, source)
+    assert any(reason in sentence for sentence in found), found
+    assert all(sentence.startswith(f"{module}:") for sentence in found)
+
+
+FINE = [
+    ("warehouse_schema.embedded", "import psycopg"),
+    ("indexer.settings", "import os\nos.environ"),
+    ("indexer.drain", "import time\nfrom indexer.projections.apply import apply"),
+    ("indexer.facts.reorg", "from indexer.chains.ports import ChainReader"),
+    ("indexer.decode.evm", "from . import cctp_message"),
+    ("indexer.projections.book", "from indexer.projections import offers"),
+    ("indexer.devnet.world", "from indexer.drain import follow\nfrom indexer.devnet import evm"),
+    ("pipelines.defs.resources", "import dagster as dg\nfrom indexer.readers import x\ndg.EnvVar"),
+    ("pipelines.defs.facts.follower", "from sqlalchemy import Engine"),
+    ("api.auth.sep10", "from stellar_sdk.sep import stellar_web_authentication"),
+    ("api.orderbook.views", "from api.auth.owner import public\nfrom api.orderbook import shapes"),
+    ("api.app", "from api.orderbook.views import orderbook"),
+]
+
+
+@pytest.mark.parametrize(("module", "source"), FINE)
+def test_what_the_rules_allow_is_let_through(module: str, source: str) -> None:
+    assert violations(module, source) == []
+
+
+def test_a_part_without_a_place_is_asked_for_one() -> None:
+    with pytest.raises(KeyError, match=r"indexer\.new has no place in DOWNHILL"):
+        violations("indexer.new", "import indexer.errors")
