@@ -11,7 +11,7 @@ Until the first release the revisions are not history yet. After a change to the
     for s in facts intake projections relay; do
         python -m warehouse_schema.migrations.draft $s --schema $s
     done
-    ruff check --fix -q warehouse_schema/migrations; ruff format warehouse_schema/migrations
+    for c in "format" "check --fix -q" "format"; do ruff $c warehouse_schema/migrations; done
 """
 
 import argparse

@@ -1,7 +1,5 @@
 """Relay."""
 
-
-
 import sqlalchemy as sa
 from alembic import op
 
