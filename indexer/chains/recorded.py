@@ -1,0 +1,156 @@
+"""Stellar ledgers recorded in files, read as if from a node: for replay and for tests.
+
+Files as public sources store them: one `LedgerCloseMeta` (`.xdr`, gzipped or not), a data lake's
+batch (SEP-54: `.xdr.zst`, in old lakes `.xdr.zstd`), or a base64 ledger a line (`.txt`, gzipped or
+not). Recorded ledgers need not follow one another; only what does can be read as one range.
+Every ledger is proven by its own hashes before anything of it is given.
+"""
+
+import base64
+import binascii
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import zstandard
+from stellar_sdk import xdr
+
+from indexer.chains.ports import Block, Range
+from indexer.chains.stellar_filters import wanted_by
+from indexer.decode.ledger_hashes import is_of_network, verify_ledger
+from indexer.decode.ledgers import Ledger, block_of_meta, check_linked, parse_meta, read_ledger
+from indexer.errors import (
+    ConfigurationError,
+    NodeBehind,
+    RetentionGap,
+    WrongChain,
+)
+from indexer.networks import StellarChain
+from warehouse_schema.identifiers import ChainId, Height
+
+_BATCH_HEADER = 12
+"""Start sequence, end sequence and number of ledgers, 4 bytes each."""
+_KEPT_LEDGERS = 4
+"""Parsed ledgers that are kept: each takes tens of megabytes."""
+
+
+class RecordedLedgers:
+    """A `ChainReader` over recorded ledgers of one chain."""
+
+    def __init__(self, chain: StellarChain, files: Iterable[Path]) -> None:
+        """Raises `ConfigurationError` when there is no ledger, or a file that cannot be read."""
+        self.chain: ChainId = chain.id
+        self._chain = chain
+        self._metas: dict[Height, bytes] = {}
+        self._blocks: dict[Height, Block] = {}
+        for file in files:
+            for meta in recorded_ledgers(file):
+                block = block_of_meta(meta, chain.id)
+                self._metas[block.height], self._blocks[block.height] = meta, block
+        if not self._metas:
+            raise ConfigurationError("no recorded ledgers were given")
+        self.ledger: Callable[[Height], Ledger] = lru_cache(_KEPT_LEDGERS)(self._ledger)
+        """A recorded ledger with every contract event in it, proven. `NodeBehind` or
+        `RetentionGap` when it was not recorded."""
+
+    @property
+    def heights(self) -> tuple[Height, ...]:
+        """Sequences of the recorded ledgers, ascending."""
+        return tuple(sorted(self._metas))
+
+    def check_identity(self) -> None:
+        """Raise `WrongChain` unless each ledger's transactions are of the configured network."""
+        for height, meta in self._metas.items():
+            if not is_of_network(parse_meta(meta), self._chain.passphrase):
+                raise WrongChain(f"recorded ledger {height} is not of {self._chain.passphrase!r}")
+
+    def head(self) -> Block:
+        """The newest recorded ledger."""
+        return self._blocks[max(self._blocks)]
+
+    def block(self, height: Height) -> Block:
+        """One ledger's header. `NodeBehind` or `RetentionGap` when it was not recorded."""
+        self._check_recorded(height)
+        return self._blocks[height]
+
+    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        """Ledgers and wanted events of `first … last`, all of which must be recorded."""
+        ledgers = [self.ledger(Height(height)) for height in range(first, last + 1)]
+        blocks = tuple(ledger.block for ledger in ledgers)
+        check_linked(blocks)
+        is_wanted = wanted_by(self._chain, watched)
+        events = (event for ledger in ledgers for event in ledger.events)
+        return Range(blocks, tuple(event for event in events if is_wanted(event)))
+
+    def wait_for_head(self, above: Height, timeout: float) -> Block | None:
+        """The head if it is above `above`; a recording does not grow, so there is no waiting."""
+        head = self.head()
+        return head if head.height > above else None
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _ledger(self, height: Height) -> Ledger:
+        self._check_recorded(height)
+        meta = parse_meta(self._metas[height])
+        verify_ledger(meta, self._chain.passphrase)
+        return read_ledger(meta, self.chain)
+
+    def _check_recorded(self, height: Height) -> None:
+        if height > max(self._blocks):
+            raise NodeBehind(f"ledger {height} comes after the last recorded one")
+        if height not in self._blocks:
+            raise RetentionGap(f"ledger {height} was not recorded")
+
+
+def recorded_ledgers(path: Path) -> Iterator[bytes]:
+    """`LedgerCloseMeta` XDR of each ledger in a file, in the file's order.
+
+    Raises `ConfigurationError` when the file's name or content is none of the kinds above.
+    """
+    try:
+        yield from _reader(path)(path.read_bytes())
+    except _BROKEN as error:
+        raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
+
+
+_BROKEN = (OSError, EOFError, ValueError, zlib.error, binascii.Error, zstandard.ZstdError)
+
+
+def _reader(path: Path) -> Callable[[bytes], Iterator[bytes]]:
+    for suffix, reader in _READERS.items():
+        if path.name.endswith(suffix):
+            return reader
+    raise ConfigurationError(f"{path.name}: recorded ledgers end in one of {', '.join(_READERS)}")
+
+
+def _one(content: bytes) -> Iterator[bytes]:
+    yield content
+
+
+def _lines(content: bytes) -> Iterator[bytes]:
+    for line in content.splitlines():
+        yield base64.b64decode(line, validate=True)
+
+
+def _batch(content: bytes) -> Iterator[bytes]:
+    raw = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+    if int.from_bytes(raw[8:_BATCH_HEADER], "big") == 1:
+        # The usual case, and no need to parse the ledger to know where it ends.
+        yield raw[_BATCH_HEADER:]
+    else:
+        for meta in xdr.LedgerCloseMetaBatch.from_xdr_bytes(raw).ledger_close_metas:
+            yield meta.to_xdr_bytes()
+
+
+_READERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    ".xdr": _one,
+    ".xdr.gz": lambda content: _one(gzip.decompress(content)),
+    ".xdr.zst": _batch,
+    ".xdr.zstd": _batch,
+    ".txt": _lines,
+    ".txt.gz": lambda content: _lines(gzip.decompress(content)),
+}
+"""How a file is read, by how its name ends."""

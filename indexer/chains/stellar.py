@@ -1,0 +1,327 @@
+"""A Stellar chain, read from RPC nodes.
+
+Headers come from getLedgers and prove themselves: each hashes to its name and names the one
+before. Events come from getEvents, which nothing proves; they are held against the headers, and a
+range is given whole or not at all. A closed ledger never changes, so headers are kept for a while.
+"""
+
+import base64
+import binascii
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from indexer.chains.ports import Block, Range, StellarEvent
+from indexer.chains.stellar_filters import Filter, filters_of_calls, wanted_by
+from indexer.chains.stellar_rpc import RequestRefused, StellarRpc
+from indexer.decode.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
+from indexer.decode.positions import parse_event_id
+from indexer.errors import (
+    ConfigurationError,
+    InconsistentAnswer,
+    IndexerError,
+    NodeBehind,
+    NodeUnavailable,
+    RangeTooWide,
+    RetentionGap,
+    UnsupportedProtocol,
+    WrongChain,
+)
+from indexer.events.common import Provenance
+from indexer.networks import StellarChain
+from warehouse_schema.identifiers import ChainId, Height, StellarAddress, TxHash
+
+T = TypeVar("T")
+
+EVENTS_PER_CALL = 1_000
+LEDGERS_PER_CALL = 10
+"""getLedgers sends each ledger's whole meta beside its header: 1 to 2 MB on pubnet."""
+_KEPT_HEADERS = 512
+_LONGEST_POLL = 1.0
+_POLLS_PER_LEDGER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Health:
+    """The ledgers that a node has."""
+
+    oldest: Height
+    latest: Height
+
+
+class StellarReader:
+    """A `ChainReader` over Stellar RPC. When a node fails, the next call goes to the next one."""
+
+    def __init__(self, chain: StellarChain, urls: Sequence[str], *, timeout: float = 30.0) -> None:
+        """`timeout` is seconds of one request. Raises `ConfigurationError` without an http URL."""
+        urls = [url for url in urls if url.startswith(("http://", "https://"))]
+        if not urls:
+            raise ConfigurationError(f"{chain.id} needs an http(s) URL of a Stellar RPC node")
+        self.chain: ChainId = chain.id
+        self._chain = chain
+        self._nodes = [StellarRpc(url, timeout=timeout) for url in urls]
+        self._current = 0
+        self._identified: set[int] = set()
+        self._headers: dict[Height, Block] = {}
+        self._head: Block | None = None
+
+    def check_identity(self) -> None:
+        """Raise `WrongChain` or `UnsupportedProtocol` unless the node serves our chain."""
+        network = self._send("getNetwork")
+        passphrase = _field(network, "passphrase", str)
+        protocol = _field(network, "protocolVersion", int)
+        if passphrase != self._chain.passphrase:
+            raise WrongChain(
+                f"{self._nodes[self._current].host} serves {passphrase!r}, not {self.chain}'s"
+                f" {self._chain.passphrase!r}"
+            )
+        if protocol > NEWEST_PROTOCOL:
+            raise UnsupportedProtocol(
+                f"{self.chain} runs protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"
+            )
+        self._identified.add(self._current)
+
+    def head(self) -> Block:
+        """The newest ledger seen. Nodes behind one address may differ: it never goes back."""
+        latest = self._health().latest
+        if self._head is None or latest > self._head.height:
+            self._head = self.block(latest)
+        return self._head
+
+    def block(self, height: Height) -> Block:
+        """One ledger's header. `NodeBehind` or `RetentionGap` when the node does not have it."""
+        return self._blocks(height, height)[0]
+
+    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        """Ledgers and wanted events of `first … last`; the rule is in `stellar_filters`."""
+        try:
+            return self._read(first, last, watched)
+        except InconsistentAnswer:
+            # What this node told before may be false too.
+            self._forget()
+            self._turn()
+            raise
+        except NodeBehind:
+            self._turn()
+            raise
+
+    def wait_for_head(self, above: Height, timeout: float) -> Block | None:
+        """Poll until the head is above `above`, at most `timeout` seconds."""
+        period = min(_LONGEST_POLL, self._chain.block_seconds / _POLLS_PER_LEDGER)
+        deadline = time.monotonic() + timeout
+        while (head := self.head()).height <= above:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return None
+            time.sleep(min(period, remaining))
+        return head
+
+    def close(self) -> None:
+        """Let go of connections."""
+        for node in self._nodes:
+            node.close()
+
+    def _read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        blocks = self._blocks(first, last)
+        check_linked(blocks)
+        by_height = {block.height: block for block in blocks}
+        is_wanted = wanted_by(self._chain, watched)
+        found: dict[str, StellarEvent] = {}
+        for filters in filters_of_calls(self._chain, watched):
+            for record in self._passing(first, last, filters):
+                event = _event(record, by_height)
+                if not is_wanted(event) or found.setdefault(event.event_id, event) != event:
+                    raise InconsistentAnswer(f"event {event.event_id} is not what was asked for")
+        return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
+
+    # Calls.
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        """A call to a node that is known to serve our chain."""
+        if self._current not in self._identified:
+            self.check_identity()
+        return self._send(method, **params)
+
+    def _send(self, method: str, **params: Any) -> dict[str, Any]:
+        try:
+            return self._nodes[self._current].call(method, params)
+        except NodeUnavailable:
+            self._turn()
+            raise
+
+    def _turn(self) -> None:
+        """The next call goes to the next node."""
+        self._current = (self._current + 1) % len(self._nodes)
+
+    def _health(self) -> _Health:
+        health = self._call("getHealth")
+        if health.get("status") != "healthy":
+            raise NodeUnavailable(f"{self.chain}: the node is {health.get('status')!r}")
+        return _Health(
+            oldest=Height(_field(health, "oldestLedger", int)),
+            latest=Height(_field(health, "latestLedger", int)),
+        )
+
+    @contextmanager
+    def _asking_for(self, first: Height, last: Height) -> Iterator[None]:
+        """Say what a refusal means for these ledgers."""
+        try:
+            yield
+        except RequestRefused as error:
+            raise self._out_of_range(first, last, error) from error
+        except RangeTooWide as error:
+            if first < last:
+                raise
+            raise NodeUnavailable(str(error)) from error
+
+    def _out_of_range(self, first: Height, last: Height, error: RequestRefused) -> IndexerError:
+        health = self._health()
+        if first < health.oldest:
+            return RetentionGap(f"{self.chain}: {first} is gone, the node has {health.oldest} on")
+        if last > health.latest:
+            return NodeBehind(f"{self.chain}: the node has {health.latest}, not {last}")
+        return InconsistentAnswer(f"{self.chain}: {first} to {last} refused: {error}")
+
+    # Headers.
+
+    def _blocks(self, first: Height, last: Height) -> list[Block]:
+        """Headers of `first … last`; those not kept are asked for."""
+        heights = [Height(height) for height in range(first, last + 1)]
+        found = {height: self._headers[height] for height in heights if height in self._headers}
+        missing = [height for height in heights if height not in found]
+        while missing:
+            for block in self._page_of_blocks(missing[0], missing[-1]):
+                found[block.height] = block
+            missing = [height for height in missing if height not in found]
+        self._keep(found.values())
+        return [found[height] for height in heights]
+
+    def _page_of_blocks(self, first: Height, last: Height) -> list[Block]:
+        """Headers from `first` on: as many as one call gives, at least one."""
+        limit = min(LEDGERS_PER_CALL, last - first + 1)
+        with self._asking_for(first, last):
+            page = self._call("getLedgers", startLedger=first, pagination={"limit": limit})
+        blocks = [_block(record, self.chain) for record in _objects(page, "ledgers")]
+        if not blocks:
+            raise NodeBehind(f"{self.chain}: the node gave no ledger from {first} on")
+        if [block.height for block in blocks] != list(range(first, first + len(blocks))):
+            raise InconsistentAnswer(f"{self.chain}: ledgers from {first} on have gaps")
+        return blocks
+
+    def _keep(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            self._headers.setdefault(block.height, block)
+        while len(self._headers) > _KEPT_HEADERS:
+            del self._headers[next(iter(self._headers))]
+
+    def _forget(self) -> None:
+        self._headers.clear()
+        self._head = None
+
+    # Events.
+
+    def _passing(
+        self, first: Height, last: Height, filters: list[Filter]
+    ) -> Iterator[Mapping[str, Any]]:
+        """Records of `first … last` that pass the filters, page by page, failed calls left out.
+
+        A page that is not full, even an empty one, may still end before `last`: only its cursor
+        says how far it looked.
+        """
+        where: dict[str, Any] = {"startLedger": first, "endLedger": last + 1}
+        cursor = None
+        while True:
+            pagination = {"limit": EVENTS_PER_CALL} | ({"cursor": cursor} if cursor else {})
+            with self._asking_for(first, last):
+                page = self._call("getEvents", **where, filters=filters, pagination=pagination)
+            self._check_reach(page, first, last)
+            records = _objects(page, "events")
+            for record in records:
+                if _field(record, "ledger", int) > last:
+                    return
+                if record.get("inSuccessfulContractCall", True):
+                    yield record
+            previous, cursor = cursor, _field(page, "cursor", str)
+            if _is_done(cursor, last, full=len(records) >= EVENTS_PER_CALL):
+                return
+            if cursor == previous:
+                raise InconsistentAnswer(f"{self.chain}: getEvents stands still at {cursor}")
+            # With a cursor, the range may not be sent; the cursor leads past it.
+            where = {}
+
+    def _check_reach(self, page: Mapping[str, Any], first: Height, last: Height) -> None:
+        """The instance that answered must itself have the range, whatever another one's head is."""
+        latest = _field(page, "latestLedger", int)
+        # Nodes before RPC 23 do not say how far back their events go.
+        oldest = _field({"oldestLedger": 0, **page}, "oldestLedger", int)
+        if latest < last:
+            raise NodeBehind(f"{self.chain}: events end at {latest}, before {last}")
+        if oldest > first:
+            raise RetentionGap(f"{self.chain}: events begin at {oldest}, after {first}")
+
+
+def _is_done(cursor: str, last: Height, *, full: bool) -> bool:
+    """Whether a cursor leaves nothing of `last`. A full page may end inside a ledger."""
+    toid, dash, _ = cursor.partition("-")
+    if not dash or not toid.isdecimal():
+        raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
+    ledger = int(toid) >> 32
+    return ledger > last or (ledger == last and not full)
+
+
+def _block(record: Mapping[str, Any], chain: ChainId) -> Block:
+    block = block_of_header(_base64(_field(record, "headerXdr", str)), chain)
+    told = (record.get("sequence"), record.get("hash"), str(record.get("ledgerCloseTime")))
+    if told != (block.height, block.hash, str(block.time)):
+        raise InconsistentAnswer(f"{chain}: ledger {block.height} was given as {told}")
+    return block
+
+
+def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> StellarEvent:
+    block = blocks.get(Height(_field(record, "ledger", int)))
+    text = _field(record, "id", str)
+    try:
+        event_id = parse_event_id(text)
+        closed_at = datetime.fromisoformat(_field(record, "ledgerClosedAt", str)).timestamp()
+    except ValueError as error:
+        raise InconsistentAnswer(f"event {text}: {error}") from error
+    if block is None or (event_id.ledger, closed_at) != (block.height, block.time):
+        raise InconsistentAnswer(f"event {text} is not of the ledger it says")
+    return StellarEvent(
+        seen=Provenance(
+            chain=block.chain,
+            height=block.height,
+            block_hash=block.hash,
+            tx_hash=TxHash(_field(record, "txHash", str)),
+            position=event_id.position,
+            block_time=block.time,
+        ),
+        event_id=text,
+        contract=StellarAddress(_field(record, "contractId", str)),
+        topics=tuple(_base64(topic) for topic in _field(record, "topic", list)),
+        value=_base64(_field(record, "value", str)),
+    )
+
+
+def _objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    records = page.get(key) or []
+    if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
+        raise InconsistentAnswer(f"{key} is not a list of objects")
+    return records
+
+
+def _field(record: Mapping[str, Any], key: str, kind: type[T]) -> T:
+    value = record.get(key)
+    if not isinstance(value, kind):
+        raise InconsistentAnswer(f"{key} is {value!r}, not of type {kind.__name__}")
+    return value
+
+
+def _base64(text: object) -> bytes:
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except binascii.Error as error:
+        raise InconsistentAnswer(f"{text!r} is not base64: {error}") from error

@@ -1,0 +1,554 @@
+import dataclasses
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from stellar_sdk import scval, xdr
+
+from indexer.chains import stellar
+from indexer.chains.ports import ChainReader, StellarEvent
+from indexer.chains.stellar import StellarReader
+from indexer.chains.stellar_rpc import StellarRpc
+from indexer.errors import (
+    ConfigurationError,
+    InconsistentAnswer,
+    IndexerError,
+    NodeBehind,
+    NodeUnavailable,
+    PermanentChainError,
+    RangeTooWide,
+    RetentionGap,
+    RetryableChainError,
+    UnsupportedProtocol,
+    WrongChain,
+)
+from indexer.networks import load_network
+from tests.factories.stellar_events import (
+    ESCROW,
+    RAIL_TERMS,
+    account,
+    contract,
+    make_asset_event,
+    make_escrow_event,
+    make_rail_terms_event,
+)
+from tests.factories.stellar_node import PASSPHRASE, FakeStellarNode, HttpAnswer, RpcError, serving
+from tests.factories.stellar_recorded import TESTNET
+from warehouse_schema.identifiers import Height
+
+CHAIN = dataclasses.replace(
+    TESTNET,
+    passphrase=PASSPHRASE,
+    oft=contract("oft"),
+    lz_endpoint=contract("endpoint"),
+    escrow=ESCROW,
+    rail_terms=RAIL_TERMS,
+)
+USDC = CHAIN.usdc.removeprefix("stellar:")
+ALICE, BOB = account("alice"), account("bob")
+
+
+@pytest.fixture
+def node() -> Iterator[FakeStellarNode]:
+    with serving(FakeStellarNode(latest=20)) as node:
+        yield node
+
+
+@pytest.fixture
+def reader(node: FakeStellarNode) -> Iterator[ChainReader]:
+    reader = StellarReader(CHAIN, [node.url], timeout=5)
+    yield reader
+    reader.close()
+
+
+def h(height: int) -> Height:
+    return Height(height)
+
+
+def _escrow(ledger: int, index: int = 0, **fields: Any) -> StellarEvent:
+    return make_escrow_event("deposit", ledger=ledger, index=index, chain=CHAIN.id, **fields)
+
+
+def _transfer(sender: str, recipient: str, ledger: int, **where: Any) -> StellarEvent:
+    return make_asset_event(
+        "transfer",
+        sender,
+        recipient,
+        asset=USDC,
+        emitter=CHAIN.usdc_contract,
+        data=scval.to_int128(5),
+        ledger=ledger,
+        chain=CHAIN.id,
+        **where,
+    )
+
+
+def _ids(events: Any) -> list[str]:
+    return [event.event_id for event in events]
+
+
+# Who the node is.
+
+
+def test_a_node_of_our_chain_is_accepted(reader: ChainReader) -> None:
+    reader.check_identity()
+
+
+def test_a_node_of_another_network_is_refused(node: FakeStellarNode, reader: ChainReader) -> None:
+    node.passphrase = "Test SDF Network ; September 2015"
+    with pytest.raises(WrongChain, match="Test SDF Network"):
+        reader.check_identity()
+    with pytest.raises(WrongChain):
+        reader.head()
+
+
+def test_a_protocol_beyond_our_xdr_is_refused(node: FakeStellarNode, reader: ChainReader) -> None:
+    node.protocol = 29
+    with pytest.raises(UnsupportedProtocol, match="29"):
+        reader.check_identity()
+
+
+def test_a_reader_needs_an_http_url() -> None:
+    with pytest.raises(ConfigurationError, match="http"):
+        StellarReader(CHAIN, ["ws://127.0.0.1:1"])
+
+
+# Heads and blocks.
+
+
+def test_the_head_is_the_nodes_latest_ledger(node: FakeStellarNode, reader: ChainReader) -> None:
+    head = reader.head()
+    assert (head.height, head.hash, head.protocol_version) == (20, node.hash_of(20), 26)
+    assert head.time == 1_700_000_100
+    node.close_ledger()
+    assert reader.head().height == 21
+
+
+def test_the_head_never_goes_back(node: FakeStellarNode, reader: ChainReader) -> None:
+    assert reader.head().height == 20
+    node.headers.pop()
+    assert reader.head().height == 20
+
+
+def test_a_node_that_says_it_is_stale_is_unavailable(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    def stale(_: Any, __: Any) -> Any:
+        raise RpcError(-32603, "latency (60s) since last known ledger closed is too high")
+
+    node.answer_with("getHealth", stale)
+    with pytest.raises(NodeUnavailable, match="latency"):
+        reader.head()
+    node.answer_with("getHealth", lambda _, real: real() | {"status": "catching up"})
+    with pytest.raises(NodeUnavailable, match="catching up"):
+        reader.head()
+
+
+def test_a_ledger_to_come_is_behind_and_one_that_is_gone_a_gap(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    node.oldest = 5
+    with pytest.raises(NodeBehind, match="21"):
+        reader.block(h(21))
+    with pytest.raises(RetentionGap, match="the node has 5 on"):
+        reader.block(h(4))
+    assert reader.block(h(5)).parent_hash == node.hash_of(4)
+
+
+def test_waiting_ends_when_a_ledger_closes(node: FakeStellarNode, reader: ChainReader) -> None:
+    closing = threading.Timer(0.2, node.close_ledger)
+    closing.start()
+    head = reader.wait_for_head(h(20), 10)
+    closing.join()
+    assert head is not None
+    assert head.height == 21
+
+
+def test_waiting_ends_in_time_without_a_ledger(reader: ChainReader) -> None:
+    started = time.monotonic()
+    assert reader.wait_for_head(h(20), 0.2) is None
+    assert 0.2 <= time.monotonic() - started < 2
+
+
+def test_there_is_no_waiting_for_what_is_there(reader: ChainReader) -> None:
+    head = reader.wait_for_head(h(19), 0)
+    assert head is not None
+    assert head.height == 20
+
+
+# Ranges.
+
+
+def test_a_range_is_every_ledger_and_every_event_of_ours(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    wanted = [
+        _escrow(3),
+        _escrow(5, index=0),
+        make_rail_terms_event("terms_set", ledger=5, index=1, chain=CHAIN.id),
+        _transfer(ALICE, BOB, 7),
+        _transfer(BOB, ALICE, 7, index=1),
+        _escrow(8),
+    ]
+    node.emit(
+        *reversed(wanted),
+        _escrow(2),
+        _escrow(9),
+        _transfer(BOB, account("carol"), 4),
+        _escrow(6, emitter=contract("somebody's")),
+    )
+    node.emit(_escrow(4), successful=False)
+    given = reader.read(h(3), h(8), [ALICE])
+    assert [block.height for block in given.blocks] == [3, 4, 5, 6, 7, 8]
+    assert [block.hash for block in given.blocks] == [node.hash_of(n) for n in range(3, 9)]
+    assert _ids(given.events) == _ids(wanted)
+    for event in given.events:
+        assert event.seen.block_hash == node.hash_of(event.seen.height)
+    placed = [
+        dataclasses.replace(e, seen=w.seen) for e, w in zip(given.events, wanted, strict=True)
+    ]
+    assert placed == wanted
+
+
+def test_ledgers_without_our_events_are_given_too(reader: ChainReader) -> None:
+    given = reader.read(h(1), h(20), [])
+    assert len(given.blocks) == 20
+    assert given.events == ()
+
+
+def test_a_movement_between_watched_accounts_is_given_once(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    accounts = [account(f"watched {n}") for n in range(9)]
+    node.emit(_transfer(accounts[0], accounts[8], 7))
+    assert len(reader.read(h(7), h(7), accounts).events) == 1
+    # 7 contracts make one call of 2 filters; 9 accounts × 6 topic filters make 3 calls.
+    calls = node.asked("getEvents")
+    assert [len(call["filters"]) for call in calls] == [2, 5, 5, 1]
+
+
+@pytest.mark.parametrize("per_call", [1, 2, 3, 7, 8])
+def test_pages_of_events_join_wherever_they_break(
+    node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch, per_call: int
+) -> None:
+    monkeypatch.setattr(stellar, "EVENTS_PER_CALL", per_call)
+    events = [_escrow(ledger, index) for ledger in (3, 4, 9) for index in range(3)]
+    node.emit(*events)
+    assert _ids(reader.read(h(3), h(9), []).events) == _ids(events)
+    assert _ids(reader.read(h(3), h(4), []).events) == _ids(events[:6])
+
+
+@pytest.mark.parametrize("scan", [1, 2, 3])
+def test_an_empty_page_is_not_the_end(
+    node: FakeStellarNode, reader: ChainReader, scan: int
+) -> None:
+    node.scan = scan
+    node.emit(_escrow(2), _escrow(12), _escrow(13))
+    assert [e.seen.height for e in reader.read(h(1), h(12), []).events] == [2, 12]
+
+
+def test_pages_of_ledgers_join(node: FakeStellarNode, reader: ChainReader) -> None:
+    def two(params: Any, real: Callable[[], Any]) -> Any:
+        page = real()
+        return page | {"ledgers": page["ledgers"][:2]}
+
+    node.answer_with("getLedgers", two)
+    assert [b.height for b in reader.read(h(3), h(9), []).blocks] == list(range(3, 10))
+
+
+def test_a_header_is_asked_for_once(node: FakeStellarNode, reader: ChainReader) -> None:
+    reader.head()
+    reader.read(h(20), h(20), [])
+    reader.block(h(20))
+    assert len(node.asked("getLedgers")) == 1
+
+
+def test_kept_headers_do_not_grow_without_end(
+    node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stellar, "_KEPT_HEADERS", 3)
+    reader.read(h(1), h(9), [])
+    reader.block(h(9))
+    asked = len(node.asked("getLedgers"))
+    reader.block(h(1))
+    assert len(node.asked("getLedgers")) == asked + 1
+
+
+def test_an_instance_that_lags_is_not_taken_for_silence(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    node.answer_with("getEvents", lambda _, real: real() | {"latestLedger": 8})
+    with pytest.raises(NodeBehind, match="events end at 8"):
+        reader.read(h(7), h(9), [])
+
+
+def test_an_instance_that_forgot_is_not_taken_for_silence(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    node.answer_with("getEvents", lambda _, real: real() | {"oldestLedger": 8})
+    with pytest.raises(RetentionGap, match="events begin at 8"):
+        reader.read(h(7), h(9), [])
+
+
+def test_a_refusal_of_what_the_node_has_is_inconsistent(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    def refuse(_: Any, __: Any) -> Any:
+        raise RpcError(-32602, "invalid parameters")
+
+    node.answer_with("getEvents", refuse)
+    with pytest.raises(InconsistentAnswer, match="invalid parameters"):
+        reader.read(h(7), h(9), [])
+
+
+# Answers that contradict each other.
+
+
+def _in_ledgers(**changes: Any) -> tuple[str, Callable[[Any, Any], Any]]:
+    def change(_: Any, real: Callable[[], Any]) -> Any:
+        page = real()
+        page["ledgers"][0] |= changes
+        return page
+
+    return "getLedgers", change
+
+
+def _in_events(**changes: Any) -> tuple[str, Callable[[Any, Any], Any]]:
+    def change(_: Any, real: Callable[[], Any]) -> Any:
+        page = real()
+        page["events"][0] |= changes
+        return page
+
+    return "getEvents", change
+
+
+def _page(method: str, **changes: Any) -> tuple[str, Callable[[Any, Any], Any]]:
+    return method, lambda _, real: real() | changes
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        _in_ledgers(hash="00" * 32),
+        _in_ledgers(sequence=8),
+        _in_ledgers(ledgerCloseTime="1"),
+        _in_ledgers(headerXdr="AAAA"),
+        _in_ledgers(headerXdr="?"),
+        _in_ledgers(headerXdr=None),
+        _page("getLedgers", ledgers=[1]),
+        _page("getLedgers", ledgers="none"),
+        _in_events(ledgerClosedAt="2023-11-14T22:14:00Z"),
+        _in_events(ledgerClosedAt="yesterday"),
+        _in_events(ledger=8),
+        _in_events(ledger="7"),
+        _in_events(id="7-7"),
+        _in_events(contractId=contract("somebody's")),
+        _in_events(contractId=None),
+        _in_events(txHash=None),
+        _in_events(topic=None),
+        _in_events(topic=["?"]),
+        _in_events(value=None),
+        _page("getEvents", cursor=None),
+        _page("getEvents", cursor="soon"),
+        _page("getEvents", cursor="0000000000000000000-0000000000"),
+        _page("getEvents", latestLedger=None),
+        _page("getEvents", oldestLedger="1"),
+        _page("getHealth", latestLedger=None),
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_inconsistent(
+    node: FakeStellarNode,
+    reader: ChainReader,
+    method: str,
+    change: Callable[[Any, Any], Any],
+) -> None:
+    node.emit(_escrow(7))
+    node.answer_with(method, change)
+    ask = reader.head if method == "getHealth" else partial(reader.read, h(7), h(9), [])
+    with pytest.raises(InconsistentAnswer):
+        ask()
+
+
+def test_a_header_that_was_changed_is_inconsistent(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    node.headers[6].header.base_fee = xdr.Uint32(1)
+    with pytest.raises(InconsistentAnswer, match="does not hash"):
+        reader.read(h(6), h(8), [])
+
+
+def test_ledgers_of_two_histories_are_inconsistent(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    other = FakeStellarNode(latest=6)
+    other.headers[-1].header.base_fee = xdr.Uint32(1)
+    other.headers[-1].hash = xdr.Hash(b"\1" * 32)
+    other.close_ledger()
+    node.headers[6] = other.headers[6]
+    with pytest.raises(InconsistentAnswer, match="7 does not follow 6"):
+        reader.read(h(6), h(7), [])
+
+
+def test_one_id_with_two_events_is_inconsistent(node: FakeStellarNode, reader: ChainReader) -> None:
+    node.emit(_escrow(7), _escrow(7, amount=1))
+    with pytest.raises(InconsistentAnswer, match="not what was asked for"):
+        reader.read(h(7), h(7), [])
+
+
+def test_a_record_without_the_deprecated_flag_counts(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    def without_flag(_: Any, real: Callable[[], Any]) -> Any:
+        page = real()
+        for event in page["events"]:
+            del event["inSuccessfulContractCall"]
+        return page
+
+    node.emit(_escrow(7))
+    node.answer_with("getEvents", without_flag)
+    assert len(reader.read(h(7), h(7), []).events) == 1
+
+
+def test_after_a_lie_nothing_of_the_node_is_believed(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    reader.read(h(7), h(8), [])
+    node.answer_with(*_page("getEvents", cursor="soon"))
+    with pytest.raises(InconsistentAnswer):
+        reader.read(h(7), h(8), [])
+    node.answer_with("getEvents", lambda _, real: real())
+    asked = len(node.asked("getLedgers"))
+    reader.read(h(7), h(8), [])
+    assert len(node.asked("getLedgers")) == asked + 1
+
+
+# Nodes that fail.
+
+
+@pytest.mark.parametrize(
+    ("answer", "wide", "narrow"),
+    [
+        (HttpAnswer(429), NodeUnavailable, NodeUnavailable),
+        (HttpAnswer(500, b"oops"), NodeUnavailable, NodeUnavailable),
+        (HttpAnswer(503), NodeUnavailable, NodeUnavailable),
+        (HttpAnswer(413), RangeTooWide, NodeUnavailable),
+        (HttpAnswer(504), RangeTooWide, NodeUnavailable),
+        (HttpAnswer(401), PermanentChainError, PermanentChainError),
+        (HttpAnswer(403), PermanentChainError, PermanentChainError),
+        (HttpAnswer(404), PermanentChainError, PermanentChainError),
+        (HttpAnswer(200, b"<html>"), InconsistentAnswer, InconsistentAnswer),
+        (HttpAnswer(200, b"[]"), InconsistentAnswer, InconsistentAnswer),
+        (RpcError(-32001, "request exceeded"), RangeTooWide, NodeUnavailable),
+        (RpcError(-32003, "aborted"), NodeUnavailable, NodeUnavailable),
+        (RpcError(-32005, "slow down"), NodeUnavailable, NodeUnavailable),
+        (RpcError(-32601, "method not found"), PermanentChainError, PermanentChainError),
+    ],
+)
+def test_a_failure_says_whether_trying_again_helps(
+    node: FakeStellarNode,
+    reader: ChainReader,
+    answer: Exception,
+    wide: type[IndexerError],
+    narrow: type[IndexerError],
+) -> None:
+    def fail(_: Any, __: Any) -> Any:
+        raise answer
+
+    node.answer_with("getEvents", fail)
+    for last, error in ((9, wide), (7, narrow)):
+        with pytest.raises(error) as raised:
+            reader.read(h(7), h(last), [])
+        assert type(raised.value) is error
+
+
+def test_the_node_says_when_to_come_back(node: FakeStellarNode, reader: ChainReader) -> None:
+    for header, seconds in (("7", 7.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None)):
+
+        def fail(_: Any, __: Any, header: str = header) -> Any:
+            raise HttpAnswer(429, retry_after=header)
+
+        node.answer_with("getHealth", fail)
+        with pytest.raises(NodeUnavailable) as raised:
+            reader.head()
+        assert raised.value.retry_after == seconds
+
+
+def test_a_node_that_is_not_there_is_unavailable() -> None:
+    reader = StellarReader(CHAIN, ["http://user:secret@127.0.0.1:1/key"], timeout=1)
+    with pytest.raises(NodeUnavailable, match=r"127\.0\.0\.1:1") as raised:
+        reader.head()
+    assert "secret" not in str(raised.value)
+    assert "key" not in str(raised.value)
+    reader.close()
+
+
+def test_a_node_that_does_not_answer_is_unavailable(node: FakeStellarNode) -> None:
+    answered = threading.Event()
+
+    def slow(_: Any, real: Callable[[], Any]) -> Any:
+        answered.wait(5)
+        return real()
+
+    node.answer_with("getNetwork", slow)
+    reader = StellarReader(CHAIN, [node.url], timeout=0.1)
+    with pytest.raises(NodeUnavailable, match="ReadTimeout"):
+        reader.head()
+    answered.set()
+    reader.close()
+
+
+def test_when_a_node_fails_the_next_one_is_asked(node: FakeStellarNode) -> None:
+    reader = StellarReader(CHAIN, ["http://127.0.0.1:1", node.url], timeout=1)
+    with pytest.raises(NodeUnavailable):
+        reader.head()
+    assert reader.head().height == 20
+    reader.close()
+
+
+def test_the_next_node_must_be_of_our_chain_too(node: FakeStellarNode) -> None:
+    with serving(FakeStellarNode(latest=20, passphrase="another network")) as stranger:
+        reader = StellarReader(CHAIN, [node.url, stranger.url], timeout=5)
+        reader.check_identity()
+
+        def fail(_: Any, __: Any) -> Any:
+            raise HttpAnswer(503)
+
+        node.answer_with("getHealth", fail)
+        with pytest.raises(RetryableChainError):
+            reader.head()
+        with pytest.raises(WrongChain):
+            reader.head()
+        reader.close()
+
+
+def test_a_call_has_its_parameters_by_name(node: FakeStellarNode, reader: ChainReader) -> None:
+    reader.read(h(7), h(9), [])
+    (ledgers,) = node.asked("getLedgers")
+    assert ledgers == {"startLedger": 7, "pagination": {"limit": 3}}
+    (events,) = node.asked("getEvents")
+    assert (events["startLedger"], events["endLedger"]) == (7, 10)
+    assert list(itertools.chain(*(f["contractIds"] for f in events["filters"]))) == list(
+        CHAIN.event_contracts
+    )
+
+
+def test_an_error_in_the_body_says_more_than_the_status(node: FakeStellarNode) -> None:
+    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"out of range"}}'
+
+    def fail(_: Any, __: Any) -> Any:
+        raise HttpAnswer(400, body)
+
+    node.answer_with("getHealth", fail)
+    rpc = StellarRpc(node.url, timeout=5)
+    with pytest.raises(RetryableChainError, match="out of range"):
+        rpc.call("getHealth", {})
+    rpc.close()
+
+
+def test_every_configured_network_can_be_asked() -> None:
+    for name in ("mainnet", "testnet"):
+        StellarReader(load_network(name).stellar, ["http://127.0.0.1:1"]).close()
