@@ -56,7 +56,9 @@ def filters_of_calls(chain: StellarChain, watched: Sequence[str]) -> list[list[F
     when another left contracts or type open.
     """
     contracts = [_filter(group) for group in _chunks(chain.event_contracts)]
-    topics = [_topics(*event, account) for account in watched for event in _TOKEN_EVENTS]
+    topics = [
+        _topics(*event, account) for account in dict.fromkeys(watched) for event in _TOKEN_EVENTS
+    ]
     tokens = [_filter(chain.tokens, topics=group) for group in _chunks(topics)]
     return [*_chunks(contracts), *_chunks(tokens)]
 
