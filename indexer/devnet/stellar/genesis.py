@@ -7,19 +7,37 @@ transaction is sequenced after the one before, so the same genesis gives the sam
 
 from dataclasses import dataclass, field
 
-from stellar_sdk import Asset, xdr
-from stellar_sdk.operation import ChangeTrust, InvokeHostFunction, Operation
+from stellar_sdk import Asset, scval, xdr
+from stellar_sdk.operation import ChangeTrust, InvokeHostFunction
+from stellar_sdk.operation.operation import Operation
 
 from indexer.devnet.stellar import accounts, building
 from indexer.devnet.stellar.accounts import ADMIN, ROOT, USDC, USDT0, XLM, keypair
+from indexer.devnet.stellar.contracts.escrow import Escrow
+from indexer.devnet.stellar.contracts.rail_terms import Rail, RailTerms
 from indexer.devnet.stellar.entries import Account, Layer, State
+from indexer.devnet.stellar.host import Contract
 from indexer.devnet.stellar.ledger import TOTAL_COINS
-from indexer.devnet.stellar.registry import Remotes, devnet_contracts
+from indexer.devnet.stellar.registry import Remotes, StellarContracts, devnet_contracts, salt
 from indexer.devnet.stellar.transactions import Transaction
+from indexer.devnet.stellar.values import sequence, struct
 
 GENESIS_TIME = 1_767_225_600
 """2026-01-01T00:00:00Z: the close time of ledger 1; ledger 2 closes 5 seconds later."""
 RESIDENT_BALANCE = 10_000 * 10**7
+ORDER_TTL = 600
+"""Seconds from an order's opening to its expiry."""
+BOND_BPS = 10_000
+MAX_OPEN = 20
+RAILS = (
+    # name, trust tier, protocol fee in basis points, currencies
+    ("manual", 0, 0, ("USD", "EUR", "GBP")),
+    ("monzo", 1, 30, ("GBP",)),
+    ("revolut", 2, 50, ("USD", "EUR", "GBP")),
+    ("venmo", 2, 50, ("USD",)),
+    ("wise", 2, 50, ("USD", "EUR", "GBP")),
+    ("zelle_citi", 3, 25, ("USD",)),
+)
 _REVOCABLE = int(xdr.AccountFlags.AUTH_REVOCABLE_FLAG)
 _CLAWBACK = int(xdr.AccountFlags.AUTH_CLAWBACK_ENABLED_FLAG)
 _ISSUER_FLAGS = {
@@ -68,11 +86,11 @@ class _Sequencer:
 def first_transactions(remotes: Remotes) -> list[Transaction]:
     """The transactions of ledger 2, in the order in which they are applied."""
     sequencer = _Sequencer()
-    at = devnet_contracts()
     return [
         sequencer.sign(accounts.CCTP_FEES, ChangeTrust(USDC)),
         sequencer.sign(accounts.PROTOCOL_FEES, ChangeTrust(USDC)),
         *(sequencer.sign(ADMIN, _token(asset)) for asset in (XLM, USDC, USDT0)),
+        *(sequencer.sign(ADMIN, each) for each in _order_book(devnet_contracts())),
     ]
 
 
@@ -86,3 +104,34 @@ def _token(asset: Asset) -> InvokeHostFunction:
     create = xdr.CreateContractArgs(preimage, executable)
     kind = xdr.HostFunctionType.HOST_FUNCTION_TYPE_CREATE_CONTRACT
     return InvokeHostFunction(xdr.HostFunction(kind, create_contract=create))
+
+
+def _deploy(name: str, kind: type[Contract], *arguments: xdr.SCVal) -> InvokeHostFunction:
+    return building.deploy(accounts.address(ADMIN), salt(name), kind.code_hash(), arguments)
+
+
+def rails() -> list[Rail]:
+    """The rails of genesis; one account verifies the payments of all of them."""
+    verifier = accounts.address(accounts.RAIL_VERIFIER)
+    return [
+        Rail(list(currencies), True, fee_bps, name, tier, verifier)
+        for name, tier, fee_bps, currencies in RAILS
+    ]
+
+
+def _order_book(at: StellarContracts) -> list[InvokeHostFunction]:
+    admin = scval.to_address(accounts.address(ADMIN))
+    return [
+        _deploy("rail_terms", RailTerms, admin, sequence(struct(Rail)).encode(rails())),
+        _deploy(
+            "escrow",
+            Escrow,
+            scval.to_address(at.usdc_sac),
+            scval.to_address(at.rail_terms),
+            admin,
+            scval.to_address(accounts.address(accounts.PROTOCOL_FEES)),
+            scval.to_uint64(ORDER_TTL),
+            scval.to_uint32(BOND_BPS),
+            scval.to_uint32(MAX_OPEN),
+        ),
+    ]

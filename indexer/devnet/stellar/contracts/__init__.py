@@ -3,9 +3,11 @@
 They keep the functions, events, units and error codes of the contracts that they stand for.
 """
 
+from indexer.devnet.stellar.contracts.escrow import Escrow
+from indexer.devnet.stellar.contracts.rail_terms import RailTerms
 from indexer.devnet.stellar.host import Contract
 
-DEPLOYABLE: tuple[type[Contract], ...] = ()
+DEPLOYABLE: tuple[type[Contract], ...] = (RailTerms, Escrow)
 
 CONTRACTS: dict[bytes, type[Contract]] = {kind.code_hash(): kind for kind in DEPLOYABLE}
 """What the devnet can deploy, by the hash that stands for its Wasm."""
