@@ -370,6 +370,16 @@ def test_an_order_pruned_in_the_ledger_that_passes_it_is_told_once():
     ]
 
 
+def test_an_order_that_opens_past_its_expiry_is_expired_by_its_own_ledger():
+    state, _ = folded(funded())
+    stillborn = make_order_open(expires_at=1_100)
+    changes = fold_ledger(state, *ledger_of(2, 1_101, stillborn))
+    assert [order.status for order in changes.intents] == ["active", "expired"]
+    advance(state, changes)
+    figures = state.books[PROVIDER].figures
+    assert (figures.available, figures.active_orders) == (usdc(100), 0)
+
+
 def test_an_order_opened_and_settled_in_one_ledger_is_told_twice():
     state, _ = folded(funded())
     changes = fold_ledger(state, *ledger_of(2, 1_200, make_order_open(), make_order_fulfill()))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, event, select, text, update
+from sqlalchemy.exc import OperationalError
 
 from indexer.events.common import Event
 from indexer.projections import book_store
@@ -39,11 +40,13 @@ from tests.factories.book import (
     ledger_close,
     make_deposit,
     make_order_cancel,
+    make_order_open,
     usdc,
+    word,
 )
 from tests.factories.contract_model import ContractModel, RandomHistory
 from warehouse_schema import projections as tables
-from warehouse_schema.identifiers import UnixSeconds
+from warehouse_schema.identifiers import ChainId, UnixSeconds
 
 Ledger = tuple[LedgerClose, Sequence[BookEvent]]
 
@@ -274,7 +277,30 @@ def test_writing_a_state_that_folded_no_ledger_leaves_empty_tables(connection: C
     assert all(rows == [] for rows in dump(connection, CHAIN).values())
 
 
-# The room's role, and the shapes
+# Committing
+
+
+def test_messages_of_a_second_writer_wait_until_the_first_has_committed(engine: Engine):
+    ours = [ledger_close()], [make_deposit(), make_order_open()]
+    other = account("another")
+    theirs = [
+        make_deposit(provider=other),
+        make_order_open(provider=other, order_id=word("other")),
+    ]
+    with engine.connect() as first, engine.connect() as second:
+        apply_ledgers(first, CHAIN, *ours)
+        second.execute(text("SET lock_timeout = '200ms'"))
+        second.commit()
+        with pytest.raises(OperationalError, match="lock timeout"):
+            apply_ledgers(second, ChainId("stellar:other"), [ledger_close()], theirs)
+        second.rollback()
+        first.commit()
+        apply_ledgers(second, ChainId("stellar:other"), [ledger_close()], theirs)
+        second.commit()
+        assert [entry["order_id"] for *_, entry, _ in stream(second)] == [
+            word("order"),
+            word("other"),
+        ]
 
 
 def test_the_indexers_role_can_do_all_of_it(indexer_engine: Engine):
