@@ -19,7 +19,7 @@ from eth_utils.crypto import keccak
 
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.jsonrpc import Call, HeadsLost, JsonRpc, NewHeads, NodeTimedOut, Reply
-from indexer.chains.ports import Block, EvmLog, Range
+from indexer.chains.ports import Range
 from indexer.decode.evm import TRANSFER_TOPIC, topics_of_interest
 from indexer.errors import (
     ConfigurationError,
@@ -30,6 +30,7 @@ from indexer.errors import (
     WrongChain,
 )
 from indexer.events.common import Provenance
+from indexer.events.raw import Block, EvmLog
 from indexer.networks import EvmChain
 from warehouse_schema.identifiers import (
     BlockHash,

@@ -17,7 +17,6 @@ from typing import TypeAlias, TypeVar
 from eth_utils.crypto import keccak
 
 from indexer.addresses import evm_as_bytes32
-from indexer.chains.ports import EvmLog
 from indexer.decode.cctp_message import burn_key, parse_message
 from indexer.decode.lz_packet import guid_of, parse_oft_message, parse_packet
 from indexer.errors import ConfigurationError, Undecodable
@@ -31,6 +30,7 @@ from indexer.events.oft import (
     PacketSent,
     PacketVerified,
 )
+from indexer.events.raw import EvmLog
 from indexer.events.tokens import Erc20Transfer
 from indexer.networks import EvmChain
 from warehouse_schema.identifiers import (
