@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from gunicorn.app.wsgiapp import WSGIApplication  # type: ignore[import-untyped]
+from gunicorn.app.wsgiapp import WSGIApplication
 
 THREADS = "8"
 """As many as `api.wsgi` has connections for."""

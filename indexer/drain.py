@@ -26,6 +26,7 @@ from indexer.errors import (
 )
 from indexer.facts import store
 from indexer.facts.reorg import find_fork, rewind
+from indexer.facts.rows import why_unstorable
 from indexer.facts.store import Cursor, Decoded
 from indexer.networks import Chain, Network
 from indexer.projections.apply import apply
@@ -237,7 +238,11 @@ def _commit(
 def decode_kept(raw: RawEvent, chain: Chain) -> Decoded:
     """Decode one raw event; an undecodable one is kept with the reason instead of an event."""
     try:
-        return Decoded(raw, decode(raw, chain), None)
+        event = decode(raw, chain)
+        unfit = None if event is None else why_unstorable(event)
+        if unfit is not None:
+            raise Undecodable(f"Postgres cannot hold {unfit}")
+        return Decoded(raw, event, None)
     except Undecodable as error:
         logger.error(
             "undecodable chain=%s height=%d tx=%s position=%d: %s",

@@ -358,14 +358,17 @@ class EmbeddedPostgres:
 
     @property
     def password_file(self) -> Path:
+        """Where the password is, mode 0600."""
         return self._beside("password")
 
     @property
     def port_file(self) -> Path:
+        """Where the port is kept over restarts."""
         return self._beside("port")
 
     @property
     def log_file(self) -> Path:
+        """Where the server logs."""
         return self._beside("log")
 
     def _beside(self, kind: str) -> Path:
@@ -798,7 +801,7 @@ def _start_command(postgres: EmbeddedPostgres, options: argparse.Namespace) -> i
     return 0
 
 
-def _stop_command(postgres: EmbeddedPostgres, options: argparse.Namespace) -> int:
+def _stop_command(postgres: EmbeddedPostgres, _: argparse.Namespace) -> int:
     print("stopped" if postgres.stop() else "was not running")
     return 0
 

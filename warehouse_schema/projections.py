@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from warehouse_schema.columns import amount, chain, height, number, seconds, small, text
+from warehouse_schema.columns import amount, chain, height, number, seconds, text
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
 transfer_progress = Table(
@@ -63,8 +63,8 @@ book = Table(
     text("rail_terms", "RailTerms contract; null before config_set", nullable=True),
     text("fee_to", "Fee recipient; null before config_set", nullable=True),
     number("order_ttl", "Seconds from opening to expiry; null before config_set", nullable=True),
-    small("bond_bps", "Offramp bond; null before config_set", nullable=True),
-    small("max_open", "Most open orders a provider may have", nullable=True),
+    number("bond_bps", "Offramp bond; null before config_set", nullable=True),
+    number("max_open", "Most open orders a provider may have", nullable=True),
     Column("opens_paused", Boolean, nullable=False, comment="Opening orders is paused"),
     Column("all_paused", Boolean, nullable=False, comment="The escrow is paused"),
     amount("total_available", "Available over distinct providers with a listed offer"),
@@ -79,8 +79,8 @@ rails = Table(
     metadata,
     text("rail", "Payment rail", primary_key=True),
     Column("enabled", Boolean, nullable=False, comment="Whether orders may open on it"),
-    small("tier", "Trust tier: 0 manual, 1 one attestor, 2 enclave or witnesses, 3 proof"),
-    small("fee_bps", "Protocol fee, basis points"),
+    number("tier", "Trust tier: 0 manual, 1 one attestor, 2 enclave or witnesses, 3 proof"),
+    number("fee_bps", "Protocol fee, basis points"),
     text("verifier", "Who may claim by proof"),
     Column("currencies", ARRAY(Text), nullable=False, comment="ISO 4217 codes"),
     schema=PROJECTIONS,
@@ -148,8 +148,8 @@ orders = Table(
     amount("lp_lock", "Locked of the provider's escrow"),
     amount("taker_lock", "Locked of the taker's USDC"),
     text("payee_hash", "Fiat payee at opening"),
-    small("tier", "Trust tier at opening"),
-    small("fee_bps", "Protocol fee at opening"),
+    number("tier", "Trust tier at opening"),
+    number("fee_bps", "Protocol fee at opening"),
     seconds("created_at", "Close time of the opening ledger"),
     seconds("expires_at", "Active up to and including this time"),
     text("status", "By the ledger clock: active, fulfilled, cancelled or expired"),
@@ -197,8 +197,8 @@ offers = Table(
     amount("max", "Largest order that would succeed now, USDC"),
     amount("available", "Provider's available escrow"),
     amount("locked", "Provider's locked escrow"),
-    small("tier", "Trust tier"),
-    small("fee_bps", "Protocol fee, basis points"),
+    number("tier", "Trust tier"),
+    number("fee_bps", "Protocol fee, basis points"),
     Column("handles", JSONB, nullable=False, comment="Rail → published payment handle"),
     number("completed_orders", "Provider's fulfilled orders"),
     number("avg_fulfillment_seconds", "Provider's mean seconds to fulfilment, rounded; 0 if none"),

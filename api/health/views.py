@@ -3,7 +3,6 @@
 from functools import cache
 from typing import Any
 
-from alembic.script import ScriptDirectory
 from flask import Blueprint
 from sqlalchemy.exc import OperationalError
 
@@ -12,7 +11,7 @@ from api.deps import deps, followed_chains, snapshot
 from api.errors import NotReady
 from api.ingestion import complaint
 from indexer.facts.status import ChainStatus, chain_status
-from warehouse_schema.migrate import alembic_config, current_revision
+from warehouse_schema.migrate import current_revision, head_revision
 
 health = Blueprint("health", __name__)
 health.before_request(public)
@@ -67,4 +66,4 @@ def _shape_chain(status: ChainStatus, trouble: str | None) -> dict[str, Any]:
 @cache
 def _newest_revision() -> str | None:
     """The newest revision that this build knows; read from its files once."""
-    return ScriptDirectory.from_config(alembic_config()).get_current_head()
+    return head_revision()

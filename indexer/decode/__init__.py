@@ -1,8 +1,8 @@
 """Raw logs and contract events to typed events. Pure: no clock, no network, no database."""
 
-from indexer.events.raw import EvmLog, RawEvent, StellarEvent
 from indexer.decode import evm, stellar
 from indexer.events.common import Event
+from indexer.events.raw import EvmLog, RawEvent, StellarEvent
 from indexer.networks import Chain, EvmChain, StellarChain
 
 

@@ -11,8 +11,8 @@ from indexer.decode.scval import (
     count,
     one_of,
     seconds,
-    small,
     symbol,
+    u32,
     word,
 )
 from indexer.events.escrow import (
@@ -47,8 +47,8 @@ def _config_set(event: StellarEvent) -> EscrowConfigSet:
         admin=data.read("admin", address),
         fee_to=data.read("fee_to", address),
         order_ttl=data.read("order_ttl", count),
-        bond_bps=data.read("bond_bps", small),
-        max_open=data.read("max_open", small),
+        bond_bps=data.read("bond_bps", u32),
+        max_open=data.read("max_open", u32),
     )
 
 
@@ -95,8 +95,8 @@ def _order_open(event: StellarEvent) -> OrderOpen:
         taker_lock=data.read("taker_lock", amount),
         payee_hash=data.read("payee_hash", word),
         expires_at=data.read("expires_at", seconds),
-        tier=data.read("tier", small),
-        fee_bps=data.read("fee_bps", small),
+        tier=data.read("tier", u32),
+        fee_bps=data.read("fee_bps", u32),
         free_after=data.read("free_after", amount),
         locked_after=data.read("locked_after", amount),
         pseq=data.read("pseq", count),
@@ -173,7 +173,7 @@ def _upgraded(event: StellarEvent) -> EscrowUpgraded:
     return EscrowUpgraded(
         seen=event.seen,
         wasm_hash=data.read("wasm_hash", word),
-        schema=data.read("schema", small),
+        schema=data.read("schema", u32),
     )
 
 

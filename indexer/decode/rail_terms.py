@@ -10,10 +10,10 @@ from indexer.decode.scval import (
     amount,
     boolean,
     count,
-    small,
     symbol,
     symbols,
     text,
+    u32,
     word,
 )
 from indexer.events.rail_terms import (
@@ -35,8 +35,8 @@ def _rail_set(event: StellarEvent) -> RailSet:
         seen=event.seen,
         rail=topics.read(1, symbol),
         enabled=data.read("enabled", boolean),
-        tier=data.read("tier", small),
-        fee_bps=data.read("fee_bps", small),
+        tier=data.read("tier", u32),
+        fee_bps=data.read("fee_bps", u32),
         verifier=data.read("verifier", address),
         currencies=data.read("currencies", symbols),
     )

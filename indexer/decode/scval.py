@@ -27,7 +27,6 @@ T = TypeVar("T")
 Reader: TypeAlias = Callable[[xdr.SCVal], T]
 
 _SYMBOL = re.compile(r"[A-Za-z0-9_]{1,32}")
-_LARGEST_INTEGER = (1 << 31) - 1
 _LARGEST_BIGINT = (1 << 63) - 1
 
 
@@ -71,11 +70,6 @@ def signed_amount(value: xdr.SCVal) -> BaseUnits:
 def u32(value: xdr.SCVal) -> int:
     """A u32."""
     return _typed("a u32", scval.from_uint32, value)
-
-
-def small(value: xdr.SCVal) -> int:
-    """A u32 that a 32-bit signed column holds: domains, endpoint ids, tiers, basis points."""
-    return _at_most(_LARGEST_INTEGER, u32(value))
 
 
 def u64(value: xdr.SCVal) -> int:

@@ -5,7 +5,7 @@ functions take 7; `mint_and_forward` alone carries 7.
 """
 
 from indexer.decode.cctp_message import burn_key, parse_message
-from indexer.decode.scval import Fields, Topics, address, amount, blob, small, u32, word
+from indexer.decode.scval import Fields, Topics, address, amount, blob, u32, word
 from indexer.errors import Undecodable
 from indexer.events.cctp import (
     DepositForBurn,
@@ -28,7 +28,7 @@ def deposit_for_burn(event: StellarEvent) -> DepositForBurn:
         amount=data.read("amount", amount),
         depositor=Address(topics.read(2, address)),
         mint_recipient=data.read("mint_recipient", word),
-        destination_domain=data.read("destination_domain", small),
+        destination_domain=data.read("destination_domain", u32),
         destination_token_messenger=data.read("destination_token_messenger", word),
         destination_caller=data.read("destination_caller", word),
         max_fee=data.read("max_fee", amount),
@@ -54,9 +54,6 @@ def message_sent(event: StellarEvent) -> MessageSent:
     Topics.of(event, 1)
     raw = Fields.of(event).read("message", blob)
     message = parse_message(raw)
-    if message.destination_domain >= 1 << 31:
-        # The transmitter does not know which domains exist; the column is a signed 32-bit one.
-        raise Undecodable(f"message_sent: domain {message.destination_domain} cannot be")
     return MessageSent(
         seen=event.seen,
         message=raw,
@@ -76,7 +73,7 @@ def message_received(event: StellarEvent, chain: StellarChain) -> MessageReceive
     The destination domain is not in the event: it is the chain's own.
     """
     topics, data = Topics.of(event, 4), Fields.of(event)
-    source_domain = data.read("source_domain", small)
+    source_domain = data.read("source_domain", u32)
     sender = data.read("sender", word)
     body = data.read("message_body", blob)
     if chain.cctp_domain is None:

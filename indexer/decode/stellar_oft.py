@@ -18,7 +18,7 @@ from indexer.decode.scval import (
     amount,
     blob,
     record,
-    small,
+    u32,
     u64,
     word,
 )
@@ -51,7 +51,7 @@ def oft_sent(event: StellarEvent) -> OftSent:
     return OftSent(
         seen=event.seen,
         guid=topics.read(1, word),
-        dst_eid=topics.read(2, small),
+        dst_eid=topics.read(2, u32),
         from_address=Address(topics.read(3, address)),
         amount_sent=data.read("amount_sent_ld", amount),
         amount_received=data.read("amount_received_ld", amount),
@@ -64,7 +64,7 @@ def oft_received(event: StellarEvent) -> OftReceived:
     return OftReceived(
         seen=event.seen,
         guid=topics.read(1, word),
-        src_eid=topics.read(2, small),
+        src_eid=topics.read(2, u32),
         to_address=Address(topics.read(3, address)),
         amount_received=data.read("amount_received_ld", amount),
     )
@@ -157,7 +157,7 @@ def lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert
 def _origin(value: xdr.SCVal) -> _Origin:
     fields = record("origin", value)
     return _Origin(
-        src_eid=fields.read("src_eid", small),
+        src_eid=fields.read("src_eid", u32),
         sender=fields.read("sender", word),
         nonce=fields.read("nonce", u64),
     )

@@ -207,6 +207,16 @@ def test_an_undecodable_log_is_kept_raw_marked_and_alarmed_and_stops_nothing(
     assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
 
 
+def test_an_event_that_postgres_cannot_hold_is_marked_and_stops_nothing(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "why_unstorable", lambda event: "guid: too odd")
+    (progress,) = drain_all(indexer_engine, make_chain(2))
+    assert progress.undecodable == 2
+    assert contents(indexer_engine)["oft_sent"] == []
+    assert "guid: too odd" in open_alarms(indexer_engine, ETHEREUM)[0]
+
+
 def test_a_second_follower_is_refused(indexer_engine: Engine) -> None:
     chain = make_chain(2)
     with follower(indexer_engine, ETHEREUM), pytest.raises(FollowerConflict, match=ETHEREUM):

@@ -138,10 +138,11 @@ def test_a_message_that_is_none_is_undecodable(message: bytes) -> None:
         decode(_message_sent(message), PUBNET)
 
 
-def test_a_domain_beyond_the_column_is_undecodable() -> None:
-    message = bytes.fromhex("00000001" + "0000001b" + "80000000") + bytes(136)
-    with pytest.raises(Undecodable, match="domain 2147483648"):
-        decode(_message_sent(message), PUBNET)
+def test_any_u32_is_a_domain() -> None:
+    message = bytes.fromhex("00000001" + "0000001b" + "ffffffff") + bytes(136)
+    decoded = decode(_message_sent(message), PUBNET)
+    assert isinstance(decoded, MessageSent)
+    assert decoded.destination_domain == 2**32 - 1
 
 
 def _message_sent(message: bytes) -> StellarEvent:

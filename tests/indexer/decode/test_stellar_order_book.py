@@ -133,7 +133,6 @@ def test_parties_may_be_contracts() -> None:
         ("order_open", {"payee_hash": None}),
         ("order_open", {"expires_at": 2**63}),
         ("order_open", {"pseq": 2**64 - 1}),
-        ("order_open", {"tier": 2**31}),
         ("order_open", {"rail": scval.to_string("revolut")}),
         ("order_open", {"rail": scval.to_symbol("")}),
         ("order_open", {"rail": scval.to_symbol("re-volut")}),

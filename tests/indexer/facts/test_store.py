@@ -279,7 +279,7 @@ def test_a_lost_server_raises_as_any_statement_does(engine: Engine) -> None:
         (make_event(PayeeSet, handle="a\0b"), "handle: 'a\\x00b' has a NUL"),
         (make_event(PayeeSet, handle="\ud800"), "handle: '\\ud800' has half a surrogate pair"),
         (make_event(RailSet, currencies=("EUR", "\0")), "currencies: '\\x00' has a NUL"),
-        (make_event(RailSet, tier=2**31), f"tier: {2**31} is beyond {2**31 - 1}"),
+        (make_event(RailSet, tier=2**63), f"tier: {2**63} is beyond {2**63 - 1}"),
         (make_event(PayeeSet, tseq=2**63), f"tseq: {2**63} is beyond {2**63 - 1}"),
         (make_event(OftSent, amount_sent=10**78), f"amount_sent: {10**78} is beyond {10**78 - 1}"),
         (make_sparse_event(PayeeSet), None),

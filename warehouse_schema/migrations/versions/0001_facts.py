@@ -240,7 +240,7 @@ def upgrade() -> None:
         ),
         sa.Column(
             "destination_domain",
-            sa.Integer(),
+            sa.BigInteger(),
             nullable=False,
             comment="CCTP domain of the destination",
         ),
@@ -352,7 +352,7 @@ def upgrade() -> None:
             comment="Block timestamp or ledger close time, unix seconds",
         ),
         sa.Column("caller", sa.Text(), nullable=False, comment="Who delivered it"),
-        sa.Column("source_domain", sa.Integer(), nullable=False, comment="CCTP domain"),
+        sa.Column("source_domain", sa.BigInteger(), nullable=False, comment="CCTP domain"),
         sa.Column(
             "nonce", sa.Text(), nullable=False, comment="32 bytes chosen by the attestation service"
         ),
@@ -433,8 +433,8 @@ def upgrade() -> None:
             nullable=False,
             comment="Source bytes; the attested message differs in four ranges",
         ),
-        sa.Column("source_domain", sa.Integer(), nullable=False, comment="CCTP domain"),
-        sa.Column("destination_domain", sa.Integer(), nullable=False, comment="CCTP domain"),
+        sa.Column("source_domain", sa.BigInteger(), nullable=False, comment="CCTP domain"),
+        sa.Column("destination_domain", sa.BigInteger(), nullable=False, comment="CCTP domain"),
         sa.Column("sender", sa.Text(), nullable=False, comment="Sending messenger, 32 bytes hex"),
         sa.Column(
             "recipient", sa.Text(), nullable=False, comment="Receiving messenger, 32 bytes hex"
@@ -631,12 +631,15 @@ def upgrade() -> None:
         ),
         sa.Column(
             "bond_bps",
-            sa.Integer(),
+            sa.BigInteger(),
             nullable=False,
             comment="Offramp bond in basis points of the amount",
         ),
         sa.Column(
-            "max_open", sa.Integer(), nullable=False, comment="Most open orders a provider may have"
+            "max_open",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Most open orders a provider may have",
         ),
         sa.PrimaryKeyConstraint(
             "chain", "block_hash", "position", name=op.f("pk_escrow_config_sets")
@@ -774,7 +777,7 @@ def upgrade() -> None:
             comment="Block timestamp or ledger close time, unix seconds",
         ),
         sa.Column("wasm_hash", sa.Text(), nullable=False, comment="New code hash"),
-        sa.Column("schema", sa.Integer(), nullable=False, comment="Event schema version"),
+        sa.Column("schema", sa.BigInteger(), nullable=False, comment="Event schema version"),
         sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_escrow_upgrades")),
         schema="facts",
         comment="Escrow code changes (upgraded)",
@@ -936,7 +939,7 @@ def upgrade() -> None:
             nullable=False,
             comment="LayerZero message id, computed from the origin",
         ),
-        sa.Column("src_eid", sa.Integer(), nullable=False, comment="Endpoint id of the source"),
+        sa.Column("src_eid", sa.BigInteger(), nullable=False, comment="Endpoint id of the source"),
         sa.Column("sender", sa.Text(), nullable=False, comment="Sending OFT, 32 bytes hex"),
         sa.Column("nonce", sa.Numeric(78, 0), nullable=False, comment="Nonce of the path"),
         sa.Column("receiver", sa.Text(), nullable=False, comment="Receiving OFT"),
@@ -992,10 +995,10 @@ def upgrade() -> None:
             nullable=False,
             comment="Counts the packets of one path from 1",
         ),
-        sa.Column("src_eid", sa.Integer(), nullable=False, comment="Endpoint id of the source"),
+        sa.Column("src_eid", sa.BigInteger(), nullable=False, comment="Endpoint id of the source"),
         sa.Column("sender", sa.Text(), nullable=False, comment="Sending OFT, 32 bytes hex"),
         sa.Column(
-            "dst_eid", sa.Integer(), nullable=False, comment="Endpoint id of the destination"
+            "dst_eid", sa.BigInteger(), nullable=False, comment="Endpoint id of the destination"
         ),
         sa.Column("receiver", sa.Text(), nullable=False, comment="Receiving OFT, 32 bytes hex"),
         sa.Column(
@@ -1058,7 +1061,7 @@ def upgrade() -> None:
             nullable=False,
             comment="LayerZero message id, computed from the origin",
         ),
-        sa.Column("src_eid", sa.Integer(), nullable=False, comment="Endpoint id of the source"),
+        sa.Column("src_eid", sa.BigInteger(), nullable=False, comment="Endpoint id of the source"),
         sa.Column("sender", sa.Text(), nullable=False, comment="Sending OFT, 32 bytes hex"),
         sa.Column("nonce", sa.Numeric(78, 0), nullable=False, comment="Nonce of the path"),
         sa.Column("receiver", sa.Text(), nullable=False, comment="Receiving OFT"),
@@ -1111,7 +1114,7 @@ def upgrade() -> None:
             comment="Block timestamp or ledger close time, unix seconds",
         ),
         sa.Column("guid", sa.Text(), nullable=False, comment="LayerZero message id"),
-        sa.Column("src_eid", sa.Integer(), nullable=False, comment="Endpoint id of the source"),
+        sa.Column("src_eid", sa.BigInteger(), nullable=False, comment="Endpoint id of the source"),
         sa.Column("sender", sa.Text(), nullable=False, comment="Sending OFT, 32 bytes hex"),
         sa.Column("nonce", sa.Numeric(78, 0), nullable=False, comment="Nonce of the path"),
         sa.Column("receiver", sa.Text(), nullable=False, comment="Receiving OFT"),
@@ -1169,7 +1172,7 @@ def upgrade() -> None:
             comment="Block timestamp or ledger close time, unix seconds",
         ),
         sa.Column("guid", sa.Text(), nullable=False, comment="LayerZero message id"),
-        sa.Column("src_eid", sa.Integer(), nullable=False, comment="Endpoint id of the source"),
+        sa.Column("src_eid", sa.BigInteger(), nullable=False, comment="Endpoint id of the source"),
         sa.Column("to_address", sa.Text(), nullable=False, comment="Who was credited"),
         sa.Column(
             "amount_received", sa.Numeric(78, 0), nullable=False, comment="Credited, local decimals"
@@ -1215,7 +1218,7 @@ def upgrade() -> None:
         ),
         sa.Column("guid", sa.Text(), nullable=False, comment="LayerZero message id"),
         sa.Column(
-            "dst_eid", sa.Integer(), nullable=False, comment="Endpoint id of the destination"
+            "dst_eid", sa.BigInteger(), nullable=False, comment="Endpoint id of the destination"
         ),
         sa.Column(
             "from_address",
@@ -1555,10 +1558,13 @@ def upgrade() -> None:
             comment="Active up to and including this time",
         ),
         sa.Column(
-            "tier", sa.Integer(), nullable=False, comment="Trust tier of the rail at opening"
+            "tier", sa.BigInteger(), nullable=False, comment="Trust tier of the rail at opening"
         ),
         sa.Column(
-            "fee_bps", sa.Integer(), nullable=False, comment="Protocol fee at opening, basis points"
+            "fee_bps",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Protocol fee at opening, basis points",
         ),
         sa.Column(
             "free_after",
@@ -1762,11 +1768,11 @@ def upgrade() -> None:
         sa.Column("enabled", sa.Boolean(), nullable=False, comment="Whether orders may open on it"),
         sa.Column(
             "tier",
-            sa.Integer(),
+            sa.BigInteger(),
             nullable=False,
             comment="Trust tier: 0 manual … 3 proof checked by the contract",
         ),
-        sa.Column("fee_bps", sa.Integer(), nullable=False, comment="Protocol fee, basis points"),
+        sa.Column("fee_bps", sa.BigInteger(), nullable=False, comment="Protocol fee, basis points"),
         sa.Column("verifier", sa.Text(), nullable=False, comment="Who may claim by proof"),
         sa.Column("currencies", sa.ARRAY(sa.Text()), nullable=False, comment="ISO 4217 codes"),
         sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_rails_set")),

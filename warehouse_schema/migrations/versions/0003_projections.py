@@ -45,10 +45,16 @@ def upgrade() -> None:
             comment="Seconds from opening to expiry; null before config_set",
         ),
         sa.Column(
-            "bond_bps", sa.Integer(), nullable=True, comment="Offramp bond; null before config_set"
+            "bond_bps",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Offramp bond; null before config_set",
         ),
         sa.Column(
-            "max_open", sa.Integer(), nullable=True, comment="Most open orders a provider may have"
+            "max_open",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Most open orders a provider may have",
         ),
         sa.Column("opens_paused", sa.Boolean(), nullable=False, comment="Opening orders is paused"),
         sa.Column("all_paused", sa.Boolean(), nullable=False, comment="The escrow is paused"),
@@ -105,8 +111,8 @@ def upgrade() -> None:
             "available", sa.Numeric(78, 0), nullable=False, comment="Provider's available escrow"
         ),
         sa.Column("locked", sa.Numeric(78, 0), nullable=False, comment="Provider's locked escrow"),
-        sa.Column("tier", sa.Integer(), nullable=False, comment="Trust tier"),
-        sa.Column("fee_bps", sa.Integer(), nullable=False, comment="Protocol fee, basis points"),
+        sa.Column("tier", sa.BigInteger(), nullable=False, comment="Trust tier"),
+        sa.Column("fee_bps", sa.BigInteger(), nullable=False, comment="Protocol fee, basis points"),
         sa.Column(
             "handles",
             postgresql.JSONB(astext_type=sa.Text()),
@@ -150,8 +156,8 @@ def upgrade() -> None:
             "taker_lock", sa.Numeric(78, 0), nullable=False, comment="Locked of the taker's USDC"
         ),
         sa.Column("payee_hash", sa.Text(), nullable=False, comment="Fiat payee at opening"),
-        sa.Column("tier", sa.Integer(), nullable=False, comment="Trust tier at opening"),
-        sa.Column("fee_bps", sa.Integer(), nullable=False, comment="Protocol fee at opening"),
+        sa.Column("tier", sa.BigInteger(), nullable=False, comment="Trust tier at opening"),
+        sa.Column("fee_bps", sa.BigInteger(), nullable=False, comment="Protocol fee at opening"),
         sa.Column(
             "created_at",
             sa.BigInteger(),
@@ -316,11 +322,11 @@ def upgrade() -> None:
         sa.Column("enabled", sa.Boolean(), nullable=False, comment="Whether orders may open on it"),
         sa.Column(
             "tier",
-            sa.Integer(),
+            sa.BigInteger(),
             nullable=False,
             comment="Trust tier: 0 manual, 1 one attestor, 2 enclave or witnesses, 3 proof",
         ),
-        sa.Column("fee_bps", sa.Integer(), nullable=False, comment="Protocol fee, basis points"),
+        sa.Column("fee_bps", sa.BigInteger(), nullable=False, comment="Protocol fee, basis points"),
         sa.Column("verifier", sa.Text(), nullable=False, comment="Who may claim by proof"),
         sa.Column("currencies", sa.ARRAY(sa.Text()), nullable=False, comment="ISO 4217 codes"),
         sa.PrimaryKeyConstraint("rail", name=op.f("pk_rails")),
