@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -18,9 +18,10 @@ from stellar_sdk import Keypair
 from stellar_sdk.memo import Memo
 from stellar_sdk.operation import Operation
 
+from indexer.devnet.bridges import DUST, Bridges
+from indexer.devnet.evm import dev_account
 from indexer.devnet.expectations import (
     UNIT,
-    BookExpectation,
     Deeds,
     Direction,
     Rail,
@@ -32,6 +33,8 @@ from indexer.devnet.order_book import OrderBook
 from indexer.devnet.stellar.accounts import RELAYER, keypair
 from indexer.devnet.stellar.client import DevnetClient, Outcome
 from indexer.devnet.stellar.genesis import BOND_BPS, ORDER_TTL, RAILS
+from indexer.devnet.verify import Movement, Story
+from indexer.devnet.world import World
 
 Say = Callable[[str], None]
 
@@ -39,6 +42,8 @@ STORY_SECONDS = 55 * 60
 """How long before now the order book's story begins."""
 RECENT_SECONDS = 150
 """How long before now its last chapter begins: its orders must still be active for minutes."""
+
+EVM_UNIT = 10**6
 
 PIX = Rail(tier=1, fee_bps=25, currencies=("BRL",))
 
@@ -100,8 +105,8 @@ class BookStory:
         for name, tier, fee_bps, currencies in RAILS:
             self.deeds.rail(name, Rail(tier, fee_bps, currencies))
 
-    def play(self) -> BookExpectation:
-        """The whole story; what the API must show at its end."""
+    def play(self) -> None:
+        """The whole story, up to a ledger that closes now."""
         now = int(time.time())
         self._client.next_close = self._past
         self._client.close_ledger(now - STORY_SECONDS)
@@ -112,8 +117,7 @@ class BookStory:
         self._reprice()
         self._go_to(now - RECENT_SECONDS)
         self._open_recent()
-        ledger = self._go_to(now)
-        return self.deeds.expected(ledger, now)
+        self._go_to(now)
 
     # The chapters
 
@@ -187,6 +191,14 @@ class BookStory:
         self._open("tom", "ana", "onramp", "wise", "USD")
         self._open("uma", "elif", "offramp", "venmo", "USD")
         self._open("victor", "davi", "onramp", "pix", "BRL", prune=self._later)
+
+    def ordinary_day(self) -> None:
+        """One more order, settled at once two times in three; the others are left to expire."""
+        taker = self._chance.choice(("tom", "uma", "victor"))
+        provider, direction, rail, currency = self._chance.choice(_DAILY)
+        deal = self._open(taker, provider, direction, rail, currency)
+        if self._chance.random() < 2 / 3:
+            self._prove(deal)
 
     # The acts
 
@@ -294,6 +306,112 @@ class BookStory:
         """A rate between two decimals, in ten-thousandths."""
         bounds = (int(text.replace(".", "")) * 100 for text in (low, high))
         return self._chance.randint(*bounds) * UNIT // 10_000
+
+
+class TransferStory:
+    """Plays money between the chains: both bridges, both ways, and some that is still under way."""
+
+    def __init__(self, world: World, client: PacedClient, chance: random.Random, say: Say) -> None:
+        self._evm = world.evm
+        self._client = client
+        self._bridges = Bridges(world.evm, client)
+        self._chance = chance
+        self._say = say
+
+    def play(self) -> tuple[Movement, ...]:
+        """The whole story; every movement as it must be shown at its end."""
+        self._client.next_close = real_time
+        self._alice = self._client.open_account("alice", usdc=100 * UNIT, usdt0=0)
+        self._bob = self._client.open_account("bob", usdc=0, usdt0=100 * UNIT)
+        self._holder, self._payee, self._relayer = dev_account(1), dev_account(2), dev_account(3)
+        self._evm.faucet_usdc(self._holder.address, 100 * EVM_UNIT)
+        self._evm.faucet_usdt0(self._holder.address, 100 * EVM_UNIT)
+        self._say("alice and bob hold money on Stellar, two accounts on the EVM chain")
+        return (*self._cctp_in(), self._cctp_out(), *self._oft_in(), self._oft_out())
+
+    def _cctp_in(self) -> Iterator[Movement]:
+        """USDC to Stellar: standard, fast with a fee, and one that nobody has attested yet."""
+        burned = self._bridges.burn_on_evm(self._holder, self._alice.public_key, self._six())
+        yield self._told("CCTP, standard", self._bridges.mint_on_stellar(burned))
+        amount = self._six()
+        fee = amount // 10_000
+        burned = self._bridges.burn_on_evm(
+            self._holder, self._alice.public_key, amount, max_fee=fee + 1
+        )
+        yield self._told("CCTP, fast", self._bridges.mint_on_stellar(burned, fee=fee))
+        burned = self._bridges.burn_on_evm(self._holder, self._bob.public_key, self._six())
+        yield self._told("CCTP, not attested yet", burned.movement)
+
+    def _cctp_out(self) -> Movement:
+        """USDC from Stellar."""
+        amount = self._six() * DUST
+        burned = self._bridges.burn_on_stellar(self._alice, self._payee.address, amount)
+        return self._told("CCTP", self._bridges.mint_on_evm(burned, self._relayer))
+
+    def _oft_in(self) -> Iterator[Movement]:
+        """USDT0 to Stellar: delivered, verified only, and still under way."""
+        bob = self._bob.public_key
+        sent = self._bridges.send_from_evm(self._holder, bob, self._six())
+        self._bridges.verify_on_stellar(sent)
+        yield self._told("OFT", self._bridges.deliver_on_stellar(sent, bob))
+        sent = self._bridges.send_from_evm(self._holder, bob, self._six())
+        yield self._told("OFT, verified", self._bridges.verify_on_stellar(sent))
+        sent = self._bridges.send_from_evm(self._holder, bob, self._six())
+        yield self._told("OFT, under way", sent.movement)
+
+    def _oft_out(self) -> Movement:
+        """USDT0 from Stellar."""
+        amount = self._six() * DUST
+        sent = self._bridges.send_from_stellar(self._bob, self._payee.address, amount)
+        return self._told("OFT", self._bridges.deliver_on_evm(sent))
+
+    def _six(self) -> int:
+        """An amount between 5 and 20 units of 6 decimals."""
+        return self._chance.randint(5 * EVM_UNIT, 20 * EVM_UNIT)
+
+    def _told(self, what: str, movement: Movement) -> Movement:
+        self._say(
+            f"{what}: {movement.amount_in} base units from {movement.source_chain}"
+            f" to {movement.dest_chain}, {movement.stage}"
+        )
+        return movement
+
+
+class Scenario:
+    """The whole story of one seed on one world."""
+
+    def __init__(self, world: World, seed: int, say: Say) -> None:
+        self.chance = random.Random(seed)
+        self.client = PacedClient(world.stellar_url, real_time)
+        self._world = world
+        self.book = BookStory(self.client, self.chance, say)
+        self._transfers = TransferStory(world, self.client, self.chance, say)
+
+    def play(self) -> Story:
+        """Everything, once; what must be visible at the end."""
+        self.book.play()
+        movements = self._transfers.play()
+        now = self.client.close_time()
+        ledger = self.client.server.get_latest_ledger().sequence
+        return Story(
+            book=self.book.deeds.expected(ledger, now),
+            movements=movements,
+            evm_height=self._world.evm.block_number(),
+        )
+
+    def close_ledger(self) -> None:
+        """A ledger with nothing in it, now."""
+        self.client.close_ledger(real_time(self.client.close_time()))
+
+
+_DAILY: tuple[tuple[str, Direction, str, str], ...] = (
+    ("ana", "onramp", "venmo", "USD"),
+    ("ben", "onramp", "zelle_citi", "USD"),
+    ("chloe", "onramp", "revolut", "EUR"),
+    ("chloe", "offramp", "wise", "EUR"),
+    ("davi", "offramp", "pix", "BRL"),
+    ("elif", "offramp", "venmo", "USD"),
+)
 
 
 def _address(name: str) -> str:

@@ -20,6 +20,8 @@ from indexer.warehouse import dagster_storage_url
 
 PROJECT = Path(__file__).resolve().parents[2]
 
+WORKSPACE = PROJECT / "pipelines" / "workspace.yaml"
+
 API_PORT = 8080
 PAGE_PORT = 3000
 CODE_PORT = 4000
@@ -62,7 +64,7 @@ def with_world(settings: Settings, world: World) -> Settings:
     return replace(settings, nodes=nodes)
 
 
-def environment(settings: Settings) -> dict[str, str]:
+def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str]:
     """The variables that make a child process read these settings.
 
     `DATABASE_URL` is not among them: it is the operator's and passes through.
@@ -74,6 +76,7 @@ def environment(settings: Settings) -> dict[str, str]:
         "DAGSTER_HOME": str(PROJECT),
         "DAGSTER_DISABLE_TELEMETRY": "1",
         "PYTHONUNBUFFERED": "1",
+        **({} if ports is None else {"ISTHMUS_CODE_SERVER_PORT": str(ports.code)}),
         **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
     }
 
@@ -100,6 +103,41 @@ def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> Chil
     )
 
 
+def code_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """The process that holds Dagster's definitions and launches their runs."""
+    where = ("-h", HOST, "-p", str(ports.code))
+    return ChildSpec(
+        name="dagster-code",
+        command=_python("dagster", "api", "grpc", "-m", "pipelines.definitions", *where),
+        ready=lambda: listens(ports.code),
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """Dagster's page."""
+    where = ("-h", HOST, "-p", str(ports.page))
+    return ChildSpec(
+        name="dagster-page",
+        command=_python("dagster_webserver", "-w", str(WORKSPACE), *where),
+        ready=lambda: _answers(f"{ports.page_url}/server_info"),
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """What evaluates sensors and starts runs; ready when the page calls it healthy."""
+    return ChildSpec(
+        name="dagster-daemon",
+        command=_python("dagster._daemon", "run", "-w", str(WORKSPACE)),
+        ready=lambda: _daemon_is_healthy(ports.page_url),
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
 def _python(module: str, *arguments: str) -> Sequence[str]:
     return [sys.executable, "-m", module, *arguments]
 
@@ -111,5 +149,13 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _serves(port: int) -> bool:
-    return listens(port)
+def _daemon_is_healthy(page_url: str) -> bool:
+    query = "{ instance { daemonHealth { allDaemonStatuses { required healthy } } } }"
+    try:
+        answer = httpx.post(f"{page_url}/graphql", json={"query": query}, timeout=5.0)
+    except httpx.TransportError:
+        return False
+    if answer.status_code != 200:
+        return False
+    statuses = answer.json()["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
+    return all(status["healthy"] for status in statuses if status["required"])

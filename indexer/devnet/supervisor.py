@@ -127,6 +127,11 @@ class Child:
 
     def start(self, check: Callable[[], None]) -> None:
         """Start it and wait until it is ready. Raises `ChildFailed` with the log's end."""
+        self.launch()
+        self.await_ready(check)
+
+    def launch(self) -> None:
+        """Start it and do not wait."""
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 list(self.spec.command),
@@ -138,6 +143,9 @@ class Child:
                 start_new_session=True,
             )
         self._registry.add(self.name, self._process.pid)
+
+    def await_ready(self, check: Callable[[], None]) -> None:
+        """Return once it serves, calling `check` while waiting. Raises `ChildFailed`."""
         deadline = time.monotonic() + self.spec.patience
         # Ended comes first: on a port that a stranger took, the stranger would answer.
         while (ended := self.ended()) is None:
@@ -336,6 +344,15 @@ class Supervisor:
         child = self.child(spec)
         self.start(child)
         return child
+
+    def run_together(self, *specs: ChildSpec) -> None:
+        """Start children that do not need each other, then wait for all of them."""
+        children = [self.child(spec) for spec in specs]
+        for child in children:
+            self._running.append(child)
+            child.launch()
+        for child in children:
+            child.await_ready(self._check_signal)
 
     def check(self) -> None:
         """Look after the children: restart a dead one that can be.

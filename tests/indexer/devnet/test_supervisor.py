@@ -94,6 +94,16 @@ def test_start_returns_only_once_the_child_is_ready(supervisor: Supervisor) -> N
     assert next(answers, "asked until it said yes") == "asked until it said yes"
 
 
+def test_children_that_start_together_are_launched_before_any_is_waited_for(
+    supervisor: Supervisor,
+) -> None:
+    log = supervisor.folder / "logs" / "second.log"
+    first = make_spec("first", ready=announced(log))
+    second = make_spec("second", "print('up', flush=True); " + SLEEPER)
+    supervisor.run_together(first, second)
+    assert log.read_text() == "up\n"
+
+
 def test_a_child_that_ends_before_it_is_ready_fails_with_the_end_of_its_log(
     supervisor: Supervisor,
 ) -> None:

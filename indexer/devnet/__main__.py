@@ -1,0 +1,191 @@
+"""The whole system on local chains, in one command.
+
+    python -m indexer.devnet                 plays, verifies, then lives on until Ctrl-C
+    python -m indexer.devnet --once          plays, verifies, stops; exit code 1 if anything is off
+
+Every demo begins from nothing: new chains, new databases. What an earlier one left is dropped.
+`ISTHMUS_HOME` moves its folder (`.isthmus/demo`), `DATABASE_URL` its databases.
+"""
+
+import argparse
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+
+from indexer.devnet import services
+from indexer.devnet.databases import fresh_databases
+from indexer.devnet.evm_node import DevnetError
+from indexer.devnet.life import Life
+from indexer.devnet.scenario import Say, Scenario
+from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor
+from indexer.devnet.verify import NotCaughtUp, Service, Story, verify
+from indexer.devnet.world import Pace, World, start_world
+from indexer.errors import IndexerError
+from indexer.settings import Settings, load_settings
+from indexer.warehouse import database_url, embedded_postgres, open_engine
+from warehouse_schema.embedded import EmbeddedPostgresError
+from warehouse_schema.migrate import MigrationRefused
+
+BLOCK_SECONDS = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a demo: 0 when all was as it must be, 1 when not, with the reason."""
+    options = _parse(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    try:
+        settings = services.demo_settings(load_settings())
+        with Supervisor(settings.home, say) as supervisor:
+            return _run(supervisor, settings, options)
+    except Stopped as stopped:
+        say(f"{stopped}; everything is stopped")
+        return 0 if not options.once else 1
+    except (DevnetError, IndexerError, EmbeddedPostgresError, MigrationRefused) as error:
+        say(f"{type(error).__name__}: {error}")
+        return 1
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m indexer.devnet",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--once", action="store_true", help="play, verify, stop")
+    parser.add_argument("--seed", type=int, default=7, help="decides amounts and rates")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the embedded Postgres running at the end"
+    )
+    return parser.parse_args(arguments)
+
+
+def say(line: str) -> None:
+    """Every line of the demo, at once, also into a pipe."""
+    print(line, flush=True)
+
+
+@dataclass
+class Stages:
+    """How long each stage of the set-up took."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Tell when it begins, note when it ends."""
+        say(f"-- {name}")
+        began = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - began
+
+    def __str__(self) -> str:
+        parts = [f"{name} {seconds:.1f} s" for name, seconds in self.seconds.items()]
+        return f"{', '.join(parts)}; {sum(self.seconds.values()):.1f} s in all"
+
+
+def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace) -> int:
+    stages = Stages()
+    with stages.timed("postgres"):
+        _start_postgres(supervisor, settings, keep=options.keep)
+    with stages.timed("databases"):
+        dropped = fresh_databases(settings)
+    say(f"this demo begins from nothing; dropped: {', '.join(dropped) or 'nothing was there'}")
+    with stages.timed("chains"):
+        pace = Pace(block_seconds=BLOCK_SECONDS, ledger_seconds=None, ledger_clock="fixed")
+        world = start_world(supervisor, pace=pace)
+    with world:
+        ports = services.choose_ports()
+        settings = services.with_world(settings, world)
+        variables = services.environment(settings, ports)
+        with stages.timed("dagster"):
+            supervisor.run(services.code_server(ports, variables))
+            supervisor.run_together(
+                services.webserver(ports, variables), services.daemon(ports, variables)
+            )
+        with stages.timed("api"):
+            supervisor.run(services.api(ports, variables))
+        with stages.timed("scenario"):
+            scenario = Scenario(world, options.seed, _watched(supervisor))
+            story = scenario.play()
+        with stages.timed("verification"):
+            problems = _verify(supervisor, settings, ports, story)
+        say(f"\nset-up: {stages}")
+        _tell_result(problems)
+        if not options.once:
+            _tell_addresses(settings, world, ports, story)
+            Life(scenario, supervisor).go_on()
+    return 1 if problems else 0
+
+
+def _start_postgres(supervisor: Supervisor, settings: Settings, *, keep: bool) -> None:
+    if settings.database_url is not None:
+        say("DATABASE_URL is set: the embedded Postgres is not used")
+        return
+    postgres = PostgresService(embedded_postgres(settings))
+    supervisor.start(postgres)
+    if keep:
+        supervisor.leave_running(postgres)
+
+
+def _watched(supervisor: Supervisor) -> Say:
+    """Say a step, and look after the processes between two steps."""
+
+    def step(line: str) -> None:
+        say(f"   {line}")
+        supervisor.check()
+
+    return step
+
+
+def _verify(
+    supervisor: Supervisor, settings: Settings, ports: services.Ports, story: Story
+) -> list[str]:
+    engine = open_engine(settings, "analyst")
+    try:
+        with httpx.Client(base_url=ports.api_url, timeout=10.0) as api:
+            service = Service(api, engine, settings.network)
+            return verify(story, service, say=say, check=supervisor.check)
+    except NotCaughtUp as error:
+        return [str(error)]
+    finally:
+        engine.dispose()
+
+
+def _tell_result(problems: Sequence[str]) -> None:
+    if not problems:
+        say("verified: everything the scenario did is visible, and nothing else")
+        return
+    say(f"{len(problems)} problems:")
+    for problem in problems:
+        say(f"  {problem}")
+
+
+def _tell_addresses(settings: Settings, world: World, ports: services.Ports, story: Story) -> None:
+    warehouse = database_url(settings).render_as_string(hide_password=True)
+    provider, order = next(iter(story.book.providers)), next(iter(story.book.orders))
+    say(f"""
+Dagster      {ports.page_url}
+API          {ports.api_url}
+EVM chain    {world.evm_url} and {world.evm_ws_url}
+Stellar      {world.stellar_url} (a stand-in; friendbot at /friendbot?addr=G…)
+warehouse    {warehouse}
+logs         {settings.home / "logs"}
+
+curl '{ports.api_url}/api/v1/orderbook?direction=onramp&currency=USD'
+curl {ports.api_url}/api/v1/orderbook/summary
+curl {ports.api_url}/api/v1/providers/{provider}
+curl {ports.api_url}/api/v1/intents/{order}
+curl {ports.api_url}/v1/routes
+curl {ports.api_url}/readyz
+
+Ledgers keep closing and an order is opened now and then. Ctrl-C stops everything.
+""")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
