@@ -13,12 +13,26 @@ from stellar_sdk.operation.operation import Operation
 
 from indexer.devnet.stellar import accounts, building
 from indexer.devnet.stellar.accounts import ADMIN, ROOT, USDC, USDT0, XLM, keypair
+from indexer.devnet.stellar.contracts.cctp import (
+    CctpForwarder,
+    MessageTransmitter,
+    TokenMessengerMinter,
+)
 from indexer.devnet.stellar.contracts.escrow import Escrow
+from indexer.devnet.stellar.contracts.oft import Endpoint, Oft
 from indexer.devnet.stellar.contracts.rail_terms import Rail, RailTerms
 from indexer.devnet.stellar.entries import Account, Layer, State
 from indexer.devnet.stellar.host import Contract
 from indexer.devnet.stellar.ledger import TOTAL_COINS
-from indexer.devnet.stellar.registry import Remotes, StellarContracts, devnet_contracts, salt
+from indexer.devnet.stellar.registry import (
+    LOCAL_DOMAIN,
+    LOCAL_EID,
+    Remotes,
+    StellarContracts,
+    devnet_contracts,
+    padded,
+    salt,
+)
 from indexer.devnet.stellar.transactions import Transaction
 from indexer.devnet.stellar.values import sequence, struct
 
@@ -86,11 +100,16 @@ class _Sequencer:
 def first_transactions(remotes: Remotes) -> list[Transaction]:
     """The transactions of ledger 2, in the order in which they are applied."""
     sequencer = _Sequencer()
+    at = devnet_contracts()
     return [
         sequencer.sign(accounts.CCTP_FEES, ChangeTrust(USDC)),
         sequencer.sign(accounts.PROTOCOL_FEES, ChangeTrust(USDC)),
         *(sequencer.sign(ADMIN, _token(asset)) for asset in (XLM, USDC, USDT0)),
-        *(sequencer.sign(ADMIN, each) for each in _order_book(devnet_contracts())),
+        sequencer.sign(accounts.USDC_ISSUER, _hand_over(at.usdc_sac, at.token_messenger_minter)),
+        sequencer.sign(accounts.USDT0_ISSUER, _hand_over(at.usdt0_sac, at.oft)),
+        *(sequencer.sign(ADMIN, each) for each in _cctp(at, remotes)),
+        *(sequencer.sign(ADMIN, each) for each in _layer_zero(at, remotes)),
+        *(sequencer.sign(ADMIN, each) for each in _order_book(at)),
     ]
 
 
@@ -108,6 +127,61 @@ def _token(asset: Asset) -> InvokeHostFunction:
 
 def _deploy(name: str, kind: type[Contract], *arguments: xdr.SCVal) -> InvokeHostFunction:
     return building.deploy(accounts.address(ADMIN), salt(name), kind.code_hash(), arguments)
+
+
+def _hand_over(token: str, minter: str) -> InvokeHostFunction:
+    """The issuer's consent that a contract mints the asset."""
+    return building.call(token, "set_admin", scval.to_address(minter))
+
+
+def _cctp(at: StellarContracts, remotes: Remotes) -> list[InvokeHostFunction]:
+    return [
+        _deploy(
+            "message_transmitter",
+            MessageTransmitter,
+            scval.to_uint32(LOCAL_DOMAIN),
+            scval.to_vec([scval.to_bytes(attester) for attester in remotes.attesters]),
+        ),
+        _deploy(
+            "token_messenger_minter",
+            TokenMessengerMinter,
+            scval.to_address(at.message_transmitter),
+            scval.to_address(at.usdc_sac),
+            scval.to_address(accounts.address(accounts.CCTP_FEES)),
+            scval.to_uint32(remotes.domain),
+            scval.to_bytes(padded(remotes.token_messenger)),
+            scval.to_bytes(padded(remotes.usdc)),
+        ),
+        _deploy(
+            "cctp_forwarder",
+            CctpForwarder,
+            scval.to_address(at.token_messenger_minter),
+            scval.to_address(at.message_transmitter),
+        ),
+    ]
+
+
+def _layer_zero(at: StellarContracts, remotes: Remotes) -> list[InvokeHostFunction]:
+    return [
+        _deploy(
+            "endpoint",
+            Endpoint,
+            scval.to_uint32(LOCAL_EID),
+            scval.to_uint32(remotes.eid),
+            scval.to_address(at.native_sac),
+            scval.to_address(accounts.address(accounts.PACKET_VERIFIER)),
+            scval.to_address(accounts.address(accounts.PACKET_WORKER)),
+        ),
+        _deploy(
+            "oft",
+            Oft,
+            scval.to_address(at.usdt0_sac),
+            scval.to_address(at.endpoint),
+            scval.to_address(at.native_sac),
+            scval.to_uint32(remotes.eid),
+            scval.to_bytes(padded(remotes.oft)),
+        ),
+    ]
 
 
 def rails() -> list[Rail]:

@@ -7,7 +7,7 @@ anything runs and are the same in every run.
 from dataclasses import dataclass
 from hashlib import sha256
 
-from stellar_sdk import Asset, StrKey
+from stellar_sdk import StrKey
 
 from indexer.devnet.stellar.accounts import ADMIN, USDC, USDT0, XLM, address, secret
 from indexer.devnet.stellar.asset_events import token_contract
@@ -62,11 +62,6 @@ def devnet_contracts() -> StellarContracts:
         escrow=_deployed("escrow"),
         rail_terms=_deployed("rail_terms"),
     )
-
-
-def asset_contract(asset: Asset) -> str:
-    """The token contract of any asset on the devnet."""
-    return token_contract(asset)
 
 
 @dataclass(frozen=True)

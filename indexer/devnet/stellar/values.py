@@ -12,6 +12,8 @@ from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_t
 from stellar_sdk import scval, xdr
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class WrongType(ValueError):
@@ -65,6 +67,18 @@ def sequence(inner: Codec[T]) -> Codec[list[T]]:
         return scval.to_vec([inner.encode(value) for value in values])
 
     return _codec(encode, lambda value: [inner.decode(item) for item in scval.from_vec(value)])
+
+
+def pair(first: Codec[A], second: Codec[B]) -> Codec[tuple[A, B]]:
+    """A tuple of two: a vector with two elements."""
+
+    def decode(value: xdr.SCVal) -> tuple[A, B]:
+        one, two = scval.from_vec(value)
+        return first.decode(one), second.decode(two)
+
+    return _codec(
+        lambda values: scval.to_vec([first.encode(values[0]), second.encode(values[1])]), decode
+    )
 
 
 ADDRESS = _codec(scval.to_address, lambda value: scval.from_address(value).address)
