@@ -1,0 +1,34 @@
+"""The code location: a factory for each followed chain, and what stands beside them.
+
+dagster api grpc -m pipelines.definitions
+"""
+
+import dagster as dg
+
+from indexer.settings import Settings, load_settings
+from pipelines.defs import orphans
+from pipelines.defs.backfill import backfills
+from pipelines.defs.facts.chain import chain_facts
+from pipelines.defs.projections.assets import projections
+from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.defs.watch import watch
+
+
+def definitions(settings: Settings) -> dg.Definitions:
+    """All definitions for the chains that have a node."""
+    network, followed = settings.network, settings.followed
+    return dg.Definitions.merge(
+        *(chain_facts(network, chain) for chain in followed),
+        projections(network, followed),
+        watch(followed),
+        backfills(network),
+        orphans.definitions,
+        dg.Definitions(
+            resources={"warehouse": Warehouse(), "nodes": ChainNodes()},
+            # A process a step costs three to seven seconds and buys nothing here.
+            executor=dg.in_process_executor,
+        ),
+    )
+
+
+defs = definitions(load_settings())

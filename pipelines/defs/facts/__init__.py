@@ -1,0 +1,1 @@
+"""Facts: a factory a chain."""

@@ -1,0 +1,158 @@
+"""A chain in Dagster: its facts, the job that follows it, the sensor that keeps that job alive.
+
+One factory for every chain. A follower is one long run, not a run a block: a run costs about three
+seconds of processor time to start, a block costs milliseconds.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import dagster as dg
+
+from indexer.facts.status import chain_status
+from indexer.networks import Chain, Network
+from pipelines.defs.facts.checks import chain_checks, late_seconds
+from pipelines.defs.facts.follower import MINUTES, FollowConfig, follow_chain
+from pipelines.defs.facts.names import blocks_key, chain_name, events_key, follower_job, pool
+from pipelines.defs.facts.reports import (
+    Told,
+    block_metadata,
+    event_metadata,
+    projection_metadata,
+    status_metadata,
+)
+from pipelines.defs.facts.supervision import IN_FLIGHT, FollowerRun, next_step
+from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
+from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.failures import stopped_by
+from warehouse_schema.identifiers import ChainId
+
+LOOK_EVERY_SECONDS = 5
+"""The least that Dagster's sensor daemon does."""
+_ENDED_RUNS = 6
+"""Ended runs that a decision looks at: one more than there are steps of patience."""
+
+
+def chain_facts(network: Network, chain: Chain) -> dg.Definitions:
+    """Everything Dagster knows of one chain of the network."""
+    facts = _facts(network, chain)
+    job = dg.define_asset_job(
+        name=follower_job(chain.id),
+        selection=dg.AssetSelection.assets(facts).without_checks(),
+        description=f"Follows {chain.name} ({chain.id}) for {MINUTES / 60:g} hours.",
+        config=dg.RunConfig(ops={facts.op.name: FollowConfig(minutes=MINUTES)}),
+        executor_def=dg.in_process_executor,
+        tags={
+            "isthmus/chain": chain.id,
+            # A run that neither works nor ends is ended, a little after its own time.
+            "dagster/max_runtime": str(int(MINUTES * 60) + 600),
+        },
+    )
+    return dg.Definitions(
+        assets=[facts],
+        asset_checks=chain_checks(network, chain),
+        jobs=[job],
+        sensors=[_sensor(network, chain)],
+    )
+
+
+def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
+    blocks, events = blocks_key(chain.id), events_key(chain.id)
+    told = _told(network, chain)
+
+    @dg.multi_asset(
+        name=f"ingest_{chain_name(chain.id)}",
+        specs=[
+            dg.AssetSpec(
+                blocks,
+                description=f"Every block of {chain.name}, ours or not: facts.blocks.",
+                freshness_policy=_freshness(chain),
+                kinds={"postgres"},
+            ),
+            dg.AssetSpec(
+                events,
+                deps=[blocks],
+                description=f"Events of our contracts on {chain.name}, raw and decoded: "
+                "facts.* by chain.",
+                kinds={"postgres"},
+            ),
+        ],
+        group_name=chain_name(chain.id),
+        pool=pool(chain.id),
+        can_subset=False,
+    )
+    def facts(
+        context: dg.AssetExecutionContext,
+        config: FollowConfig,
+        warehouse: Warehouse,
+        nodes: ChainNodes,
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        """Follow the chain, or catch up with it."""
+        status = follow_chain(
+            context.op_execution_context, config, warehouse, nodes, network, chain.id, told
+        )
+        for key in (blocks, events):
+            yield dg.MaterializeResult(asset_key=key, metadata=status_metadata(status))
+
+    return facts
+
+
+def _told(network: Network, chain: Chain) -> list[Told]:
+    """What one commit of the chain writes: its facts and the projections they touch, in order."""
+    book = [Told(ORDER_BOOK, projection_metadata)] if chain == network.stellar else []
+    return [
+        Told(blocks_key(chain.id), block_metadata),
+        Told(events_key(chain.id), event_metadata),
+        *book,
+        Told(TRANSFER_PROGRESS, projection_metadata),
+    ]
+
+
+def _freshness(chain: Chain) -> dg.FreshnessPolicy:
+    """Without a new block for that long, the chain, its node or its follower is unwell."""
+    warn = timedelta(seconds=late_seconds(chain))
+    return dg.FreshnessPolicy.time_window(warn_window=warn, fail_window=5 * warn)
+
+
+def _sensor(network: Network, chain: Chain) -> dg.SensorDefinition:
+    job = follower_job(chain.id)
+
+    @dg.sensor(
+        name=f"{job}_sensor",
+        job_name=job,
+        description=f"Keeps one run of {job} going. Off: the chain stays where it is.",
+        minimum_interval_seconds=LOOK_EVERY_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def sensor(
+        context: dg.SensorEvaluationContext, warehouse: Warehouse
+    ) -> dg.RunRequest | dg.SkipReason:
+        with warehouse.engine() as engine:
+            status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
+        return next_step(status, follower_runs(context.instance, chain.id), time.time())
+
+    return sensor
+
+
+def follower_runs(instance: dg.DagsterInstance, chain: ChainId) -> list[FollowerRun]:
+    """The chain's follower runs: all in flight, then the latest ended ones, newest first."""
+    job = follower_job(chain)
+    running = instance.get_run_records(dg.RunsFilter(job_name=job, statuses=list(IN_FLIGHT)))
+    ended = instance.get_run_records(
+        dg.RunsFilter(job_name=job, statuses=list(_ENDED)), limit=_ENDED_RUNS
+    )
+    return [_follower_run(record) for record in (*running, *ended)]
+
+
+_ENDED = tuple(status for status in dg.DagsterRunStatus if status not in IN_FLIGHT)
+
+
+def _follower_run(record: dg.RunRecord) -> FollowerRun:
+    return FollowerRun(
+        run_id=record.dagster_run.run_id,
+        status=record.dagster_run.status,
+        started_at=record.start_time,
+        ended_at=record.end_time,
+        needs_a_person=stopped_by(record.dagster_run),
+    )

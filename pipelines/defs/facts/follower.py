@@ -1,0 +1,103 @@
+"""The step that follows a chain: a door opened, the indexer's loop run, its progress reported."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import dagster as dg
+from pydantic import Field
+from sqlalchemy import Engine
+
+from indexer.drain import Progress, follow
+from indexer.facts.status import ChainStatus, chain_status
+from indexer.networks import Network
+from pipelines.defs.facts.reports import Reporter, Told
+from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.failures import told_to_dagster
+from pipelines.instance import pool_connections
+from pipelines.stopping import stopping
+from warehouse_schema.identifiers import ChainId
+
+MINUTES = 360.0
+"""How long a follower's run lasts. The next one starts within seconds; a run that never ended
+would never take up a new release, and its page would grow without end."""
+
+
+class FollowConfig(dg.Config):
+    """How long to follow a chain, and how often to say so."""
+
+    minutes: float = Field(
+        default=0,
+        ge=0,
+        le=MINUTES,
+        description="Minutes to follow the chain. 0: catch up with the head of now, then end.",
+    )
+    report_seconds: float = Field(
+        default=10, gt=0, description="Seconds between materializations of the same asset."
+    )
+
+
+def follow_chain(
+    context: dg.OpExecutionContext,
+    config: FollowConfig,
+    warehouse: Warehouse,
+    nodes: ChainNodes,
+    network: Network,
+    chain: ChainId,
+    told: Sequence[Told],
+) -> ChainStatus:
+    """Bring in blocks until the time is over, the head is reached or somebody asks to stop.
+
+    Returns where the chain stands then. Raises what `told_to_dagster` makes of the indexer's
+    errors.
+    """
+    pool_connections(context.instance)
+    with ExitStack() as doors:
+        doors.enter_context(told_to_dagster(context))
+        engine = doors.enter_context(warehouse.engine())
+        reader = doors.enter_context(nodes.reader(chain))
+        reporter = Reporter(context.log_event, told, config.report_seconds)
+        doors.callback(reporter.flush)
+        target = reader.head().height if config.minutes == 0 else None
+        goal = Goal(target, _status(engine, network, chain).height)
+        deadline = time.monotonic() + 60 * (config.minutes or MINUTES)
+        with stopping() as stop:
+            follow(
+                engine,
+                reader,
+                network,
+                should_stop=lambda: stop.asked or goal.reached or time.monotonic() > deadline,
+                on_progress=_both(goal.note, reporter),
+            )
+        return _status(engine, network, chain)
+
+
+class Goal:
+    """A height to reach; without one it is never reached."""
+
+    def __init__(self, target: int | None, height: int | None) -> None:
+        self._target = target
+        self._height = -1 if height is None else height
+
+    def note(self, progress: Progress) -> None:
+        """The chain is at another height now."""
+        self._height = progress.height
+
+    @property
+    def reached(self) -> bool:
+        """Whether the chain is there."""
+        return self._target is not None and self._height >= self._target
+
+
+def _both(
+    first: Callable[[Progress], None], second: Callable[[Progress], None]
+) -> Callable[[Progress], None]:
+    def call(progress: Progress) -> None:
+        first(progress)
+        second(progress)
+
+    return call
+
+
+def _status(engine: Engine, network: Network, chain: ChainId) -> ChainStatus:
+    return next(one for one in chain_status(engine, network) if one.chain == chain)

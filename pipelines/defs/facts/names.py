@@ -1,0 +1,30 @@
+"""What a chain's things are called in Dagster."""
+
+import dagster as dg
+
+from warehouse_schema.identifiers import ChainId
+
+
+def chain_name(chain: ChainId) -> str:
+    """`eip155:1` → `eip155_1`: Dagster's names hold letters, digits and underscores."""
+    return chain.replace(":", "_").replace("-", "_")
+
+
+def blocks_key(chain: ChainId) -> dg.AssetKey:
+    """Blocks or ledgers of a chain."""
+    return dg.AssetKey(["facts", chain_name(chain), "blocks"])
+
+
+def events_key(chain: ChainId) -> dg.AssetKey:
+    """Raw and decoded events of a chain."""
+    return dg.AssetKey(["facts", chain_name(chain), "events"])
+
+
+def follower_job(chain: ChainId) -> str:
+    """The job that follows a chain."""
+    return f"follow_{chain_name(chain)}"
+
+
+def pool(chain: ChainId) -> str:
+    """The pool, of one place, of everything that writes a chain."""
+    return f"writes_{chain_name(chain)}"

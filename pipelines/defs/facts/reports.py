@@ -1,0 +1,148 @@
+"""What a follower tells the asset pages, and how often."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import dagster as dg
+
+from indexer.drain import Progress
+from indexer.facts.status import ChainStatus
+
+Metadata = dict[str, dg.MetadataValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where a chain stands, and what was committed since the last report."""
+
+    latest: Progress
+    blocks: int
+    events: int
+    undecodable: int
+    reorgs: int
+    seconds: float = 0.0
+    """How long that took."""
+
+    @classmethod
+    def of(cls, progress: Progress) -> "Report":
+        """What one range amounts to. One that takes blocks back is a reorg."""
+        taken_back = progress.blocks < 0
+        return cls(
+            latest=progress,
+            blocks=0 if taken_back else progress.blocks,
+            events=progress.events,
+            undecodable=progress.undecodable,
+            reorgs=int(taken_back),
+        )
+
+    def then(self, later: "Report") -> "Report":
+        """Both, as one."""
+        return replace(
+            later,
+            blocks=self.blocks + later.blocks,
+            events=self.events + later.events,
+            undecodable=self.undecodable + later.undecodable,
+            reorgs=self.reorgs + later.reorgs,
+        )
+
+
+def block_metadata(report: Report) -> Metadata:
+    """Figures for the blocks of a chain."""
+    rate = report.blocks / max(report.seconds, 0.001)
+    return {
+        **_standing(report.latest),
+        "blocks": dg.MetadataValue.int(report.blocks),
+        "blocks_per_second": dg.MetadataValue.float(round(rate, 1)),
+        "reorgs": dg.MetadataValue.int(report.reorgs),
+    }
+
+
+def event_metadata(report: Report) -> Metadata:
+    """Figures for the events of a chain."""
+    return {
+        **_standing(report.latest),
+        "events": dg.MetadataValue.int(report.events),
+        "undecodable": dg.MetadataValue.int(report.undecodable),
+    }
+
+
+def projection_metadata(report: Report) -> Metadata:
+    """As of when a projection is, and how late, by the chain that was folded into it last."""
+    latest = report.latest
+    return {
+        "chain": dg.MetadataValue.text(latest.chain),
+        "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
+        "as_of_height": dg.MetadataValue.int(latest.height),
+        "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
+    }
+
+
+def status_metadata(status: ChainStatus) -> Metadata:
+    """How far a chain is, as the warehouse has it."""
+    if status.height is None:
+        return {"height": dg.MetadataValue.text("nothing ingested yet")}
+    return {
+        "height": dg.MetadataValue.int(status.height),
+        "head": dg.MetadataValue.int(status.head_height or status.height),
+        "lag_blocks": dg.MetadataValue.int(status.lag_blocks or 0),
+        "lag_seconds": dg.MetadataValue.int(status.lag_seconds or 0),
+    }
+
+
+def _standing(latest: Progress) -> Metadata:
+    return {
+        "height": dg.MetadataValue.int(latest.height),
+        "head": dg.MetadataValue.int(latest.head_height),
+        "lag_blocks": dg.MetadataValue.int(latest.lag_blocks),
+        "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
+        "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An asset that a follower writes, and what is said of it."""
+
+    key: dg.AssetKey
+    metadata: Callable[[Report], Metadata]
+
+
+class Reporter:
+    """Turns a stream of progress into one materialization an asset every few seconds.
+
+    A materialization is a row of about 1.5 kB: one a block would outgrow the facts themselves.
+    """
+
+    def __init__(
+        self,
+        log: Callable[[dg.AssetMaterialization], None],
+        told: Sequence[Told],
+        every: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log = log
+        self._told = told
+        self._every = every
+        self._clock = clock
+        self._since = clock()
+        self._pending: Report | None = None
+        self._reported = False
+
+    def __call__(self, progress: Progress) -> None:
+        """Take note of one range; report if it is time. The first range is reported at once."""
+        report = Report.of(progress)
+        self._pending = report if self._pending is None else self._pending.then(report)
+        if not self._reported or self._clock() - self._since >= self._every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Report what is pending; nothing happens if nothing is."""
+        report, self._pending = self._pending, None
+        if report is None:
+            return
+        now = self._clock()
+        report = replace(report, seconds=now - self._since)
+        for told in self._told:
+            self._log(dg.AssetMaterialization(told.key, metadata=told.metadata(report)))
+        self._since, self._reported = now, True

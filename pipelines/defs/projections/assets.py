@@ -1,0 +1,121 @@
+"""The projections as assets.
+
+Each follower folds what it commits, in the same transaction, and reports the projection with it;
+so a fresh projection needs no run of its own. Materializing one by hand writes it anew from the
+facts, which must come out the same.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+
+from indexer.facts.status import ChainStatus, chain_status
+from indexer.networks import Chain, Network
+from indexer.projections.rebuild import RebuildReport, differences, rebuild
+from pipelines.defs.facts.checks import verdict
+from pipelines.defs.facts.names import events_key
+from pipelines.defs.projections.names import ORDER_BOOK, POOL, TRANSFER_PROGRESS
+from pipelines.defs.resources import Warehouse
+from pipelines.failures import told_to_dagster
+from pipelines.instance import pool_connections
+
+REBUILD_JOB = "rebuild_projections"
+
+
+def projections(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
+    """The projections of a network, fed by the chains that are followed."""
+    assets = _assets(network, followed)
+    job = dg.define_asset_job(
+        name=REBUILD_JOB,
+        selection=dg.AssetSelection.assets(assets),
+        description="Writes every projection anew from the facts, then checks it.",
+        executor_def=dg.in_process_executor,
+        tags={"dagster/max_runtime": str(6 * 3600)},
+    )
+    return dg.Definitions(assets=[assets], asset_checks=[_refold(network)], jobs=[job])
+
+
+def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name="refold",
+        specs=[
+            dg.AssetSpec(
+                ORDER_BOOK,
+                deps=[events_key(c.id) for c in followed if c == network.stellar],
+                description="Offers, orders, providers and depth as of the last Stellar ledger: "
+                "projections.book, .offers, .orders, .providers, .depth.",
+                kinds={"postgres"},
+            ),
+            dg.AssetSpec(
+                TRANSFER_PROGRESS,
+                deps=[events_key(c.id) for c in followed],
+                description="CCTP and OFT movements, both sides matched: "
+                "projections.transfer_progress.",
+                kinds={"postgres"},
+            ),
+        ],
+        group_name="projections",
+        pool=POOL,
+        can_subset=False,
+    )
+    def assets(
+        context: dg.AssetExecutionContext, warehouse: Warehouse
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        """Write every projection anew from the facts, in one transaction."""
+        pool_connections(context.instance)
+        with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
+            report = rebuild(engine, network)
+            statuses = chain_status(engine, network)
+        yield dg.MaterializeResult(
+            asset_key=ORDER_BOOK,
+            metadata=_as_of([s for s in statuses if s.chain == network.stellar.id])
+            | _book_figures(report),
+        )
+        yield dg.MaterializeResult(
+            asset_key=TRANSFER_PROGRESS,
+            metadata=_as_of(statuses) | {"movements": dg.MetadataValue.int(report.movements)},
+        )
+
+    return assets
+
+
+def _as_of(statuses: Sequence[ChainStatus]) -> dict[str, dg.MetadataValue]:
+    """Heights that are folded in, and the lag of the latest chain."""
+    ingested = [status for status in statuses if status.height is not None]
+    heights = {str(status.chain): status.height for status in ingested}
+    lags = [status.lag_seconds or 0 for status in ingested]
+    return {
+        "as_of_heights": dg.MetadataValue.json(heights),
+        "lag_seconds": dg.MetadataValue.int(max(lags, default=0)),
+    }
+
+
+def _book_figures(report: RebuildReport) -> dict[str, dg.MetadataValue]:
+    return {
+        "ledgers": dg.MetadataValue.int(report.ledgers),
+        "offers": dg.MetadataValue.int(report.offers),
+        "orders": dg.MetadataValue.int(report.orders),
+    }
+
+
+def _refold(network: Network) -> dg.AssetChecksDefinition:
+    name = "refold_equals_stored"
+
+    @dg.multi_asset_check(
+        name="compare_with_a_refold",
+        specs=[
+            dg.AssetCheckSpec(
+                name,
+                asset=key,
+                description="Every projection folded again from all facts gives the stored rows.",
+            )
+            for key in (ORDER_BOOK, TRANSFER_PROGRESS)
+        ],
+    )
+    def check(warehouse: Warehouse) -> Iterator[dg.AssetCheckResult]:
+        with warehouse.engine() as engine:
+            found = verdict(differences(engine, network))
+        for key in (ORDER_BOOK, TRANSFER_PROGRESS):
+            yield found._replace(check_name=name, asset_key=key)
+
+    return check

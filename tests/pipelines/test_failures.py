@@ -1,0 +1,88 @@
+"""What the indexer raises, in Dagster's words."""
+
+import dagster as dg
+import pytest
+
+from indexer.errors import (
+    ConfigurationError,
+    DeepReorg,
+    FollowerConflict,
+    NodeUnavailable,
+    RangeTooWide,
+    Undecodable,
+    WrongChain,
+)
+from pipelines.failures import LONGEST_PAUSE, MOST_ATTEMPTS, STOPPED_TAG, retry, told_to_dagster
+
+
+def run_raising(instance, *errors):
+    """A run of one op that raises one error an attempt, then ends well."""
+    left = list(errors)
+
+    @dg.op
+    def step(context: dg.OpExecutionContext) -> None:
+        with told_to_dagster(context):
+            if left:
+                raise left.pop(0)
+
+    @dg.job
+    def job() -> None:
+        step()
+
+    return job.execute_in_process(instance=instance, raise_on_error=False)
+
+
+def failure_of(result):
+    (event,) = [e for e in result.all_events if e.is_step_failure]
+    return event.step_failure_data
+
+
+@pytest.mark.parametrize("error", [NodeUnavailable("no answer"), RangeTooWide("too many logs")])
+def test_what_may_pass_is_tried_again_in_the_same_run(instance, error):
+    error.retry_after = 0.0
+    result = run_raising(instance, error)
+    assert result.success
+    assert result.retry_attempts_for_node("step") == 1
+
+
+def test_what_does_not_pass_fails_the_run_in_the_end(instance):
+    errors = [NodeUnavailable("no answer", retry_after=0.0) for _ in range(MOST_ATTEMPTS + 1)]
+    result = run_raising(instance, *errors)
+    assert not result.success
+    assert result.retry_attempts_for_node("step") == MOST_ATTEMPTS - 1
+    assert STOPPED_TAG not in instance.get_run_by_id(result.run_id).tags
+
+
+@pytest.mark.parametrize(
+    ("attempt", "asked", "pause"),
+    [(0, None, 1.0), (3, None, 8.0), (0, 17.0, 17.0), (0, 9_999.0, LONGEST_PAUSE)],
+)
+def test_the_pause_is_the_nodes_or_grows(attempt, asked, pause):
+    assert retry(NodeUnavailable("busy", retry_after=asked), attempt).seconds_to_wait == pause
+
+
+@pytest.mark.parametrize(
+    "error",
+    [DeepReorg("99 blocks"), WrongChain("chain 1, not 31337"), ConfigurationError("set the URL")],
+)
+def test_what_a_person_must_mend_fails_at_once_with_its_reason(instance, error):
+    result = run_raising(instance, error)
+    assert not result.success
+    assert result.retry_attempts_for_node("step") == 0
+    metadata = failure_of(result).user_failure_data.metadata
+    assert metadata["reason"].value == str(error)
+    assert metadata["kind"].value == type(error).__name__
+    stopped = instance.get_run_by_id(result.run_id).tags[STOPPED_TAG]
+    assert stopped == f"{type(error).__name__} {result.run_id}"
+
+
+def test_a_second_follower_fails_without_stopping_the_chain(instance):
+    result = run_raising(instance, FollowerConflict("another process follows eip155:1"))
+    assert failure_of(result).user_failure_data.metadata["kind"].value == "FollowerConflict"
+    assert STOPPED_TAG not in instance.get_run_by_id(result.run_id).tags
+
+
+def test_a_bug_passes_through_as_itself(instance):
+    result = run_raising(instance, Undecodable("never raised as far as here"))
+    assert failure_of(result).user_failure_data is None
+    assert "Undecodable" in failure_of(result).error.to_string()
