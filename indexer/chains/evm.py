@@ -130,6 +130,9 @@ class EvmReader:
         self._emitters = [
             _Filter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()
         ]
+        # Asked for in one query, which may bring a few pairs too many; none without contracts,
+        # because a query without addresses is for every contract there is.
+        self._events = [_union(self._emitters)] if self._emitters else []
         self._poll_seconds = min(
             max(chain.block_seconds / _POLLS_PER_BLOCK, _FASTEST_POLL), _SLOWEST_POLL
         )
@@ -166,7 +169,8 @@ class EvmReader:
 
     def _read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
         heights = range(first, last + 1)
-        filters = self._filters(watched)
+        transfers = self._transfer_filters(watched)
+        filters = [*self._events, *transfers]
         calls = [
             *(_header_call(hex(height)) for height in heights),
             *(each.query(first, last) for each in filters),
@@ -180,7 +184,7 @@ class EvmReader:
             again = self._header(replies[-1].value(), last)
             if again.block.hash != headers[-1].block.hash:
                 raise InconsistentAnswer(f"{self.chain}: block {last} was replaced while reading")
-            self._check_blooms(node, headers, logs, watched)
+            self._check_blooms(node, headers, logs, [*self._emitters, *transfers])
         return Range(tuple(header.block for header in headers), tuple(logs))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
@@ -313,15 +317,6 @@ class EvmReader:
 
     # Logs
 
-    def _filters(self, watched: Sequence[str]) -> list[_Filter]:
-        """What to ask for: one filter for all contracts' events, the others for transfers."""
-        filters = self._transfer_filters(watched)
-        if self._emitters:
-            contracts = frozenset[EvmAddress]().union(*(each.contracts for each in self._emitters))
-            topics = frozenset[str]().union(*(each.first_topics for each in self._emitters))
-            filters.insert(0, _Filter(contracts, topics))
-        return filters
-
     def _transfer_filters(self, watched: Sequence[str]) -> list[_Filter]:
         tokens, transfer = frozenset(self._chain.tokens), frozenset({TRANSFER_TOPIC})
         recipients = sorted({evm_as_bytes32(parse_evm_address(each)) for each in watched})
@@ -388,13 +383,12 @@ class EvmReader:
         node: JsonRpc,
         headers: Iterable[_Header],
         logs: Iterable[EvmLog],
-        watched: Sequence[str],
+        filters: Sequence[_Filter],
     ) -> None:
         """Hold the blooms of blocks without logs of ours against the node."""
         if not self._chain.bloom_is_reliable:
             return
         answered = {log.seen.height for log in logs}
-        filters = [*self._emitters, *self._transfer_filters(watched)]
         for header in headers:
             # A bloom that is fuller than half says yes to most questions: it is no evidence.
             sparse = 2 * header.bloom.bit_count() <= _BLOOM_BITS
@@ -444,6 +438,13 @@ class EvmReader:
         if receipt.tx_hash != tx:
             raise InconsistentAnswer(f"{self.chain}: receipt of {receipt.tx_hash} came for {tx}")
         return receipt
+
+
+def _union(filters: Sequence[_Filter]) -> _Filter:
+    return _Filter(
+        frozenset(contract for each in filters for contract in each.contracts),
+        frozenset(topic for each in filters for topic in each.first_topics),
+    )
 
 
 def _header_call(block: str) -> Call:

@@ -4,9 +4,11 @@ Node URLs often carry a key, so messages name the host alone.
 """
 
 import re
+import ssl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -45,7 +47,7 @@ _NODE_BEHIND = re.compile(
     r"|after last accepted|future block",
     re.IGNORECASE,
 )
-_PRUNED = re.compile(r"pruned|missing trie node", re.IGNORECASE)
+_PRUNED = re.compile(r"pruned", re.IGNORECASE)
 _RATE_LIMIT = re.compile(
     r"rate.?limit|too many requests|request (count|rate)|compute units|capacity"
     r"|no backend is currently healthy",
@@ -115,6 +117,7 @@ class JsonRpc:
         self._client = httpx.Client(
             timeout=timeout,
             trust_env=False,
+            verify=_certificates(),
             limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
             headers={"content-type": "application/json"},
         )
@@ -267,6 +270,12 @@ class NewHeads:
     def _lost(self, error: Exception) -> HeadsLost:
         # The name alone: some of these quote the URL.
         return HeadsLost(f"{self.host}: no new heads, {type(error).__name__}")
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: reading the certificates takes longer than a node's answer."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def _pushed_header(message: str | bytes) -> Any:
