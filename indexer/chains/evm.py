@@ -54,6 +54,8 @@ _BLOOM_BITS = 2048
 _FASTEST_POLL = 0.05
 _SLOWEST_POLL = 1.0
 _POLLS_PER_BLOCK = 10
+_DEAD_AFTER = 2
+"""Heads that a subscription may leave out in a row."""
 _PUSH_PAUSE = 30.0
 """Seconds of polling before a socket that would not open is tried again."""
 
@@ -126,6 +128,7 @@ class EvmReader:
         sockets = [url for url in urls if url.startswith(("ws://", "wss://"))]
         self._new_heads = NewHeads(sockets[0]) if sockets else None
         self._push_again_at = 0.0
+        self._unpushed = 0
         topics = topics_of_interest(chain)
         self._emitters = [
             _Filter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()
@@ -244,19 +247,23 @@ class EvmReader:
     def _pushed_head(self, pushed: NewHeads, above: Height, deadline: float) -> Block | None:
         if not pushed.is_open:
             pushed.open()
+            self._unpushed = 0
             head = self._head_above(above)
             if head is not None:
                 return head
         while (left := deadline - time.monotonic()) > 0:
             answer = pushed.next(left)
             if answer is not None:
+                self._unpushed = 0
                 block = self._header(answer, "newHeads").block
                 if block.height > above:
                     return block
         head = self._head_above(above)
         if head is not None:
-            # The node has a head that it did not push: the subscription is dead.
-            pushed.close()
+            # Once it may be on its way. Twice without a word between: the subscription is dead.
+            self._unpushed += 1
+            if self._unpushed == _DEAD_AFTER:
+                pushed.close()
         return head
 
     def _polled_head(self, above: Height, deadline: float) -> Block | None:

@@ -915,12 +915,25 @@ def test_a_lost_socket_is_opened_again_and_what_it_missed_is_found(server, node,
 def test_a_subscription_that_fell_silent_is_noticed_and_renewed(server, node, pusher):
     with reading(CHAIN, server.url, pusher.url) as reader:
         assert reader.wait_for_head(Height(20), 0.05) is None
-        node.blocks.append(fake_block(21))
-        found = reader.wait_for_head(Height(20), 0.05)
-        assert found is not None
-        assert found.height == 21
-        assert reader.wait_for_head(Height(21), 0.05) is None
+        for number in (21, 22):
+            node.blocks.append(fake_block(number))
+            found = reader.wait_for_head(Height(number - 1), 0.05)
+            assert found is not None
+            assert found.height == number
+            assert pusher.subscriptions == 1
+        assert reader.wait_for_head(Height(22), 0.05) is None
         assert pusher.subscriptions == 2
+
+
+def test_a_head_that_is_pushed_late_costs_no_subscription(server, node, pusher):
+    with reading(CHAIN, server.url, pusher.url) as reader:
+        assert reader.wait_for_head(Height(20), 0.05) is None
+        for number in (21, 22, 23):
+            node.blocks.append(fake_block(number))
+            assert reader.wait_for_head(Height(number - 1), 0.05) is not None
+            pusher.push(fake_block(number))
+            assert reader.wait_for_head(Height(number), 0.05) is None
+        assert pusher.subscriptions == 1
 
 
 def test_heads_are_polled_for_where_the_socket_does_not_open(server, node):
