@@ -43,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with Supervisor(settings.home, say) as supervisor:
             return _run(supervisor, settings, options)
     except Stopped as stopped:
-        say(f"{stopped}; everything is stopped")
-        return 0 if not options.once else 1
+        say(f"{stopped}, before the demo had come to its end")
+        return 1
     except (DevnetError, IndexerError, EmbeddedPostgresError, MigrationRefused) as error:
         say(f"{type(error).__name__}: {error}")
         return 1
@@ -118,8 +118,18 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         _tell_result(problems)
         if not options.once:
             _tell_addresses(settings, world, ports, story)
-            Life(scenario, supervisor).go_on()
+            with _stop_told():
+                Life(scenario, supervisor).go_on()
     return 1 if problems else 0
+
+
+@contextmanager
+def _stop_told() -> Iterator[None]:
+    """A demo that was asked to stop has ended as it should; what it found is its result."""
+    try:
+        yield
+    except Stopped as stopped:
+        say(str(stopped))
 
 
 def _start_postgres(supervisor: Supervisor, settings: Settings, *, keep: bool) -> None:

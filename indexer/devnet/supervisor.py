@@ -43,7 +43,7 @@ _LOOK_EVERY_SECONDS = 0.25
 _STOP_PATIENCE_SECONDS = 10.0
 _MOST_RESTARTS = 5
 _RESTART_WINDOW_SECONDS = 60.0
-_TAIL_LINES = 25
+_TAIL_LINES = 12
 _TAIL_BYTES = 16_384
 
 
@@ -153,7 +153,8 @@ class Child:
                 return
             if time.monotonic() > deadline:
                 raise ChildFailed(
-                    f"{self.name} was not ready after {self.spec.patience:g} s. {self._tail()}"
+                    f"{self.name} was not ready after {self.spec.patience:g} s."
+                    f" {_end_of(self.log_file)}"
                 )
             check()
             time.sleep(_POLL_SECONDS)
@@ -164,7 +165,7 @@ class Child:
         if self._process is None or (code := self._process.poll()) is None:
             return None
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-        return f"{self.name} {how}. {self._tail()}"
+        return f"{self.name} {how}. {_end_of(self.log_file)}"
 
     def stop(self) -> None:
         """End its group, also when the process itself is gone and left others behind."""
@@ -174,9 +175,6 @@ class Child:
         end_group(process.pid, patience=self.spec.stop_patience)
         process.wait()
         self._registry.remove(process.pid)
-
-    def _tail(self) -> str:
-        return f"The end of {self.log_file}:\n{log_tail(self.log_file)}"
 
 
 class PostgresService:
@@ -202,7 +200,7 @@ class PostgresService:
         self._asked_at = time.monotonic()
         if self._server.status() is not None:
             return None
-        return f"postgres does not answer. {log_tail(self._server.log_file)}"
+        return f"postgres does not answer. {_end_of(self._server.log_file)}"
 
     def stop(self) -> None:
         """A fast shutdown."""
@@ -427,6 +425,10 @@ class Supervisor:
 
     def _note_signal(self, number: int, _: FrameType | None) -> None:
         self._signal = signal.Signals(number)
+
+
+def _end_of(log_file: Path) -> str:
+    return f"The end of {log_file}:\n{log_tail(log_file)}"
 
 
 def log_tail(log_file: Path) -> str:
