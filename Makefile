@@ -30,7 +30,8 @@ $(TOOLS): requirements/bootstrap.txt requirements/dev.txt
 	@touch $@
 
 $(NODE_TOOLS): package.json package-lock.json
-	npm ci --silent --ignore-scripts
+	@# Not `npm ci`: it wants every platform of an optional package in the lock file.
+	npm install --no-save --silent --ignore-scripts
 	@touch $@
 
 demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and stops
@@ -53,7 +54,7 @@ bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
 	$(BIN)/python -m tests.bench $(ONLY)
 
 replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own and print what it holds
-	$(BIN)/python -m indexer.replay
+	$(BIN)/python -m tests.replay
 
 contracts: $(NODE_TOOLS) ## Compile the devnet's Solidity contracts
 	node indexer/devnet/contracts/build.mjs
