@@ -73,8 +73,8 @@ def resume_at(run: dg.DagsterRun, first: int) -> int:
 class BackfillReporter:
     """Says how far a backfill is, every few seconds and at its end.
 
-    As observations of the chain's blocks: a materialization would let a backfill pass for a
-    follower that is alive.
+    As observations of the chain's blocks: a materialization would make their checks count as not
+    evaluated, and a backfill pass for a follower that is alive.
     """
 
     def __init__(

@@ -14,11 +14,18 @@ from indexer.facts.status import chain_status
 from indexer.networks import Chain, Network
 from pipelines.defs.facts.checks import chain_checks, late_seconds
 from pipelines.defs.facts.follower import MINUTES, FollowConfig, follow_chain
-from pipelines.defs.facts.names import blocks_key, chain_name, events_key, follower_job, pool
+from pipelines.defs.facts.names import (
+    blocks_key,
+    chain_name,
+    cursor_key,
+    events_key,
+    follower_job,
+    pool,
+)
 from pipelines.defs.facts.reports import (
+    Later,
     Told,
-    block_metadata,
-    event_metadata,
+    chain_metadata,
     projection_metadata,
     status_metadata,
 )
@@ -58,7 +65,7 @@ def chain_facts(network: Network, chain: Chain) -> dg.Definitions:
 
 
 def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
-    blocks, events = blocks_key(chain.id), events_key(chain.id)
+    blocks, events, cursor = blocks_key(chain.id), events_key(chain.id), cursor_key(chain.id)
     told = _told(network, chain)
 
     @dg.multi_asset(
@@ -67,7 +74,6 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
             dg.AssetSpec(
                 blocks,
                 description=f"Every block of {chain.name}, ours or not: facts.blocks.",
-                freshness_policy=_freshness(chain),
                 kinds={"postgres"},
             ),
             dg.AssetSpec(
@@ -75,6 +81,14 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
                 deps=[blocks],
                 description=f"Events of our contracts on {chain.name}, raw and decoded: "
                 "facts.* by chain.",
+                kinds={"postgres"},
+            ),
+            dg.AssetSpec(
+                cursor,
+                deps=[blocks, events],
+                description=f"How far {chain.name} is: facts.cursors. Materialized every few "
+                "seconds, with figures.",
+                freshness_policy=_freshness(chain),
                 kinds={"postgres"},
             ),
         ],
@@ -92,7 +106,7 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
         status = follow_chain(
             context.op_execution_context, config, warehouse, nodes, network, chain.id, told
         )
-        for key in (blocks, events):
+        for key in (blocks, events, cursor):
             yield dg.MaterializeResult(asset_key=key, metadata=status_metadata(status))
 
     return facts
@@ -100,12 +114,12 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
 
 def _told(network: Network, chain: Chain) -> list[Told]:
     """What one commit of the chain writes: its facts and the projections they touch, in order."""
-    book = [Told(ORDER_BOOK, projection_metadata)] if chain == network.stellar else []
+    book = [ORDER_BOOK] if chain == network.stellar else []
     return [
-        Told(blocks_key(chain.id), block_metadata),
-        Told(events_key(chain.id), event_metadata),
-        *book,
-        Told(TRANSFER_PROGRESS, projection_metadata),
+        Told(blocks_key(chain.id), chain_metadata, Later.NOTHING),
+        Told(events_key(chain.id), chain_metadata, Later.NOTHING),
+        Told(cursor_key(chain.id), chain_metadata, Later.MATERIALIZE),
+        *(Told(key, projection_metadata, Later.OBSERVE) for key in (*book, TRANSFER_PROGRESS)),
     ]
 
 

@@ -33,7 +33,7 @@ class FollowConfig(dg.Config):
         description="Minutes to follow the chain. 0: catch up with the head of now, then end.",
     )
     report_seconds: float = Field(
-        default=10, gt=0, description="Seconds between materializations of the same asset."
+        default=10, gt=0, description="Seconds between reports of how far the chain is."
     )
 
 

@@ -20,6 +20,11 @@ def events_key(chain: ChainId) -> dg.AssetKey:
     return dg.AssetKey(["facts", chain_name(chain), "events"])
 
 
+def cursor_key(chain: ChainId) -> dg.AssetKey:
+    """How far a chain is."""
+    return dg.AssetKey(["facts", chain_name(chain), "cursor"])
+
+
 def follower_job(chain: ChainId) -> str:
     """The job that follows a chain."""
     return f"follow_{chain_name(chain)}"

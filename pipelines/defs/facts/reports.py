@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 import dagster as dg
 
@@ -47,23 +48,21 @@ class Report:
         )
 
 
-def block_metadata(report: Report) -> Metadata:
-    """Figures for the blocks of a chain."""
+def chain_metadata(report: Report) -> Metadata:
+    """How far a chain is, how late, and what was committed meanwhile."""
+    latest = report.latest
     rate = report.blocks / max(report.seconds, 0.001)
     return {
-        **_standing(report.latest),
+        "height": dg.MetadataValue.int(latest.height),
+        "head": dg.MetadataValue.int(latest.head_height),
+        "lag_blocks": dg.MetadataValue.int(latest.lag_blocks),
+        "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
+        "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
         "blocks": dg.MetadataValue.int(report.blocks),
         "blocks_per_second": dg.MetadataValue.float(round(rate, 1)),
-        "reorgs": dg.MetadataValue.int(report.reorgs),
-    }
-
-
-def event_metadata(report: Report) -> Metadata:
-    """Figures for the events of a chain."""
-    return {
-        **_standing(report.latest),
         "events": dg.MetadataValue.int(report.events),
         "undecodable": dg.MetadataValue.int(report.undecodable),
+        "reorgs": dg.MetadataValue.int(report.reorgs),
     }
 
 
@@ -90,14 +89,19 @@ def status_metadata(status: ChainStatus) -> Metadata:
     }
 
 
-def _standing(latest: Progress) -> Metadata:
-    return {
-        "height": dg.MetadataValue.int(latest.height),
-        "head": dg.MetadataValue.int(latest.head_height),
-        "lag_blocks": dg.MetadataValue.int(latest.lag_blocks),
-        "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
-        "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
-    }
+Event = dg.AssetMaterialization | dg.AssetObservation
+
+
+class Later(Enum):
+    """What is said of an asset after a run's first report, at which each is materialized.
+
+    A check counts as not evaluated from the next materialization on, so an asset with checks must
+    not have one every few seconds.
+    """
+
+    MATERIALIZE = auto()
+    OBSERVE = auto()
+    NOTHING = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +110,26 @@ class Told:
 
     key: dg.AssetKey
     metadata: Callable[[Report], Metadata]
+    later: Later
+
+    def event(self, report: Report, *, first: bool) -> Event | None:
+        """What to log for a report."""
+        if first or self.later is Later.MATERIALIZE:
+            return dg.AssetMaterialization(self.key, metadata=self.metadata(report))
+        if self.later is Later.OBSERVE:
+            return dg.AssetObservation(self.key, metadata=self.metadata(report))
+        return None
 
 
 class Reporter:
-    """Turns a stream of progress into one materialization an asset every few seconds.
+    """Turns a stream of progress into a few events every few seconds.
 
-    A materialization is a row of about 1.5 kB: one a block would outgrow the facts themselves.
+    An event is a row of about 1.5 kB: one a block would outgrow the facts themselves.
     """
 
     def __init__(
         self,
-        log: Callable[[dg.AssetMaterialization], None],
+        log: Callable[[Event], None],
         told: Sequence[Told],
         every: float,
         clock: Callable[[], float] = time.monotonic,
@@ -127,22 +140,23 @@ class Reporter:
         self._clock = clock
         self._since = clock()
         self._pending: Report | None = None
-        self._reported = False
+        self._first = True
 
     def __call__(self, progress: Progress) -> None:
         """Take note of one range; report if it is time. The first range is reported at once."""
         report = Report.of(progress)
         self._pending = report if self._pending is None else self._pending.then(report)
-        if not self._reported or self._clock() - self._since >= self._every:
+        if self._first or self._clock() - self._since >= self._every:
             self.flush()
 
     def flush(self) -> None:
         """Report what is pending; nothing happens if nothing is."""
-        report, self._pending = self._pending, None
-        if report is None:
+        if self._pending is None:
             return
         now = self._clock()
-        report = replace(report, seconds=now - self._since)
+        report = replace(self._pending, seconds=now - self._since)
         for told in self._told:
-            self._log(dg.AssetMaterialization(told.key, metadata=told.metadata(report)))
-        self._since, self._reported = now, True
+            event = told.event(report, first=self._first)
+            if event is not None:
+                self._log(event)
+        self._pending, self._since, self._first = None, now, False

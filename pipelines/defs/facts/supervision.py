@@ -15,7 +15,7 @@ IN_FLIGHT = (
     dg.DagsterRunStatus.CANCELING,
 )
 
-_SOON = 60.0
+_SOON = 30.0
 """Seconds. A run that failed sooner than this achieved nothing."""
 _PAUSES = (0.0, 5.0, 15.0, 60.0, 300.0)
 """Seconds to wait after so many runs in a row that achieved nothing."""

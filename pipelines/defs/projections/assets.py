@@ -1,8 +1,8 @@
 """The projections as assets.
 
-Each follower folds what it commits, in the same transaction, and reports the projection with it;
-so a fresh projection needs no run of its own. Materializing one by hand writes it anew from the
-facts, which must come out the same.
+Each follower folds what it commits, in the same transaction, and reports the projection with it
+(as an observation: as of when, how late); so a fresh projection needs no run of its own.
+Materializing one by hand writes it anew from the facts, which must come out the same.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,0 +1,93 @@
+"""The definitions load for each network, and say what operators were promised."""
+
+import dagster as dg
+import pytest
+import yaml
+
+from indexer.settings import load_settings, rpc_variable
+from pipelines.definitions import definitions
+from tests.pipelines.factories import EVM
+
+
+@pytest.fixture(scope="module")
+def devnet():
+    return definitions(load_settings({"ISTHMUS_NETWORK": "devnet"})).get_repository_def()
+
+
+def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
+    jobs = {job.name for job in devnet.get_all_jobs()} - {"__ASSET_JOB"}
+    assert jobs == {
+        "follow_eip155_31337",
+        "follow_stellar_devnet",
+        "backfill",
+        "check_facts",
+        "check_projections",
+        "rebuild_projections",
+    }
+    assert {sensor.name for sensor in devnet.sensor_defs} == {
+        "follow_eip155_31337_sensor",
+        "follow_stellar_devnet_sensor",
+        "orphaned_runs",
+    }
+
+
+def test_everything_that_must_run_runs_without_a_click(devnet):
+    assert all(s.default_status == dg.DefaultSensorStatus.RUNNING for s in devnet.sensor_defs)
+    assert all(s.default_status == dg.DefaultScheduleStatus.RUNNING for s in devnet.schedule_defs)
+
+
+def test_a_chain_without_a_node_is_left_out():
+    settings = load_settings({"ISTHMUS_NETWORK": "devnet", rpc_variable(EVM): ""})
+    repository = definitions(settings).get_repository_def()
+    assert not repository.has_job("follow_eip155_31337")
+    assert repository.has_job("follow_stellar_devnet")
+
+
+@pytest.mark.parametrize("network", ["testnet", "mainnet"])
+def test_real_networks_load_with_and_without_nodes(network):
+    settings = load_settings({"ISTHMUS_NETWORK": network})
+    assert settings.followed == ()
+    assert definitions(settings).get_repository_def().has_job("rebuild_projections")
+    nodes = {rpc_variable(c.id): "http://127.0.0.1:1" for c in settings.network.chains}
+    settings = load_settings({"ISTHMUS_NETWORK": network, **nodes})
+    jobs = definitions(settings).get_repository_def().job_names
+    assert sum(job.startswith("follow_") for job in jobs) == len(settings.network.chains)
+
+
+def test_projections_depend_on_the_facts_they_are_folded_from(devnet):
+    graph = devnet.asset_graph
+    evm, stellar = (
+        dg.AssetKey(["facts", chain, "events"]) for chain in ("eip155_31337", "stellar_devnet")
+    )
+    parents = {
+        name: graph.get(dg.AssetKey(["projections", name])).parent_keys
+        for name in ("order_book", "transfer_progress")
+    }
+    assert parents == {"order_book": {stellar}, "transfer_progress": {evm, stellar}}
+
+
+def test_only_the_check_that_guards_a_rebuild_blocks(devnet):
+    checks = {
+        key.name: devnet.asset_graph.get(key).blocking
+        for key in devnet.asset_graph.asset_check_keys
+    }
+    assert checks == {
+        "blocks_join": True,
+        "keeps_up": False,
+        "no_open_alarms": False,
+        "refold_equals_stored": False,
+    }
+
+
+def test_every_check_is_run_by_a_schedule(devnet):
+    scheduled = {
+        key
+        for schedule in devnet.schedule_defs
+        for key in devnet.get_job(schedule.job_name).asset_layer.asset_graph.asset_check_keys
+    }
+    assert scheduled == set(devnet.asset_graph.asset_check_keys)
+
+
+def test_each_pool_has_one_place(pytestconfig):
+    config = yaml.safe_load((pytestconfig.rootpath / "dagster.yaml").read_text())
+    assert config["concurrency"]["pools"] == {"default_limit": 1, "granularity": "run"}

@@ -1,0 +1,79 @@
+"""How a stream of ranges becomes a report."""
+
+import dagster as dg
+
+from pipelines.defs.facts.follower import Goal
+from pipelines.defs.facts.reports import Later, Report, Reporter, Told, chain_metadata
+from tests.pipelines.factories import make_progress
+
+KEY = dg.AssetKey("cursor")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def reporting(every: float = 10.0, later: Later = Later.MATERIALIZE):
+    clock, events = Clock(), []
+    reporter = Reporter(events.append, [Told(KEY, chain_metadata, later)], every, clock)
+    return clock, events, reporter
+
+
+def test_nothing_is_said_before_the_first_range():
+    _, events, reporter = reporting()
+    reporter.flush()
+    assert events == []
+
+
+def test_the_first_range_is_reported_at_once_and_the_next_when_it_is_time():
+    clock, events, reporter = reporting()
+    for clock.now in (0.0, 1.0, 9.9):
+        reporter(make_progress(blocks=2, events=3))
+    assert len(events) == 1
+    clock.now = 10.0
+    reporter(make_progress(blocks=2, events=3))
+    assert events[1].metadata["blocks"].value == 6
+    assert events[1].metadata["events"].value == 9
+    assert events[1].metadata["blocks_per_second"].value == 0.6
+
+
+def test_what_is_pending_at_the_end_is_not_lost():
+    _, events, reporter = reporting()
+    reporter(make_progress(97))
+    reporter(make_progress(98))
+    reporter.flush()
+    reporter.flush()
+    assert [event.metadata["height"].value for event in events] == [97, 98]
+
+
+def test_a_reorg_is_counted_and_takes_no_blocks_from_the_sum():
+    taken_back = make_progress(90, blocks=-8, events=-2)
+    report = Report.of(make_progress(98, blocks=8, events=5)).then(Report.of(taken_back))
+    assert (report.blocks, report.events, report.reorgs) == (8, 3, 1)
+    assert report.latest == taken_back
+
+
+def test_later_reports_may_be_observations_or_nothing():
+    kinds = {}
+    for later in Later:
+        _, events, reporter = reporting(every=0.0, later=later)
+        reporter(make_progress(97))
+        reporter(make_progress(98))
+        kinds[later] = [type(event) for event in events]
+    assert kinds == {
+        Later.MATERIALIZE: [dg.AssetMaterialization, dg.AssetMaterialization],
+        Later.OBSERVE: [dg.AssetMaterialization, dg.AssetObservation],
+        Later.NOTHING: [dg.AssetMaterialization],
+    }
+
+
+def test_a_goal_is_reached_at_its_height_and_never_without_one():
+    goal = Goal(98, None)
+    assert not goal.reached
+    goal.note(make_progress(98))
+    assert goal.reached
+    assert Goal(98, 99).reached
+    assert not Goal(None, 99).reached
