@@ -203,4 +203,4 @@ def test_a_chain_that_is_not_on_a_side_has_no_end_there(mainnet):
 
 def test_a_route_cannot_be_changed(mainnet):
     with pytest.raises(FrozenInstanceError):
-        route(mainnet, "usdc-send").direction = "deposit"  # type: ignore[misc]
+        route(mainnet, "usdc-send").direction = "deposit"

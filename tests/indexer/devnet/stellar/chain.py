@@ -100,7 +100,9 @@ def result(row: TransactionRow) -> xdr.TransactionResult:
 
 
 def meta(row: TransactionRow) -> xdr.TransactionMetaV4:
-    return xdr.TransactionMeta.from_xdr_bytes(row.meta).v4
+    current = xdr.TransactionMeta.from_xdr_bytes(row.meta).v4
+    assert current is not None
+    return current
 
 
 def value(row: TransactionRow) -> Any:

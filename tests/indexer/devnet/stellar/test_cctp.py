@@ -24,7 +24,10 @@ REMOTES = Remotes(
     token_messenger=secret("evm messenger")[-20:],
     usdc=secret("evm usdc")[-20:],
     oft=secret("evm oft")[-20:],
-    attesters=tuple(bytes.fromhex(each[2:]) for each in ATTESTERS.addresses),
+    attesters=(
+        bytes.fromhex(ATTESTERS.addresses[0][2:]),
+        bytes.fromhex(ATTESTERS.addresses[1][2:]),
+    ),
 )
 RECIPIENT = padded(b"\x11" * 20)
 NONCE = b"\x33" * 32

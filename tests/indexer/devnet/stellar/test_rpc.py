@@ -5,10 +5,11 @@ import json
 import time
 
 import pytest
-from stellar_sdk import Asset, Keypair, SorobanServerAsync, scval
+from stellar_sdk import Asset, Keypair, scval
 from stellar_sdk.exceptions import AccountNotFoundException, SorobanRpcErrorResponse
 from stellar_sdk.operation import BumpSequence
 from stellar_sdk.soroban_rpc import EventFilter, EventFilterType
+from stellar_sdk.soroban_server_async import SorobanServerAsync
 
 from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, address, keypair
 from indexer.devnet.stellar.asset_events import token_contract
