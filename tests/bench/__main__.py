@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.bench import evm_head_latency
+from tests.bench import api_visible, evm_head_latency, follower_recovery
 from tests.bench.site import tell
 
 FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "evm_head_latency": evm_head_latency.measure,
+    "api_visible": api_visible.measure,
+    "follower_recovery_s": follower_recovery.measure,
 }
 
 

@@ -1,4 +1,4 @@
-"""What a scenario expects is worked out by the contracts' rules, checked here on worked examples."""
+"""What a scenario expects follows from the contracts' rules, checked here on worked examples."""
 
 import pytest
 

@@ -1,0 +1,85 @@
+"""How long after its follower is killed a chain has new rows again, under the orchestrator.
+
+Both chains' follower runs get SIGKILL at once; the clock stops when the NOTIFY of the first commit
+after that arrives, for the later of the two chains. Blocks and ledgers come once a second, so up to
+one second of each figure is the wait for one.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from indexer.devnet import services
+from indexer.devnet.process_groups import members
+from indexer.devnet.supervisor import Child
+from indexer.devnet.world import Pace
+from tests.bench.site import Commits, Site, site, tell
+
+KILLS = 3
+PATIENCE_SECONDS = 120.0
+SETTLED_SECONDS = 65.0
+"""Between two kills: a follower that dies in its first minute is restarted with growing pauses."""
+
+GRACE_SECONDS = 0.2
+"""A NOTIFY of the killed process may still be on its way."""
+
+
+def measure() -> dict[str, Any]:
+    """Seconds of each of three kills, and the slowest."""
+    with site(Pace(block_seconds=1, ledger_seconds=1)) as running:
+        code_server = _start(running)
+        commits = [Commits(running.settings, chain.id) for chain in running.settings.network.chains]
+        for each in commits:
+            each.start()
+        _wait_for_commit(commits, time.monotonic())
+        seconds = []
+        for _ in range(KILLS):
+            running.supervisor.wait(SETTLED_SECONDS)
+            killed = time.monotonic()
+            _kill_followers(code_server)
+            seconds.append(round(_wait_for_commit(commits, killed) - killed, 1))
+            tell(f"back after {seconds[-1]} s")
+        for each in commits:
+            each.stop()
+    return {"max_s": max(seconds), "seconds": seconds, "kills": KILLS}
+
+
+def _start(running: Site) -> Child:
+    ports = services.choose_ports()
+    variables = services.environment(running.settings, ports)
+    code_server = running.supervisor.run(services.code_server(ports, variables))
+    running.supervisor.run_together(
+        services.webserver(ports, variables), services.daemon(ports, variables)
+    )
+    return code_server
+
+
+def _kill_followers(code_server: Child) -> None:
+    """Runs are children that the code server spawns; nothing else of it is."""
+    runs = [
+        process.pid
+        for process in members(code_server.pid)
+        if b"spawn_main" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    ]
+    if len(runs) != 2:
+        raise AssertionError(f"expected the runs of two followers, found {runs}")
+    for pid in runs:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _wait_for_commit(commits: list[Commits], after: float) -> float:
+    """When every chain has had a commit later than `after`: the time of the last one's first."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        firsts = [
+            next((at for _, at in each.seen if at > after + GRACE_SECONDS), None)
+            for each in commits
+        ]
+        found = [at for at in firsts if at is not None]
+        if len(found) == len(commits):
+            return max(found)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no commit on every chain after {PATIENCE_SECONDS} s")
+        time.sleep(0.05)

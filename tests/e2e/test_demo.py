@@ -1,0 +1,166 @@
+"""The demo as its user runs it: one command, in a folder of its own."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from indexer.devnet.process_groups import MARK, members
+
+PROJECT = Path(__file__).resolve().parents[2]
+RUNNING = "Ctrl-C stops everything"
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
+    folder = Path(tempfile.mkdtemp(prefix="isthmus-e2e-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    return {**kept, "ISTHMUS_HOME": str(home)}
+
+
+def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=PROJECT,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.2)
+
+
+def marked_processes(home: Path) -> list[str]:
+    """Command lines of everything that a demo in that folder started and that still runs."""
+    mark = f"{MARK}={home / 'demo'}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                found.append((entry / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
+
+
+class Demo:
+    """A demo that lives on in the background."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.output = home / "output"
+        with self.output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "indexer.devnet"],
+                cwd=PROJECT,
+                env=environment(home),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        wait_for(lambda: self.process.poll() is not None or RUNNING in self.said())
+        assert self.process.poll() is None, self.said()
+        [self.api] = re.findall(r"^API +(\S+)$", self.said(), re.MULTILINE)
+
+    def said(self) -> str:
+        return self.output.read_text()
+
+    def child(self, name: str) -> int:
+        entries = json.loads((self.home / "demo" / "processes.json").read_text())
+        return next(int(entry["pid"]) for entry in entries if entry["name"] == name)
+
+    def runs(self) -> list[int]:
+        """Processes of the followers: what the code server has spawned."""
+        return [
+            process.pid
+            for process in members(self.child("dagster-code"))
+            if b"spawn_main" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        ]
+
+    def heights(self) -> dict[str, int]:
+        """How far each chain is, by the API; nothing while it does not answer."""
+        try:
+            answer = httpx.get(f"{self.api}/readyz", timeout=5.0)
+        except httpx.TransportError:
+            return {}
+        return {row["chain"]: row["height"] for row in answer.json().get("chains", [])}
+
+    def must_move_on(self, seconds: float = 90.0) -> None:
+        """Both chains are ingested further than they are now, and the API says so."""
+        wait_for(lambda: bool(self.heights()))
+        before = self.heights()
+
+        def moved() -> bool:
+            now = self.heights()
+            return bool(now) and all(now[chain] > height for chain, height in before.items())
+
+        wait_for(moved, seconds)
+
+
+@pytest.mark.timeout(240)
+def test_one_command_plays_verifies_and_leaves_nothing_behind(home: Path) -> None:
+    done = run(home, "indexer.devnet", "--once")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "verified: everything the scenario did is visible, and nothing else" in done.stdout
+    assert marked_processes(home) == []
+    postgres = run(home, "warehouse_schema.embedded", "status", "--data", f"{home}/demo/postgres")
+    assert postgres.stdout.strip() == "not running"
+
+
+@pytest.mark.timeout(400)
+def test_the_demo_goes_on_whatever_is_killed_and_the_books_still_agree(home: Path) -> None:
+    demo = Demo(home)
+    try:
+        for pid in demo.runs():
+            os.kill(pid, signal.SIGKILL)
+        demo.must_move_on()
+        os.kill(demo.child("api"), signal.SIGKILL)
+        demo.must_move_on()
+        postmaster = (home / "demo" / "postgres" / "postmaster.pid").read_text().split()[0]
+        os.kill(int(postmaster), signal.SIGKILL)
+        wait_for(lambda: "postgres is back" in demo.said())
+        demo.must_move_on()
+        checked = run(home / "demo", "indexer", "check")
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.process.wait(60) == 0, demo.said()
+    finally:
+        demo.process.kill()
+        demo.process.wait()
+    assert marked_processes(home) == []
+
+
+@pytest.mark.timeout(400)
+def test_the_next_demo_ends_what_a_killed_one_left(home: Path) -> None:
+    demo = Demo(home)
+    demo.process.kill()
+    demo.process.wait()
+    assert marked_processes(home) != []
+    done = run(home, "indexer.devnet", "--once")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("evm", "stellar", "dagster-code", "dagster-page", "dagster-daemon", "api"):
+        assert re.search(rf"ended {name} \(process \d+\), left by a demo", done.stdout)
+    assert "dropped: isthmus, isthmus_dagster" in done.stdout
+    assert marked_processes(home) == []
