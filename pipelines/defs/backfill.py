@@ -41,7 +41,9 @@ def backfills(network: Network) -> dg.Definitions:
     ) -> None:
         """Read the range and put it in the place of what is stored there."""
         pool_connections(context.instance)
-        first = Height(resume_at(context.run, config.first))
+        # Asked for anew: `context.run` is as it was when the run began, before any report.
+        run = context.instance.get_run_by_id(context.run_id) or context.run
+        first = Height(resume_at(run, config.first))
         if first > config.last:
             return
         with (

@@ -13,12 +13,12 @@ CHECK_PROJECTIONS = "check_projections"
 
 
 def watch(followed: Sequence[Chain]) -> dg.Definitions:
-    """Facts are checked every two minutes; projections, which costs a refold, every ten."""
+    """Facts are checked every two minutes; projections, which costs a refold, every five."""
     facts = [key for c in followed for key in (blocks_key(c.id), events_key(c.id))]
     projections = [ORDER_BOOK, TRANSFER_PROGRESS]
     return dg.Definitions.merge(
         _checked(CHECK_FACTS, facts, "*/2 * * * *", "Do blocks join, do chains keep up?"),
-        _checked(CHECK_PROJECTIONS, projections, "*/10 * * * *", "Does a refold equal the rows?"),
+        _checked(CHECK_PROJECTIONS, projections, "*/5 * * * *", "Does a refold equal the rows?"),
     )
 
 

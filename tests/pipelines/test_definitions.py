@@ -2,7 +2,7 @@
 
 import dagster as dg
 import pytest
-import yaml
+from dagster_shared.yaml_utils import load_yaml_from_path
 
 from indexer.settings import load_settings, rpc_variable
 from pipelines.definitions import definitions
@@ -89,5 +89,6 @@ def test_every_check_is_run_by_a_schedule(devnet):
 
 
 def test_each_pool_has_one_place(pytestconfig):
-    config = yaml.safe_load((pytestconfig.rootpath / "dagster.yaml").read_text())
+    config = load_yaml_from_path(str(pytestconfig.rootpath / "dagster.yaml"))
+    assert isinstance(config, dict)
     assert config["concurrency"]["pools"] == {"default_limit": 1, "granularity": "run"}

@@ -54,7 +54,9 @@ def started(instance):
 
 
 def test_the_process_of_a_run_is_read_from_dagsters_own_event(instance, started):
-    pid, noted_at = process_of(instance, started(os.getpid()))
+    process = process_of(instance, started(os.getpid()))
+    assert process is not None
+    pid, noted_at = process
     assert pid == os.getpid()
     assert noted_at == pytest.approx(time.time(), abs=5)
     assert process_of(instance, started(None)) is None

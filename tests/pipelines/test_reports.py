@@ -3,7 +3,7 @@
 import dagster as dg
 
 from pipelines.defs.facts.follower import Goal
-from pipelines.defs.facts.reports import Later, Report, Reporter, Told, chain_metadata
+from pipelines.defs.facts.reports import Event, Later, Report, Reporter, Told, chain_metadata
 from tests.pipelines.factories import make_progress
 
 KEY = dg.AssetKey("cursor")
@@ -17,7 +17,8 @@ class Clock:
 
 
 def reporting(every: float = 10.0, later: Later = Later.MATERIALIZE):
-    clock, events = Clock(), []
+    clock = Clock()
+    events: list[Event] = []
     reporter = Reporter(events.append, [Told(KEY, chain_metadata, later)], every, clock)
     return clock, events, reporter
 
@@ -72,8 +73,9 @@ def test_later_reports_may_be_observations_or_nothing():
 
 def test_a_goal_is_reached_at_its_height_and_never_without_one():
     goal = Goal(98, None)
-    assert not goal.reached
+    seen = [goal.reached]
     goal.note(make_progress(98))
-    assert goal.reached
+    seen.append(goal.reached)
+    assert seen == [False, True]
     assert Goal(98, 99).reached
     assert not Goal(None, 99).reached

@@ -1,11 +1,14 @@
 """When a follower is started, as a table of cases, and against Dagster's own records."""
 
+from typing import Any
+
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 
 from indexer.networks import Network
+from indexer.settings import Settings
 from pipelines.defs.facts.chain import chain_facts, follower_runs
 from pipelines.defs.facts.supervision import IN_FLIGHT, next_step
 from pipelines.defs.resources import ChainNodes, Warehouse
@@ -13,7 +16,7 @@ from pipelines.failures import STOPPED_TAG
 from tests.pipelines.factories import EVM, make_run, make_status, warehouse_of
 
 NOW = 1_010.0
-LONG_AGO = {"started_at": 10.0, "ended_at": 900.0}
+LONG_AGO: dict[str, Any] = {"started_at": 10.0, "ended_at": 900.0}
 
 
 def reason(step: dg.RunRequest | dg.SkipReason) -> str:
@@ -84,7 +87,7 @@ def test_an_error_only_a_person_can_mend_stops_the_chain_until_a_newer_run():
 
 
 @pytest.fixture
-def network(settings) -> Network:
+def network(settings: Settings) -> Network:
     return settings.network
 
 
@@ -137,6 +140,7 @@ def test_the_job_keeps_its_own_pool_and_ends_soon_after_its_time(network):
     job = definitions.resolve_job_def("follow_eip155_31337")
     assert job.tags["dagster/max_runtime"] == str(6 * 3600 + 600)
     (node,) = job.nodes
-    assert node.definition.pool == "writes_eip155_31337"
+    assert node.definition.pools == {"writes_eip155_31337"}
     config = {"minutes": 360.0, "report_seconds": 10.0}
+    assert job.run_config is not None
     assert job.run_config["ops"] == {"ingest_eip155_31337": {"config": config}}

@@ -85,11 +85,7 @@ def verdict(
     problems: Sequence[str], *, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR
 ) -> dg.AssetCheckResult:
     """Passed if there are no problems; else failed, with each as a line of the metadata."""
-    return dg.AssetCheckResult(
-        passed=not problems,
-        severity=severity,
-        metadata={
-            "problems": dg.MetadataValue.int(len(problems)),
-            "found": dg.MetadataValue.md("\n".join(f"- {problem}" for problem in problems) or "—"),
-        },
-    )
+    metadata: dict[str, dg.MetadataValue] = {"problems": dg.MetadataValue.int(len(problems))}
+    if problems:
+        metadata["found"] = dg.MetadataValue.md("\n".join(f"- {line}" for line in problems))
+    return dg.AssetCheckResult(passed=not problems, severity=severity, metadata=metadata)

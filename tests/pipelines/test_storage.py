@@ -1,0 +1,54 @@
+"""Dagster's records on the real Postgres, through the very dagster.yaml that operators use."""
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from sqlalchemy import text
+
+from indexer.settings import load_settings
+from indexer.warehouse import DAGSTER_DATABASE, dagster_storage_url
+from pipelines.instance import pool_connections
+
+
+@pytest.fixture
+def stored(postgres, server_engine, tmp_path, monkeypatch, pytestconfig):
+    """An instance of dagster.yaml, in a database of its own."""
+    with server_engine.connect() as conn:
+        conn.execute(text(f"CREATE DATABASE {DAGSTER_DATABASE}"))
+    settings = load_settings({"DATABASE_URL": postgres.url("isthmus")})
+    monkeypatch.setenv("ISTHMUS_DAGSTER_URL", dagster_storage_url(settings))
+    monkeypatch.setenv("ISTHMUS_HOME", str(tmp_path / "home"))
+    (tmp_path / "dagster.yaml").write_bytes((pytestconfig.rootpath / "dagster.yaml").read_bytes())
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        yield instance
+    with server_engine.connect() as conn:
+        conn.execute(text(f"DROP DATABASE {DAGSTER_DATABASE} WITH (FORCE)"))
+
+
+@dg.asset
+def blocks(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+    pool_connections(context.instance)
+    context.log_event(dg.AssetMaterialization("cursor", metadata={"height": 7}))
+    return dg.MaterializeResult(metadata={"height": 8})
+
+
+def test_an_event_that_is_logged_is_read_back(stored, tmp_path: Path):
+    assert dg.materialize([blocks], instance=stored).success
+    heights = [
+        stored.get_latest_materialization_event(dg.AssetKey(name))
+        .asset_materialization.metadata["height"]
+        .value
+        for name in ("cursor", "blocks")
+    ]
+    assert heights == [7, 8]
+    left = [path.name for path in tmp_path.iterdir() if path.name != "home"]
+    assert left == ["dagster.yaml"], "DAGSTER_HOME is the project; nothing may be written there"
+
+
+def test_connections_are_kept_for_every_kind_of_record(stored):
+    pool_connections(stored)
+    stored.get_runs()
+    stored.get_latest_materialization_event(dg.AssetKey("cursor"))
+    for storage in (stored.run_storage, stored.event_log_storage, stored.schedule_storage):
+        assert type(storage._engine.pool).__name__ == "QueuePool"
