@@ -263,7 +263,8 @@ class Registry:
         for entry in reversed(self._read()):
             alive = members(entry.group)
             if any(is_ours(process, entry.leader, self.mark) for process in alive):
-                end_group(entry.group, patience=_STOP_PATIENCE_SECONDS)
+                # Nothing of theirs outlives them: chains and databases are made anew.
+                end_group(entry.group, patience=0)
                 found.append(f"{entry.name} (process {entry.pid})")
         self._write()
         return found
