@@ -2,7 +2,8 @@
 
 A row's key is where it came from, `(chain, block_hash, position)`, so that reading a range again
 changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
-except a chain's cursor and an alarm's end.
+except a chain's cursor and an alarm's end. What services beside the chains say of a message stands
+at the end: attestations stay, a status gives way to the next one.
 """
 
 from sqlalchemy import (
@@ -542,4 +543,76 @@ orphans = Table(
     Index("ix_orphans_chain_tx_hash", "chain", "tx_hash"),
     schema=FACTS,
     comment="Raw logs of blocks that a chain took back",
+)
+
+cctp_attestations = Table(
+    "cctp_attestations",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True, comment="Order of storing"),
+    number("source_domain", "CCTP domain of the burn"),
+    text("nonce", "32 bytes chosen by the attestation service"),
+    text("message_hash", "keccak256 of the message: what attesters sign"),
+    text("source_chain", "CAIP-2 id of the burn's chain"),
+    text("source_tx", "Transaction that was asked about"),
+    text("burn_key", "Of the message; null when it is no burn", nullable=True),
+    blob("message", "Attested message"),
+    blob("attestation", "Signatures of 65 bytes, one after another"),
+    text("status", "The service's own word for the message"),
+    number("finality_threshold_executed", "1000 fast, 2000 finalized", nullable=True),
+    amount("fee_executed", "Taken from the mint, 6 decimals", nullable=True),
+    amount("expiration_block", "Refused there from this block on; 0 is never", nullable=True),
+    Column("attesters", ARRAY(Text), nullable=False, comment="Who signed, in order of signatures"),
+    Column("verified", Boolean, nullable=False, comment="Whether anything may rest on it"),
+    text("refusal", "Why nothing may; null when verified", nullable=True),
+    Column(
+        "judged_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="When it was verified or refused, database clock",
+    ),
+    CheckConstraint("verified = (refusal IS NULL)", name="one_verdict"),
+    CheckConstraint("NOT verified OR burn_key IS NOT NULL", name="verified_is_a_burn"),
+    UniqueConstraint("source_domain", "nonce", "message_hash", "source_tx"),
+    Index("ix_cctp_attestations_burn_key", "burn_key"),
+    Index("ix_cctp_attestations_source_chain_source_tx", "source_chain", "source_tx"),
+    schema=FACTS,
+    comment="Attested CCTP messages. A message attested anew is a further row; the newest holds",
+)
+
+message_status = Table(
+    "message_status",
+    metadata,
+    text("service", "iris (Circle's attestation service) or lz_scan (LayerZero Scan)"),
+    text("message_id", "iris: chain, transaction and log position of the burn; lz_scan: guid"),
+    text("group_key", "Burn key or guid: what a refold reads by", index=True),
+    text("status", "The service's own word, or ours for its silence"),
+    text("detail", "What it says beside that; null when nothing", nullable=True),
+    Column(
+        "fetched_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="Database clock",
+    ),
+    PrimaryKeyConstraint("service", "message_id"),
+    CheckConstraint("service IN ('iris', 'lz_scan')", name="service"),
+    schema=FACTS,
+    comment="Why a message waits, as services say. Hints: they explain a stage, never decide one",
+)
+
+message_polls = Table(
+    "message_polls",
+    metadata,
+    text("service", "iris or lz_scan"),
+    chain("CAIP-2 id of the source chain"),
+    text("subject", "iris: source transaction; lz_scan: guid"),
+    text("purpose", "attestation, reattestation or status: what is waited for"),
+    seconds("since", "When the wait began, unix seconds"),
+    small("attempts", "Times asked since"),
+    seconds("due_at", "Not to be asked again before, unix seconds"),
+    PrimaryKeyConstraint("service", "chain", "subject"),
+    CheckConstraint("service IN ('iris', 'lz_scan')", name="service"),
+    schema=FACTS,
+    comment="When services are asked again about messages. A message without a row is due at once",
 )

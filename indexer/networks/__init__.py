@@ -140,6 +140,15 @@ class Network:
     name: str
     stellar: StellarChain
     evm: tuple[EvmChain, ...]
+    attesters: tuple[EvmAddress, ...] = ()
+    """Whose signatures make a CCTP message count, the same on every chain. Without any, no
+    attestation is believed."""
+    attestation_threshold: int = 0
+    """How many of them sign each message; 0 only where there are none."""
+    iris: str | None = None
+    """URL of Circle's attestation service."""
+    lz_scan: str | None = None
+    """URL of LayerZero Scan's API, version included."""
 
     @property
     def chains(self) -> tuple[Chain, ...]:
@@ -184,11 +193,40 @@ def load_network(name: str, *, folder: Path = _FOLDER) -> Network:
             evm.append(_evm_chain(chain, chain_id))
         else:
             stellar.append(_stellar_chain(chain, chain_id))
+    attesters, threshold = _attesters(tables)
+    iris, lz_scan = tables.optional("iris", str, _url), tables.optional("lz_scan", str, _url)
     tables.finish()
     if len(stellar) != 1:
         raise NetworkFileError(f"{path.name}: needs exactly one Stellar chain, has {len(stellar)}")
     _check_unique(path.name, [*stellar, *evm])
-    return Network(name, stellar[0], tuple(evm))
+    return Network(
+        name,
+        stellar[0],
+        tuple(evm),
+        attesters=attesters,
+        attestation_threshold=threshold,
+        iris=iris,
+        lz_scan=lz_scan,
+    )
+
+
+def _attesters(table: "_Table") -> tuple[tuple[EvmAddress, ...], int]:
+    """The attesters and how many sign; a set that could never sign is refused."""
+    attesters = tuple(table.each("attesters", evm_address))
+    threshold: int = table.optional("attestation_threshold", int) or 0
+    if len(set(attesters)) != len(attesters):
+        raise table.error("attesters", "names one twice")
+    if not min(1, len(attesters)) <= threshold <= len(attesters):
+        raise table.error(
+            "attestation_threshold", f"is {threshold}; there are {len(attesters)} attesters"
+        )
+    return attesters, threshold
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError(f"{text!r} is not an http(s) URL")
+    return text.rstrip("/")
 
 
 def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:

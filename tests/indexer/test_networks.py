@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from indexer.devnet.evm_messages import Attesters
 from indexer.errors import NetworkFileError
 from indexer.networks import NETWORKS, EvmChain, load_network
 from warehouse_schema.identifiers import ChainId
@@ -65,6 +66,31 @@ EDITS = {
         "name = 7\n",
         r"chains/eip155:1: name has the wrong type: 7",
     ),
+    "a service that is no URL": (
+        'iris = "https://iris-api.circle.com"',
+        'iris = "iris-api.circle.com"',
+        r"mainnet\.toml: iris is wrong: .* is not an http\(s\) URL",
+    ),
+    "a threshold without attesters": (
+        'iris = "https',
+        'attestation_threshold = 2\niris = "https',
+        r"attestation_threshold is 2; there are 0 attesters",
+    ),
+    "attesters without a threshold": (
+        'iris = "https',
+        f'attesters = ["0x{"11" * 20}"]\niris = "https',
+        r"attestation_threshold is 0; there are 1 attesters",
+    ),
+    "more signatures than attesters": (
+        'iris = "https',
+        f'attesters = ["0x{"11" * 20}"]\nattestation_threshold = 2\niris = "https',
+        r"attestation_threshold is 2; there are 1 attesters",
+    ),
+    "an attester named twice": (
+        'iris = "https',
+        f'attesters = ["0x{"11" * 20}", "0x{"11" * 20}"]\nattestation_threshold = 1\niris = "https',
+        r"attesters names one twice",
+    ),
     "no TOML": ("[chains.", "[chains", r"mainnet\.toml: "),
 }
 
@@ -74,6 +100,16 @@ def test_every_network_file_loads(name: str) -> None:
     network = load_network(name)
     assert network.chains[0] is network.stellar
     assert all(chain.confirmations >= 1 for chain in network.evm)
+
+
+@pytest.mark.parametrize(("name", "count"), [("mainnet", 0), ("testnet", 2), ("devnet", 2)])
+def test_a_network_names_its_attesters_or_none(name: str, count: int) -> None:
+    network = load_network(name)
+    assert (len(network.attesters), network.attestation_threshold) == (count, count)
+
+
+def test_the_devnet_trusts_its_own_attesters() -> None:
+    assert load_network("devnet").attesters == Attesters().addresses
 
 
 def test_an_unknown_network_is_refused_by_name() -> None:

@@ -190,6 +190,111 @@ def upgrade() -> None:
         comment="Every EVM block and Stellar ledger that was ingested, also those without our events",
     )
     op.create_table(
+        "cctp_attestations",
+        sa.Column(
+            "id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Order of storing"
+        ),
+        sa.Column(
+            "source_domain", sa.BigInteger(), nullable=False, comment="CCTP domain of the burn"
+        ),
+        sa.Column(
+            "nonce", sa.Text(), nullable=False, comment="32 bytes chosen by the attestation service"
+        ),
+        sa.Column(
+            "message_hash",
+            sa.Text(),
+            nullable=False,
+            comment="keccak256 of the message: what attesters sign",
+        ),
+        sa.Column(
+            "source_chain", sa.Text(), nullable=False, comment="CAIP-2 id of the burn's chain"
+        ),
+        sa.Column(
+            "source_tx", sa.Text(), nullable=False, comment="Transaction that was asked about"
+        ),
+        sa.Column(
+            "burn_key", sa.Text(), nullable=True, comment="Of the message; null when it is no burn"
+        ),
+        sa.Column("message", sa.LargeBinary(), nullable=False, comment="Attested message"),
+        sa.Column(
+            "attestation",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="Signatures of 65 bytes, one after another",
+        ),
+        sa.Column(
+            "status", sa.Text(), nullable=False, comment="The service's own word for the message"
+        ),
+        sa.Column(
+            "finality_threshold_executed",
+            sa.BigInteger(),
+            nullable=True,
+            comment="1000 fast, 2000 finalized",
+        ),
+        sa.Column(
+            "fee_executed",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Taken from the mint, 6 decimals",
+        ),
+        sa.Column(
+            "expiration_block",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Refused there from this block on; 0 is never",
+        ),
+        sa.Column(
+            "attesters",
+            sa.ARRAY(sa.Text()),
+            nullable=False,
+            comment="Who signed, in order of signatures",
+        ),
+        sa.Column(
+            "verified", sa.Boolean(), nullable=False, comment="Whether anything may rest on it"
+        ),
+        sa.Column(
+            "refusal", sa.Text(), nullable=True, comment="Why nothing may; null when verified"
+        ),
+        sa.Column(
+            "judged_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was verified or refused, database clock",
+        ),
+        sa.CheckConstraint(
+            "NOT verified OR burn_key IS NOT NULL",
+            name=op.f("ck_cctp_attestations_verified_is_a_burn"),
+        ),
+        sa.CheckConstraint(
+            "verified = (refusal IS NULL)", name=op.f("ck_cctp_attestations_one_verdict")
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_cctp_attestations")),
+        sa.UniqueConstraint(
+            "source_domain",
+            "nonce",
+            "message_hash",
+            "source_tx",
+            name=op.f("uq_cctp_attestations_source_domain_nonce_message_hash_source_tx"),
+        ),
+        schema="facts",
+        comment="Attested CCTP messages. A message attested anew is a further row; the newest holds",
+    )
+    op.create_index(
+        "ix_cctp_attestations_burn_key",
+        "cctp_attestations",
+        ["burn_key"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_index(
+        "ix_cctp_attestations_source_chain_source_tx",
+        "cctp_attestations",
+        ["source_chain", "source_tx"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_table(
         "cctp_burns",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(
@@ -1143,6 +1248,87 @@ def upgrade() -> None:
         op.f("ix_lz_receive_alerts_guid"),
         "lz_receive_alerts",
         ["guid"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_table(
+        "message_polls",
+        sa.Column("service", sa.Text(), nullable=False, comment="iris or lz_scan"),
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 id of the source chain"),
+        sa.Column(
+            "subject", sa.Text(), nullable=False, comment="iris: source transaction; lz_scan: guid"
+        ),
+        sa.Column(
+            "purpose",
+            sa.Text(),
+            nullable=False,
+            comment="attestation, reattestation or status: what is waited for",
+        ),
+        sa.Column(
+            "since", sa.BigInteger(), nullable=False, comment="When the wait began, unix seconds"
+        ),
+        sa.Column("attempts", sa.Integer(), nullable=False, comment="Times asked since"),
+        sa.Column(
+            "due_at",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Not to be asked again before, unix seconds",
+        ),
+        sa.CheckConstraint("service IN ('iris', 'lz_scan')", name=op.f("ck_message_polls_service")),
+        sa.PrimaryKeyConstraint("service", "chain", "subject", name=op.f("pk_message_polls")),
+        schema="facts",
+        comment="When services are asked again about messages. A message without a row is due at once",
+    )
+    op.create_table(
+        "message_status",
+        sa.Column(
+            "service",
+            sa.Text(),
+            nullable=False,
+            comment="iris (Circle's attestation service) or lz_scan (LayerZero Scan)",
+        ),
+        sa.Column(
+            "message_id",
+            sa.Text(),
+            nullable=False,
+            comment="iris: chain, transaction and log position of the burn; lz_scan: guid",
+        ),
+        sa.Column(
+            "group_key",
+            sa.Text(),
+            nullable=False,
+            comment="Burn key or guid: what a refold reads by",
+        ),
+        sa.Column(
+            "status",
+            sa.Text(),
+            nullable=False,
+            comment="The service's own word, or ours for its silence",
+        ),
+        sa.Column(
+            "detail",
+            sa.Text(),
+            nullable=True,
+            comment="What it says beside that; null when nothing",
+        ),
+        sa.Column(
+            "fetched_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.CheckConstraint(
+            "service IN ('iris', 'lz_scan')", name=op.f("ck_message_status_service")
+        ),
+        sa.PrimaryKeyConstraint("service", "message_id", name=op.f("pk_message_status")),
+        schema="facts",
+        comment="Why a message waits, as services say. Hints: they explain a stage, never decide one",
+    )
+    op.create_index(
+        op.f("ix_message_status_group_key"),
+        "message_status",
+        ["group_key"],
         unique=False,
         schema="facts",
     )

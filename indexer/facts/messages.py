@@ -1,0 +1,129 @@
+"""What services say of messages, in and out. Every function works inside the caller's transaction.
+
+The indexer's role may insert and delete here, not update: what is replaced is deleted first.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import Text
+
+from indexer.events.services import Attestation, AttestedBurn, MessageStatus
+from warehouse_schema.facts import cctp_attestations, message_status
+from warehouse_schema.identifiers import Bytes32, ChainId, TxHash
+
+_WORDS = 200
+"""Most characters that are kept of what a service says."""
+
+_ATTESTATION_COLUMNS = [cctp_attestations.c[field.name] for field in fields(Attestation)]
+
+
+def add_attestation(conn: Connection, new: Attestation) -> bool:
+    """Store an attestation; whether it says anything that was not stored before.
+
+    A verified one takes the place of the same message refused earlier: a signature was damaged on
+    the way, or the network file has named the attesters since.
+    """
+    key = and_(
+        cctp_attestations.c.source_domain == new.source_domain,
+        cctp_attestations.c.nonce == new.nonce,
+        cctp_attestations.c.message_hash == new.message_hash,
+        cctp_attestations.c.source_tx == new.source_tx,
+    )
+    if new.verified:
+        conn.execute(delete(cctp_attestations).where(key, ~cctp_attestations.c.verified))
+    row = {**asdict(new), "attesters": list(new.attesters), "verified": new.verified}
+    statement = postgresql.insert(cctp_attestations).values(row).on_conflict_do_nothing()
+    stored = conn.execute(statement.returning(cctp_attestations.c.id)).one_or_none()
+    return stored is not None
+
+
+def attested_burns(
+    conn: Connection, burn_keys: Collection[Bytes32] | None = None
+) -> list[AttestedBurn]:
+    """Burns with a verified attestation, of these keys or all; each nonce once, oldest first.
+
+    A nonce stands where its newest attestation does.
+    """
+    columns = cctp_attestations.c
+    newest = (
+        select(func.max(columns.id))
+        .where(columns.verified, *_among(columns.burn_key, burn_keys))
+        .group_by(columns.source_domain, columns.nonce)
+    )
+    query = (
+        select(columns.source_chain, columns.source_tx, columns.burn_key, columns.nonce)
+        .where(columns.id.in_(newest))
+        .order_by(columns.id)
+    )
+    return [AttestedBurn(*row) for row in conn.execute(query)]
+
+
+def verified_attestations(
+    conn: Connection, source_chain: ChainId, source_tx: TxHash
+) -> list[Attestation]:
+    """What may be handed to the destination for a transaction's burns: of each nonce the newest."""
+    columns = cctp_attestations.c
+    query = (
+        select(*_ATTESTATION_COLUMNS)
+        .where(
+            columns.verified, columns.source_chain == source_chain, columns.source_tx == source_tx
+        )
+        .order_by(columns.id)
+    )
+    by_nonce: dict[str, Attestation] = {}
+    for row in conn.execute(query):
+        values: dict[str, Any] = {**row._mapping, "attesters": tuple(row.attesters)}
+        by_nonce[row.nonce] = Attestation(**values)
+    return list(by_nonce.values())
+
+
+def set_statuses(
+    conn: Connection, said: Mapping[str, MessageStatus | None], service: str
+) -> list[Bytes32]:
+    """Replace what a service says of these message ids (None: nothing); group keys that changed."""
+    columns = message_status.c
+    query = select(
+        columns.service, columns.message_id, columns.group_key, columns.status, columns.detail
+    ).where(columns.service == service, *_among(columns.message_id, said))
+    stored = {row.message_id: MessageStatus(*row) for row in conn.execute(query)}
+    changed = [name for name, status in said.items() if stored.get(name) != status]
+    if not changed:
+        return []
+    conn.execute(
+        delete(message_status).where(
+            columns.service == service, *_among(columns.message_id, changed)
+        )
+    )
+    rows = [status for name in changed if (status := said[name]) is not None]
+    if rows:
+        conn.execute(insert(message_status), [asdict(status) for status in rows])
+    touched = {*(stored[name].group_key for name in changed if name in stored)}
+    return sorted(touched | {status.group_key for status in rows})
+
+
+def statuses(
+    conn: Connection, group_keys: Collection[Bytes32] | None = None
+) -> dict[str, MessageStatus]:
+    """What services say of the messages of these burn keys and guids, or of all, by message id."""
+    columns = message_status.c
+    query = select(
+        columns.service, columns.message_id, columns.group_key, columns.status, columns.detail
+    ).where(*_among(columns.group_key, group_keys))
+    return {row.message_id: MessageStatus(*row) for row in conn.execute(query)}
+
+
+def plain(words: str) -> str:
+    """A stranger's words as one short printable line: nothing in it that Postgres would refuse."""
+    line = " ".join(words.split())
+    return "".join(letter for letter in line if letter.isprintable())[:_WORDS]
+
+
+def _among(column: Any, values: Collection[str] | None) -> list[ColumnElement[bool]]:
+    if values is None:
+        return []
+    return [column == func.any(bindparam(None, list(values), type_=ARRAY(Text)))]
