@@ -20,6 +20,7 @@ from stellar_sdk.operation import Operation
 
 from indexer.devnet.bridges import DUST, Bridges
 from indexer.devnet.evm import dev_account
+from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.expectations import (
     UNIT,
     Deeds,
@@ -30,7 +31,7 @@ from indexer.devnet.expectations import (
     decimal,
 )
 from indexer.devnet.order_book import OrderBook
-from indexer.devnet.stellar.accounts import RELAYER, keypair
+from indexer.devnet.stellar.accounts import RELAYER, USDC, keypair
 from indexer.devnet.stellar.client import DevnetClient, Outcome
 from indexer.devnet.stellar.genesis import BOND_BPS, ORDER_TTL, RAILS
 from indexer.devnet.verify import Movement, Story
@@ -44,6 +45,7 @@ RECENT_SECONDS = 150
 """How long before now its last chapter begins: its orders must still be active for minutes."""
 
 EVM_UNIT = 10**6
+LARGEST_ORDER = 60 * UNIT
 
 PIX = Rail(tier=1, fee_bps=25, currencies=("BRL",))
 
@@ -77,7 +79,7 @@ def real_time(last: int) -> int:
     return max(last + 1, int(time.time()))
 
 
-class TooSlow(RuntimeError):
+class TooSlow(DevnetError):
     """The story's ledgers would close in the future."""
 
 
@@ -102,6 +104,7 @@ class BookStory:
         self._chance = chance
         self._say = say
         self.deeds = Deeds(order_ttl=ORDER_TTL, bond_bps=BOND_BPS)
+        self._left: list[Deal] = []
         for name, tier, fee_bps, currencies in RAILS:
             self.deeds.rail(name, Rail(tier, fee_bps, currencies))
 
@@ -190,15 +193,42 @@ class BookStory:
         """Orders that are still active at the end."""
         self._open("tom", "ana", "onramp", "wise", "USD")
         self._open("uma", "elif", "offramp", "venmo", "USD")
-        self._open("victor", "davi", "onramp", "pix", "BRL", prune=self._later)
+        self._open("victor", "davi", "onramp", "pix", "BRL", prune=[self._later])
 
     def ordinary_day(self) -> None:
-        """One more order, settled at once two times in three; the others are left to expire."""
+        """One more order, settled at once two times in three; the others are left to expire.
+
+        Who runs short gets more, and a provider's expired orders are pruned by its next one, so
+        that this can go on for days.
+        """
         taker = self._chance.choice(("tom", "uma", "victor"))
         provider, direction, rail, currency = self._chance.choice(_DAILY)
-        deal = self._open(taker, provider, direction, rail, currency)
+        self._top_up(taker, provider)
+        deal = self._open(
+            taker, provider, direction, rail, currency, prune=self._take_expired(provider)
+        )
         if self._chance.random() < 2 / 3:
             self._prove(deal)
+        else:
+            self._left.append(deal)
+
+    def _top_up(self, taker: str, provider: str) -> None:
+        for name in (taker, provider):
+            if self._client.balance(_address(name), USDC) < LARGEST_ORDER:
+                self._client.issue(_address(name), USDC, 500 * UNIT)
+        if self.deeds.providers[_address(provider)].free < LARGEST_ORDER:
+            self._deposit(provider, LARGEST_ORDER)
+
+    def _take_expired(self, provider: str) -> list[Deal]:
+        """The provider's expired orders that nobody has pruned, no longer to be looked after."""
+        now = self._client.close_time()
+        expired = [
+            deal
+            for deal in self._left
+            if deal.provider == provider and now > deal.opened_at + ORDER_TTL
+        ]
+        self._left = [deal for deal in self._left if deal not in expired]
+        return expired
 
     # The acts
 
@@ -231,25 +261,25 @@ class BookStory:
         rail: str,
         currency: str,
         *,
-        prune: Deal | None = None,
+        prune: Sequence[Deal] = (),
     ) -> Deal:
         key = TermsKey(direction, rail, currency)
         # With seven decimals, so that rounding has something to round.
-        amount = self._chance.randint(20 * UNIT, 60 * UNIT)
+        amount = self._chance.randint(20 * UNIT, LARGEST_ORDER)
         order_id, outcome = self._book.open(
             keypair(taker),
             keypair(provider),
             key,
             amount,
-            prune=[prune.order_id] if prune else [],
+            prune=[expired.order_id for expired in prune],
         )
-        if prune is not None:
-            self.deeds.pruned(prune.order_id)
+        for expired in prune:
+            self.deeds.pruned(expired.order_id)
         self.deeds.opened(
             order_id, _address(provider), _address(taker), key, amount, outcome.close_time
         )
         deal = Deal(order_id, key, provider, taker, amount, outcome.close_time)
-        pruning = f", pruning {_short(prune)}" if prune else ""
+        pruning = f", pruning {', '.join(map(_short, prune))}" if prune else ""
         self._say(
             f"{taker} opens {direction} {decimal(amount)} USDC with {provider} on {rail}:"
             f" {_short(deal)}{pruning}"

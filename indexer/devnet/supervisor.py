@@ -318,7 +318,9 @@ class Supervisor:
             self._say(f"ended {left}, left by a demo that was killed")
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and not isinstance(error, SupervisorError):
+            self._tell_dead()
         try:
             self.stop()
         finally:
@@ -390,6 +392,13 @@ class Supervisor:
                 errors.append(error)
         if errors:
             raise ExceptionGroup("some processes could not be stopped", errors)
+
+    def _tell_dead(self) -> None:
+        """Say which children have ended: the likely cause of an error that is not about them."""
+        for managed in self._running:
+            ended = managed.ended()
+            if ended is not None:
+                self._say(ended)
 
     def _restart(self, managed: Managed, ended: str) -> None:
         """Start a dead child again, also when its first attempts fail."""

@@ -219,6 +219,21 @@ def test_an_irreplaceable_child_that_dies_ends_the_demo_with_the_reason(
         supervisor.wait(10)
 
 
+def test_an_error_of_the_work_comes_with_the_children_that_had_ended(
+    tmp_path: Path, said: list[str]
+) -> None:
+    def work() -> None:
+        with Supervisor(tmp_path / "demo", said.append) as supervisor:
+            child = supervisor.run(make_spec("chain", irreplaceable="its blocks are gone"))
+            os.kill(child.pid, signal.SIGKILL)
+            wait_for(lambda: child.ended() is not None)
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        work()
+    assert said[0].startswith("chain was ended by SIGKILL.")
+
+
 def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor) -> None:
     supervisor.run(make_spec("brief", "pass"))
     with pytest.raises(ChildFailed, match="brief keeps ending"):

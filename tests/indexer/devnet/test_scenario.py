@@ -1,0 +1,84 @@
+"""The story plays on a running world, the same for the same seed, and life goes on after it."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.devnet.scenario import BookStory, PacedClient, Scenario, real_time
+from indexer.devnet.stellar.genesis import ORDER_TTL
+from indexer.devnet.supervisor import Supervisor
+from indexer.devnet.world import Pace, World, start_world
+
+PACE = Pace(ledger_seconds=None, ledger_clock="fixed")
+
+
+@pytest.fixture
+def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        yield supervisor
+
+
+def new_world(supervisor: Supervisor) -> World:
+    return start_world(supervisor, evm_port=0, stellar_port=0, pace=PACE)
+
+
+def ignore(_: str) -> None:
+    pass
+
+
+def test_the_story_has_an_order_of_every_status_and_transfers_in_every_stage(
+    supervisor: Supervisor,
+) -> None:
+    with new_world(supervisor) as world:
+        story = Scenario(world, 7, ignore).play()
+    orders = story.book.orders.values()
+    assert Counter(order["status"] for order in orders) == {
+        "active": 3,
+        "fulfilled": 5,
+        "cancelled": 2,
+        "expired": 3,
+    }
+    assert {order["direction"] for order in orders} == {"onramp", "offramp"}
+    assert any("txHash" in order and "nullifier" not in order for order in orders)
+    assert len(story.book.providers) >= 4
+    stages = Counter((each.mechanism, each.stage) for each in story.movements)
+    assert stages == {
+        ("cctp", "COMPLETED"): 3,
+        ("cctp", "ATTESTING"): 1,
+        ("oft", "COMPLETED"): 2,
+        ("oft", "DELIVERING"): 1,
+        ("oft", "IN_FLIGHT"): 1,
+    }
+
+
+def test_the_same_seed_gives_the_same_amounts_and_ids_and_another_seed_others(
+    supervisor: Supervisor,
+) -> None:
+    books = []
+    for seed in (7, 7, 8):
+        with new_world(supervisor) as world:
+            client = PacedClient(world.stellar_url, real_time)
+            story = BookStory(client, random.Random(seed), ignore)
+            story.play()
+            books.append(story.deeds.expected(0, client.close_time()).orders)
+    amounts = [{key: order["amountUsdc"] for key, order in book.items()} for book in books]
+    assert amounts[0] == amounts[1]
+    assert amounts[0] != amounts[2]
+
+
+def test_life_goes_on_for_longer_than_anybodys_money_or_open_orders_would_last(
+    supervisor: Supervisor,
+) -> None:
+    with new_world(supervisor) as world:
+        client = PacedClient(world.stellar_url, real_time)
+        book = BookStory(client, random.Random(7), ignore)
+        book.play()
+        client.next_close = lambda last: last + 10
+        for _ in range(150):
+            book.ordinary_day()
+            client.close_ledger(client.close_time() + ORDER_TTL // 5)
+        statuses = book.deeds.expected(0, client.close_time()).orders.values()
+    assert Counter(order["status"] for order in statuses)["fulfilled"] > 80
