@@ -46,7 +46,7 @@ DECODERS: Mapping[str, Mapping[str, Decoder]] = {
         "mint_and_withdraw": _alone(stellar_cctp.mint_and_withdraw),
     },
     "cctp_message_transmitter": {
-        "message_sent": _alone(stellar_cctp.message_sent),
+        "message_sent": stellar_cctp.message_sent,
         "message_received": stellar_cctp.message_received,
     },
     "cctp_forwarder": {

@@ -4,6 +4,7 @@ Shapes: the contracts' own event specs. The two messenger events carry 6 decimal
 functions take 7; `mint_and_forward` alone carries 7.
 """
 
+from indexer.addresses import contract_as_bytes32
 from indexer.decode.cctp_message import burn_key, parse_message
 from indexer.decode.scval import Fields, Topics, address, amount, blob, u32, word
 from indexer.errors import Undecodable
@@ -49,11 +50,17 @@ def mint_and_withdraw(event: StellarEvent) -> MintAndWithdraw:
     )
 
 
-def message_sent(event: StellarEvent) -> MessageSent:
-    """MessageTransmitter: no topic but the name. Anyone may send messages of their own."""
+def message_sent(event: StellarEvent, chain: StellarChain) -> MessageSent:
+    """MessageTransmitter: no topic but the name.
+
+    Anyone may send messages of their own, burn-shaped ones too: only the chain's own messenger's
+    have a burn key.
+    """
     Topics.of(event, 1)
     raw = Fields.of(event).read("message", blob)
     message = parse_message(raw)
+    messenger = chain.cctp_token_messenger
+    is_burn = messenger is not None and message.sender == contract_as_bytes32(messenger)
     return MessageSent(
         seen=event.seen,
         message=raw,
@@ -63,7 +70,9 @@ def message_sent(event: StellarEvent) -> MessageSent:
         recipient=message.recipient,
         burn_key=burn_key(
             message.source_domain, message.destination_domain, message.sender, message.raw_body
-        ),
+        )
+        if is_burn
+        else None,
     )
 
 

@@ -6,11 +6,14 @@ from warehouse_schema.facts import alarms, blocks, cursors
 from warehouse_schema.identifiers import ChainId
 
 _SHOWN = 20
-"""An operator needs the first few; the rest is the same fault."""
+"""Of each kind of fault: an operator needs the first few, the rest is the same fault."""
 
 
 def blocks_join(engine: Engine, chain: ChainId) -> list[str]:
-    """Holes between stored blocks, parent hashes that do not join, a cursor that is not on top."""
+    """Holes between stored blocks, parent hashes that do not join, a cursor that is not on top.
+
+    At most 20 of each are named.
+    """
     this = blocks.alias("this")
     below = blocks.alias("below")
     previous = func.lag(blocks.c.height).over(order_by=blocks.c.height).label("previous")

@@ -33,7 +33,7 @@ class RecordedEvmNode:
         return self._methods[method](*params)
 
     def _block(self, name: str, _full: bool) -> dict[str, str] | None:
-        height = self._head if name == "latest" else int(name, 16)
+        height = self._head if name in ("latest", "safe", "finalized") else int(name, 16)
         if height > self._head:
             return None
         return {
