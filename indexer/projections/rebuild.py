@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, delete, select, text
 
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
+from indexer.facts.messages import attested_burns, statuses
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import blocks_between, read_events
 from indexer.networks import Network
@@ -47,11 +48,12 @@ class RebuildReport:
 def rebuild(engine: Engine, network: Network) -> RebuildReport:
     """Write every projection anew from the facts, in one transaction.
 
-    Readers see the old rows until it commits. Ingestion waits meanwhile: a range that committed in
-    between would be missing from what is written here.
+    Readers see the old rows until it commits. Whoever writes facts waits meanwhile: a range, or an
+    attestation, that committed in between would be missing from what is written here.
     """
     with engine.begin() as conn:
-        conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
+        for table in ("cursors", "cctp_attestations", "message_status"):
+            conn.execute(text(f"LOCK TABLE facts.{table} IN SHARE MODE"))
         movements = refold_all_transfers(conn, network)
         conn.execute(delete(transfer_progress))
         copy_rows(conn, transfer_progress, map(astuple, movements))
@@ -98,8 +100,9 @@ def refold_all_transfers(conn: Connection, network: Network) -> list[TransferPro
         for event in (*sending, *receiving)
         if isinstance(event, MessageSent | MessageReceived) and event.burn_key is not None
     }
+    said = statuses(conn)
     rows = [
-        *cctp_rows(network, sending, receiving, keys),
-        *oft_rows(network, read_events(conn, OFT_EVENTS)),
+        *cctp_rows(network, sending, receiving, keys, attested_burns(conn), said),
+        *oft_rows(network, read_events(conn, OFT_EVENTS), said),
     ]
     return sorted(rows, key=lambda row: row.id)

@@ -6,7 +6,7 @@ reads what the first committed.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 
@@ -16,11 +16,14 @@ from sqlalchemy.types import Text
 
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
+from indexer.events.services import AttestedBurn, MessageStatus
+from indexer.facts.messages import attested_burns, statuses
 from indexer.facts.store import events_by_key, events_of_transactions
 from indexer.networks import Network
 from indexer.projections.transfers import (
     BURN_EVENTS,
     MINT_EVENTS,
+    NOTHING_SAID,
     OFT_EVENTS,
     Burn,
     Mint,
@@ -61,9 +64,11 @@ def refold_transfers(
     if not keys:
         return 0
     _lock(conn, keys)
+    said = statuses(conn, keys)
+    attested = attested_burns(conn, burn_keys)
     rows = [
-        *cctp_rows(network, *_cctp_facts(conn, sorted(burn_keys)), burn_keys),
-        *oft_rows(network, _oft_facts(conn, sorted(guids))),
+        *cctp_rows(network, *_cctp_facts(conn, sorted(burn_keys)), burn_keys, attested, said),
+        *oft_rows(network, _oft_facts(conn, sorted(guids)), said),
     ]
     conn.execute(
         delete(transfer_progress).where(
@@ -102,10 +107,18 @@ def cctp_rows(
     sending: Iterable[Event],
     receiving: Iterable[Event],
     burn_keys: Collection[Bytes32],
+    attested: Iterable[AttestedBurn] = (),
+    said: Mapping[str, MessageStatus] = NOTHING_SAID,
 ) -> list[TransferProgress]:
-    """Rows of these burn keys, from all CCTP events of the transactions that sent and minted."""
+    """Rows of these burn keys, from all CCTP events of the transactions that sent and minted.
+
+    `attested` are verified attestations, oldest first; `said` is what services say, by message.
+    """
     burns: dict[Bytes32 | None, list[Burn]] = defaultdict(list)
     mints: dict[Bytes32 | None, list[Mint]] = defaultdict(list)
+    nonces: dict[Bytes32, list[AttestedBurn]] = defaultdict(list)
+    for each in attested:
+        nonces[each.burn_key].append(each)
     for events in by_transaction(sending):
         for burn in pair_burns(events):
             burns[burn.message.burn_key].append(burn)
@@ -113,7 +126,9 @@ def cctp_rows(
         for mint in pair_mints(events):
             mints[mint.message.burn_key].append(mint)
     return [
-        row for key in sorted(burn_keys) for row in fold_cctp(network, key, burns[key], mints[key])
+        row
+        for key in sorted(burn_keys)
+        for row in fold_cctp(network, key, burns[key], mints[key], nonces[key], said)
     ]
 
 
@@ -121,13 +136,19 @@ def _oft_facts(conn: Connection, guids: Sequence[Bytes32]) -> list[OftEvent]:
     return [event for kind in OFT_EVENTS for event in events_by_key(conn, kind, "guid", guids)]
 
 
-def oft_rows(network: Network, events: Iterable[OftEvent]) -> list[TransferProgress]:
-    """Rows of every guid that the events name."""
+def oft_rows(
+    network: Network,
+    events: Iterable[OftEvent],
+    said: Mapping[str, MessageStatus] = NOTHING_SAID,
+) -> list[TransferProgress]:
+    """Rows of every guid that the events name. `said` is what services say, by guid."""
     by_guid: dict[Bytes32, list[OftEvent]] = defaultdict(list)
     for event in events:
         by_guid[event.guid].append(event)
     return [
-        row for guid, group in sorted(by_guid.items()) for row in fold_oft(network, guid, group)
+        row
+        for guid, group in sorted(by_guid.items())
+        for row in fold_oft(network, guid, group, said)
     ]
 
 

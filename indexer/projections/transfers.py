@@ -1,12 +1,14 @@
 """Movements of USDC (CCTP) and USDT0 (OFT) between chains, folded from what both chains said.
 
 Pure. Either chain may be read first; a movement is the same row whichever was. A CCTP movement is
-known on both sides by its burn key, an OFT movement by its guid.
+known on both sides by its burn key, an OFT movement by its guid. A verified attestation moves a
+burn on and names its mint; what a service says beside that only explains a wait.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 from indexer.addresses import bytes32_as_evm, contract_as_bytes32
@@ -27,6 +29,7 @@ from indexer.events.oft import (
     PacketSent,
     PacketVerified,
 )
+from indexer.events.services import AttestedBurn, MessageStatus, Service, burn_place
 from indexer.networks import Network, StellarChain
 from warehouse_schema.identifiers import Bytes32, ChainId, is_evm
 
@@ -36,6 +39,12 @@ E = TypeVar("E", bound=Event)
 
 STELLAR_PER_SHARED = 10
 """Stellar has 7 decimals where CCTP and the OFT share 6."""
+
+NOTHING_SAID: Mapping[str, MessageStatus] = MappingProxyType({})
+_NAMES: Mapping[Service, str] = {
+    "iris": "the attestation service",
+    "lz_scan": "LayerZero Scan",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,36 +132,106 @@ def pair_mints(events: Iterable[Event]) -> list[Mint]:
 
 
 def fold_cctp(
-    network: Network, key: Bytes32, burns: Sequence[Burn], mints: Sequence[Mint]
+    network: Network,
+    key: Bytes32,
+    burns: Sequence[Burn],
+    mints: Sequence[Mint],
+    attested: Sequence[AttestedBurn] = (),
+    said: Mapping[str, MessageStatus] = NOTHING_SAID,
 ) -> list[TransferProgress]:
     """Rows of all burns and mints that share one burn key, both in chain order.
 
-    Byte-identical burns share a key; they are matched first in, first out, and each is a row of
-    its own. A mint without a burn is complete all the same: the burn's chain is merely not read
-    so far, or took its block back.
+    Byte-identical burns share a key; each is a row of its own. An attested burn has the mint of its
+    nonce and no other; the rest are matched first in, first out. A mint without a burn is complete
+    all the same: the burn's chain is merely not read so far, or took its block back.
+
+    `attested` are this key's burns with a verified attestation, oldest first; `said` is what
+    services say, by `burn_place`.
     """
-    return [
-        _cctp_row(network, key, ordinal, burn, mint)
-        for ordinal, (burn, mint) in enumerate(zip_longest(burns, mints))
+    nonces = _nonces(burns, attested)
+    matched, left = _match(mints, nonces)
+    rows = [
+        _cctp_row(network, key, ordinal, burn, mint, nonce, _words(said, burn))
+        for ordinal, (burn, mint, nonce) in enumerate(zip(burns, matched, nonces, strict=True))
+    ]
+    return rows + [
+        _cctp_row(network, key, ordinal, None, mint, None, "")
+        for ordinal, mint in enumerate(left, len(rows))
     ]
 
 
+def _nonces(burns: Sequence[Burn], attested: Sequence[AttestedBurn]) -> list[Bytes32 | None]:
+    """The nonce under which each burn was attested.
+
+    Identical burns of one transaction cannot be told apart, so they take its nonces in order. Of
+    more nonces than burns the newest count: the transaction came into another block since.
+    """
+    waiting: dict[tuple[str, str], list[Bytes32]] = defaultdict(list)
+    for each in attested:
+        waiting[each.source_chain, each.source_tx].append(each.nonce)
+    of_place: dict[tuple[str, str], int] = defaultdict(int)
+    for burn in burns:
+        of_place[_place(burn)] += 1
+    for place, count in of_place.items():
+        waiting[place] = waiting[place][-count:]
+    return [waiting[_place(burn)].pop(0) if waiting[_place(burn)] else None for burn in burns]
+
+
+def _place(burn: Burn) -> tuple[str, str]:
+    return burn.message.seen.chain, burn.message.seen.tx_hash
+
+
+def _match(
+    mints: Sequence[Mint], nonces: Sequence[Bytes32 | None]
+) -> tuple[list[Mint | None], list[Mint]]:
+    """The mint of each burn, in order of the burns, and the mints that are nobody's."""
+    named = {nonce for nonce in nonces if nonce is not None}
+    by_nonce = {mint.message.nonce: mint for mint in mints if mint.message.nonce in named}
+    unnamed = [mint for mint in mints if mint.message.nonce not in named]
+    matched: list[Mint | None] = []
+    for nonce in nonces:
+        if nonce is not None:
+            matched.append(by_nonce.get(nonce))
+        else:
+            matched.append(unnamed.pop(0) if unnamed else None)
+    return matched, unnamed
+
+
 def _cctp_row(
-    network: Network, key: Bytes32, ordinal: int, burn: Burn | None, mint: Mint | None
+    network: Network,
+    key: Bytes32,
+    ordinal: int,
+    burn: Burn | None,
+    mint: Mint | None,
+    nonce: Bytes32 | None,
+    words: str,
 ) -> TransferProgress:
-    stage, reason = _cctp_stage(network, burn, mint)
+    stage, reason = _cctp_stage(network, burn, mint, nonce)
     row = TransferProgress(
         id=f"cctp:{key}:{ordinal}",
         mechanism="cctp",
         group_key=key,
         stage=stage,
-        stage_reason=reason,
+        stage_reason=None if reason is None else reason + words,
+        message_id=nonce,
     )
     if burn is not None:
         row = _with_burn(network, row, burn)
     if mint is not None:
         row = _with_mint(network, row, mint)
     return row
+
+
+def _words(said: Mapping[str, MessageStatus], burn: Burn) -> str:
+    return _in_words(said.get(burn_place(burn.message.seen)))
+
+
+def _in_words(status: MessageStatus | None) -> str:
+    """What a service says of a message, to be put behind the reason why it waits."""
+    if status is None:
+        return ""
+    detail = "" if status.detail is None else f", {status.detail}"
+    return f"; {_NAMES[status.service]} says: {status.status}{detail}"
 
 
 def _with_burn(network: Network, row: TransferProgress, burn: Burn) -> TransferProgress:
@@ -195,7 +274,9 @@ def _intended_recipient(burn: Burn, chain: ChainId | None) -> str:
     return forward_recipient(burn.deposit.hook_data) or recipient
 
 
-def _cctp_stage(network: Network, burn: Burn | None, mint: Mint | None) -> tuple[Stage, str | None]:
+def _cctp_stage(
+    network: Network, burn: Burn | None, mint: Mint | None, nonce: Bytes32 | None
+) -> tuple[Stage, str | None]:
     if mint is not None:
         forwarder: str | None = network.stellar.cctp_forwarder
         if mint.mint.mint_recipient == forwarder and mint.forward is None:
@@ -203,6 +284,8 @@ def _cctp_stage(network: Network, burn: Burn | None, mint: Mint | None) -> tuple
         return "COMPLETED", None
     if burn is not None and _is_lost(network.stellar, burn):
         return "ON_HOLD", "the burn does not name the forwarder and a recipient it can pay"
+    if nonce is not None:
+        return "DELIVERING", "attested; waiting for its mint"
     return "ATTESTING", "waiting for the attestation and its mint"
 
 
@@ -218,8 +301,16 @@ def _is_lost(stellar: StellarChain, burn: Burn) -> bool:
     )
 
 
-def fold_oft(network: Network, guid: Bytes32, events: Sequence[OftEvent]) -> list[TransferProgress]:
-    """The row of one OFT message, or none when only endpoint chatter about it was seen."""
+def fold_oft(
+    network: Network,
+    guid: Bytes32,
+    events: Sequence[OftEvent],
+    said: Mapping[str, MessageStatus] = NOTHING_SAID,
+) -> list[TransferProgress]:
+    """The row of one OFT message, or none when only endpoint chatter about it was seen.
+
+    `said` is what services say, by guid.
+    """
     sent = _first(events, OftSent)
     received = _first(events, OftReceived)
     if sent is None and received is None:
@@ -230,7 +321,7 @@ def fold_oft(network: Network, guid: Bytes32, events: Sequence[OftEvent]) -> lis
         mechanism="oft",
         group_key=guid,
         stage=stage,
-        stage_reason=reason,
+        stage_reason=None if reason is None else reason + _in_words(said.get(guid)),
         message_id=guid,
     )
     if sent is not None:

@@ -7,7 +7,9 @@ import pytest
 from indexer.addresses import evm_as_bytes32
 from indexer.events.cctp import MessageSent
 from indexer.events.common import Event
+from indexer.events.services import AttestedBurn, MessageStatus, burn_place
 from indexer.projections.transfers import (
+    Burn,
     OftEvent,
     TransferProgress,
     fold_cctp,
@@ -34,7 +36,11 @@ from tests.factories.transfers import (
     make_oft_sent,
     make_packet_sent,
     make_packet_verified,
+    seen,
 )
+from warehouse_schema.identifiers import Bytes32
+
+OTHER_NONCE = Bytes32("0x" + "02" * 32)
 
 
 def fold_one(sending: list[Event], receiving: list[Event]) -> TransferProgress:
@@ -97,6 +103,104 @@ def test_byte_identical_burns_are_two_rows_matched_first_in_first_out() -> None:
     assert first.sent_at is not None
     assert second.sent_at is not None
     assert first.sent_at < second.sent_at
+
+
+def attested(tx: str, nonce: Bytes32 = NONCE) -> AttestedBurn:
+    """A verified attestation of the burn in transaction `tx` of Ethereum."""
+    return AttestedBurn(ETHEREUM, seen(tx=tx).tx_hash, BURN_KEY, nonce)
+
+
+def make_identical_burns(*txs: str) -> list[Burn]:
+    """Burns that agree in every byte, one a transaction and block."""
+    return [
+        burn
+        for height, tx in enumerate(txs, 100)
+        for burn in pair_burns(make_burn_to_stellar(height=height, tx=tx))
+    ]
+
+
+def test_an_attested_burn_waits_for_its_mint_under_its_nonce() -> None:
+    (row,) = fold_cctp(NETWORK, BURN_KEY, make_identical_burns("a"), [], [attested("a")])
+    assert (row.stage, row.message_id) == ("DELIVERING", NONCE)
+    assert row.stage_reason == "attested; waiting for its mint"
+
+
+def test_an_attestation_of_another_transaction_moves_nothing() -> None:
+    (row,) = fold_cctp(NETWORK, BURN_KEY, make_identical_burns("a"), [], [attested("b")])
+    assert (row.stage, row.message_id) == ("ATTESTING", None)
+
+
+def test_an_attested_burn_that_cannot_be_paid_out_stays_held() -> None:
+    burns = pair_burns(make_burn_to_stellar(hook=b""))
+    (row,) = fold_cctp(NETWORK, BURN_KEY, burns, [], [attested("a")])
+    assert (row.stage, row.message_id) == ("ON_HOLD", NONCE)
+
+
+def test_a_nonce_corrects_who_of_two_identical_burns_was_minted() -> None:
+    burns = make_identical_burns("a", "b")
+    mints = pair_mints(make_mint_on_stellar())
+    first, second = fold_cctp(NETWORK, BURN_KEY, burns, mints, [attested("b")])
+    assert (first.stage, first.dest_tx) == ("ATTESTING", None)
+    assert (second.stage, second.message_id) == ("COMPLETED", NONCE)
+    other = attested("a", OTHER_NONCE)
+    first, second = fold_cctp(NETWORK, BURN_KEY, burns, mints, [other])
+    assert (first.stage, first.message_id) == ("DELIVERING", OTHER_NONCE)
+    assert (second.stage, second.message_id) == ("COMPLETED", NONCE)
+
+
+def test_a_mint_of_another_nonce_is_not_an_attested_burns() -> None:
+    burns = make_identical_burns("a")
+    mints = pair_mints(make_mint_on_stellar())
+    waiting, minted = fold_cctp(NETWORK, BURN_KEY, burns, mints, [attested("a", OTHER_NONCE)])
+    assert (waiting.stage, waiting.dest_tx) == ("DELIVERING", None)
+    assert (minted.stage, minted.source_tx) == ("COMPLETED", None)
+    assert waiting.id != minted.id
+
+
+def test_identical_burns_of_one_transaction_take_its_nonces_in_order() -> None:
+    burns = pair_burns([*make_burn_to_stellar(position=0), *make_burn_to_stellar(position=2)])
+    mints = pair_mints(make_mint_on_stellar())
+    both = [attested("a", OTHER_NONCE), attested("a", NONCE)]
+    first, second = fold_cctp(NETWORK, BURN_KEY, burns, mints, both)
+    assert (first.message_id, first.stage) == (OTHER_NONCE, "DELIVERING")
+    assert (second.message_id, second.stage) == (NONCE, "COMPLETED")
+
+
+def test_of_more_nonces_than_burns_the_newest_count() -> None:
+    both = [attested("a", OTHER_NONCE), attested("a", NONCE)]
+    (row,) = fold_cctp(NETWORK, BURN_KEY, make_identical_burns("a"), [], both)
+    assert row.message_id == NONCE
+
+
+def test_what_the_service_says_explains_a_wait_and_moves_nothing() -> None:
+    burns = make_identical_burns("a", "b")
+    place = burn_place(burns[0].message.seen)
+    status = MessageStatus("iris", place, BURN_KEY, "pending_confirmations", "insufficient_fee")
+    mints = pair_mints(make_mint_on_stellar())
+    delayed, other = fold_cctp(NETWORK, BURN_KEY, burns, [], (), {place: status})
+    assert (delayed.stage, other.stage) == ("ATTESTING", "ATTESTING")
+    assert delayed.stage_reason == (
+        "waiting for the attestation and its mint; "
+        "the attestation service says: pending_confirmations, insufficient_fee"
+    )
+    assert other.stage_reason == "waiting for the attestation and its mint"
+    minted, _ = fold_cctp(NETWORK, BURN_KEY, burns, mints, (), {place: status})
+    assert (minted.stage, minted.stage_reason) == ("COMPLETED", None)
+
+
+@pytest.mark.parametrize("word", ["DELIVERED", "FAILED", "BLOCKED"])
+def test_what_the_explorer_says_is_never_a_stage(word: str) -> None:
+    said: dict[str, MessageStatus] = {
+        GUID: MessageStatus("lz_scan", GUID, GUID, word, "in its words")
+    }
+    events: list[OftEvent] = [make_oft_sent(), make_packet_sent()]
+    (row,) = fold_oft(NETWORK, GUID, events, said)
+    assert row.stage == "IN_FLIGHT"
+    assert row.stage_reason == (
+        f"waiting for the message layer to verify it; LayerZero Scan says: {word}, in its words"
+    )
+    (row,) = fold_oft(NETWORK, GUID, [*events, make_oft_received()], said)
+    assert (row.stage, row.stage_reason) == ("COMPLETED", None)
 
 
 def test_several_burns_of_one_transaction_pair_with_their_own_messages() -> None:
