@@ -52,6 +52,8 @@ cursors = Table(
     seconds("block_time", "Its time, unix seconds"),
     height("head_height", "Head that the node named when this was committed"),
     seconds("head_time", "Time of that head, unix seconds"),
+    height("safe_height", "Stored blocks up to it are safe, as its node says", nullable=True),
+    height("final_height", "Stored blocks up to it are final and stay", nullable=True),
     text("held", "Why the chain is on hold; null when it is not", nullable=True),
     Column(
         "updated_at",

@@ -646,6 +646,18 @@ def upgrade() -> None:
             "head_time", sa.BigInteger(), nullable=False, comment="Time of that head, unix seconds"
         ),
         sa.Column(
+            "safe_height",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Stored blocks up to it are safe, as its node says",
+        ),
+        sa.Column(
+            "final_height",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Stored blocks up to it are final and stay",
+        ),
+        sa.Column(
             "held",
             sa.Text(),
             nullable=True,
