@@ -1,0 +1,275 @@
+"""The XDR language (RFC 4506, section 6), and the definitions of Stellar's protocol in it.
+
+The SDK prints each type's definition in the docstring of its class, word for word from the `.x`
+files of the protocol it implements. They are read from there, so that whoever works on bytes by
+them knows the same protocol as the SDK and no second copy can fall behind it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from typing import TypeAlias
+
+from stellar_sdk import xdr
+from stellar_sdk.xdr import constants
+
+from indexer.errors import ConfigurationError
+
+LONGEST = 0xFFFFFFFF
+"""Bytes or elements where a definition gives no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An integer or a float of 4 or 8 bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bool:
+    """0 or 1 in 4 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A type that is defined elsewhere."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """One of these values in 4 bytes."""
+
+    values: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Octets:
+    """Bytes, padded to a multiple of four: exactly `most`, or a counted number of at most that."""
+
+    most: int
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Elements: exactly `most`, or a counted number of at most that."""
+
+    element: "Type"
+    most: int
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """An element that may be left out (`*`)."""
+
+    element: "Type"
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """Fields in order."""
+
+    fields: tuple[tuple[str, "Type"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """An arm for each value of the discriminant, which is an int or an enum; None is void."""
+
+    arms: Mapping[int, "Type | None"]
+
+
+Type: TypeAlias = (
+    Number | Bool | Named | Enumeration | Octets | Array | Optional | Structure | Union
+)
+
+
+@cache
+def definition(name: str) -> Type:
+    """The definition of a type by its name in the `.x` files, such as `LedgerCloseMeta`.
+
+    Raises `KeyError` for a name that the protocol does not have, `ValueError` for a definition that
+    is not of the language.
+    """
+    return parse(_sources()[name])
+
+
+def type_names() -> frozenset[str]:
+    """Every type of the protocol that has a name."""
+    return frozenset(_sources())
+
+
+def parse(source: str) -> Type:
+    """One definition. Raises `ValueError` for what is not of the language."""
+    return _Parser(source).definition()
+
+
+@cache
+def _sources() -> Mapping[str, str]:
+    """Type name → its definition. Definitions inside of others have no name, and stay there."""
+    found = {}
+    for kind in vars(xdr).values():
+        source = _source(kind) if isinstance(kind, type) else ""
+        if named := _NAMED.match(source) or _TYPEDEF.match(source):
+            found[named[1]] = source
+    if not found:
+        raise ConfigurationError("the SDK's XDR is read from its docstrings: run without -OO")
+    return found
+
+
+_TITLE = "XDR Source Code::"
+_NAMED = re.compile(r"\s*(?:struct|union|enum)\s+(?!switch\b)(\w+)")
+_TYPEDEF = re.compile(r"\s*typedef\b[^;]*?(\w+)\s*(?:<[^>]*>|\[[^\]]*\])?\s*;", re.DOTALL)
+_TOKEN = re.compile(
+    r"\s*(?://[^\n]*|/\*.*?\*/|(0[xX][0-9a-fA-F]+|-?\d+|\w+|[{}()\[\]<>;:,=*]))", re.S
+)
+_NUMBERS = {"int": 4, "hyper": 8, "float": 4, "double": 8}
+
+
+def _source(kind: type) -> str:
+    return (kind.__doc__ or "").partition(_TITLE)[2]
+
+
+class _Parser:
+    """Reads one definition, from the left to the right."""
+
+    def __init__(self, source: str) -> None:
+        self._tokens = list(_tokens(source))
+        self._at = 0
+
+    def definition(self) -> Type:
+        """`typedef …;`, `struct N {…};`, `union N switch …;` or `enum N {…};`."""
+        if self._taken("typedef"):
+            _, kind = self._declaration()
+        else:
+            kind = self._specifier()
+        self._expect(";")
+        return kind
+
+    def _declaration(self) -> tuple[str, Type]:
+        """A type, a name and, after the name, what makes an array of it; the type with its name."""
+        if self._taken("opaque") or self._taken("string"):
+            name = self._next()
+            most, counted = self._length()
+            return name, Octets(most, counted)
+        kind = self._specifier()
+        if self._taken("*"):
+            return self._next(), Optional(kind)
+        name = self._next()
+        if self._peek() in ("<", "["):
+            most, counted = self._length()
+            return name, Array(kind, most, counted)
+        return name, kind
+
+    def _length(self) -> tuple[int, bool]:
+        """`[n]`, `<n>` or `<>`."""
+        counted = self._next() == "<"
+        most = LONGEST if self._peek() == ">" else _constant(self._next())
+        self._expect(">" if counted else "]")
+        return most, counted
+
+    def _specifier(self) -> Type:
+        word = self._next()
+        if word == "unsigned":
+            word = self._next() if self._peek() in _NUMBERS else "int"
+        if word in _NUMBERS:
+            return Number(_NUMBERS[word])
+        if word == "bool":
+            return Bool()
+        if word not in ("struct", "union", "enum"):
+            return Named(word)
+        if self._peek() not in ("{", "switch"):
+            self._next()
+        if word == "struct":
+            return self._structure()
+        return self._union() if word == "union" else self._enumeration()
+
+    def _structure(self) -> Structure:
+        self._expect("{")
+        fields = []
+        while not self._taken("}"):
+            fields.append(self._declaration())
+            self._expect(";")
+        return Structure(tuple(fields))
+
+    def _enumeration(self) -> Enumeration:
+        self._expect("{")
+        values = set()
+        while not self._taken("}"):
+            self._next()
+            self._expect("=")
+            values.add(_constant(self._next()))
+            self._taken(",")
+        return Enumeration(frozenset(values))
+
+    def _union(self) -> Union:
+        self._expect("switch")
+        self._expect("(")
+        self._declaration()
+        self._expect(")")
+        self._expect("{")
+        arms: dict[int, Type | None] = {}
+        while not self._taken("}"):
+            labels = []
+            while self._taken("case"):
+                labels.append(_constant(self._next()))
+                self._expect(":")
+            if not labels:
+                raise ValueError(f"an arm begins with {self._peek()!r}; only `case` is known")
+            arm = None if self._taken("void") else self._declaration()[1]
+            self._expect(";")
+            arms.update(dict.fromkeys(labels, arm))
+        return Union(arms)
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        word = self._peek()
+        self._at += 1
+        return word
+
+    def _taken(self, word: str) -> bool:
+        """Step over the word if it comes next."""
+        if self._peek() != word:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, word: str) -> None:
+        if not self._taken(word):
+            raise ValueError(f"{self._peek()!r} where XDR has {word!r}")
+
+
+def _tokens(source: str) -> Iterator[str]:
+    at, end = 0, len(source.rstrip())
+    while at < end:
+        found = _TOKEN.match(source, at)
+        if found is None:
+            raise ValueError(f"not the XDR language: {source[at : at + 20]!r}")
+        at = found.end()
+        if found[1]:
+            yield found[1]
+
+
+def _constant(word: str) -> int:
+    """A number, or what the protocol calls it: a constant or a member of an enum."""
+    if word[0].isdigit() or word[0] == "-":
+        return int(word, 0)
+    value = getattr(constants, word, None)
+    return _members()[word] if value is None else int(value)
+
+
+@cache
+def _members() -> Mapping[str, int]:
+    """Member → value, of every enum of the protocol."""
+    enums = (kind for kind in vars(xdr).values() if isinstance(kind, type))
+    return {
+        member.name: member.value for kind in enums if issubclass(kind, IntEnum) for member in kind
+    }

@@ -1,0 +1,186 @@
+"""The walk over a ledger's bytes gives what the SDK's decoder gives, or refuses."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stellar_sdk import scval, xdr
+
+from indexer.decode.ledger_hashes import verify_ledger
+from indexer.decode.ledgers import NEWEST_PROTOCOL, closed_ledger, parse_meta, read_ledger
+from indexer.decode.xdr_skip import Malformed
+from indexer.decode.xdr_walk import walk_ledger
+from indexer.errors import InconsistentAnswer, IndexerError, UnsupportedProtocol
+from indexer.networks import StellarChain
+from tests.factories.stellar_lake import DEVNET, history_metas, recorded_raws
+from tests.factories.stellar_ledgers import HEIGHTS, recorded_metas
+from tests.factories.stellar_recorded import PUBNET, TESTNET
+
+
+def _walk(raw: bytes, chain: StellarChain) -> Any:
+    return walk_ledger(raw, chain.id, chain.passphrase)
+
+
+def _by_sdk(raw: bytes, chain: StellarChain) -> Any:
+    meta = parse_meta(raw)
+    proof = verify_ledger(meta, chain.passphrase)
+    return read_ledger(meta, chain.id), proof
+
+
+@pytest.mark.parametrize("height", HEIGHTS)
+def test_a_recorded_ledger_is_the_same_as_by_the_sdk(height: int) -> None:
+    meta = recorded_metas()[height]
+    ledger, proof = _walk(recorded_raws()[height], PUBNET)
+    assert ledger == read_ledger(meta, PUBNET.id)
+    assert proof == verify_ledger(meta, PUBNET.passphrase)
+
+
+def test_the_recorded_ledgers_have_all_that_is_read() -> None:
+    walked = [_walk(recorded_raws()[height], PUBNET) for height in HEIGHTS]
+    assert sum(len(ledger.events) for ledger, _ in walked) == 1559
+    assert sum(len(ledger.failed_fees) for ledger, _ in walked) > 300
+    assert sum(proof.invocations for _, proof in walked) == 8
+
+
+def test_the_ledgers_of_a_devnet_are_the_same_as_by_the_sdk() -> None:
+    walked = [_walk(raw, DEVNET) for raw in history_metas()]
+    assert walked == [_by_sdk(raw, DEVNET) for raw in history_metas()]
+    assert any(ledger.failed_fees for ledger, _ in walked)
+    assert sum(proof.invocations for _, proof in walked) > 10
+
+
+def test_only_events_of_the_asked_contracts_are_given() -> None:
+    raw = recorded_raws()[63092990]
+    everything, _ = _walk(raw, PUBNET)
+    contracts = [PUBNET.usdc_contract]
+    ledger, _ = walk_ledger(raw, PUBNET.id, PUBNET.passphrase, contracts)
+    assert ledger.events == tuple(e for e in everything.events if e.contract in contracts)
+    assert 0 < len(ledger.events) < len(everything.events)
+    assert ledger.transactions == everything.transactions
+    nothing, _ = walk_ledger(raw, PUBNET.id, PUBNET.passphrase, [])
+    assert (nothing.events, nothing.failed_fees) == ((), ())
+
+
+# Changed bytes.
+
+
+INTERESTING = st.one_of(
+    st.integers(0, 5), st.sampled_from([24, 2**16, 2**31, 2**32 - 1]), st.integers(0, 2**32 - 1)
+)
+
+
+def _agree(raw: bytes, chain: StellarChain) -> str:
+    """The walk must refuse, or say what the SDK says; what it did."""
+    try:
+        walked = _walk(raw, chain)
+    except Malformed:
+        return "refused"
+    except IndexerError as error:
+        with pytest.raises(type(error)):
+            _by_sdk(raw, chain)
+        return "disproved"
+    assert walked == _by_sdk(raw, chain)
+    return "agreed"
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_a_changed_ledger_is_read_alike_or_refused(data: Any) -> None:
+    raw = bytearray(data.draw(st.sampled_from([m for m in history_metas() if len(m) > 1000])))
+    for _ in range(data.draw(st.integers(1, 2))):
+        at = 4 * data.draw(st.integers(0, len(raw) // 4 - 1))
+        raw[at : at + 4] = data.draw(INTERESTING).to_bytes(4, "big")
+    _agree(bytes(raw), DEVNET)
+
+
+def test_every_word_of_a_ledger_is_read_alike_when_it_changes() -> None:
+    # The meta of a payment is behind no hash: there the walk must know by itself what is wrong.
+    raw = next(m for m in reversed(history_metas()) if 1000 < len(m) < 3000)
+    done = set()
+    for at in range(0, len(raw), 4):
+        for word in (0, 1, 2, 3, 2**32 - 1):
+            done.add(_agree(raw[:at] + word.to_bytes(4, "big") + raw[at + 4 :], DEVNET))
+    assert done == {"agreed", "disproved", "refused"}
+
+
+@pytest.mark.parametrize("cut", [4, 40, 400])
+def test_a_ledger_that_is_cut_short_or_goes_on_is_refused(cut: int) -> None:
+    raw = history_metas()[-6]
+    with pytest.raises((Malformed, InconsistentAnswer)):
+        _walk(raw[:-cut], DEVNET)
+    with pytest.raises(Malformed):
+        _walk(raw + bytes(cut), DEVNET)
+
+
+def test_a_wrapper_of_unknown_version_is_refused() -> None:
+    with pytest.raises((Malformed, InconsistentAnswer)):
+        _walk(b"\0\0\0\x09" + history_metas()[0][4:], DEVNET)
+
+
+def test_a_newer_ledger_is_refused_before_it_is_read() -> None:
+    raw = bytearray(recorded_raws()[63092988])
+    name = closed_ledger(recorded_metas()[63092988]).ledger_header.hash.hash
+    at = raw.index(name) + 32
+    raw[at : at + 4] = (NEWEST_PROTOCOL + 1).to_bytes(4, "big")
+    with pytest.raises(UnsupportedProtocol):
+        _walk(bytes(raw), PUBNET)
+
+
+# Lies, each of which one hash finds out.
+
+
+def _changed(height: int) -> xdr.LedgerCloseMeta:
+    return parse_meta(recorded_raws()[height])
+
+
+def test_a_header_with_another_hash_is_refused() -> None:
+    meta = _changed(26154623)
+    closed_ledger(meta).ledger_header.header.base_fee = xdr.Uint32(1)
+    with pytest.raises(InconsistentAnswer, match="does not hash"):
+        _walk(meta.to_xdr_bytes(), PUBNET)
+
+
+def test_a_transaction_set_that_was_changed_is_refused() -> None:
+    meta = _changed(26154623)
+    assert meta.v0 is not None
+    meta.v0.tx_set.txs.pop()
+    with pytest.raises(InconsistentAnswer, match="transaction set"):
+        _walk(meta.to_xdr_bytes(), PUBNET)
+
+
+def test_results_in_another_order_are_refused() -> None:
+    meta = _changed(63092990)
+    closed_ledger(meta).tx_processing.reverse()
+    with pytest.raises(InconsistentAnswer, match="results"):
+        _walk(meta.to_xdr_bytes(), PUBNET)
+
+
+def test_a_ledger_of_another_network_is_refused() -> None:
+    raw = recorded_raws()[63092990]
+    with pytest.raises(InconsistentAnswer, match="not those of its transactions"):
+        _walk(raw, TESTNET)
+
+
+def _with_a_forged_event(height: int) -> xdr.LedgerCloseMeta:
+    """A ledger whose first invocation emits the number 7 as its first event's data."""
+    meta = _changed(height)
+    for applied in closed_ledger(meta).tx_processing:
+        v4 = applied.tx_apply_processing.v4
+        if v4 is not None and v4.soroban_meta is not None and v4.soroban_meta.return_value:
+            for operation in v4.operations:
+                for event in operation.events:
+                    assert event.body.v0 is not None
+                    event.body.v0.data = scval.to_uint32(7)
+                    return meta
+    raise AssertionError("no invocation emitted an event")
+
+
+def test_a_forged_contract_event_is_refused() -> None:
+    with pytest.raises(InconsistentAnswer, match="did not emit these events"):
+        _walk(_with_a_forged_event(63092990).to_xdr_bytes(), PUBNET)
+
+
+def test_events_rewritten_by_a_back_fill_are_counted_as_unproven() -> None:
+    _, proof = _walk(_with_a_forged_event(51000294).to_xdr_bytes(), PUBNET)
+    assert (proof.invocations, len(proof.unproven)) == (1, 1)
