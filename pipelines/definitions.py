@@ -6,7 +6,7 @@ dagster api grpc -m pipelines.definitions
 import dagster as dg
 
 from indexer.settings import Settings, load_settings
-from pipelines.defs import orphans
+from pipelines.defs import orphans, retention
 from pipelines.defs.backfill import backfills
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.projections.assets import projections
@@ -23,6 +23,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         watch(followed),
         backfills(network),
         orphans.definitions,
+        retention.definitions,
         dg.Definitions(
             resources={"warehouse": Warehouse(), "nodes": ChainNodes()},
             # A process a step costs three to seven seconds and buys nothing here.

@@ -22,6 +22,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "backfill",
         "check_facts",
         "check_projections",
+        "forget_old_runs",
         "rebuild_projections",
     }
     assert {sensor.name for sensor in devnet.sensor_defs} == {

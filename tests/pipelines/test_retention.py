@@ -1,0 +1,43 @@
+"""Old runs are forgotten, with their events; what runs or is recent stays."""
+
+from datetime import UTC, datetime, timedelta
+
+import dagster as dg
+from dagster import DagsterRunStatus
+from dagster._core.test_utils import create_run_for_test
+
+from pipelines.defs.retention import ForgetConfig, definitions, forget
+
+
+def test_runs_that_ended_are_forgotten_and_those_in_flight_never(instance):
+    kept = [
+        create_run_for_test(instance, status=status)
+        for status in (DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING)
+    ]
+    for status in (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED):
+        create_run_for_test(instance, status=status)
+    now = datetime.now(UTC)
+    assert forget(instance, now - timedelta(hours=1)) == 0
+    assert forget(instance, now + timedelta(seconds=1)) == 3
+    assert {run.run_id for run in instance.get_runs()} == {run.run_id for run in kept}
+
+
+def test_the_events_of_a_forgotten_run_go_with_it(instance):
+    @dg.asset
+    def blocks() -> None:
+        pass
+
+    run_id = dg.materialize([blocks], instance=instance).run_id
+    assert instance.all_logs(run_id)
+    forget(instance, datetime.now(UTC) + timedelta(seconds=1))
+    assert instance.all_logs(run_id) == []
+
+
+def test_the_job_keeps_two_weeks_unless_told_otherwise(instance):
+    create_run_for_test(instance, status=DagsterRunStatus.SUCCESS)
+    job = definitions.resolve_job_def("forget_old_runs")
+    assert job.execute_in_process(instance=instance).success
+    assert len(instance.get_runs()) == 2
+    config = dg.RunConfig(ops={"forget_runs": ForgetConfig(days=0)})
+    last = job.execute_in_process(instance=instance, run_config=config)
+    assert [run.run_id for run in instance.get_runs()] == [last.run_id]
