@@ -41,7 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = services.demo_settings(load_settings())
         with Supervisor(settings.home, say) as supervisor:
-            return _run(supervisor, settings, options)
+            result = _run(supervisor, settings, options)
+            stopping = time.monotonic()
+        say(f"stopped everything in {time.monotonic() - stopping:.1f} s")
+        return result
     except Stopped as stopped:
         say(f"{stopped}, before the demo had come to its end")
         return 1
@@ -115,7 +118,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         with stages.timed("verification"):
             problems = _verify(supervisor, settings, ports, story)
         say(f"\nset-up: {stages}")
-        _tell_result(problems)
+        _tell_result(problems, settings)
         if not options.once:
             _tell_addresses(settings, world, ports, story)
             with _stop_told():
@@ -166,13 +169,14 @@ def _verify(
         engine.dispose()
 
 
-def _tell_result(problems: Sequence[str]) -> None:
+def _tell_result(problems: Sequence[str], settings: Settings) -> None:
     if not problems:
         say("verified: everything the scenario did is visible, and nothing else")
         return
     say(f"{len(problems)} problems:")
     for problem in problems:
         say(f"  {problem}")
+    say(f"the processes' logs are in {settings.home / 'logs'}")
 
 
 def _tell_addresses(settings: Settings, world: World, ports: services.Ports, story: Story) -> None:

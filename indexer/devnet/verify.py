@@ -16,6 +16,7 @@ from sqlalchemy import Engine, select
 
 from indexer.devnet.expectations import BookExpectation, Json
 from indexer.networks import Network
+from warehouse_schema.facts import EVENT_TABLES
 from warehouse_schema.projections import transfer_progress
 
 DEADLINE_SECONDS = 60.0
@@ -93,6 +94,7 @@ def verify(
         *_check_unknown(service),
         *_check_routes(service, say),
         *_check_movements(story.movements, service, say),
+        *_check_arrivals(story.movements, service),
         *_check_lag(service, say),
     ]
 
@@ -247,6 +249,24 @@ def _check_movements(
         shown = None if row is None else {name: row[name] for name in wanted}
         problems += differences(f"the movement of {movement.source_tx}", shown, wanted)
     return [*problems, *(f"nobody made the movement {row}" for row in rows.values())]
+
+
+def _check_arrivals(movements: Sequence[Movement], service: Service) -> list[str]:
+    """What was delivered to a watched address is on record as that token's own movement too."""
+    watched = {address for chain in service.network.chains for address in chain.watched}
+    wanted = {
+        (each.dest_tx, each.dest_address, each.amount_out)
+        for each in movements
+        if each.stage == "COMPLETED" and each.dest_address in watched
+    }
+    found: set[tuple[Any, ...]] = set()
+    with service.engine.connect() as connection:
+        for name in ("Erc20Transfer", "AssetMovement"):
+            row = EVENT_TABLES[name].c
+            found.update(
+                map(tuple, connection.execute(select(row.tx_hash, row.recipient, row.amount)))
+            )
+    return [f"no token movement is on record for {missing}" for missing in sorted(wanted - found)]
 
 
 def _check_lag(service: Service, say: Callable[[str], None]) -> list[str]:
