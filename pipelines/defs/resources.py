@@ -31,11 +31,12 @@ class ChainNodes(dg.ConfigurableResource[ChainReader]):
     @contextmanager
     def reader(self, chain: ChainId) -> Iterator[ChainReader]:
         """A reader of one chain for as long as the block runs."""
+        settings = load_settings()
+        configured = settings.network.chain(chain)
         # Here, not above: the code server evaluates sensors all day and never reads a chain.
         from indexer.readers import open_reader
 
-        settings = load_settings()
-        reader = open_reader(settings, settings.network.chain(chain))
+        reader = open_reader(settings, configured)
         try:
             yield reader
         finally:
