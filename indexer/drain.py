@@ -8,14 +8,15 @@ writes it once.
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from indexer.chains.ports import Block, ChainReader, Range, RawEvent
+from indexer.chains.finality import TellsFinality, final_by_depth
+from indexer.chains.ports import Block, ChainReader, EvmLog, Range, RawEvent
 from indexer.decode import decode
 from indexer.errors import (
     FollowerConflict,
@@ -25,7 +26,7 @@ from indexer.errors import (
     Undecodable,
 )
 from indexer.facts import store
-from indexer.facts.reorg import find_fork, rewind
+from indexer.facts.reorg import final_heights, find_fork, rewind
 from indexer.facts.rows import why_unstorable
 from indexer.facts.store import Cursor, Decoded
 from indexer.networks import Chain, Network
@@ -45,6 +46,9 @@ _FOLLOWER_LOCKS = 7_040
 _HEAD_WAIT = 1.0
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 30.0
+_LONGEST_ASKED = 60.0
+"""Most seconds that a node may ask us to stay away: it may not silence a chain for a day."""
+_STOP_CHECK = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,8 @@ def drain_once(
 ) -> Progress | None:
     """Bring in at most one range; None when there is nothing new.
 
-    Raises the errors of `indexer.errors`; whatever is raised, nothing half-written stays.
+    What a node says of finality is recorded by `follow` alone. Raises the errors of
+    `indexer.errors`; whatever is raised, nothing half-written stays.
     """
     with follower(engine, reader.chain) as conn:
         return _drain(conn, reader, network, reader.head(), max_blocks)
@@ -96,8 +101,7 @@ def follow(
     `FollowerConflict` when another process follows the chain, and `PermanentChainError` after it
     has put the chain on hold with its reason.
     """
-    reader.check_identity()
-    backoff = _Backoff()
+    backoff = _Backoff(should_stop)
     while not should_stop():
         try:
             with follower(engine, reader.chain) as conn:
@@ -126,13 +130,22 @@ def _follow(
 ) -> None:
     max_blocks = MAX_BLOCKS
     head: Block | None = None
+    identified = False
     while not should_stop():
         try:
+            if not identified:
+                reader.check_identity()
+                identified = True
             progress = _drain(conn, reader, network, head or reader.head(), max_blocks)
             if progress is None:
                 head = reader.wait_for_head(_height(conn, reader.chain), _HEAD_WAIT)
                 continue
             head = None
+            # The range is committed, whatever becomes of the next question.
+            on_progress(progress)
+            backoff.reset()
+            max_blocks = min(MAX_BLOCKS, max_blocks * 2)
+            _note_finality(conn, reader, network.chain(reader.chain))
         except RangeTooWide as error:
             if max_blocks == 1:
                 raise PermanentChainError(
@@ -144,10 +157,6 @@ def _follow(
             logger.warning("node chain=%s: %s", reader.chain, error)
             head = None
             backoff.pause(error.retry_after)
-        else:
-            backoff.reset()
-            max_blocks = min(MAX_BLOCKS, max_blocks * 2)
-            on_progress(progress)
 
 
 @contextmanager
@@ -187,7 +196,10 @@ def _drain(
     fresh = reader.read(first, Height(min(head.height, first + max_blocks - 1)), watched)
     if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
         return _take_back(conn, reader, network, chain, cursor, head)
-    return _commit(conn, network, chain, cursor, head, fresh)
+    moved = _cursor_at(fresh.blocks[-1], head, cursor)
+    if not isinstance(reader, TellsFinality):
+        moved = _final_by_depth(chain, moved)
+    return _commit(conn, network, chain, cursor, moved, fresh)
 
 
 def _forked_at_head(cursor: Cursor, head: Block) -> bool:
@@ -202,15 +214,15 @@ def _commit(
     network: Network,
     chain: Chain,
     cursor: Cursor | None,
-    head: Block,
+    moved: Cursor,
     fresh: Range,
 ) -> Progress:
     last = fresh.blocks[-1]
-    decoded = [decode_kept(raw, chain) for raw in fresh.events]
+    decoded = keep(fresh.events, chain)
     undecodable = sum(item.undecodable is not None for item in decoded)
     with conn.begin():
         # The cursor first: a second writer fails here, before it has written anything.
-        store.move_cursor(conn, cursor, _cursor_at(last, head))
+        store.move_cursor(conn, cursor, moved)
         store.append(conn, fresh.blocks, decoded)
         events = [item.event for item in decoded if item.event is not None]
         apply(conn, network, chain.id, fresh.blocks, events)
@@ -227,12 +239,27 @@ def _commit(
         chain=chain.id,
         height=last.height,
         block_time=last.time,
-        head_height=Height(max(head.height, last.height)),
-        head_time=UnixSeconds(max(head.time, last.time)),
+        head_height=moved.head_height,
+        head_time=moved.head_time,
         blocks=len(fresh.blocks),
         events=len(decoded),
         undecodable=undecodable,
     )
+
+
+def keep(raw_events: Iterable[RawEvent], chain: Chain) -> list[Decoded]:
+    """Decode what is to be stored; packets of other applications at a shared endpoint are not.
+
+    Any other raw event is stored though we make nothing of it: a contract of ours emitted it.
+    """
+    decoded = (decode_kept(raw, chain) for raw in raw_events)
+    return [item for item in decoded if not _is_of_others(item, chain)]
+
+
+def _is_of_others(item: Decoded, chain: Chain) -> bool:
+    made_nothing = item.event is None and item.undecodable is None
+    raw = item.raw
+    return made_nothing and isinstance(raw, EvmLog) and raw.address == chain.lz_endpoint
 
 
 def decode_kept(raw: RawEvent, chain: Chain) -> Decoded:
@@ -280,7 +307,30 @@ def _take_back(
     )
 
 
-def _cursor_at(block: Block, head: Block) -> Cursor:
+def _note_finality(conn: Connection, reader: ChainReader, chain: Chain) -> None:
+    """Record what became final since: as the node names it, by depth where it has no words."""
+    if not isinstance(reader, TellsFinality):
+        return
+    said = reader.finality()
+    with conn.begin():
+        cursor = store.read_cursor(conn, chain.id)
+        if cursor is None:
+            return
+        if said is None:
+            noted = _final_by_depth(chain, cursor)
+        else:
+            noted = final_heights(conn, reader, chain, cursor, said)
+        if noted != cursor:
+            store.note_finality(conn, noted)
+
+
+def _final_by_depth(chain: Chain, cursor: Cursor) -> Cursor:
+    """Where nobody says what is safe, what is final is."""
+    height = final_by_depth(chain, cursor.height)
+    return cursor if height < chain.start_height else cursor.finalized(safe=height, final=height)
+
+
+def _cursor_at(block: Block, head: Block, before: Cursor | None) -> Cursor:
     return Cursor(
         chain=block.chain,
         height=block.height,
@@ -288,6 +338,8 @@ def _cursor_at(block: Block, head: Block) -> Cursor:
         block_time=block.time,
         head_height=Height(max(head.height, block.height)),
         head_time=UnixSeconds(max(head.time, block.time)),
+        safe_height=None if before is None else before.safe_height,
+        final_height=None if before is None else before.final_height,
     )
 
 
@@ -307,13 +359,17 @@ def _notify(conn: Connection, block: Block) -> None:
 class _Backoff:
     """Growing pauses with jitter, so that many followers do not come back to a node at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, should_stop: Callable[[], bool]) -> None:
+        self._should_stop = should_stop
         self._pause = _FIRST_BACKOFF
 
     def reset(self) -> None:
         self._pause = _FIRST_BACKOFF
 
     def pause(self, asked: float | None = None) -> None:
-        """Wait as long as the node asked, or up to twice as long as last time."""
-        time.sleep(self._pause * random.uniform(0.5, 1.0) if asked is None else asked)  # noqa: S311
+        """Wait as long as the node asked, within reason, or up to twice as long as last time."""
+        jittered = self._pause * random.uniform(0.5, 1.0)  # noqa: S311
+        until = time.monotonic() + (jittered if asked is None else min(asked, _LONGEST_ASKED))
         self._pause = min(_LONGEST_BACKOFF, self._pause * 2)
+        while (left := until - time.monotonic()) > 0 and not self._should_stop():
+            time.sleep(min(left, _STOP_CHECK))

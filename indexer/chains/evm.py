@@ -2,7 +2,12 @@
 
 Nodes answer `[]` for blocks they do not have yet, mix in logs of replaced blocks, and drop some
 (public indexers have met all of it). So a range is one batch to one node, headers first and the
-last header again at the end, and every log must belong to a header of that batch.
+last header again at the end, and every log must belong to a header of that batch. Where the chain's
+blooms can be relied on, logs and blooms are held against each other; what they leave open, the
+block's receipts settle.
+
+One node can still lie about what no other answer of its own contradicts. What cannot be undone
+rests on several (`indexer.chains.quorum`).
 """
 
 import logging
@@ -11,15 +16,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
-from eth_utils.crypto import keccak
-
 from indexer.addresses import evm_as_bytes32
+from indexer.chains.finality import Finality
 from indexer.chains.jsonrpc import Call, HeadsLost, JsonRpc, NewHeads, NodeTimedOut, Reply
 from indexer.chains.ports import Range
+from indexer.chains.receipts import (
+    BLOOM_BITS,
+    UnknownReceiptType,
+    bloom_of,
+    header_hash,
+    may_hold,
+    receipts_root,
+)
 from indexer.decode.evm import TRANSFER_TOPIC, topics_of_interest
 from indexer.errors import (
     ConfigurationError,
@@ -27,6 +38,7 @@ from indexer.errors import (
     NodeBehind,
     NodeUnavailable,
     RangeTooWide,
+    UnsupportedProtocol,
     WrongChain,
 )
 from indexer.events.common import Provenance
@@ -50,7 +62,6 @@ RECIPIENTS_PER_QUERY = 500
 ROUND_CAPS = frozenset({1_000, 2_000, 5_000, 10_000, 20_000})
 """Exactly that many logs: a provider may have cut the rest off without a word."""
 
-_BLOOM_BITS = 2048
 _FASTEST_POLL = 0.05
 _SLOWEST_POLL = 1.0
 _POLLS_PER_BLOCK = 10
@@ -58,6 +69,19 @@ _DEAD_AFTER = 2
 """Heads that a subscription may leave out in a row."""
 _PUSH_PAUSE = 30.0
 """Seconds of polling before a socket that would not open is tried again."""
+_STUCK_BLOCKS = 20
+_STUCK_AT_LEAST = 30.0
+"""Seconds, or that many block times, without a new head: another node is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptLog:
+    """One log of a receipt; `position` is its index in the block."""
+
+    position: int
+    address: EvmAddress
+    topics: tuple[Bytes32, ...]
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +92,7 @@ class EvmReceipt:
     height: Height
     block_hash: BlockHash
     succeeded: bool
+    logs: tuple[ReceiptLog, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +100,14 @@ class _Header:
     block: Block
     bloom: int
     """logsBloom as one integer; 0 where the node gives none."""
+    transactions: tuple[str, ...] | None
+    """Hashes in the order of the block; None where the node gives none."""
+    receipts_root: str | None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the bloom is evidence: fuller than half, it says yes to most questions."""
+        return 2 * self.bloom.bit_count() <= BLOOM_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +135,9 @@ class _Filter:
     def may_be_in(self, bloom: int) -> bool:
         """Whether a block with that bloom may hold a log that is asked for."""
         return (
-            any(_holds(bloom, contract) for contract in self.contracts)
-            and any(_holds(bloom, topic) for topic in self.first_topics)
-            and (self.recipients is None or any(_holds(bloom, word) for word in self.recipients))
+            any(may_hold(bloom, contract) for contract in self.contracts)
+            and any(may_hold(bloom, topic) for topic in self.first_topics)
+            and (self.recipients is None or any(may_hold(bloom, each) for each in self.recipients))
         )
 
 
@@ -114,17 +147,34 @@ class EvmReader:
     All questions go to one node, the first `http(s)` URL; when it fails the next takes over, and
     must name the right chain id first. A `ws(s)` URL among `urls` pushes new heads; without one
     they are polled for. `timeout`, in seconds, bounds each request.
+
+    `needs_tags`: refuse nodes that cannot name safe and finalized blocks, instead of going by
+    depth. `checks_roots`: receipts have to give the root that the header names, and headers their
+    own hash; only for chains whose headers and receipts are Ethereum's or the OP Stack's.
+    `stuck_after`: seconds without a new head before the next node is asked.
     """
 
-    def __init__(self, chain: EvmChain, urls: Sequence[str], *, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        chain: EvmChain,
+        urls: Sequence[str],
+        *,
+        timeout: float = 10.0,
+        needs_tags: bool = False,
+        checks_roots: bool = False,
+        stuck_after: float | None = None,
+    ) -> None:
         self.chain = chain.id
         self._chain = chain
+        self._needs_tags = needs_tags
+        self._checks_roots = checks_roots
+        self._has_tags = False
         self._nodes = deque(
             JsonRpc(url, timeout=timeout) for url in urls if url.startswith(("http://", "https://"))
         )
         if not self._nodes:
             raise ConfigurationError(f"{chain.id} needs a node with an http(s) URL")
-        self._identified: JsonRpc | None = None
+        self._identified: set[JsonRpc] = set()
         sockets = [url for url in urls if url.startswith(("ws://", "wss://"))]
         self._new_heads = NewHeads(sockets[0]) if sockets else None
         self._push_again_at = 0.0
@@ -139,12 +189,27 @@ class EvmReader:
         self._poll_seconds = min(
             max(chain.block_seconds / _POLLS_PER_BLOCK, _FASTEST_POLL), _SLOWEST_POLL
         )
+        self._stuck_after = (
+            max(_STUCK_BLOCKS * chain.block_seconds, _STUCK_AT_LEAST)
+            if stuck_after is None
+            else stuck_after
+        )
+        self._last_news = time.monotonic()
 
     def check_identity(self) -> None:
-        """Raise `WrongChain` unless the node has the configured chain id."""
-        self._identified = None
-        with self._node():
-            pass
+        """Raise `WrongChain` unless the node has the configured chain id.
+
+        Finds out whether it names final blocks, too. Raises `ConfigurationError` when it does not
+        and has to.
+        """
+        self._identified.clear()
+        with self._node() as node:
+            self._has_tags = self._tags(node) is not None
+            if self._needs_tags and not self._has_tags:
+                raise ConfigurationError(
+                    f"{self.chain}: {node.host} does not name safe and finalized blocks, and the"
+                    " chain is configured to need them: use another node"
+                )
 
     def head(self) -> Block:
         """The node's `latest` block."""
@@ -156,6 +221,19 @@ class EvmReader:
         with self._node() as node:
             answer = node.call(*_header_call(hex(height)))
             return self._header(answer, height).block
+
+    def finality(self) -> Finality | None:
+        """What the node calls safe and final; None where it has no such tags.
+
+        Once a node had them (`check_identity`), a node without them is not believed.
+        """
+        if not self._has_tags:
+            return None
+        with self._node() as node:
+            tags = self._tags(node)
+            if tags is None:
+                raise NodeUnavailable(f"{node.host} does not name final blocks, others did")
+            return tags
 
     def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
         """Blocks `first … last` and our logs in them, from one node.
@@ -187,14 +265,27 @@ class EvmReader:
             again = self._header(replies[-1].value(), last)
             if again.block.hash != headers[-1].block.hash:
                 raise InconsistentAnswer(f"{self.chain}: block {last} was replaced while reading")
-            self._check_blooms(node, headers, logs, [*self._emitters, *transfers])
+            if self._chain.bloom_is_reliable:
+                self._check_blooms(node, headers, logs, [*self._emitters, *transfers])
         return Range(tuple(header.block for header in headers), tuple(logs))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Block until the head is above `above`, at most `timeout` seconds; then the head or None.
 
-        A socket that is lost is opened again once; while it cannot be, the head is polled for.
+        A socket that is lost is opened again once; while it cannot be, the head is polled for. A
+        node whose head stands still for too long gives way to the next one.
         """
+        head = self._awaited_head(above, timeout)
+        now = time.monotonic()
+        if head is not None:
+            self._last_news = now
+        elif now - self._last_news >= self._stuck_after and len(self._nodes) > 1:
+            logger.warning("no new head chain=%s node=%s", self.chain, self._nodes[0].host)
+            self._nodes.rotate(-1)
+            self._last_news = now
+        return head
+
+    def _awaited_head(self, above: Height, timeout: float) -> Block | None:
         deadline = time.monotonic() + timeout
         if self._new_heads is not None and time.monotonic() >= self._push_again_at:
             was_open = self._new_heads.is_open
@@ -202,7 +293,7 @@ class EvmReader:
                 return self._pushed_head(self._new_heads, above, deadline)
             except HeadsLost as error:
                 if was_open:
-                    return self.wait_for_head(above, max(0.0, deadline - time.monotonic()))
+                    return self._awaited_head(above, max(0.0, deadline - time.monotonic()))
                 self._push_again_at = time.monotonic() + _PUSH_PAUSE
                 logger.warning("polling for heads chain=%s: %s", self.chain, error)
         return self._polled_head(above, deadline)
@@ -212,6 +303,32 @@ class EvmReader:
         with self._node() as node:
             answer = node.call("eth_getTransactionReceipt", [tx])
             return None if answer is None else self._receipt(answer, tx)
+
+    def proven_receipt(self, tx: TxHash) -> EvmReceipt | None:
+        """As `transaction_receipt`, held against all receipts of its block and their proofs.
+
+        The block is the one of the node's current chain at that height, bloom and (with
+        `checks_roots`) receipts root and hash check out, and the same receipt is among its.
+        """
+        receipt = self.transaction_receipt(tx)
+        if receipt is None:
+            return None
+        with self._node() as node:
+            answer = node.call(*_header_call(hex(receipt.height)))
+            header = self._header(answer, receipt.height)
+            if header.block.hash != receipt.block_hash:
+                raise InconsistentAnswer(
+                    f"{self.chain}: the receipt of {tx} is of block {receipt.block_hash}, block"
+                    f" {receipt.height} is {header.block.hash}"
+                )
+            if self._checks_roots:
+                self._check_hash(answer, header)
+            among = [each for each in self._receipts(node, header) if each["transactionHash"] == tx]
+        if [self._receipt(each, tx) for each in among] != [receipt]:
+            raise InconsistentAnswer(
+                f"{self.chain}: the receipt of {tx} is not the one among its block's"
+            )
+        return receipt
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -229,18 +346,36 @@ class EvmReader:
         try:
             self._identify(node)
             yield node
-        except (NodeUnavailable, InconsistentAnswer):
+        except NodeBehind:
             self._nodes.rotate(-1)
-            self._identified = None
+            raise
+        except (NodeUnavailable, InconsistentAnswer):
+            # Whatever answers at that address when it comes back has to say again what it serves.
+            self._identified.discard(node)
+            self._nodes.rotate(-1)
             raise
 
     def _identify(self, node: JsonRpc) -> None:
-        if node is self._identified:
+        if node in self._identified:
             return
         number = _number(node.call("eth_chainId", []), "chain id")
         if number != self._chain.number:
             raise WrongChain(f"{node.host} serves eip155:{number}, {self.chain} is configured")
-        self._identified = node
+        self._identified.add(node)
+
+    def _tags(self, node: JsonRpc) -> Finality | None:
+        replies = node.batch([_header_call("safe"), _header_call("finalized")])
+        if any(reply.has_no_such_tag for reply in replies):
+            return None
+        safe, final = (
+            self._header(reply.value(), tag).block
+            for reply, tag in zip(replies, ("safe", "finalized"), strict=True)
+        )
+        if final.height > safe.height:
+            raise InconsistentAnswer(
+                f"{self.chain}: {node.host} calls {final.height} final and only {safe.height} safe"
+            )
+        return Finality(safe=safe, final=final)
 
     # Heads
 
@@ -311,6 +446,8 @@ class EvmReader:
                     time=UnixSeconds(int(answer["timestamp"], 16)),
                 ),
                 bloom=int(answer.get("logsBloom") or "0x0", 16),
+                transactions=_hashes(answer.get("transactions")),
+                receipts_root=answer.get("receiptsRoot"),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InconsistentAnswer(
@@ -337,7 +474,7 @@ class EvmReader:
     def _logs(
         self, headers: Sequence[_Header], filters: Sequence[_Filter], replies: Sequence[Reply]
     ) -> list[EvmLog]:
-        blocks = {header.block.height: header.block for header in headers}
+        blocks = {header.block.height: header for header in headers}
         logs: dict[tuple[Height, int], EvmLog] = {}
         for each, reply in zip(filters, replies, strict=True):
             answers = reply.value()
@@ -353,9 +490,10 @@ class EvmReader:
                 logs[key] = log
         return [logs[key] for key in sorted(logs)]
 
-    def _log(self, answer: Any, asked: _Filter, blocks: Mapping[Height, Block]) -> EvmLog:
+    def _log(self, answer: Any, asked: _Filter, blocks: Mapping[Height, _Header]) -> EvmLog:
         try:
-            block = blocks[Height(int(answer["blockNumber"], 16))]
+            header = blocks[Height(int(answer["blockNumber"], 16))]
+            block = header.block
             log = EvmLog(
                 seen=Provenance(
                     chain=self.chain,
@@ -370,6 +508,7 @@ class EvmReader:
                 data=bytes.fromhex(answer["data"].removeprefix("0x")),
             )
             removed = answer.get("removed", False)
+            index = int(answer.get("transactionIndex") or "0x0", 16)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InconsistentAnswer(
                 f"{self.chain}: a log is malformed or outside the range: {error!r}"
@@ -381,6 +520,10 @@ class EvmReader:
             raise InconsistentAnswer(f"{where} is of {log.seen.block_hash}, not {block.hash}")
         if not asked.wants(log.address, log.topics):
             raise InconsistentAnswer(f"{where} of {log.address} was not asked for")
+        # Chains whose blooms leave logs of the system out leave out its transactions, too.
+        transactions = header.transactions if self._chain.bloom_is_reliable else None
+        if transactions is not None and log.seen.tx_hash not in transactions[index : index + 1]:
+            raise InconsistentAnswer(f"{where} is of transaction {index}, which is another")
         return log
 
     # Blooms
@@ -388,49 +531,94 @@ class EvmReader:
     def _check_blooms(
         self,
         node: JsonRpc,
-        headers: Iterable[_Header],
+        headers: Sequence[_Header],
         logs: Iterable[EvmLog],
         filters: Sequence[_Filter],
     ) -> None:
-        """Hold the blooms of blocks without logs of ours against the node."""
-        if not self._chain.bloom_is_reliable:
-            return
-        answered = {log.seen.height for log in logs}
-        for header in headers:
-            # A bloom that is fuller than half says yes to most questions: it is no evidence.
-            sparse = 2 * header.bloom.bit_count() <= _BLOOM_BITS
-            if sparse and header.block.height not in answered:
-                suspects = [each for each in filters if each.may_be_in(header.bloom)]
-                if suspects:
-                    self._check_receipts(node, header, suspects)
+        """Hold logs against blooms, and where a bloom asks for more of them, against receipts.
 
-    def _check_receipts(self, node: JsonRpc, header: _Header, filters: Sequence[_Filter]) -> None:
-        """Settle whether the block has no log of ours: a bloom may say yes by chance.
-
-        The receipts must be all there, which is when their logs make up the header's bloom.
+        A bloom that is too full is no evidence. In a longer range it is passed over, because most
+        blocks of a busy chain are like that; a single block, as at the head where nodes are most
+        often wrong, is worth its receipts.
         """
+        found: dict[Height, list[EvmLog]] = {header.block.height: [] for header in headers}
+        for log in logs:
+            found[log.seen.height].append(log)
+        for header in headers:
+            here = found[header.block.height]
+            self._check_in_bloom(header, here)
+            if (header.is_sparse or len(headers) == 1) and any(
+                each.may_be_in(header.bloom)
+                and not any(each.wants(log.address, log.topics) for log in here)
+                for each in filters
+            ):
+                self._check_complete(node, header, here, filters)
+
+    def _check_in_bloom(self, header: _Header, logs: Iterable[EvmLog]) -> None:
+        """A log that the block's bloom does not have is not of the block."""
+        # No bloom at all is one that the node does not give.
+        for log in logs if header.bloom else ():
+            if bloom_of([log.address, *log.topics]) & ~header.bloom:
+                raise InconsistentAnswer(
+                    f"{self.chain}: log {log.seen.position} of block {header.block.height} is not"
+                    " in its bloom"
+                )
+
+    def _check_complete(
+        self, node: JsonRpc, header: _Header, logs: Sequence[EvmLog], filters: Sequence[_Filter]
+    ) -> None:
+        """Settle whether these are all logs of ours in the block: a bloom may say yes by chance."""
         height = header.block.height
-        found = 0
-        try:
-            receipts = node.call("eth_getBlockReceipts", [hex(height)])
-            for log in (log for receipt in receipts for log in receipt["logs"]):
-                address, topics = parse_evm_address(log["address"]), log["topics"]
-                found |= _bloom_of([address, *topics])
-                if any(each.wants(address, topics) for each in filters):
+        ours = {log.seen.position for log in logs}
+        for answer in self._receipts(node, header):
+            for log in self._receipt_logs(answer, f"receipts of block {height}"):
+                wanted = any(each.wants(log.address, log.topics) for each in filters)
+                if wanted and log.position not in ours:
                     raise InconsistentAnswer(
-                        f"{self.chain}: block {height} has logs of {address} in its receipts and"
-                        " bloom, the node's logs leave them out"
+                        f"{self.chain}: block {height} has logs of {log.address} in its receipts"
+                        " and bloom, the node's logs leave them out"
                     )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InconsistentAnswer(
-                f"{self.chain}: receipts of block {height} are malformed: {error!r}"
-            ) from error
-        if found != header.bloom:
-            raise InconsistentAnswer(
-                f"{self.chain}: the receipts of block {height} do not make up its bloom"
-            )
 
     # Receipts
+
+    def _receipts(self, node: JsonRpc, header: _Header) -> list[dict[str, Any]]:
+        """All receipts of a block, as the node gives them; every one of them, and of that block."""
+        height, of = header.block.height, f"receipts of block {header.block.height}"
+        answers = node.call("eth_getBlockReceipts", [hex(height)])
+        try:
+            for receipt in answers:
+                if receipt.get("blockHash", header.block.hash) != header.block.hash:
+                    raise InconsistentAnswer(f"{self.chain}: {of} are of another block")
+            expected = header.transactions if self._chain.bloom_is_reliable else None
+            if expected is not None and [each["transactionHash"] for each in answers] != list(
+                expected
+            ):
+                raise InconsistentAnswer(f"{self.chain}: {of} are not those of its transactions")
+            logs = [log for receipt in answers for log in receipt["logs"]]
+            bloom = bloom_of(item for log in logs for item in (log["address"], *log["topics"]))
+            root = receipts_root(answers) if self._checks_roots else header.receipts_root
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, UnknownReceiptType):
+                raise UnsupportedProtocol(f"{self.chain}: block {height} has {error}") from error
+            raise InconsistentAnswer(f"{self.chain}: {of} are malformed: {error!r}") from error
+        if self._chain.bloom_is_reliable and bloom != header.bloom:
+            raise InconsistentAnswer(f"{self.chain}: the {of} do not make up its bloom")
+        if root != header.receipts_root:
+            raise InconsistentAnswer(f"{self.chain}: the {of} do not give its root")
+        return list(answers)
+
+    def _check_hash(self, answer: Mapping[str, Any], header: _Header) -> None:
+        try:
+            computed = header_hash(answer)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InconsistentAnswer(
+                f"{self.chain}: block {header.block.height} is malformed: {error!r}"
+            ) from error
+        if computed != header.block.hash:
+            raise InconsistentAnswer(
+                f"{self.chain}: the header of block {header.block.height} hashes to {computed}, not"
+                f" to {header.block.hash}"
+            )
 
     def _receipt(self, answer: Any, tx: TxHash) -> EvmReceipt:
         try:
@@ -439,12 +627,27 @@ class EvmReader:
                 height=Height(int(answer["blockNumber"], 16)),
                 block_hash=BlockHash(parse_bytes32(answer["blockHash"])),
                 succeeded=int(answer["status"], 16) == 1,
+                logs=tuple(self._receipt_logs(answer, f"receipt of {tx}")),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InconsistentAnswer(f"{self.chain}: receipt of {tx} is malformed") from error
         if receipt.tx_hash != tx:
             raise InconsistentAnswer(f"{self.chain}: receipt of {receipt.tx_hash} came for {tx}")
         return receipt
+
+    def _receipt_logs(self, receipt: Mapping[str, Any], of: str) -> Iterator[ReceiptLog]:
+        try:
+            for log in receipt["logs"]:
+                if log["blockHash"] != receipt.get("blockHash", log["blockHash"]):
+                    raise InconsistentAnswer(f"{self.chain}: {of} has a log of another block")
+                yield ReceiptLog(
+                    position=int(log["logIndex"], 16),
+                    address=parse_evm_address(log["address"]),
+                    topics=tuple(parse_bytes32(topic) for topic in log["topics"]),
+                    data=bytes.fromhex(log["data"].removeprefix("0x")),
+                )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InconsistentAnswer(f"{self.chain}: {of} is malformed: {error!r}") from error
 
 
 def _union(filters: Sequence[_Filter]) -> _Filter:
@@ -465,21 +668,5 @@ def _number(answer: Any, what: str) -> int:
         raise InconsistentAnswer(f"{answer!r} came for a {what}") from error
 
 
-def _holds(bloom: int, item: str) -> bool:
-    mask = _bloom_mask(item)
-    return bloom & mask == mask
-
-
-def _bloom_of(items: Iterable[str]) -> int:
-    bloom = 0
-    for item in items:
-        bloom |= _bloom_mask(item)
-    return bloom
-
-
-@lru_cache(maxsize=65_536)
-def _bloom_mask(item: str) -> int:
-    """The three bits of an address or topic in a block's bloom (Ethereum Yellow Paper, 4.3.1)."""
-    digest = keccak(hexstr=item)
-    bits = (int.from_bytes(digest[i : i + 2], "big") % _BLOOM_BITS for i in (0, 2, 4))
-    return sum({1 << bit for bit in bits})
+def _hashes(transactions: Any) -> tuple[str, ...] | None:
+    return None if transactions is None else tuple(parse_bytes32(each) for each in transactions)

@@ -5,6 +5,7 @@ Node URLs often carry a key, so messages name the host alone.
 
 import re
 import ssl
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -61,7 +62,10 @@ _RANGE_TOO_WIDE = re.compile(
     re.IGNORECASE,
 )
 _TIMED_OUT = re.compile(r"time[d-]? ?out", re.IGNORECASE)
+_INTERNAL = re.compile(r"internal|unavailable|overloaded|try again|connection", re.IGNORECASE)
 _TOO_LARGE = 413
+_LONGEST_ANSWER = 3
+"""Time-outs that a whole answer may take: each piece of one that drips in would be in time."""
 
 
 class NodeTimedOut(NodeUnavailable):
@@ -86,6 +90,17 @@ class Reply:
         if self.error is not None:
             raise classified(self.error, f"{self.method} at {self.host}")
         return self.result
+
+    @property
+    def has_no_such_tag(self) -> bool:
+        """Whether the node does not know the block tag it was asked for, now or ever.
+
+        A node in trouble (rate limit, time-out) has not said that.
+        """
+        if self.error is None:
+            return self.result is None
+        words = self.error.get("message") if isinstance(self.error, dict) else self.error
+        return not any(kind.search(str(words)) for kind in (_RATE_LIMIT, _TIMED_OUT, _INTERNAL))
 
 
 def classified(error: object, where: str) -> IndexerError:
@@ -113,6 +128,7 @@ class JsonRpc:
     def __init__(self, url: str, *, timeout: float) -> None:
         self.url = url
         self.host = urlsplit(url).netloc.rpartition("@")[2]
+        self._longest = timeout * _LONGEST_ANSWER
         # Proxies and certificates of the environment are not ours to read.
         self._client = httpx.Client(
             timeout=timeout,
@@ -167,7 +183,7 @@ class JsonRpc:
         Every method we call only reads, so a call that arrived twice does no harm.
         """
         try:
-            return self._client.post(self.url, content=body)
+            return self._posted(body)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             return self._post_once(body)
         except httpx.HTTPError as error:
@@ -175,9 +191,25 @@ class JsonRpc:
 
     def _post_once(self, body: bytes) -> httpx.Response:
         try:
-            return self._client.post(self.url, content=body)
+            return self._posted(body)
         except httpx.HTTPError as error:
             raise self._unavailable(error) from error
+
+    def _posted(self, body: bytes) -> httpx.Response:
+        deadline = time.monotonic() + self._longest
+        with self._client.stream("POST", self.url, content=body) as response:
+            content = bytearray()
+            for piece in response.iter_bytes():
+                content += piece
+                if time.monotonic() > deadline:
+                    raise NodeTimedOut(f"{self.host}: the answer takes too long")
+        return httpx.Response(
+            response.status_code,
+            headers={
+                name: value for name, value in response.headers.items() if name == "retry-after"
+            },
+            content=bytes(content),
+        )
 
     def _unavailable(self, error: Exception) -> NodeUnavailable:
         kind = NodeTimedOut if isinstance(error, httpx.ReadTimeout) else NodeUnavailable

@@ -1,9 +1,13 @@
-"""When a chain takes blocks back: where it forked, and taking back what we kept of them."""
+"""When a chain takes blocks back: where it forked, and taking back what we kept of them.
+
+A block that is final stays, whatever a node says: what would change one stops the chain.
+"""
 
 import logging
 
 from sqlalchemy import Connection
 
+from indexer.chains.finality import Finality, final_by_depth
 from indexer.chains.ports import Block, ChainReader
 from indexer.errors import DeepReorg
 from indexer.events.common import Event
@@ -18,19 +22,55 @@ logger = logging.getLogger(__name__)
 def find_fork(conn: Connection, reader: ChainReader, chain: Chain, cursor: Cursor) -> Block:
     """The highest stored block that is still on the node's chain.
 
-    Walks down from the cursor, at most as deep as the chain's confirmations: a block under that
-    many others is final, and a node that denies one is not to be followed. Raises `DeepReorg`.
+    Walks down from the cursor to the highest block that is final, by what was recorded or by the
+    chain's confirmations: a node that denies that one is not to be followed. Raises `DeepReorg`.
     """
-    lowest = cursor.height - chain.confirmations
-    for height in range(cursor.height, max(lowest, chain.start_height) - 1, -1):
+    by_depth = final_by_depth(chain, cursor.height)
+    final = max(by_depth, by_depth if cursor.final_height is None else cursor.final_height)
+    for height in range(cursor.height, max(final, chain.start_height) - 1, -1):
         stored = store.block_at(conn, chain.id, Height(height))
         if stored is not None and reader.block(Height(height)).hash == stored.hash:
             return stored
     raise DeepReorg(
-        f"{chain.id}: no stored block from {cursor.height} down to {lowest} is on the node's chain;"
-        f" that is deeper than the {chain.confirmations} confirmations which make a block final."
-        " Check the node; if the chain really did this, rebuild from an earlier height"
+        f"{chain.id}: no stored block from {cursor.height} down to {final} is on the node's chain,"
+        f" and that one is final ({_why_final(chain, final > by_depth)}). Check the node; if the"
+        " chain really did this, rebuild from an earlier height"
     )
+
+
+def _why_final(chain: Chain, was_recorded: bool) -> str:
+    depth = f"{chain.confirmations} confirmations"
+    return f"a node said so, before its {depth}" if was_recorded else f"it has {depth}"
+
+
+def final_heights(
+    conn: Connection, reader: ChainReader, chain: Chain, cursor: Cursor, said: Finality
+) -> Cursor:
+    """The cursor with what a node's word makes of stored blocks: all, some or none is final.
+
+    It covers a stored block that it names, and all of them when it names a block above the cursor
+    and agrees on the cursor's. Where it names another block than the stored one, the next range
+    will not join, and the fork is found then. Raises `DeepReorg` when that block was final before.
+    """
+    stored = store.block_at(conn, chain.id, said.final.height)
+    was_final = cursor.final_height is not None and said.final.height <= cursor.final_height
+    if was_final and stored is not None and stored.hash != said.final.hash:
+        raise DeepReorg(
+            f"{chain.id}: the node calls {said.final.hash} final at height {said.final.height};"
+            f" stored there is {stored.hash}, and blocks up to {cursor.final_height} were final"
+        )
+    final = _covered(conn, reader, cursor, said.final)
+    if final is None:
+        return cursor
+    safe = _covered(conn, reader, cursor, said.safe)
+    return cursor.finalized(safe=final if safe is None else safe, final=final)
+
+
+def _covered(conn: Connection, reader: ChainReader, cursor: Cursor, named: Block) -> Height | None:
+    if named.height > cursor.height:
+        named = reader.block(cursor.height)
+    stored = store.block_at(conn, cursor.chain, named.height)
+    return named.height if stored is not None and stored.hash == named.hash else None
 
 
 def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
@@ -50,6 +90,8 @@ def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
             block_time=fork.time,
             head_height=cursor.head_height,
             head_time=cursor.head_time,
+            safe_height=_at_most(cursor.safe_height, fork.height),
+            final_height=_at_most(cursor.final_height, fork.height),
         ),
     )
     logger.warning(
@@ -60,3 +102,7 @@ def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
         len(taken),
     )
     return taken
+
+
+def _at_most(height: Height | None, limit: Height) -> Height | None:
+    return None if height is None else Height(min(height, limit))

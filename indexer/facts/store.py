@@ -7,7 +7,7 @@ far as they happened in one order at all (heights of two chains say nothing abou
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -60,7 +60,11 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a chain is: its last committed block, and the head that was known then."""
+    """How far a chain is: its last committed block, and the head that was known then.
+
+    A stored block is final at or below `final_height`, safe at or below `safe_height`; None: no
+    stored block is known to be.
+    """
 
     chain: ChainId
     height: Height
@@ -68,6 +72,14 @@ class Cursor:
     block_time: UnixSeconds
     head_height: Height
     head_time: UnixSeconds
+    safe_height: Height | None = None
+    final_height: Height | None = None
+
+    def finalized(self, *, safe: Height, final: Height) -> "Cursor":
+        """The cursor once stored blocks became safe and final. What was final stays final."""
+        final = final if self.final_height is None else max(final, self.final_height)
+        safe = max(final, safe if self.safe_height is None else max(safe, self.safe_height))
+        return replace(self, safe_height=safe, final_height=final)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +328,15 @@ def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
     if conn.execute(statement.returning(cursors.c.chain)).one_or_none() is None:
         stood = "nowhere" if expected is None else f"at {expected.height} {expected.block_hash}"
         raise FollowerConflict(f"the cursor of {new.chain} did not stand {stood} any more")
+
+
+def note_finality(conn: Connection, cursor: Cursor) -> None:
+    """Record which stored blocks are safe and final by now."""
+    conn.execute(
+        update(cursors)
+        .where(cursors.c.chain == cursor.chain)
+        .values(safe_height=cursor.safe_height, final_height=cursor.final_height)
+    )
 
 
 def hold(conn: Connection, chain: ChainId, reason: str) -> None:

@@ -1,0 +1,52 @@
+"""How much of a chain can no longer change: what its nodes say (`safe`, `finalized`), or depth.
+
+A block's state follows from two heights: it is final up to the final height, safe up to the safe
+one, and may be taken back above. Both only ever grow.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from indexer.events.raw import Block
+from indexer.networks import Chain
+from warehouse_schema.identifiers import Height
+
+
+@dataclass(frozen=True, slots=True)
+class Finality:
+    """The newest blocks that a node calls safe and final, with their hashes."""
+
+    safe: Block
+    final: Block
+
+
+@runtime_checkable
+class TellsFinality(Protocol):
+    """A reader whose chain may name its final blocks."""
+
+    def finality(self) -> Finality | None:
+        """What the node says now; None where it has no words for it, and depth has to do.
+
+        Raises the errors of `indexer.errors`.
+        """
+
+
+def final_by_depth(chain: Chain, height: Height) -> Height:
+    """The highest block with the chain's confirmations on top, when `height` is the newest read.
+
+    Counts blocks that were read and joined; a head that a node only claims buries nothing.
+    """
+    return Height(height - chain.confirmations)
+
+
+def height_reached(heights: Iterable[Height], needed: int) -> Height:
+    """The highest height that at least `needed` of the sources have reached.
+
+    Sources name different heights at any moment, so equality would never be found. Raises
+    `ValueError` when there are fewer than `needed`.
+    """
+    ordered = sorted(heights, reverse=True)
+    if not 0 < needed <= len(ordered):
+        raise ValueError(f"{len(ordered)} heights, {needed} needed")
+    return ordered[needed - 1]
