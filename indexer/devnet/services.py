@@ -75,6 +75,8 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         "ISTHMUS_DAGSTER_URL": dagster_storage_url(settings),
         "DAGSTER_HOME": str(PROJECT),
         "DAGSTER_DISABLE_TELEMETRY": "1",
+        # gRPC's own handling of forks can abort a program that the code server starts.
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
         "PYTHONUNBUFFERED": "1",
         **({} if ports is None else {"ISTHMUS_CODE_SERVER_PORT": str(ports.code)}),
         **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
