@@ -1,0 +1,85 @@
+"""A Stellar chain that is read from its node, and from a data lake where the node has forgotten.
+
+A node keeps about seven days of ledgers. When the next one is older, the range comes from the lake,
+and so does every range until the node's window is reached; nothing is left out on the way, since
+each ledger names the one before, wherever it comes from.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from indexer.chains.ports import Block, ChainReader, Range
+from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap, RetryableChainError
+from warehouse_schema.identifiers import ChainId, Height
+
+logger = logging.getLogger(__name__)
+
+
+class HealingReader:
+    """A `ChainReader` over a node and a lake of the same chain."""
+
+    def __init__(self, node: ChainReader, lake: ChainReader) -> None:
+        """Raises `ValueError` for two chains."""
+        if node.chain != lake.chain:
+            raise ValueError(f"a lake of {lake.chain} cannot heal {node.chain}")
+        self.chain: ChainId = node.chain
+        self._node, self._lake = node, lake
+
+    def check_identity(self) -> None:
+        """Raise `WrongChain` unless both serve our chain.
+
+        A lake that does not answer is no reason to stop following the node.
+        """
+        self._node.check_identity()
+        try:
+            self._lake.check_identity()
+        except RetryableChainError as error:
+            logger.warning("no lake to heal a gap from chain=%s: %s", self.chain, error)
+
+    def head(self) -> Block:
+        """The node's head."""
+        return self._node.head()
+
+    def block(self, height: Height) -> Block:
+        """One ledger's header, from wherever it is."""
+        try:
+            return self._node.block(height)
+        except RetentionGap as gap:
+            logger.warning("header from lake chain=%s height=%d: %s", self.chain, height, gap)
+            return self._lake.block(height)
+
+    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        """Ledgers and wanted events of `first … last`.
+
+        `NodeBehind` while the lake has not got to what the node has forgotten; `RetentionGap` when
+        it does not have it either, and has later ones.
+        """
+        try:
+            return self._node.read(first, last, watched)
+        except RetentionGap as gap:
+            logger.warning("from lake chain=%s from=%d to=%d: %s", self.chain, first, last, gap)
+            return self._heal(first, last, watched)
+
+    def wait_for_head(self, above: Height, timeout: float) -> Block | None:
+        """Wait for the node's head."""
+        return self._node.wait_for_head(above, timeout)
+
+    def close(self) -> None:
+        """Let go of both."""
+        self._node.close()
+        self._lake.close()
+
+    def _heal(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        reached = self._lake.head().height
+        if reached >= last:
+            return self._lake.read(first, last, watched)
+        if reached < first:
+            raise NodeBehind(f"{self.chain}: the lake ends at {reached}, before {first}")
+        old = self._lake.read(first, reached, watched)
+        try:
+            new = self._node.read(Height(reached + 1), last, watched)
+        except RetentionGap as gap:
+            raise NodeBehind(f"{self.chain}: the lake ends at {reached}; {gap}") from gap
+        if new.blocks[0].parent_hash != old.blocks[-1].hash:
+            raise InconsistentAnswer(f"{self.chain}: node and lake differ at {reached}")
+        return Range((*old.blocks, *new.blocks), (*old.events, *new.events))

@@ -1,0 +1,314 @@
+"""Stellar's history from a data lake: all ledgers since genesis, an object each or a few (SEP-54).
+
+Most ledgers hold nothing of ours. Of those only the header is read, which hashes to its name and
+names the ledger before, so that none is left out; that nothing of ours is inside is seen in their
+bytes (`indexer.decode.needles`). Of the others every hash is recomputed before an event is given.
+
+What that proves: the sequence of ledgers; and of a ledger with a hit its transactions, their
+results, and the events of contracts that were invoked. It does not prove events of classic
+operations, nor that the lake kept nothing back of a ledger without a hit: there it is trusted.
+
+Objects are fetched and decompressed in threads, a few ahead of the one that is read.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import zstandard
+
+from indexer.chains.lake_store import CONFIGURATION, FIRST_LEDGER, Batch, LakeStore, Layout
+from indexer.chains.ports import Block, Range, StellarEvent
+from indexer.chains.stellar_filters import wanted_by
+from indexer.decode.batches import BatchedLedger, split_batch
+from indexer.decode.ledger_hashes import verify_ledger
+from indexer.decode.ledgers import Ledger, check_linked, parse_meta, read_ledger
+from indexer.decode.needles import needles_of
+from indexer.decode.xdr_skip import Malformed
+from indexer.decode.xdr_walk import walk_ledger
+from indexer.errors import (
+    ConfigurationError,
+    InconsistentAnswer,
+    NodeBehind,
+    PermanentChainError,
+    RetentionGap,
+    WrongChain,
+)
+from indexer.networks import StellarChain
+from warehouse_schema.identifiers import ChainId, Height, TxHash
+
+logger = logging.getLogger(__name__)
+
+_THREADS = 4
+_LEDGERS_AHEAD = 16
+"""A pubnet ledger is about a megabyte, decompressed."""
+_LARGEST_BATCH = 1 << 30
+"""Bytes of a decompressed batch; more is no batch but an attack on memory."""
+_PIECE = 1 << 16
+_POLL_SECONDS = 1.0
+
+
+class UndecodableLedger(PermanentChainError):
+    """A ledger that may hold something of ours and that neither decoder can read.
+
+    It stops the chain before it. `raw` is its `LedgerCloseMeta`, to be kept for a newer decoder.
+    """
+
+    def __init__(self, height: Height, reason: str, raw: bytes) -> None:
+        super().__init__(f"ledger {height} cannot be decoded: {reason}")
+        self.height, self.reason, self.raw = height, reason, raw
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCounts:
+    """What a reader has read so far."""
+
+    ledgers: int = 0
+    hits: int = 0
+    """Ledgers with a needle in them, which were decoded."""
+    slow: int = 0
+    """Hits that only the SDK could decode."""
+
+
+class LakeReader:
+    """A `ChainReader` over a data lake."""
+
+    def __init__(
+        self,
+        chain: StellarChain,
+        store: LakeStore,
+        *,
+        issued: Callable[[], Collection[TxHash]] = tuple,
+    ) -> None:
+        """`issued` gives the inner hashes of transactions whose ledgers are to be decoded too."""
+        self.chain: ChainId = chain.id
+        self.counts = LakeCounts()
+        self._chain, self._store, self._issued = chain, store, issued
+        self._known_layout: Layout | None = None
+        self._newest: Batch | None = None
+        self._head: Block | None = None
+        self._kept: tuple[Batch, tuple[BatchedLedger, ...]] | None = None
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lake")
+
+    def check_identity(self) -> None:
+        """Raise `WrongChain` unless the lake says that it holds our network.
+
+        A lake without a configuration file says nothing; there the transactions of each ledger that
+        is decoded must hash to their names on our network.
+        """
+        self._layout()
+
+    def head(self) -> Block:
+        """The newest ledger of the newest batch. `NodeBehind` in an empty lake."""
+        newest = self._find_newest()
+        if self._head is None or newest.last > self._head.height:
+            self._head = self.block(newest.last)
+        return self._head
+
+    def block(self, height: Height) -> Block:
+        """One ledger's header. `NodeBehind` or `RetentionGap` when the lake does not have it."""
+        (ledger,) = self._ledgers(height, height)
+        return ledger.block
+
+    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        """Ledgers and wanted events of `first … last`.
+
+        Raises `UndecodableLedger` beside the errors of the port.
+        """
+        needles = needles_of(self._chain, watched, self._issued())
+        is_wanted = wanted_by(self._chain, watched)
+        blocks: list[Block] = []
+        events: list[StellarEvent] = []
+        hits = slow = 0
+        for ledger in self._ledgers(first, last):
+            blocks.append(ledger.block)
+            if needles.are_in(ledger.meta):
+                decoded, is_slow = self._decode(ledger)
+                events += filter(is_wanted, decoded.events)
+                hits, slow = hits + 1, slow + is_slow
+        check_linked(blocks)
+        self.counts = LakeCounts(
+            self.counts.ledgers + len(blocks), self.counts.hits + hits, self.counts.slow + slow
+        )
+        return Range(tuple(blocks), tuple(events))
+
+    def wait_for_head(self, above: Height, timeout: float) -> Block | None:
+        """Poll until the head is above `above`, at most `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while (head := self.head()).height <= above:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return None
+            time.sleep(min(_POLL_SECONDS, remaining))
+        return head
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(cancel_futures=True)
+
+    # Decoding.
+
+    def _decode(self, ledger: BatchedLedger) -> tuple[Ledger, bool]:
+        """A hit, decoded, and whether only the SDK could do that."""
+        contracts = [*self._chain.event_contracts, *self._chain.tokens]
+        try:
+            walked, _ = walk_ledger(ledger.meta, self.chain, self._chain.passphrase, contracts)
+        except Malformed as error:
+            logger.warning("walked in vain chain=%s %d: %s", self.chain, ledger.block.height, error)
+            return self._decode_whole(ledger), True
+        return walked, False
+
+    def _decode_whole(self, ledger: BatchedLedger) -> Ledger:
+        try:
+            meta = parse_meta(ledger.meta)
+        except InconsistentAnswer as error:
+            # Its header is what it should be, so that this is no question of asking again.
+            raise UndecodableLedger(ledger.block.height, str(error), ledger.meta) from error
+        verify_ledger(meta, self._chain.passphrase)
+        return read_ledger(meta, self.chain)
+
+    # Objects.
+
+    def _ledgers(self, first: Height, last: Height) -> Iterator[BatchedLedger]:
+        for ledgers in self._batches(first, last):
+            for ledger in ledgers:
+                if first <= ledger.block.height <= last:
+                    yield ledger
+
+    def _batches(self, first: Height, last: Height) -> Iterator[tuple[BatchedLedger, ...]]:
+        """Ledgers by batch; the last batch is kept, since the next range may begin in it."""
+        layout = self._layout()
+        ahead = max(1, _LEDGERS_AHEAD // layout.ledgers_per_batch)
+        waiting: deque[tuple[Batch, Future[bytes | None]]] = deque()
+        if self._kept is not None and self._kept[0].first <= first <= self._kept[0].last:
+            batch, ledgers = self._kept
+            yield ledgers
+            first = Height(batch.last + 1)
+        try:
+            for batch in layout.batches(first, last):
+                waiting.append((batch, self._threads.submit(self._fetch, layout, batch)))
+                if len(waiting) > ahead:
+                    yield self._opened(*waiting.popleft())
+            while waiting:
+                yield self._opened(*waiting.popleft())
+        finally:
+            for _, fetching in waiting:
+                fetching.cancel()
+
+    def _opened(self, batch: Batch, fetching: Future[bytes | None]) -> tuple[BatchedLedger, ...]:
+        raw = fetching.result()
+        if raw is None:
+            raise self._missing(batch)
+        ledgers = split_batch(raw, self.chain)
+        held = (ledgers[0].block.height, ledgers[-1].block.height)
+        if held not in ((batch.first, batch.last), (max(batch.first, FIRST_LEDGER), batch.last)):
+            raise InconsistentAnswer(f"{self._store.name}: {batch} holds {held}")
+        self._kept = batch, ledgers
+        return ledgers
+
+    def _fetch(self, layout: Layout, batch: Batch) -> bytes | None:
+        """A batch's object, decompressed; None when there is none. Runs in a thread."""
+        for name in layout.names(batch):
+            content = self._store.read(name)
+            if content is not None:
+                return _decompressed(content, name)
+        return None
+
+    def _missing(self, batch: Batch) -> NodeBehind | RetentionGap:
+        newest = self._find_newest()
+        if batch.last > newest.last:
+            return NodeBehind(f"{self._store.name} ends at {newest.last}, before {batch.last}")
+        return RetentionGap(f"{self._store.name} has no {batch}, but goes on to {newest.last}")
+
+    # The lake as a whole.
+
+    def _layout(self) -> Layout:
+        if self._known_layout is None:
+            raw = self._store.read(CONFIGURATION)
+            layout = self._store.layout if raw is None else self._configured(raw)
+            if layout is None:
+                raise ConfigurationError(
+                    f"{self._store.name} has no {CONFIGURATION}; if it is a lake from before there"
+                    " was one, put ?ledgers_per_batch=…&batches_per_partition=… behind its URL"
+                )
+            self._known_layout = layout
+        return self._known_layout
+
+    def _configured(self, raw: bytes) -> Layout:
+        where = f"{CONFIGURATION} of {self._store.name}"
+        try:
+            given = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            raise ConfigurationError(f"{where} is no JSON: {error}") from error
+        passphrase = _entry(given, "networkPassphrase", where)
+        if passphrase != self._chain.passphrase:
+            raise WrongChain(f"{where}: {passphrase!r} is not {self._chain.passphrase!r}")
+        if (compression := _entry(given, "compression", where)) != "zstd":
+            raise ConfigurationError(f"{where}: {compression!r}, but only zstd is read")
+        sizes = [_entry(given, key, where) for key in ("ledgersPerBatch", "batchesPerPartition")]
+        if not all(type(size) is int and size > 0 for size in sizes):
+            raise ConfigurationError(f"{where}: sizes are {sizes}, not numbers from 1")
+        return Layout(*sizes)
+
+    def _find_newest(self) -> Batch:
+        found = self._store.newest() if self._store.can_list else self._probed()
+        if found is None:
+            raise NodeBehind(f"{self._store.name} holds no ledger yet")
+        if self._newest is None or found.last > self._newest.last:
+            self._newest = found
+        return self._newest
+
+    def _probed(self) -> Batch | None:
+        """The newest batch of a lake that cannot list: a gallop, then a search between.
+
+        Lakes have no gaps, and reach back to where the chain starts for us.
+        """
+        layout = self._layout()
+
+        def is_there(batch: Batch) -> bool:
+            return any(self._store.has(name) for name in layout.names(batch))
+
+        found = self._newest or layout.batch_of(self._chain.start_height)
+        if not is_there(found):
+            return None
+        step = 1
+        while is_there(further := _batches_on(layout, found, step)):
+            found, step = further, step * 2
+        while step > 1:
+            step //= 2
+            if is_there(further := _batches_on(layout, found, step)):
+                found = further
+        return found
+
+
+def _batches_on(layout: Layout, batch: Batch, count: int) -> Batch:
+    return layout.batch_of(Height(batch.first + count * layout.ledgers_per_batch))
+
+
+def _entry(given: Any, key: str, where: str) -> Any:
+    if not isinstance(given, dict) or key not in given:
+        raise ConfigurationError(f"{where} has no {key}")
+    return given[key]
+
+
+def _decompressed(content: bytes, name: str) -> bytes:
+    """The whole of a zstd frame, whose own checksum is held against it."""
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    pieces, size = [], 0
+    try:
+        for at in range(0, len(content), _PIECE):
+            pieces.append(frame.decompress(content[at : at + _PIECE]))
+            size += len(pieces[-1])
+            if size > _LARGEST_BATCH:
+                raise InconsistentAnswer(f"{name} is larger than {_LARGEST_BATCH} bytes")
+    except zstandard.ZstdError as error:
+        raise InconsistentAnswer(f"{name} is no zstd: {error}") from error
+    # A frame that was cut short would be taken for a ledger without anything of ours.
+    if not frame.eof or frame.unused_data:
+        raise InconsistentAnswer(f"{name} is not one whole zstd frame")
+    return b"".join(pieces)

@@ -1,0 +1,263 @@
+"""A node that has forgotten, healed from a lake: the database ends up as if it never had."""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from sqlalchemy import URL, Engine, select
+
+from indexer.chains.healing import HealingReader
+from indexer.chains.lake import LakeReader
+from indexer.chains.lake_store import LakeStore
+from indexer.chains.ports import Block, ChainReader, Range
+from indexer.chains.stellar import StellarReader
+from indexer.devnet.stellar.rpc import Rpc
+from indexer.devnet.stellar.server import DevnetServer
+from indexer.drain import Progress, drain_once
+from indexer.errors import (
+    InconsistentAnswer,
+    NodeBehind,
+    NodeUnavailable,
+    RetentionGap,
+    WrongChain,
+)
+from indexer.facts.checks import blocks_join
+from indexer.networks import load_network
+from tests.factories.stellar_lake import (
+    DEVNET,
+    FIRST,
+    history,
+    history_metas,
+    watched_accounts,
+    write_lake,
+)
+from tests.factories.stellar_recorded import PUBNET
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import BlockHash, Height
+from warehouse_schema.metadata import metadata
+
+LAST = Height(FIRST + 43)
+NETWORK = dataclasses.replace(
+    load_network("devnet"),
+    stellar=dataclasses.replace(DEVNET, watched=tuple(watched_accounts())),
+)
+
+
+def h(height: int) -> Height:
+    return Height(height)
+
+
+@contextmanager
+def _node(retention: int) -> Iterator[StellarReader]:
+    """The devnet's RPC, which remembers so many ledgers, 0 for all."""
+    rpc = Rpc(history().node, retention=retention)
+    server = DevnetServer(rpc, host="127.0.0.1", port=0, interval=None)
+    thread = Thread(target=server.run)
+    thread.start()
+    reader = StellarReader(NETWORK.stellar, [f"http://127.0.0.1:{server.port}"])
+    try:
+        yield reader
+    finally:
+        reader.close()
+        server.stop()
+        thread.join()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Callable[..., LakeReader]:
+    def make(metas: Sequence[bytes] | None = None, **layout: Any) -> LakeReader:
+        url = write_lake(tmp_path, history_metas() if metas is None else metas, **layout)
+        return LakeReader(NETWORK.stellar, LakeStore(url))
+
+    return make
+
+
+def _drained(engine: Engine, reader: ChainReader, max_blocks: int) -> list[Progress]:
+    done = []
+    while (progress := drain_once(engine, reader, NETWORK, max_blocks=max_blocks)) is not None:
+        done.append(progress)
+    return done
+
+
+def _contents(engine: Engine) -> dict[str, list[str]]:
+    """Every row of every table, but for the database's own clocks and counters."""
+    with engine.connect() as conn:
+        return {
+            name: sorted(
+                repr([row[c.name] for c in table.c if not _is_database_own(c)])
+                for row in conn.execute(select(table)).mappings()
+            )
+            for name, table in metadata.tables.items()
+        }
+
+
+def _is_database_own(column: Any) -> bool:
+    return column.server_default is not None or column.identity is not None
+
+
+@pytest.fixture
+def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
+    engine = make_engine(clone(), room="indexer")
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.parametrize(("retention", "max_blocks"), [(7, 10), (20, 6), (1, 200)])
+def test_a_gap_is_healed_to_the_same_database(
+    retention: int,
+    max_blocks: int,
+    indexer_engine: Engine,
+    second_engine: Engine,
+    lake: Callable[..., LakeReader],
+) -> None:
+    with _node(0) as full:
+        _drained(second_engine, full, max_blocks)
+    with _node(retention) as forgetful:
+        with pytest.raises(RetentionGap):
+            drain_once(indexer_engine, forgetful, NETWORK)
+        healed = lake()
+        reader = HealingReader(forgetful, healed)
+        reader.check_identity()
+        done = _drained(indexer_engine, reader, max_blocks)
+        reader.close()
+    assert done[-1].height == LAST
+    contents = _contents(indexer_engine)
+    assert contents == _contents(second_engine)
+    filled = {name.partition(".")[2] for name, rows in contents.items() if rows}
+    assert {"blocks", "stellar_events", "oft_sent", "asset_movements", "cursors"} <= filled
+    assert blocks_join(indexer_engine, DEVNET.id) == []
+    # Back on the node as soon as its window is reached.
+    assert LAST - retention <= healed.counts.ledgers + 1 < LAST - retention + max_blocks + 1
+
+
+def test_a_node_that_remembers_is_not_healed(lake: Callable[..., LakeReader]) -> None:
+    healed = lake()
+    with _node(10) as node:
+        reader = HealingReader(node, healed)
+        given = reader.read(h(LAST - 5), LAST, [])
+        assert reader.head() == given.blocks[-1] == reader.block(LAST)
+        assert reader.wait_for_head(h(2), 0) == reader.head()
+    reader.close()
+    assert (len(given.blocks), healed.counts.ledgers) == (6, 0)
+
+
+def test_a_healing_is_told(
+    lake: Callable[..., LakeReader], caplog: pytest.LogCaptureFixture
+) -> None:
+    with _node(10) as node, caplog.at_level(logging.WARNING):
+        reader = HealingReader(node, lake())
+        assert reader.block(h(5)).height == 5
+        reader.read(h(5), h(9), [])
+        reader.close()
+    assert "header from lake chain=stellar:devnet height=5" in caplog.text
+    assert "from lake chain=stellar:devnet from=5 to=9" in caplog.text
+
+
+def test_a_range_is_put_together_when_the_lake_lags(lake: Callable[..., LakeReader]) -> None:
+    with _node(0) as full:
+        whole = full.read(h(FIRST), LAST, watched_accounts())
+    with _node(20) as node:
+        reader = HealingReader(node, lake(history_metas()[:30]))
+        assert reader.read(h(FIRST), LAST, watched_accounts()) == whole
+        reader.close()
+
+
+@pytest.mark.parametrize("length", [3, 10])
+def test_a_lake_that_lags_too_far_is_waited_for(
+    length: int, lake: Callable[..., LakeReader]
+) -> None:
+    with _node(5) as node:
+        reader = HealingReader(node, lake(history_metas()[:length]))
+        with pytest.raises(NodeBehind, match="the lake ends at"):
+            reader.read(h(8), h(20), [])
+        with pytest.raises(NodeBehind):
+            reader.block(h(30))
+        reader.close()
+
+
+def test_a_gap_in_the_lake_too_is_a_gap(tmp_path: Path, lake: Callable[..., LakeReader]) -> None:
+    healed = lake()
+    next(tmp_path.glob("*--9.xdr.zst")).unlink()
+    with _node(5) as node:
+        reader = HealingReader(node, healed)
+        with pytest.raises(RetentionGap, match="goes on to"):
+            reader.read(h(8), h(20), [])
+        reader.close()
+
+
+class _Other:
+    """A chain of other ledgers, from some height on."""
+
+    chain = DEVNET.id
+
+    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        if first <= 30:
+            raise RetentionGap("gone")
+        with _node(0) as node:
+            given = node.read(first, last, watched)
+        forged = dataclasses.replace(given.blocks[0], parent_hash=BlockHash("ab" * 32))
+        return Range((forged, *given.blocks[1:]), given.events)
+
+    def head(self) -> Block:
+        raise NotImplementedError
+
+    def check_identity(self) -> None:
+        raise WrongChain("another")
+
+    block = wait_for_head = close = head
+
+
+def test_a_node_that_does_not_follow_the_lake_is_found_out(
+    lake: Callable[..., LakeReader],
+) -> None:
+    healed = lake(history_metas()[:30])
+    reader = HealingReader(_Other(), healed)  # type: ignore[arg-type]
+    with pytest.raises(InconsistentAnswer, match="differ at 31"):
+        reader.read(h(20), h(40), [])
+    healed.close()
+
+
+def test_both_must_be_of_our_network(tmp_path: Path, lake: Callable[..., LakeReader]) -> None:
+    healed = lake()
+    with pytest.raises(WrongChain):
+        HealingReader(_Other(), healed).check_identity()  # type: ignore[arg-type]
+    healed.close()
+    with _node(5) as node:
+        reader = HealingReader(node, lake(passphrase=PUBNET.passphrase))
+        with pytest.raises(WrongChain):
+            reader.check_identity()
+        reader.close()
+
+
+def test_a_lake_that_does_not_answer_does_not_stop_the_node(
+    lake: Callable[..., LakeReader],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    healed = lake()
+
+    def fail() -> None:
+        raise NodeUnavailable("the lake is down")
+
+    monkeypatch.setattr(healed, "check_identity", fail)
+    with _node(5) as node, caplog.at_level(logging.WARNING):
+        reader = HealingReader(node, healed)
+        reader.check_identity()
+        reader.close()
+    assert "no lake to heal a gap from" in caplog.text
+
+
+def test_a_lake_of_another_chain_heals_nothing(lake: Callable[..., LakeReader]) -> None:
+    healed = lake()
+    with _node(5) as node:
+        other = StellarReader(PUBNET, ["http://127.0.0.1:1"])
+        with pytest.raises(ValueError, match="cannot heal"):
+            HealingReader(other, healed)
+        other.close()
+        assert node.chain == healed.chain
+    healed.close()

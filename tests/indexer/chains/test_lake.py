@@ -1,0 +1,409 @@
+"""A data lake gives the same ranges as the node that the ledgers came from."""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import zstandard
+from stellar_sdk import scval, xdr
+
+from indexer.chains import lake
+from indexer.chains.lake import LakeCounts, LakeReader, UndecodableLedger
+from indexer.chains.lake_store import LakeStore
+from indexer.chains.ports import ChainReader, Range
+from indexer.chains.recorded import RecordedLedgers
+from indexer.chains.stellar import StellarReader
+from indexer.decode.ledgers import parse_meta
+from indexer.decode.xdr_skip import Malformed
+from indexer.devnet.stellar.rpc import Rpc
+from indexer.devnet.stellar.server import DevnetServer
+from indexer.errors import (
+    ConfigurationError,
+    InconsistentAnswer,
+    NodeBehind,
+    PermanentChainError,
+    RetentionGap,
+    WrongChain,
+)
+from indexer.networks import StellarChain
+from tests.factories.object_stores import serving_objects
+from tests.factories.stellar_lake import (
+    DEVNET,
+    FIRST,
+    batch_of,
+    history,
+    history_metas,
+    name_of,
+    recorded_raws,
+    watched_accounts,
+    write_lake,
+)
+from tests.factories.stellar_ledgers import LAKE_63092990
+from tests.factories.stellar_recorded import PUBNET
+from warehouse_schema.identifiers import Height, TxHash
+
+Open = Callable[..., LakeReader]
+
+
+def h(height: int) -> Height:
+    return Height(height)
+
+
+LAST = h(FIRST - 1 + 44)
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Readers that are closed after the test."""
+    readers: list[LakeReader] = []
+
+    def open_(url: str, chain: StellarChain = DEVNET, **options: Any) -> LakeReader:
+        readers.append(LakeReader(chain, LakeStore(url), **options))
+        return readers[-1]
+
+    yield open_
+    for reader in readers:
+        reader.close()
+
+
+@pytest.fixture(scope="module")
+def by_node() -> Range:
+    """The whole history as the node's RPC gives it."""
+    assert history().node.latest.sequence == LAST
+    server = DevnetServer(Rpc(history().node), host="127.0.0.1", port=0, interval=None)
+    thread = Thread(target=server.run)
+    thread.start()
+    reader = StellarReader(DEVNET, [f"http://127.0.0.1:{server.port}"])
+    try:
+        return reader.read(h(FIRST), LAST, watched_accounts())
+    finally:
+        reader.close()
+        server.stop()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        {},
+        {"per_partition": 64000},
+        {"per_partition": 8, "suffix": "zstd"},
+        {"per_batch": 5, "per_partition": 3},
+        {"per_batch": 15},
+    ],
+    ids=str,
+)
+def test_a_lake_gives_what_the_node_gives(
+    layout: dict[str, Any], by_node: Range, tmp_path: Path, opened: Open
+) -> None:
+    reader = opened(write_lake(tmp_path, history_metas(), **layout))
+    reader.check_identity()
+    last = reader.head().height
+    assert last > LAST - layout.get("per_batch", 1)
+    given = reader.read(h(FIRST), last, watched_accounts())
+    assert given.blocks == by_node.blocks[: len(given.blocks)]
+    assert given.events == tuple(e for e in by_node.events if e.seen.height <= last)
+    assert len(given.blocks) == last - FIRST + 1
+    assert len(given.events) > 10
+
+
+def test_any_part_of_a_lake_is_the_same_part_of_the_node(
+    by_node: Range, tmp_path: Path, opened: Open
+) -> None:
+    reader: ChainReader = opened(write_lake(tmp_path, history_metas(), per_batch=4))
+    for first, last in ((2, 2), (3, 9), (4, 7), (9, 12), (24, 40), (5, 30), (2, 43)):
+        given = reader.read(h(first), h(last), watched_accounts())
+        assert given.blocks == by_node.blocks[first - FIRST : last - FIRST + 1]
+        assert given.events == tuple(e for e in by_node.events if first <= e.seen.height <= last)
+        assert reader.block(h(last)) == given.blocks[-1]
+
+
+@pytest.mark.parametrize("kind", ["http", "s3"])
+def test_a_lake_is_read_from_afar(kind: str, by_node: Range, tmp_path: Path, opened: Open) -> None:
+    write_lake(tmp_path, history_metas(), per_batch=2, per_partition=4)
+    with serving_objects(tmp_path) as server:
+        reader = opened(getattr(server, kind))
+        assert reader.head().height == LAST
+        assert reader.read(h(FIRST), LAST, watched_accounts()) == by_node
+        with pytest.raises(NodeBehind):
+            reader.read(LAST, h(LAST + 1), [])
+
+
+def test_only_ledgers_with_a_needle_are_decoded(tmp_path: Path, opened: Open) -> None:
+    reader = opened(write_lake(tmp_path, history_metas()))
+    reader.read(h(FIRST), h(20), [])
+    reader.read(h(21), LAST, [])
+    counts = reader.counts
+    assert (counts.ledgers, counts.slow) == (LAST - FIRST + 1, 0)
+    assert 0 < counts.hits < 10
+
+
+def test_ledgers_of_issued_transactions_are_decoded(tmp_path: Path, opened: Open) -> None:
+    name = TxHash(history().node.ledger(LAST - 4).transactions[0].hash)
+    url = write_lake(tmp_path, history_metas())
+    plain, told = opened(url), opened(url, issued=lambda: [name])
+    for reader in (plain, told):
+        reader.read(h(LAST - 4), h(LAST - 4), [])
+    assert (plain.counts.hits, told.counts.hits) == (0, 1)
+
+
+def test_pubnet_ledgers_are_read_as_recorded(tmp_path: Path, opened: Open) -> None:
+    recorded = RecordedLedgers(PUBNET, [LAKE_63092990])
+    everything = recorded.ledger(h(63092990)).events
+    chain = dataclasses.replace(PUBNET, escrow=everything[-1].contract)
+    watched = [
+        scval.from_address(xdr.SCVal.from_xdr_bytes(event.topics[1])).address
+        for event in everything
+        if event.contract == PUBNET.usdc_contract and len(event.topics) == 4
+    ]
+    raws = [recorded_raws()[63092990]]
+    url = write_lake(
+        tmp_path, raws, first=63092990, per_partition=64000, passphrase=PUBNET.passphrase
+    )
+    given = opened(url, chain).read(h(63092990), h(63092990), watched)
+    expected = RecordedLedgers(chain, [LAKE_63092990]).read(h(63092990), h(63092990), watched)
+    assert given == expected
+    assert len(given.events) > 5
+
+
+# Where a lake ends, and what is missing in it.
+
+
+def test_what_a_lake_does_not_have_is_a_gap_or_still_to_come(tmp_path: Path, opened: Open) -> None:
+    reader = opened(write_lake(tmp_path, history_metas()[:20]))
+    with pytest.raises(NodeBehind, match=r"ends at 21, before 22"):
+        reader.read(h(20), h(22), [])
+    (tmp_path / name_of(10, 10, 1, 1)).unlink()
+    with pytest.raises(RetentionGap, match="goes on to 21"):
+        reader.read(h(8), h(12), [])
+    with pytest.raises(RetentionGap):
+        reader.block(h(10))
+
+
+def test_an_empty_lake_is_behind(tmp_path: Path, opened: Open) -> None:
+    reader = opened(write_lake(tmp_path, []))
+    with pytest.raises(NodeBehind, match="no ledger yet"):
+        reader.head()
+    with pytest.raises(NodeBehind):
+        reader.read(h(FIRST), h(FIRST), [])
+
+
+@pytest.mark.parametrize("kind", ["file", "http", "s3"])
+def test_the_head_moves_as_the_lake_grows(kind: str, tmp_path: Path, opened: Open) -> None:
+    write_lake(tmp_path, history_metas()[:3], per_partition=8)
+    with serving_objects(tmp_path) as server:
+        reader = opened(tmp_path.as_uri() if kind == "file" else getattr(server, kind))
+        assert reader.head().height == 4
+        assert reader.wait_for_head(h(4), timeout=0) is None
+        write_lake(tmp_path, history_metas()[:31], per_partition=8)
+        head = reader.wait_for_head(h(4), timeout=0)
+        assert head is not None
+        assert head.height == 32
+
+
+def test_a_new_head_is_waited_for(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = opened(write_lake(tmp_path, history_metas()[:3]))
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        write_lake(tmp_path, history_metas()[:5])
+
+    monkeypatch.setattr("indexer.chains.lake.time.sleep", sleep)
+    head = reader.wait_for_head(h(4), timeout=60)
+    assert head is not None
+    assert (head.height, slept) == (6, [1.0])
+
+
+# What a lake says of itself.
+
+
+def test_a_lake_of_another_network_is_refused(tmp_path: Path, opened: Open) -> None:
+    reader = opened(write_lake(tmp_path, history_metas(), passphrase=PUBNET.passphrase))
+    with pytest.raises(WrongChain, match="Public Global"):
+        reader.check_identity()
+    with pytest.raises(WrongChain):
+        reader.read(h(2), h(2), [])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"compression": "gzip"}, "only zstd"),
+        ({"ledgersPerBatch": 0}, "not numbers from 1"),
+        ({"ledgersPerBatch": True}, "not numbers from 1"),
+        ({"batchesPerPartition": "8"}, "not numbers from 1"),
+    ],
+)
+def test_a_configuration_that_is_not_understood_is_refused(
+    change: dict[str, Any], words: str, tmp_path: Path, opened: Open
+) -> None:
+    url = write_lake(tmp_path, history_metas()[:1])
+    file = tmp_path / ".config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(ConfigurationError, match=words):
+        opened(url).check_identity()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}"])
+def test_a_configuration_without_its_entries_is_refused(
+    text: str, tmp_path: Path, opened: Open
+) -> None:
+    url = write_lake(tmp_path, history_metas()[:1])
+    (tmp_path / ".config.json").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"\.config\.json of file"):
+        opened(url).check_identity()
+
+
+def test_an_old_lake_is_read_with_the_layout_in_its_url(
+    by_node: Range, tmp_path: Path, opened: Open
+) -> None:
+    url = write_lake(tmp_path, history_metas(), per_partition=10, suffix="zstd", configured=False)
+    with pytest.raises(ConfigurationError, match="behind its URL"):
+        opened(url).check_identity()
+    reader = opened(url + "?ledgers_per_batch=1&batches_per_partition=10")
+    reader.check_identity()
+    assert reader.read(h(FIRST), LAST, watched_accounts()) == by_node
+
+
+def test_hits_of_a_lake_without_a_configuration_prove_their_network(
+    tmp_path: Path, opened: Open
+) -> None:
+    url = write_lake(tmp_path, history_metas(), configured=False)
+    other = dataclasses.replace(DEVNET, passphrase="another network")
+    reader = opened(url + "?ledgers_per_batch=1&batches_per_partition=1", other)
+    with pytest.raises(InconsistentAnswer, match="not those of its transactions"):
+        reader.read(h(FIRST), LAST, [])
+
+
+# Objects that must not be believed.
+
+
+def _object(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / name_of(5, 5, 1, 1)).write_bytes(content)
+
+
+def _zstd(raw: bytes) -> bytes:
+    return zstandard.compress(raw)
+
+
+OBJECTS: dict[str, Callable[[bytes], bytes]] = {
+    "no zstd": lambda raw: b"no zstd at all",
+    "nothing": lambda raw: b"",
+    "cut short": lambda raw: _zstd(batch_of([raw], 5))[:-9],
+    "with more behind": lambda raw: _zstd(batch_of([raw], 5)) + _zstd(b"more"),
+    "another ledger": lambda raw: _zstd(batch_of([history_metas()[4]], 6)),
+    "two ledgers": lambda raw: _zstd(batch_of(history_metas()[3:5], 5)),
+    "a number that is not the ledger's": lambda raw: _zstd(batch_of([raw], 6)),
+    "no ledger": lambda raw: _zstd(batch_of([], 5)),
+    "a broken header": lambda raw: _zstd(batch_of([raw[:100] + b"\1" + raw[101:]], 5)),
+}
+
+
+@pytest.mark.parametrize("content", OBJECTS.values(), ids=OBJECTS)
+def test_an_object_that_is_not_what_its_name_says_is_refused(
+    content: Callable[[bytes], bytes], tmp_path: Path, opened: Open
+) -> None:
+    reader = opened(write_lake(tmp_path, history_metas()[:9]))
+    _object(tmp_path, content(history_metas()[3]))
+    with pytest.raises(InconsistentAnswer):
+        reader.read(h(2), h(9), [])
+    write_lake(tmp_path, history_metas()[:9])
+    assert len(reader.read(h(2), h(9), []).blocks) == 8
+
+
+def test_an_object_that_bursts_is_refused(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake, "_LARGEST_BATCH", 100_000)
+    reader = opened(write_lake(tmp_path, history_metas()[:9]))
+    _object(tmp_path, _zstd(bytes(10_000_000)))
+    with pytest.raises(InconsistentAnswer, match="larger than 100000 bytes"):
+        reader.block(h(5))
+
+
+def test_ledgers_that_do_not_follow_one_another_are_refused(tmp_path: Path, opened: Open) -> None:
+    url = write_lake(tmp_path, history_metas()[:9])
+    meta = parse_meta(history_metas()[3])
+    assert meta.v2 is not None
+    entry = meta.v2.ledger_header
+    entry.header.previous_ledger_hash = xdr.Hash(bytes(32))
+    entry.hash = xdr.Hash(sha256(entry.header.to_xdr_bytes()).digest())
+    _object(tmp_path, _zstd(batch_of([meta.to_xdr_bytes()], 5)))
+    with pytest.raises(InconsistentAnswer, match="5 does not follow 4"):
+        opened(url).read(h(2), h(9), [])
+
+
+def _hit() -> tuple[int, bytes]:
+    """A ledger with an event of ours, which is small."""
+    for height, raw in reversed(list(enumerate(history_metas(), start=FIRST))):
+        if any(row.contract == DEVNET.escrow for row in history().node.ledger(height).events):
+            return height, raw
+    raise AssertionError("no ledger has an event of the escrow")
+
+
+def test_a_hit_that_was_tampered_with_is_refused(tmp_path: Path, opened: Open) -> None:
+    height, raw = _hit()
+    url = write_lake(tmp_path, history_metas())
+    meta = parse_meta(raw)
+    assert meta.v2 is not None
+    meta.v2.tx_processing[0].result.result.fee_charged = xdr.Int64(1)
+    path = tmp_path / name_of(height, height, 1, 1)
+    path.write_bytes(_zstd(batch_of([meta.to_xdr_bytes()], height)))
+    with pytest.raises(InconsistentAnswer, match="results"):
+        opened(url).read(h(FIRST), LAST, [])
+
+
+# Ledgers that the walk cannot read.
+
+
+def test_what_the_walk_refuses_is_decoded_by_the_sdk(
+    by_node: Range,
+    tmp_path: Path,
+    opened: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise Malformed("99 at 1000")
+
+    monkeypatch.setattr(lake, "walk_ledger", refuse)
+    reader = opened(write_lake(tmp_path, history_metas()))
+    with caplog.at_level(logging.WARNING):
+        assert reader.read(h(FIRST), LAST, watched_accounts()) == by_node
+    assert reader.counts == LakeCounts(44, reader.counts.hits, reader.counts.hits)
+    assert reader.counts.hits == caplog.text.count("walked in vain") > 0
+
+
+def test_what_neither_can_read_is_handed_over_for_a_newer_decoder(
+    tmp_path: Path, opened: Open
+) -> None:
+    height, raw = _hit()
+    url = write_lake(tmp_path, history_metas())
+    # An arm that no protocol knows yet, behind the header.
+    at = raw.index(b"\0\0\0\4", 2000)
+    unknown = raw[:at] + b"\0\0\0\x63" + raw[at + 4 :]
+    path = tmp_path / name_of(height, height, 1, 1)
+    path.write_bytes(_zstd(batch_of([unknown], height)))
+    reader = opened(url)
+    with pytest.raises(UndecodableLedger, match=f"ledger {height} cannot be decoded") as caught:
+        reader.read(h(FIRST), LAST, [])
+    assert isinstance(caught.value, PermanentChainError)
+    assert (caught.value.height, caught.value.raw) == (height, unknown)
+    assert reader.read(h(FIRST), h(height - 1), []).blocks[-1].height == height - 1
+
+
+def test_closing_ends_the_threads(tmp_path: Path) -> None:
+    reader = LakeReader(DEVNET, LakeStore(write_lake(tmp_path, history_metas()[:5])))
+    reader.block(h(3))
+    reader.close()
+    with pytest.raises(RuntimeError):
+        reader.read(h(4), h(5), [])

@@ -1,0 +1,165 @@
+"""Names of objects (SEP-54), and stores of all kinds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.chains.lake_store import Batch, LakeStore, Layout, batch_named
+from indexer.errors import ConfigurationError, NodeUnavailable, PermanentChainError
+from tests.factories.object_stores import ObjectServer, serving_objects
+from warehouse_schema.identifiers import Height
+
+
+def batch(first: int, last: int) -> Batch:
+    return Batch(Height(first), Height(last))
+
+
+@pytest.mark.parametrize(
+    ("layout", "height", "name"),
+    [
+        # The usual lake, and SEP-54's own examples.
+        (Layout(1, 64000), 53312000, "FCD285FF--53312000-53375999/FCD285FF--53312000.xdr.zst"),
+        (Layout(1, 64000), 53312001, "FCD285FF--53312000-53375999/FCD285FE--53312001.xdr.zst"),
+        (Layout(2, 8), 18, "FFFFFFEF--16-31/FFFFFFED--18-19.xdr.zst"),
+        (Layout(2, 8), 15, "FFFFFFFF--0-15/FFFFFFF1--14-15.xdr.zst"),
+        (Layout(2, 8), 2, "FFFFFFFF--0-15/FFFFFFFD--2-3.xdr.zst"),
+        # A partition of one has no folder.
+        (Layout(1, 1), 2, "FFFFFFFD--2.xdr.zst"),
+        (Layout(64, 1), 100, "FFFFFFBF--64-127.xdr.zst"),
+    ],
+)
+def test_a_ledger_is_in_the_object_of_that_name(layout: Layout, height: int, name: str) -> None:
+    found = layout.batch_of(Height(height))
+    assert layout.names(found)[0] == name
+    assert layout.names(found)[-1] == name + "d"
+    assert batch_named(name) == found
+    assert found.first <= height <= found.last
+
+
+def test_the_first_batch_may_be_named_for_the_first_ledger() -> None:
+    names = Layout(64, 2).names(batch(0, 63))
+    assert names == (
+        "FFFFFFFF--0-127/FFFFFFFF--0-63.xdr.zst",
+        "FFFFFFFF--0-127/FFFFFFFD--2-63.xdr.zst",
+        "FFFFFFFF--0-127/FFFFFFFF--0-63.xdr.zstd",
+        "FFFFFFFF--0-127/FFFFFFFD--2-63.xdr.zstd",
+    )
+
+
+def test_ranges_are_cut_into_batches() -> None:
+    layout = Layout(4, 10)
+    assert list(layout.batches(Height(6), Height(12))) == [batch(4, 7), batch(8, 11), batch(12, 15)]
+    assert list(layout.batches(Height(6), Height(5))) == [batch(4, 7)]
+    assert list(layout.batches(Height(8), Height(7))) == []
+
+
+@pytest.mark.parametrize(
+    "name", [".config.json", "FCD285FF--53312000-53375999", "a.xdr.zst", "--1.xdr.zst", "x/y"]
+)
+def test_other_objects_are_no_batches(name: str) -> None:
+    assert batch_named(name) is None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (
+        ".config.json",
+        "README.md",
+        "FFFFFFEF--16-31/FFFFFFED--18-19.xdr.zst",
+        "FFFFFFEF--16-31/FFFFFFEF--16-17.xdr.zst",
+        "FFFFFFFF--0-15/FFFFFFF1--14-15.xdr.zst",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[ObjectServer]:
+    with serving_objects(folder) as running:
+        yield running
+
+
+@pytest.mark.parametrize("kind", ["file", "http", "s3"])
+def test_objects_are_read_from_any_store(kind: str, folder: Path, server: ObjectServer) -> None:
+    store = LakeStore({"file": folder.as_uri(), "http": server.http, "s3": server.s3}[kind])
+    name = "FFFFFFEF--16-31/FFFFFFED--18-19.xdr.zst"
+    assert store.read(name) == name.encode()
+    assert store.read("FFFFFFEF--16-31/FFFFFFEB--20-21.xdr.zst") is None
+    assert store.has(name)
+    assert not store.has("FFFFFFEF--16-31/FFFFFFEB--20-21.xdr.zst")
+    assert store.read(".config.json") == b".config.json"
+
+
+@pytest.mark.parametrize("kind", ["file", "s3"])
+def test_the_newest_batch_is_the_first_by_name(
+    kind: str, folder: Path, server: ObjectServer
+) -> None:
+    store = LakeStore({"file": folder.as_uri(), "s3": server.s3}[kind])
+    assert store.can_list
+    assert store.newest() == batch(18, 19)
+    # A folder that was made for the next partition holds nothing yet.
+    (folder / "FFFFFFDF--32-47").mkdir()
+    assert store.newest() == batch(18, 19)
+
+
+def test_a_bucket_is_asked_for_its_newest_batch_once(server: ObjectServer) -> None:
+    for number in range(3000):
+        path = server.folder / f"FFFFFFFF--0-15/FFFFFF00--{number}.xdr.zst"
+        path.write_text("")
+    assert LakeStore(server.s3).newest() == batch(18, 19)
+    assert len(server.asked) == 1
+
+
+def test_an_empty_lake_has_no_newest_batch(tmp_path: Path) -> None:
+    assert LakeStore(tmp_path.as_uri()).newest() is None
+
+
+@pytest.mark.parametrize("kind", ["http", "s3"])
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(403, PermanentChainError), (401, PermanentChainError), (400, NodeUnavailable)],
+)
+def test_a_refusal_is_told_from_an_outage(
+    kind: str, status: int, error: type[Exception], server: ObjectServer
+) -> None:
+    server.status = status
+    store = LakeStore({"http": server.http, "s3": server.s3}[kind])
+    with pytest.raises(error, match="lake"):
+        store.read(".config.json")
+    with pytest.raises(error):
+        store.has(".config.json")
+
+
+def test_a_store_that_does_not_answer_is_an_outage(folder: Path) -> None:
+    with serving_objects(folder) as server:
+        store = LakeStore(server.http, timeout=2)
+    with pytest.raises(NodeUnavailable, match=r"\.config\.json of http://127"):
+        store.read(".config.json")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/lake",
+        "file:///nowhere/at/all",
+        "s3://bucket/path?regoin=us-east-2",
+        "file:///tmp?ledgers_per_batch=1",
+        "file:///tmp?ledgers_per_batch=0&batches_per_partition=1",
+    ],
+)
+def test_a_url_that_is_no_lakes_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError):
+        LakeStore(url)
+
+
+def test_a_url_may_say_the_layout(tmp_path: Path) -> None:
+    plain = LakeStore(tmp_path.as_uri())
+    told = LakeStore(tmp_path.as_uri() + "?ledgers_per_batch=1&batches_per_partition=64000")
+    assert (plain.layout, told.layout) == (None, Layout(1, 64000))
+
+
+def test_a_lakes_name_holds_no_password(server: ObjectServer) -> None:
+    store = LakeStore(server.http.replace("//", "//user:secret@"))
+    assert "secret" not in store.name
