@@ -222,6 +222,11 @@ class EvmReader:
             answer = node.call(*_header_call(hex(height)))
             return self._header(answer, height).block
 
+    @property
+    def has_tags(self) -> bool:
+        """Whether `check_identity` found a node that names safe and final blocks."""
+        return self._has_tags
+
     def finality(self) -> Finality | None:
         """What the node calls safe and final; None where it has no such tags.
 

@@ -1,0 +1,203 @@
+"""Several nodes of one EVM chain that have to say the same: for what cannot be undone.
+
+A follower asks one node and falls back on another: enough to show, too little to pay on. A node can
+serve a forged block to us alone, and whoever does that may silence the honest ones, so that falling
+back lands on the forger. Here every node that answers is a witness, and
+
+- fewer witnesses than needed, for whatever reason, is no answer: `NotEnoughSources`;
+- one witness that contradicts another is no answer, however many agree: `SourcesDisagree`;
+- nodes of one operator are one witness, because they may share what is wrong.
+
+Ask about blocks that are final, or as final as the step needs: at the head, honest nodes differ.
+"""
+
+import ipaddress
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
+from urllib.parse import urlsplit
+
+from indexer.chains.evm import EvmReader, EvmReceipt
+from indexer.chains.finality import Finality, height_reached
+from indexer.chains.ports import Block, Range
+from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
+from indexer.events.raw import RawEvent
+from indexer.networks import EvmChain
+from warehouse_schema.identifiers import Height, TxHash
+
+NEEDED = 2
+"""Operators that must say the same before anything irreversible happens."""
+
+Answer = TypeVar("Answer")
+
+
+class SourcesDisagree(PermanentChainError):
+    """Nodes contradict each other: at least one is wrong, and a person has to find out which."""
+
+
+class NotEnoughSources(RetryableChainError):
+    """Too few independent nodes answered: wait for them, never go on with fewer."""
+
+
+class Quorum:
+    """The nodes of a chain as witnesses. For one thread; it is asked seldom.
+
+    Each `http(s)` URL is one node, and never stands in for another. Raises `ConfigurationError`
+    when the URLs have fewer operators than `needed`. The other settings are those of `EvmReader`.
+
+    Every method raises `NotEnoughSources`, `SourcesDisagree` and `WrongChain`.
+    """
+
+    def __init__(
+        self,
+        chain: EvmChain,
+        urls: Sequence[str],
+        *,
+        needed: int = NEEDED,
+        timeout: float = 10.0,
+        checks_roots: bool = False,
+    ) -> None:
+        self.chain = chain.id
+        self._needed = needed
+        nodes = [url for url in urls if url.startswith(("http://", "https://"))]
+        operators = {operator_of(url) for url in nodes}
+        if not 1 <= needed <= len(operators):
+            raise ConfigurationError(
+                f"{chain.id} needs nodes of {needed} independent operators, has"
+                f" {', '.join(sorted(operators)) or 'none'}"
+            )
+        self._witnesses = [
+            (
+                operator_of(url),
+                EvmReader(chain, [url], timeout=timeout, checks_roots=checks_roots),
+            )
+            for url in nodes
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        for _, witness in self._witnesses:
+            witness.close()
+
+    def agreed_block(self, height: Height) -> Block:
+        """The block at a height of the chain that all of them follow."""
+        return self._agreed(f"block {height}", lambda witness: witness.block(height))
+
+    def agreed_logs(self, block: Block, watched: Sequence[str]) -> tuple[RawEvent, ...]:
+        """Every log of ours in this very block, in order.
+
+        `block` is a witness too: `SourcesDisagree` when all of them have another one there.
+        """
+        found = self.agreed_range(block.height, block.height, watched)
+        if found.blocks != (block,):
+            raise SourcesDisagree(
+                f"{self.chain}: block {block.height} is {found.blocks[0].hash} at every node, not"
+                f" {block.hash}"
+            )
+        return found.events
+
+    def agreed_range(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+        """Blocks and logs of `first … last`: same hashes, and same logs in the same order.
+
+        For reading again what one node gave. `RangeTooWide` when a node refuses that many.
+        """
+        return self._agreed(
+            f"blocks {first} to {last}", lambda witness: witness.read(first, last, watched)
+        )
+
+    def agreed_receipt(self, tx: TxHash) -> EvmReceipt:
+        """What became of a transaction: block, success and logs.
+
+        A node that knows of none has not seen it yet, and is no witness.
+        """
+        return self._agreed(f"the receipt of {tx}", lambda witness: witness.proven_receipt(tx))
+
+    def agreed_finality(self) -> Finality:
+        """The newest safe and final blocks that enough of them have reached, and agree on.
+
+        Each names its own heights, and they differ at any moment; so the height is what enough of
+        them have reached, and the vote is on the block there.
+        """
+        said = self._answers("finality", _finality)
+        safe, final = (
+            height_reached(
+                _one_each([(operator, tag(each).height) for operator, each in said]), self._needed
+            )
+            for tag in (_safe, _final)
+        )
+        return Finality(safe=self.agreed_block(safe), final=self.agreed_block(final))
+
+    def _agreed(self, about: str, question: Callable[[EvmReader], Answer | None]) -> Answer:
+        answers = self._answers(about, question)
+        operator, agreed = answers[0]
+        for other, answer in answers[1:]:
+            if answer != agreed:
+                raise SourcesDisagree(
+                    f"{self.chain}: {operator} and {other} disagree on {about}; nothing may rest on"
+                    " it until a person has found out which is wrong"
+                )
+        return agreed
+
+    def _answers(
+        self, about: str, question: Callable[[EvmReader], Answer | None]
+    ) -> list[tuple[str, Answer]]:
+        """What each witness says, with its operator; at least as many operators as needed."""
+        answers: list[tuple[str, Answer]] = []
+        reasons: list[str] = []
+        for operator, witness in self._witnesses:
+            try:
+                answer = question(witness)
+            except RetryableChainError as error:
+                reasons.append(str(error))
+                continue
+            if answer is None:
+                reasons.append(f"{operator} knows nothing of it")
+            else:
+                answers.append((operator, answer))
+        operators = {operator for operator, _ in answers}
+        if len(operators) < self._needed:
+            raise NotEnoughSources(
+                f"{self.chain}: {about} needs {self._needed} independent nodes, {len(operators)}"
+                f" answered: {'; '.join(reasons)}"
+            )
+        return answers
+
+
+def operator_of(url: str) -> str:
+    """Who runs a node, as far as its URL tells: the address, or the last two labels of its name.
+
+    Two customers of one hosting domain count as one operator: that errs on the side of asking for
+    more.
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return ".".join(host.split(".")[-2:])
+
+
+def _finality(witness: EvmReader) -> Finality | None:
+    if not witness.has_tags:
+        witness.check_identity()
+    return witness.finality()
+
+
+def _safe(finality: Finality) -> Block:
+    return finality.safe
+
+
+def _final(finality: Finality) -> Block:
+    return finality.final
+
+
+def _one_each(heights: Sequence[tuple[str, Height]]) -> list[Height]:
+    """The lowest height of each operator."""
+    lowest: dict[str, Height] = {}
+    for operator, height in heights:
+        lowest[operator] = min(height, lowest.get(operator, height))
+    return list(lowest.values())
