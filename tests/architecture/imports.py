@@ -45,7 +45,10 @@ _CHAINS = (*_DECODE, "indexer.chains")
 _FACTS = (*_CHAINS, "indexer.facts")
 _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
 _DRAIN = (*_FACTS, "indexer.projections", "indexer.drain")
-_TOOLS = ("indexer.settings", "indexer.readers", "indexer.warehouse", "indexer.backfill")
+_TOOLS = (
+    *("indexer.settings", "indexer.readers", "indexer.warehouse"),
+    *("indexer.backfill", "indexer.revision"),
+)
 
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
@@ -60,6 +63,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.projections": _PROJECTIONS,
     "indexer.drain": _DRAIN,
     "indexer.backfill": _DRAIN,
+    "indexer.revision": (*_DRAIN, "indexer.backfill"),
     "indexer.readers": (*_CHAINS, "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.__main__": (*_DRAIN, *_TOOLS),

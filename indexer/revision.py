@@ -1,0 +1,435 @@
+"""A new or changed decoder or projection, brought in without starting from zero.
+
+Raw facts stay. What this build decodes from them is written beside the live tables
+(`facts/shadow.py`), range by range under a cursor of its own, while ingestion goes on; compared
+with what is live; and put in its place in one transaction, together with the projections. Killed
+anywhere before that commit, the live side is as it was and the revision goes on from its cursor.
+
+    start → fill (again at any time) → check → swap        abandon, at any time before the swap
+
+A revision that no `start` began has no chains to decode anew: then `check` and `swap` are about
+projections alone.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+from psycopg.errors import LockNotAvailable
+from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy.exc import OperationalError
+
+from indexer.backfill import _BACKFILL_LOCKS
+from indexer.drain import CHANNEL, decode_kept
+from indexer.errors import ConfigurationError, FollowerConflict
+from indexer.events.cctp import MessageReceived, MessageSent
+from indexer.facts import shadow, store
+from indexer.facts.shadow import AS_REVISED, Replaced, TableDifference
+from indexer.networks import Chain, Network
+from indexer.projections import book, book_store
+from indexer.projections.book import LedgerClose, Rebuilt
+from indexer.projections.rebuild import refold_all_transfers
+from indexer.projections.transfer_store import refold_transfers, touched_movements
+from indexer.projections.transfers import OFT_EVENTS, TransferProgress
+from warehouse_schema.facts import alarms
+from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.projections import transfer_progress
+
+logger = logging.getLogger(__name__)
+
+EVENTS_A_RANGE = 2_000
+"""Raw events decoded in one transaction."""
+
+_KEYED_EVENTS = (MessageSent, MessageReceived, *OFT_EVENTS)
+"""Events that name their movement; others are found by the transaction they share with these."""
+
+_BOOK_EVENTS: tuple[type[Any], ...] = tuple(book.FOLDS)
+_MOVEMENT_COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionProgress:
+    """How far a chain is decoded anew, and up to where it can be before the swap."""
+
+    chain: ChainId
+    height: Height
+    final: Height
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a swap would change, as of one snapshot."""
+
+    filled: tuple[RevisionProgress, ...]
+    facts: Mapping[ChainId, Sequence[TableDifference]]
+    projections: Sequence[TableDifference]
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """What a swap did."""
+
+    facts: Mapping[ChainId, Sequence[Replaced]]
+    movements: int
+    """Movements refolded."""
+    book: bool
+    """Whether the order book was written anew."""
+    paused: float
+    """Seconds that ingestion waited."""
+
+
+def start(owner: Engine, network: Network, chains: Sequence[ChainId]) -> None:
+    """Make room for a revision of these chains. Needs the engine of the database's owner.
+
+    Raises `ConfigurationError` while another revision is under way, and for an unknown chain.
+    """
+    for chain in chains:
+        network.chain(chain)
+    with owner.begin() as conn:
+        if shadow.heights(conn):
+            raise ConfigurationError("a revision is under way: swap it or abandon it first")
+        shadow.drop(conn)
+        shadow.create(conn, chains)
+    logger.info("revision started chains=%s", ",".join(chains))
+
+
+def abandon(owner: Engine) -> None:
+    """Drop what `start` made. Live tables do not notice. Needs the database's owner."""
+    with owner.begin() as conn:
+        shadow.drop(conn)
+
+
+# Filling.
+
+
+def fill(
+    engine: Engine, network: Network, chain_id: ChainId, *, events: int = EVENTS_A_RANGE
+) -> Iterator[RevisionProgress]:
+    """Decode a chain's raw facts anew, up to what the chain can no longer take back.
+
+    Goes on where the last fill ended. Each range and the revision's cursor are one transaction,
+    committed before it is told of. Raises `ConfigurationError` when the revision does not have the
+    chain.
+    """
+    chain = network.chain(chain_id)
+    with engine.begin() as conn:
+        _meet_raw_facts(conn, chain)
+    while True:
+        with engine.begin() as conn:
+            before = _cursor(conn, chain)
+            final = max(before, _final(conn, chain))
+            height = _decode_range(conn, chain, before, final, events)
+        if height == before:
+            return
+        yield RevisionProgress(chain.id, height, final)
+
+
+def fill_all(engine: Engine, network: Network) -> Iterator[RevisionProgress]:
+    """Fill each chain of the revision; nothing when none is under way."""
+    with engine.connect() as conn:
+        revised = shadow.heights(conn)
+    for chain in revised:
+        yield from fill(engine, network, chain)
+
+
+def _catch_up(engine: Engine, network: Network) -> None:
+    for progress in fill_all(engine, network):
+        logger.info(
+            "revision chain=%s at=%d of=%d", progress.chain, progress.height, progress.final
+        )
+
+
+def _cursor(conn: Connection, chain: Chain) -> Height:
+    height = shadow.lock_cursor(conn, chain.id)
+    if height is None:
+        raise ConfigurationError(f"no revision of {chain.id} is under way; start one")
+    return height
+
+
+def _final(conn: Connection, chain: Chain) -> Height:
+    """The last height below which the live chain can take nothing back."""
+    cursor = store.read_cursor(conn, chain.id)
+    return shadow.NOTHING if cursor is None else Height(cursor.height - chain.confirmations)
+
+
+def _meet_raw_facts(conn: Connection, chain: Chain) -> None:
+    """Go back to where raw facts changed beneath the revision: a backfill, as a rule."""
+    cursor = _cursor(conn, chain)
+    astray = shadow.first_astray(conn, chain.id, cursor)
+    if astray is not None:
+        logger.info("revision chain=%s goes back from=%d to=%d", chain.id, cursor, astray - 1)
+        shadow.go_back(conn, chain.id, Height(astray - 1))
+
+
+def _decode_range(
+    conn: Connection, chain: Chain, after: Height, limit: Height, events: int
+) -> Height:
+    """Decode about so many raw events above `after`; the height reached, at most `limit`."""
+    if after >= limit:
+        return after
+    last = shadow.end_of_range(conn, chain.id, after, limit, events)
+    raws = store.read_raw(conn, chain.id, Height(after + 1), last)
+    shadow.write(conn, chain.id, [decode_kept(raw, chain) for raw in raws], last)
+    return last
+
+
+# Folding beside.
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What the projections will be, folded in one snapshot of the facts as they will be."""
+
+    final: Mapping[ChainId, Height]
+    """Up to where the fold rests on each chain; above it facts may change until the swap."""
+    burn_keys: frozenset[Bytes32]
+    guids: frozenset[Bytes32]
+    """Movements whose rows differ from the fold, or that have facts above `final`."""
+    movements: TableDifference
+    book: Rebuilt
+
+
+def _fold_beside(conn: Connection, network: Network) -> _Beside:
+    """Fold the facts as they will be. The connection reads one snapshot."""
+    revised = shadow.heights(conn)
+    if revised:
+        conn.execution_options(schema_translate_map=AS_REVISED)
+    final = {
+        chain.id: min(_final(conn, chain), revised.get(chain.id, Height(2**63 - 1)))
+        for chain in network.chains
+    }
+    folded = refold_all_transfers(conn, network)
+    stored = [TransferProgress(**row._asdict()) for row in conn.execute(select(*_MOVEMENT_COLUMNS))]
+    wrong = {*folded} ^ {*stored}
+    burn_keys, guids = _touched_above(conn, final)
+    return _Beside(
+        final,
+        frozenset(burn_keys | {Bytes32(row.group_key) for row in wrong if row.mechanism == "cctp"}),
+        frozenset(guids | {Bytes32(row.group_key) for row in wrong if row.mechanism == "oft"}),
+        _difference(
+            f"projections.{transfer_progress.name}",
+            {row.id: astuple(row) for row in stored},
+            {row.id: astuple(row) for row in folded},
+        ),
+        _fold_book(conn, network, final[network.stellar.id]),
+    )
+
+
+def _touched_above(
+    conn: Connection, final: Mapping[ChainId, Height]
+) -> tuple[set[Bytes32], set[Bytes32]]:
+    """Burn keys and guids of events above these heights."""
+    burn_keys: set[Bytes32] = set()
+    guids: set[Bytes32] = set()
+    for chain, height in final.items():
+        above = touched_movements(store.read_events(conn, _KEYED_EVENTS, chain, Height(height + 1)))
+        burn_keys |= above[0]
+        guids |= above[1]
+    return burn_keys, guids
+
+
+def _fold_book(conn: Connection, network: Network, upto: Height) -> Rebuilt:
+    chain = network.stellar.id
+    return book.rebuild(
+        book_store.ledger_by_ledger(
+            _ledgers(conn, chain, Height(0), upto),
+            store.read_events(conn, _BOOK_EVENTS, chain, None, upto),
+        )
+    )
+
+
+def _fold_on(conn: Connection, network: Network, rebuilt: Rebuilt) -> None:
+    """Move a book on to the live cursor."""
+    state, chain = rebuilt.state, network.stellar.id
+    first = Height(0 if state.as_of is None else state.as_of.height + 1)
+    last = Height(2**63 - 1)
+    ledgers = _ledgers(conn, chain, first, last)
+    events = store.read_events(conn, _BOOK_EVENTS, chain, first)
+    for ledger, own in book_store.ledger_by_ledger(ledgers, events):
+        changes = book.fold_ledger(state, ledger, own)
+        book.advance(state, changes)
+        rebuilt.alarms.extend(changes.alarms)
+
+
+def _ledgers(
+    conn: Connection, chain: ChainId, first: Height, last: Height
+) -> Iterator[LedgerClose]:
+    for block in store.blocks_between(conn, chain, first, last):
+        yield LedgerClose(block.chain, block.height, block.time)
+
+
+def _difference(
+    table: str, old: Mapping[Any, tuple[Any, ...]], new: Mapping[Any, tuple[Any, ...]]
+) -> TableDifference:
+    added, removed = new.keys() - old.keys(), old.keys() - new.keys()
+    changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
+    first = sorted(added | removed | changed, key=str)[:_SHOWN]
+    return TableDifference(
+        table,
+        added=len(added),
+        removed=len(removed),
+        changed=len(changed),
+        first=tuple(f"stored {old.get(key)}, a refold gives {new.get(key)}" for key in first),
+    )
+
+
+# Checking.
+
+
+def check(engine: Engine, network: Network) -> Check:
+    """What a swap would change, as of one snapshot; ingestion goes on meanwhile.
+
+    Fills first what has become final since the last fill.
+    """
+    _catch_up(engine, network)
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
+        heights = shadow.heights(conn)
+        filled = [
+            RevisionProgress(chain, height, max(height, _final(conn, network.chain(chain))))
+            for chain, height in heights.items()
+        ]
+        facts = {
+            chain: shadow.differences(conn, chain, height) for chain, height in heights.items()
+        }
+        beside = _fold_beside(conn, network)
+        _fold_on(conn, network, beside.book)
+        projections = [beside.movements, *_book_differences(conn, network, beside.book)]
+    return Check(tuple(filled), facts, [item for item in projections if item.first])
+
+
+def _book_differences(
+    conn: Connection, network: Network, rebuilt: Rebuilt
+) -> Iterator[TableDifference]:
+    chain = network.stellar.id
+    stored, folded = book_store.dump(conn, chain), book_store.rows_of(chain, rebuilt.state)
+    for table in book_store.BOOK_TABLES:
+        places = [list(table.columns).index(column) for column in table.primary_key]
+        old, new = (
+            {tuple(row[place] for place in places): row for row in rows[table.name]}
+            for rows in (stored, folded)
+        )
+        yield _difference(f"projections.{table.name}", old, new)
+
+
+# Swapping.
+
+
+def swap(engine: Engine, network: Network) -> Swapped:
+    """Put the revision and the projections of this build in the place of the live ones.
+
+    Filling and folding up to what is final happens first, beside ingestion. Then, in one
+    transaction that ingestion waits for: what came since is decoded, the decoded tables get the
+    rows that differ, the movements and the order book are brought up to them, and the socket's
+    clients are sent what changed for them. Raises `FollowerConflict` when others write for too long
+    to wait for; then, as after any error, nothing was changed.
+    """
+    with _told_if_busy(), _no_backfill(engine, network) as conn:
+        _catch_up(engine, network)
+        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as reader:
+            beside = _fold_beside(reader, network)
+        with conn.begin():
+            conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
+            swapped = _swap(conn, network, beside)
+    logger.info("swapped %s", swapped)
+    return swapped
+
+
+def _swap(conn: Connection, network: Network, beside: _Beside) -> Swapped:
+    began = time.monotonic()
+    before = _touched_above(conn, beside.final)
+    facts = {chain: _put_in_place(conn, network.chain(chain)) for chain in shadow.heights(conn)}
+    after = _touched_above(conn, beside.final)
+    burn_keys = beside.burn_keys | before[0] | after[0]
+    guids = beside.guids | before[1] | after[1]
+    refold_transfers(conn, network, burn_keys, guids)
+    is_new_book = _replace_book(conn, network, beside.book)
+    if facts:
+        shadow.finish(conn)
+    _notify(conn, network)
+    return Swapped(
+        facts=facts,
+        movements=len(burn_keys) + len(guids),
+        book=is_new_book,
+        paused=time.monotonic() - began,
+    )
+
+
+def _put_in_place(conn: Connection, chain: Chain) -> list[Replaced]:
+    """Decode a chain's last stretch, then swap its rows."""
+    live = store.read_cursor(conn, chain.id)
+    height = _cursor(conn, chain)
+    if shadow.first_astray(conn, chain.id, height) is not None:
+        raise FollowerConflict(f"{chain.id}: raw facts changed beneath the revision; swap again")
+    while live is not None and height < live.height:
+        height = _decode_range(conn, chain, height, live.height, EVENTS_A_RANGE)
+    return shadow.put_in_place(conn, chain.id)
+
+
+def _replace_book(conn: Connection, network: Network, rebuilt: Rebuilt) -> bool:
+    """Write the book anew if it is not what is stored; whether it was."""
+    chain = network.stellar.id
+    _fold_on(conn, network, rebuilt)
+    state = rebuilt.state
+    _settle_alarms(conn, chain, rebuilt)
+    if state.as_of is None or book_store.rows_of(chain, state) == book_store.dump(conn, chain):
+        return False
+    book_store._publish_mended(conn, chain, state, state.as_of)
+    book_store.write_all(conn, chain, state)
+    return True
+
+
+def _settle_alarms(conn: Connection, chain: ChainId, rebuilt: Rebuilt) -> None:
+    """Clear the order book's alarms that the fold no longer raises; raise those never raised."""
+    folded = {(alarm.kind, alarm.subject): alarm for alarm in rebuilt.alarms}
+    subjects = {*rebuilt.state.books, "escrow"}
+    columns = (alarms.c.kind, alarms.c.subject, alarms.c.cleared_at)
+    known = conn.execute(select(*columns).where(alarms.c.chain == chain)).all()
+    for kind, subject, cleared_at in known:
+        if cleared_at is None and subject in subjects and (kind, subject) not in folded:
+            store.clear_alarm(conn, chain, kind, subject)
+    for key in folded.keys() - {(row.kind, row.subject) for row in known}:
+        store.raise_alarm(conn, chain, *key, folded[key].detail)
+
+
+def _notify(conn: Connection, network: Network) -> None:
+    for chain in network.chains:
+        cursor = store.read_cursor(conn, chain.id)
+        if cursor is not None:
+            payload = f"{chain.id}:{cursor.height}"
+            conn.execute(select(func.pg_notify(CHANNEL, payload)))
+
+
+@contextmanager
+def _told_if_busy() -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        if not isinstance(error.orig, LockNotAvailable):
+            raise
+        raise FollowerConflict("a range is being written for long; nothing was changed") from error
+
+
+@contextmanager
+def _no_backfill(engine: Engine, network: Network) -> Iterator[Connection]:
+    """A connection while which no backfill writes: final facts stay as they are.
+
+    Waits for a range that is being written; a backfill's next range is refused meanwhile, and can
+    be asked for again.
+    """
+    with engine.connect() as conn:
+        keys = [func.hashtext(chain.id) for chain in network.chains]
+        with conn.begin():
+            for key in keys:
+                conn.execute(select(func.pg_advisory_lock(_BACKFILL_LOCKS, key)))
+        try:
+            yield conn
+        finally:
+            if not conn.invalidated:
+                conn.rollback()
+                for key in keys:
+                    conn.execute(select(func.pg_advisory_unlock(_BACKFILL_LOCKS, key)))
+                conn.commit()

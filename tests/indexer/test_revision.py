@@ -1,0 +1,802 @@
+"""A change comes in beside what is live: nothing lost, nothing twice, nothing away meanwhile."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import pytest
+from sqlalchemy import URL, Connection, Engine, Table, inspect, select, text
+from sqlalchemy.exc import OperationalError, ProgrammingError
+
+from indexer import drain, revision
+from indexer.backfill import backfill
+from indexer.chains.ports import Block, Range, RawEvent, StellarEvent
+from indexer.decode import decode
+from indexer.drain import drain_once
+from indexer.errors import ConfigurationError, FollowerConflict, Undecodable
+from indexer.events.common import Event
+from indexer.events.oft import OftSent
+from indexer.facts import rows, shadow
+from indexer.facts.checks import open_alarms
+from indexer.facts.rows import Shelf
+from indexer.networks import Chain, Network
+from indexer.projections import transfer_store, transfers
+from indexer.projections.book import BookEvent, LedgerClose
+from indexer.projections.rebuild import differences, rebuild
+from tests.factories.book import digest
+from tests.factories.contract_model import RandomHistory
+from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from warehouse_schema import columns, facts, projections
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import BaseUnits, BlockHash, Height, StellarAddress
+from warehouse_schema.migrations.draft import missing
+
+Decode: TypeAlias = Callable[[RawEvent, Chain], Event | None]
+Contents: TypeAlias = dict[str, list[Any]]
+NETWORK = fake_network(confirmations=4)
+GROWN = 14
+
+
+def old_decode(raw: RawEvent, chain: Chain) -> Event | None:
+    """Cannot read every third block, and has the amount wrong in every other third."""
+    event = decode(raw, chain)
+    if raw.seen.height % 3 == 0:
+        raise Undecodable("a shape this build does not know")
+    if raw.seen.height % 3 == 1 and isinstance(event, OftSent):
+        return replace(event, amount_sent=BaseUnits(1))
+    return event
+
+
+def new_decode(raw: RawEvent, chain: Chain) -> Event | None:
+    """Right at last, but drops every fifth block and is stricter in every seventh."""
+    if raw.seen.height % 5 == 0:
+        return None
+    if raw.seen.height % 7 == 0:
+        raise Undecodable("refused since")
+    return decode(raw, chain)
+
+
+@contextmanager
+def decoding(decoder: Decode) -> Iterator[None]:
+    """Let live ingestion, backfills and revisions decode by this."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(drain, "decode", decoder)
+        yield
+
+
+def ingest(engine: Engine, chain: FakeChain, network: Network = NETWORK, size: int = 200) -> None:
+    while drain_once(engine, chain, network, max_blocks=size) is not None:
+        pass
+
+
+def make_chain(grown: int = GROWN, network: Network = NETWORK) -> FakeChain:
+    chain = FakeChain(network)
+    chain.grow(grown, sends=2)
+    return chain
+
+
+def fill(engine: Engine, network: Network = NETWORK, events: int = 3) -> list[int]:
+    """Fill; the heights that were reached."""
+    return [done.height for done in revision.fill(engine, network, ETHEREUM, events=events)]
+
+
+TABLES = (
+    facts.blocks,
+    facts.evm_logs,
+    facts.stellar_events,
+    facts.orphans,
+    *facts.EVENT_TABLES.values(),
+    projections.transfer_progress,
+)
+
+
+def contents(engine: Engine) -> Contents:
+    """Facts, movements, cursors and open alarms, but for the database's own clocks and counters."""
+    with engine.connect() as conn:
+        found: Contents = {
+            table.name: sorted(
+                (tuple(row) for row in conn.execute(select(*_without_clocks(table)))), key=repr
+            )
+            for table in TABLES
+        }
+        found["cursors"] = [
+            (row.chain, row.height, row.block_hash) for row in conn.execute(select(facts.cursors))
+        ]
+        alarm = facts.alarms.c
+        open_ones = select(alarm.kind, alarm.subject, alarm.detail).where(
+            alarm.cleared_at.is_(None)
+        )
+        found["alarms"] = sorted(map(tuple, conn.execute(open_ones)))
+    return found
+
+
+def _without_clocks(table: Table) -> list[Any]:
+    return [column for column in table.c if column.name != "orphaned_at"]
+
+
+@pytest.fixture(scope="module")
+def straight(clone: Callable[[], URL]) -> Callable[[FakeChain, Network], Contents]:
+    """What a warehouse that only ever knew the new decoder holds of a chain."""
+    known: dict[BlockHash, Contents] = {}
+
+    def run(chain: FakeChain, network: Network) -> Contents:
+        head = chain.head().hash
+        if head not in known:
+            engine = make_engine(clone(), room="indexer")
+            with decoding(new_decode):
+                ingest(engine, chain, network)
+            known[head] = contents(engine)
+            engine.dispose()
+        return deepcopy(known[head])
+
+    return run
+
+
+# The seam.
+
+
+@pytest.mark.parametrize("offset", range(GROWN + 1))
+def test_the_seam_neither_loses_nor_repeats_a_row_at_any_offset(
+    engine: Engine,
+    indexer_engine: Engine,
+    straight: Callable[[FakeChain, Network], Contents],
+    offset: int,
+) -> None:
+    # So many blocks lie between the revision's cursor and the live one when the swap begins.
+    network = fake_network(confirmations=offset)
+    chain = make_chain(network=network)
+    with decoding(old_decode):
+        ingest(indexer_engine, chain, network)
+    revision.start(engine, network, [ETHEREUM])
+    with decoding(new_decode):
+        reached = fill(indexer_engine, network)
+        assert (reached or [-1])[-1] == (GROWN - offset if offset < GROWN + 1 else -1)
+        revision.swap(indexer_engine, network)
+    assert contents(indexer_engine) == straight(chain, network)
+    assert differences(indexer_engine, network) == []
+
+
+@pytest.mark.parametrize("filled", range(GROWN))
+def test_wherever_the_revision_stood_when_ingestion_went_on_the_rows_are_the_same(
+    engine: Engine,
+    indexer_engine: Engine,
+    straight: Callable[[FakeChain, Network], Contents],
+    filled: int,
+) -> None:
+    chain = make_chain()
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with decoding(old_decode):
+        for _ in range(filled):
+            drain_once(indexer_engine, chain, NETWORK, max_blocks=1)
+    with decoding(new_decode):
+        fill(indexer_engine)
+    with decoding(old_decode):
+        ingest(indexer_engine, chain)
+    with decoding(new_decode):
+        revision.swap(indexer_engine, NETWORK)
+    assert contents(indexer_engine) == straight(chain, NETWORK)
+
+
+@pytest.mark.parametrize("events", [1, 2, 5, 1_000])
+def test_the_size_of_the_ranges_changes_nothing(
+    engine: Engine,
+    indexer_engine: Engine,
+    straight: Callable[[FakeChain, Network], Contents],
+    events: int,
+) -> None:
+    chain = make_chain()
+    with decoding(old_decode):
+        ingest(indexer_engine, chain)
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with decoding(new_decode):
+        fill(indexer_engine, events=events)
+        revision.swap(indexer_engine, NETWORK)
+    assert contents(indexer_engine) == straight(chain, NETWORK)
+
+
+def test_ingestion_goes_on_while_a_revision_is_filled_checked_and_swapped(
+    engine: Engine, indexer_engine: Engine, straight: Callable[[FakeChain, Network], Contents]
+) -> None:
+    chain = make_chain(30)
+    ends = threading.Event()
+
+    def follow() -> None:
+        try:
+            ingest(indexer_engine, chain, size=1)
+        finally:
+            ends.set()
+
+    with decoding(new_decode):
+        follower = threading.Thread(target=follow)
+        revision.start(engine, NETWORK, [ETHEREUM])
+        follower.start()
+        swaps = 0
+        while not ends.is_set():
+            fill(indexer_engine)
+            revision.check(indexer_engine, NETWORK)
+            revision.swap(indexer_engine, NETWORK)
+            swaps += 1
+            revision.start(engine, NETWORK, [ETHEREUM])
+        follower.join()
+        revision.swap(indexer_engine, NETWORK)
+    assert swaps > 0
+    assert contents(indexer_engine) == straight(chain, NETWORK)
+
+
+# What the chain takes back.
+
+
+def test_nothing_that_the_chain_may_take_back_is_filled(
+    engine: Engine, indexer_engine: Engine
+) -> None:
+    ingest(indexer_engine, make_chain(10))
+    revision.start(engine, NETWORK, [ETHEREUM])
+    assert fill(indexer_engine, events=4) == [2, 4, 6]
+    assert fill(indexer_engine) == []
+
+
+@pytest.mark.parametrize("depth", [1, 3, 4])
+def test_a_reorg_while_a_revision_runs_is_in_neither_side(
+    engine: Engine,
+    indexer_engine: Engine,
+    straight: Callable[[FakeChain, Network], Contents],
+    depth: int,
+) -> None:
+    chain = make_chain()
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with decoding(old_decode):
+        ingest(indexer_engine, chain)
+    with decoding(new_decode):
+        fill(indexer_engine)
+    chain.drop(depth)
+    chain.grow(depth + 1, sends=2, fork="other")
+    with decoding(old_decode):
+        ingest(indexer_engine, chain)
+    with decoding(new_decode):
+        revision.swap(indexer_engine, NETWORK)
+    expected = straight(chain, NETWORK)
+    found = contents(indexer_engine)
+    assert len(found.pop("orphans")) == 2 * depth
+    expected.pop("orphans")
+    # Alarms of blocks that are gone stand until an operator has seen them.
+    alarms = {subject for _, subject, _ in found.pop("alarms")}
+    assert {subject for _, subject, _ in expected.pop("alarms")} <= alarms
+    assert found == expected
+
+
+@pytest.mark.parametrize("when", ["fold", "lock"])
+def test_what_happens_between_the_fold_and_the_swap_is_not_lost(
+    engine: Engine,
+    indexer_engine: Engine,
+    straight: Callable[[FakeChain, Network], Contents],
+    monkeypatch: pytest.MonkeyPatch,
+    when: str,
+) -> None:
+    chain = make_chain()
+    with decoding(old_decode):
+        ingest(indexer_engine, chain)
+    revision.start(engine, NETWORK, [ETHEREUM])
+    beside = revision._fold_beside
+
+    def meanwhile() -> None:
+        chain.drop(2)
+        chain.grow(4, fork="other", sends=2)
+        with decoding(old_decode):
+            ingest(indexer_engine, chain)
+
+    def fold(conn: Connection, network: Network) -> object:
+        if when == "fold":
+            conn.execute(select(1))  # the snapshot is taken
+            meanwhile()
+        folded = beside(conn, network)
+        if when == "lock":
+            meanwhile()
+        return folded
+
+    monkeypatch.setattr(revision, "_fold_beside", fold)
+    with decoding(new_decode):
+        revision.swap(indexer_engine, NETWORK)
+    found, expected = contents(indexer_engine), straight(chain, NETWORK)
+    for name in ("oft_sent", "evm_logs", "transfer_progress", "cursors"):
+        assert found[name] == expected[name], name
+    assert differences(indexer_engine, NETWORK) == []
+
+
+def test_a_backfill_beneath_a_revision_sends_it_back(
+    engine: Engine, indexer_engine: Engine, straight: Callable[[FakeChain, Network], Contents]
+) -> None:
+    late = fake_network(confirmations=4, start_height=8)
+    chain = make_chain(network=late)
+    with decoding(old_decode):
+        ingest(indexer_engine, chain, late)
+    revision.start(engine, late, [ETHEREUM])
+    with decoding(new_decode):
+        assert fill(indexer_engine, late)[-1] == GROWN - 4
+    with decoding(old_decode):
+        backfill(indexer_engine, chain, late, Height(1), Height(7), lambda progress: None)
+    with decoding(new_decode):
+        assert fill(indexer_engine, late, events=1_000) == [GROWN - 4]
+        revision.swap(indexer_engine, late)
+    assert contents(indexer_engine) == straight(chain, NETWORK)
+
+
+def test_no_backfill_writes_between_the_fold_and_the_swap(
+    engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = make_chain()
+    ingest(indexer_engine, chain)
+    beside = revision._fold_beside
+
+    def fold(conn: Connection, network: Network) -> object:
+        with pytest.raises(FollowerConflict, match="backfill"):
+            backfill(indexer_engine, chain, NETWORK, Height(1), Height(3), lambda progress: None)
+        return beside(conn, network)
+
+    monkeypatch.setattr(revision, "_fold_beside", fold)
+    revision.swap(indexer_engine, NETWORK)
+    backfill(indexer_engine, chain, NETWORK, Height(1), Height(3), lambda progress: None)
+
+
+# Checking.
+
+
+def test_a_check_tells_by_table_what_will_differ(engine: Engine, indexer_engine: Engine) -> None:
+    with decoding(old_decode):
+        ingest(indexer_engine, make_chain())
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with decoding(new_decode):
+        before = contents(indexer_engine)
+        found = revision.check(indexer_engine, NETWORK)
+    assert contents(indexer_engine) == before
+    sent, logs = found.facts[ETHEREUM]
+    # Of blocks 1 to 10, two logs each: 3, 6 and 9 decode by now; 5, 7 and 10 no longer do; 1 and 4
+    # have another amount.
+    assert (sent.table, sent.added, sent.removed, sent.changed) == ("facts.oft_sent", 6, 6, 4)
+    assert (logs.table, logs.changed) == ("facts.evm_logs", 12)
+    assert [line.partition("/")[0] for line in sent.first] == ["changed 1", "changed 1", "added 3"]
+    assert "amount_sent 1 → 5000000" in sent.first[0]
+    assert "event None → 'OftSent'" in logs.first[0]
+    (movements,) = found.projections
+    assert (movements.added, movements.removed, movements.changed) == (6, 6, 4)
+    (progress,) = found.filled
+    assert (progress.height, progress.final) == (10, 10)
+
+
+def test_without_a_change_a_check_finds_nothing_and_a_swap_writes_nothing(
+    engine: Engine, indexer_engine: Engine
+) -> None:
+    ingest(indexer_engine, make_chain())
+    revision.start(engine, NETWORK, [ETHEREUM])
+    before = contents(indexer_engine)
+    found = revision.check(indexer_engine, NETWORK)
+    assert (found.facts, found.projections) == ({ETHEREUM: []}, [])
+    assert revision.swap(indexer_engine, NETWORK).facts == {ETHEREUM: []}
+    assert contents(indexer_engine) == before
+
+
+def test_the_facts_as_they_will_be_can_be_queried(engine: Engine, indexer_engine: Engine) -> None:
+    with decoding(old_decode):
+        ingest(indexer_engine, make_chain())
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with decoding(new_decode):
+        fill(indexer_engine)
+    query = text("SELECT DISTINCT height FROM revised.oft_sent ORDER BY height")
+    with engine.connect() as conn:
+        # Redecoded up to 10, as they are above it.
+        assert conn.scalars(query).all() == [1, 2, 3, 4, 6, 8, 9, 11, 13, 14]
+
+
+# Swapping.
+
+
+def test_events_that_could_not_be_decoded_are_retried_and_their_alarms_cleared(
+    engine: Engine, indexer_engine: Engine
+) -> None:
+    with decoding(old_decode):
+        ingest(indexer_engine, make_chain())
+    assert len(open_alarms(indexer_engine, ETHEREUM)) == 8
+    revision.start(engine, NETWORK, [ETHEREUM])
+    done = revision.swap(indexer_engine, NETWORK)
+    assert open_alarms(indexer_engine, ETHEREUM) == []
+    assert {item.table: (item.removed, item.added) for item in done.facts[ETHEREUM]} == {
+        "facts.oft_sent": (10, 18),
+        "facts.evm_logs": (8, 8),
+    }
+    with indexer_engine.connect() as conn:
+        markers = conn.execute(select(facts.evm_logs.c.event, facts.evm_logs.c.undecodable))
+        assert set(map(tuple, markers)) == {("OftSent", None)}
+
+
+def test_the_tables_are_those_of_the_migrations_before_during_and_after(
+    engine: Engine, indexer_engine: Engine
+) -> None:
+    ingest(indexer_engine, make_chain())
+    before = catalog(engine)
+    revision.start(engine, NETWORK, [ETHEREUM])
+    assert catalog(engine) == before
+    revision.swap(indexer_engine, NETWORK)
+    assert catalog(engine) == before
+    revision.abandon(engine)
+    with engine.connect() as conn:
+        assert not {"shadow", "revised"} & set(inspect(conn).get_schema_names())
+        assert missing(conn).as_diffs() == []
+
+
+def catalog(engine: Engine) -> list[object]:
+    """Tables, indexes, constraints, comments and grants of the live schemas."""
+    query = text(
+        """
+        SELECT c.oid, n.nspname, c.relname, c.relkind, c.relacl::text, obj_description(c.oid),
+               coalesce(pg_get_indexdef(i.indexrelid), ''),
+               (SELECT array_agg(pg_get_constraintdef(oid) ORDER BY oid)
+                  FROM pg_constraint WHERE conrelid = c.oid)
+          FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+          LEFT JOIN pg_index i ON i.indexrelid = c.oid
+         WHERE n.nspname IN ('facts', 'projections') ORDER BY c.oid
+        """
+    )
+    with engine.connect() as conn:
+        return list(map(tuple, conn.execute(query)))
+
+
+def test_readers_never_wait_and_see_all_or_nothing(
+    engine: Engine, indexer_engine: Engine, api_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with decoding(old_decode):
+        ingest(indexer_engine, make_chain())
+    revision.start(engine, NETWORK, [ETHEREUM])
+    before = contents(api_engine)
+    finish, seen = shadow.finish, []
+
+    def look_first(conn: Connection) -> None:
+        seen.append(contents(api_engine))
+        finish(conn)
+
+    monkeypatch.setattr(shadow, "finish", look_first)
+    revision.swap(indexer_engine, NETWORK)
+    assert seen == [before]
+    assert contents(api_engine) != before
+
+
+def test_one_revision_at_a_time(engine: Engine, indexer_engine: Engine) -> None:
+    ingest(indexer_engine, make_chain())
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with pytest.raises(ConfigurationError, match="swap it or abandon it"):
+        revision.start(engine, NETWORK, [ETHEREUM])
+    revision.swap(indexer_engine, NETWORK)
+    revision.start(engine, NETWORK, [ETHEREUM])
+
+
+def test_only_the_owner_makes_and_drops_the_shadow(engine: Engine, indexer_engine: Engine) -> None:
+    with pytest.raises(ProgrammingError, match="permission denied"):
+        revision.start(indexer_engine, NETWORK, [ETHEREUM])
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with pytest.raises(ProgrammingError, match="must be owner"):
+        revision.abandon(indexer_engine)
+
+
+def test_a_chain_that_is_not_in_the_revision_is_refused(indexer_engine: Engine) -> None:
+    with pytest.raises(ConfigurationError, match="no revision of eip155:1"):
+        fill(indexer_engine)
+
+
+# Killed.
+
+STEPS = (
+    (shadow, "end_of_range"),
+    (shadow, "write"),
+    (revision, "_fold_beside"),
+    (shadow, "put_in_place"),
+    (shadow, "_replace_outcomes"),
+    (revision, "refold_transfers"),
+    (revision, "_replace_book"),
+    (shadow, "finish"),
+    (revision, "_notify"),
+)
+
+
+@pytest.mark.parametrize(("module", "step"), STEPS, ids=[step for _, step in STEPS])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_killed_at_any_step_the_live_side_is_as_it_was_and_the_revision_goes_on(
+    engine: Engine,
+    indexer_engine: Engine,
+    straight: Callable[[FakeChain, Network], Contents],
+    module: object,
+    step: str,
+    after: bool,
+) -> None:
+    chain = make_chain()
+    with decoding(old_decode):
+        ingest(indexer_engine, chain)
+    before = contents(indexer_engine)
+    revision.start(engine, NETWORK, [ETHEREUM])
+    real = getattr(module, step)
+
+    def killed(*arguments: object, **named: object) -> None:
+        if after:
+            real(*arguments, **named)
+        raise RuntimeError(f"killed at {step}")
+
+    with decoding(new_decode):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(module, step, killed)
+            with pytest.raises(RuntimeError, match=step):
+                revision.swap(indexer_engine, NETWORK)
+        assert contents(indexer_engine) == before
+        revision.swap(indexer_engine, NETWORK)
+    assert contents(indexer_engine) == straight(chain, NETWORK)
+
+
+def test_a_lost_session_leaves_the_live_side_as_it_was(
+    engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with decoding(old_decode):
+        ingest(indexer_engine, make_chain())
+    before = contents(indexer_engine)
+    revision.start(engine, NETWORK, [ETHEREUM])
+
+    def lose_session(conn: Connection) -> None:
+        with engine.connect() as admin:
+            admin.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND application_name = 'isthmus-indexer'"
+                )
+            )
+        conn.execute(select(1))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shadow, "finish", lose_session)
+        with pytest.raises(OperationalError, match="terminating connection"):
+            revision.swap(indexer_engine, NETWORK)
+    indexer_engine.dispose()
+    assert contents(indexer_engine) == before
+    revision.swap(indexer_engine, NETWORK)
+    assert open_alarms(indexer_engine, ETHEREUM) == []
+
+
+def test_an_abandoned_revision_leaves_nothing(engine: Engine, indexer_engine: Engine) -> None:
+    with decoding(old_decode):
+        ingest(indexer_engine, make_chain())
+    before = contents(indexer_engine)
+    revision.start(engine, NETWORK, [ETHEREUM])
+    fill(indexer_engine)
+    revision.abandon(engine)
+    assert contents(indexer_engine) == before
+    revision.start(engine, NETWORK, [ETHEREUM])
+    assert fill(indexer_engine) != []
+
+
+# A projection alone.
+
+
+def test_a_changed_projection_is_checked_and_swapped_without_decoding(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = make_chain()
+    ingest(indexer_engine, chain)
+    before = contents(indexer_engine)
+    changed_fold(monkeypatch)
+    found = revision.check(indexer_engine, NETWORK)
+    assert [(item.table, item.changed) for item in found.projections] == [
+        ("projections.transfer_progress", 2 * GROWN)
+    ]
+    assert contents(indexer_engine) == before
+    done = revision.swap(indexer_engine, NETWORK)
+    assert (done.facts, done.movements) == ({}, 2 * GROWN)
+    assert differences(indexer_engine, NETWORK) == []
+    after = contents(indexer_engine)
+    rebuild(indexer_engine, NETWORK)
+    assert contents(indexer_engine) == after != before
+
+
+def changed_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+    fold = transfers.fold_oft
+
+    def fold_with_reason(*arguments: object) -> list[transfers.TransferProgress]:
+        return [replace(row, stage_reason="said better") for row in fold(*arguments)]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(transfer_store, "fold_oft", fold_with_reason)
+
+
+# A new event type, with a table of its own.
+
+
+@dataclass(frozen=True, slots=True)
+class BigSend(Event):
+    """An OFT send told apart: a type that no build knew before."""
+
+    guid: str
+    amount: BaseUnits
+
+
+def test_a_new_event_type_is_filled_beside_and_then_live(
+    engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = make_chain()
+    with decoding(lambda raw, chain: None):
+        ingest(indexer_engine, chain)
+    plant_big_sends(engine, monkeypatch)
+    revision.start(engine, NETWORK, [ETHEREUM])
+    with decoding(decode_big_sends):
+        fill(indexer_engine)
+        assert heights_of(engine, "facts.big_sends") == []
+        assert heights_of(engine, "shadow.big_sends") == [*range(1, GROWN - 3)]
+        revision.swap(indexer_engine, NETWORK)
+        chain.grow(2)
+        ingest(indexer_engine, chain)
+    assert heights_of(engine, "facts.big_sends") == [*range(1, GROWN + 3)]
+    with engine.connect() as conn:
+        assert set(conn.scalars(select(facts.evm_logs.c.event))) == {"BigSend"}
+
+
+def plant_big_sends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the migration and the decoder table of a newer build would."""
+    table = facts.blocks.metadata.tables.get("facts.big_sends")
+    if table is None:
+        table = facts._event(
+            "BigSend",
+            "big_sends",
+            "Sends",
+            columns.text("guid", "Message"),
+            columns.amount("amount", "Sent"),
+        )
+    monkeypatch.setitem(facts.EVENT_TABLES, "BigSend", table)
+    monkeypatch.setitem(rows.EVENT_SHELVES, BigSend, Shelf(BigSend, table, ("guid", "amount")))
+    table.create(engine)
+
+
+@pytest.fixture(autouse=True)
+def _tables_as_they_are() -> Iterator[None]:
+    """What a test plants among the tables does not outlive it."""
+    yield
+    planted = facts.blocks.metadata.tables.get("facts.big_sends")
+    if planted is not None:
+        facts.EVENT_TABLES.pop("BigSend", None)
+        facts.blocks.metadata.remove(planted)
+        shadow._metadata.remove(shadow.twin(planted))
+
+
+def decode_big_sends(raw: RawEvent, chain: Chain) -> Event | None:
+    event = decode(raw, chain)
+    if not isinstance(event, OftSent):
+        return event
+    return BigSend(seen=event.seen, guid=event.guid, amount=event.amount_sent)
+
+
+def heights_of(engine: Engine, table: str) -> list[int]:
+    with engine.connect() as conn:
+        query = text(f"SELECT DISTINCT height FROM {table} ORDER BY height")
+        return list(conn.scalars(query))
+
+
+# The order book.
+
+
+@dataclass
+class FakeLedgers:
+    """Ledgers of the order book's contracts; a raw event says no more than which event it is."""
+
+    network: Network
+    history: list[tuple[LedgerClose, list[BookEvent]]]
+    known: dict[str, BookEvent] = field(default_factory=dict)
+    unread: frozenset[int] = frozenset()
+    """Heights whose events the decoder cannot read."""
+
+    def __post_init__(self) -> None:
+        self.chain = self.network.stellar.id
+        self.upto = len(self.history)
+
+    def _block(self, index: int) -> Block:
+        ledger, _ = self.history[index]
+        own, parent = (BlockHash(digest("ledger", ledger.height - back).hex()) for back in (0, 1))
+        return Block(self.chain, ledger.height, own, parent, ledger.close_time)
+
+    def _raw(self, event: BookEvent) -> StellarEvent:
+        seen = event.seen
+        name = f"{seen.height}-{seen.position}"
+        self.known[name] = event
+        return StellarEvent(seen, name, StellarAddress("C"), (b"",), b"")
+
+    def decode(self, raw: RawEvent, chain: Chain) -> Event | None:
+        assert isinstance(raw, StellarEvent)
+        if raw.seen.height in self.unread:
+            raise Undecodable("a shape this build does not know")
+        return self.known[raw.event_id]
+
+    def head(self) -> Block:
+        return self._block(self.upto - 1)
+
+    def block(self, height: Height) -> Block:
+        return self._block(height - self.history[0][0].height)
+
+    def read(self, first: Height, last: Height, watched: object) -> Range:
+        at = self.history[0][0].height
+        indexes = range(first - at, last - at + 1)
+        events = (event for index in indexes for event in self.history[index][1])
+        return Range(tuple(map(self._block, indexes)), tuple(map(self._raw, events)))
+
+
+def make_ledgers(count: int = 60) -> FakeLedgers:
+    random = RandomHistory(seed=5)
+    history = [random.ledger() for _ in range(count)]
+    network = fake_network()
+    stellar = replace(network.stellar, id=history[0][0].chain, start_height=history[0][0].height)
+    return FakeLedgers(replace(network, stellar=stellar), history)
+
+
+def ingest_ledgers(engine: Engine, ledgers: FakeLedgers) -> None:
+    while drain_once(engine, ledgers, ledgers.network, max_blocks=7) is not None:  # type: ignore[arg-type]
+        pass
+
+
+@pytest.mark.parametrize("ingested_before", [0, 20, 59, 60])
+def test_the_order_book_heals_and_its_clients_hear_of_it(
+    engine: Engine, indexer_engine: Engine, ingested_before: int
+) -> None:
+    ledgers = make_ledgers()
+    network, chain = ledgers.network, ledgers.chain
+    ledgers.unread = frozenset(ledger.height for ledger, events in ledgers.history[5::9] if events)
+    ledgers.upto = max(ingested_before, 1)
+    revision.start(engine, network, [chain])
+    with decoding(ledgers.decode):
+        ingest_ledgers(indexer_engine, ledgers)
+        assert len(list(revision.fill(indexer_engine, network, chain, events=5))) > 0
+        ledgers.upto = 60
+        ingest_ledgers(indexer_engine, ledgers)
+        assert stale_providers(indexer_engine) > 0
+        said = messages(indexer_engine)
+
+        ledgers.unread = frozenset()
+        restart_revision(engine, ledgers)
+        found = revision.check(indexer_engine, network)
+        assert "projections.providers" in {item.table for item in found.projections}
+        assert revision.swap(indexer_engine, network).book
+    assert stale_providers(indexer_engine) == 0
+    assert open_alarms(indexer_engine, chain) == []
+    assert differences(indexer_engine, network) == []
+    assert messages(indexer_engine) > said
+
+
+def restart_revision(engine: Engine, ledgers: FakeLedgers) -> None:
+    """The newer build did not fill what the older one did: begin its revision now."""
+    revision.abandon(engine)
+    revision.start(engine, ledgers.network, [ledgers.chain])
+
+
+def stale_providers(engine: Engine) -> int:
+    with engine.connect() as conn:
+        stale = projections.providers.c.stale.is_not(None)
+        return len(conn.scalars(select(projections.providers.c.provider).where(stale)).all())
+
+
+def messages(engine: Engine) -> int:
+    with engine.connect() as conn:
+        return len(conn.scalars(select(projections.stream_events.c.id)).all())
+
+
+def test_new_ledgers_between_the_fold_and_the_swap_are_in_the_book(
+    engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledgers = make_ledgers()
+    ledgers.upto = 40
+    ledgers.unread = frozenset(ledger.height for ledger, _ in ledgers.history[5::9])
+    beside = revision._fold_beside
+
+    def fold(conn: Connection, network: Network) -> object:
+        folded = beside(conn, network)
+        ledgers.upto = 60
+        ingest_ledgers(indexer_engine, ledgers)
+        return folded
+
+    with decoding(ledgers.decode):
+        ingest_ledgers(indexer_engine, ledgers)
+        revision.start(engine, ledgers.network, [ledgers.chain])
+        ledgers.unread = frozenset()
+        monkeypatch.setattr(revision, "_fold_beside", fold)
+        revision.swap(indexer_engine, ledgers.network)
+    assert stale_providers(indexer_engine) == 0
+    assert differences(indexer_engine, ledgers.network) == []
