@@ -17,6 +17,9 @@ from indexer.decode.cctp_message import (
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import EvmAddress
 
+MOST_SIGNATURES = 16
+"""No threshold comes near it; recovering takes time, so that more are not looked at."""
+
 _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 """Half the order of secp256k1: OpenZeppelin's ECDSA and Soroban's host refuse an s above it."""
 
@@ -34,6 +37,8 @@ def check_signatures(
     message: bytes, attestation: bytes, trusted: Collection[EvmAddress], threshold: int
 ) -> Signing:
     """Recover the attesters of a message and hold them against those we trust."""
+    if len(attestation) > MOST_SIGNATURES * SIGNATURE_SIZE:
+        return Signing((), f"an attestation of {len(attestation)} bytes is longer than any can be")
     try:
         attesters = recover_attesters(message, attestation)
     except ValueError as error:

@@ -12,7 +12,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
-from indexer.events.services import Attestation, AttestedBurn, MessageStatus
+from indexer.events.services import Attestation, AttestedBurn, MessageStatus, Service
 from warehouse_schema.facts import cctp_attestations, message_status
 from warehouse_schema.identifiers import Bytes32, ChainId, TxHash
 
@@ -83,7 +83,7 @@ def verified_attestations(
 
 
 def set_statuses(
-    conn: Connection, said: Mapping[str, MessageStatus | None], service: str
+    conn: Connection, service: Service, said: Mapping[str, MessageStatus | None]
 ) -> list[Bytes32]:
     """Replace what a service says of these message ids (None: nothing); group keys that changed."""
     columns = message_status.c

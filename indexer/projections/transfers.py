@@ -151,11 +151,11 @@ def fold_cctp(
     nonces = _nonces(burns, attested)
     matched, left = _match(mints, nonces)
     rows = [
-        _cctp_row(network, key, ordinal, burn, mint, nonce, _words(said, burn))
+        _cctp_row(network, key, ordinal, burn, mint, nonce, said.get(burn_place(burn.message.seen)))
         for ordinal, (burn, mint, nonce) in enumerate(zip(burns, matched, nonces, strict=True))
     ]
     return rows + [
-        _cctp_row(network, key, ordinal, None, mint, None, "")
+        _cctp_row(network, key, ordinal, None, mint, None, None)
         for ordinal, mint in enumerate(left, len(rows))
     ]
 
@@ -204,15 +204,17 @@ def _cctp_row(
     burn: Burn | None,
     mint: Mint | None,
     nonce: Bytes32 | None,
-    words: str,
+    status: MessageStatus | None,
 ) -> TransferProgress:
     stage, reason = _cctp_stage(network, burn, mint, nonce)
+    if mint is None and reason is not None:
+        reason += _in_words(status)
     row = TransferProgress(
         id=f"cctp:{key}:{ordinal}",
         mechanism="cctp",
         group_key=key,
         stage=stage,
-        stage_reason=None if reason is None else reason + words,
+        stage_reason=reason,
         message_id=nonce,
     )
     if burn is not None:
@@ -220,10 +222,6 @@ def _cctp_row(
     if mint is not None:
         row = _with_mint(network, row, mint)
     return row
-
-
-def _words(said: Mapping[str, MessageStatus], burn: Burn) -> str:
-    return _in_words(said.get(burn_place(burn.message.seen)))
 
 
 def _in_words(status: MessageStatus | None) -> str:

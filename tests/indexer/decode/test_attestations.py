@@ -98,6 +98,7 @@ def test_two_of_the_trusted_in_order_do() -> None:
         (sign(KEYS[0]), "1 attesters signed; it takes 2"),
         (sign(*KEYS), "3 attesters signed; it takes 2"),
         (sign(KEYS[0]) + with_high_s(sign(KEYS[1])), "high s"),
+        (sign(KEYS[0]) * 17, "longer than any can be"),
         (b"", "not of whole signatures"),
         (sign(KEYS[0], KEYS[1])[:-1], "not of whole signatures"),
         (sign(KEYS[0], KEYS[1])[:-1] + b"\x00", "v 0"),
