@@ -3,7 +3,8 @@
 A row's key is where it came from, `(chain, block_hash, position)`, so that reading a range again
 changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
 except a chain's cursor and an alarm's end. What services beside the chains say of a message stands
-at the end: attestations stay, a status gives way to the next one.
+at the end: attestations stay, a status gives way to the next one, and so does what a backfill under
+way has done.
 """
 
 from sqlalchemy import (
@@ -617,4 +618,26 @@ message_polls = Table(
     CheckConstraint("service IN ('iris', 'lz_scan')", name="service"),
     schema=FACTS,
     comment="When services are asked again about messages. A message without a row is due at once",
+)
+
+backfills = Table(
+    "backfills",
+    metadata,
+    chain(),
+    height("first", "First height of the range"),
+    height("last", "Last height of the range"),
+    height("done", "Last height whose facts are committed; first - 1 before any are"),
+    height("folded", "Last height whose facts the movements have; at most `done`"),
+    number("events", "Raw logs or events kept so far"),
+    Column(
+        "updated_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="Database clock",
+    ),
+    PrimaryKeyConstraint("chain", "first", "last"),
+    CheckConstraint("folded <= done AND done <= last", name="in_order"),
+    schema=FACTS,
+    comment="Backfills under way, and how far each is. A row goes when its backfill is finished",
 )

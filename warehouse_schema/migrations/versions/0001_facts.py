@@ -154,6 +154,38 @@ def upgrade() -> None:
         schema="facts",
     )
     op.create_table(
+        "backfills",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("first", sa.BigInteger(), nullable=False, comment="First height of the range"),
+        sa.Column("last", sa.BigInteger(), nullable=False, comment="Last height of the range"),
+        sa.Column(
+            "done",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Last height whose facts are committed; first - 1 before any are",
+        ),
+        sa.Column(
+            "folded",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Last height whose facts the movements have; at most `done`",
+        ),
+        sa.Column(
+            "events", sa.BigInteger(), nullable=False, comment="Raw logs or events kept so far"
+        ),
+        sa.Column(
+            "updated_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.CheckConstraint("folded <= done AND done <= last", name=op.f("ck_backfills_in_order")),
+        sa.PrimaryKeyConstraint("chain", "first", "last", name=op.f("pk_backfills")),
+        schema="facts",
+        comment="Backfills under way, and how far each is. A row goes when its backfill is finished",
+    )
+    op.create_table(
         "blocks",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(
