@@ -47,9 +47,9 @@ logger = logging.getLogger(__name__)
 _THREADS = 4
 _LEDGERS_AHEAD = 16
 """A pubnet ledger is about a megabyte, decompressed."""
-_LARGEST_BATCH = 1 << 30
-"""Bytes of a decompressed batch; more is no batch but an attack on memory."""
-_PIECE = 1 << 16
+_LARGEST_LEDGER = 1 << 24
+"""Bytes, decompressed: ten times what pubnet has. More is no ledger but an attack on memory."""
+_PIECE = 1 << 17
 _POLL_SECONDS = 1.0
 
 
@@ -127,11 +127,12 @@ class LakeReader:
         hits = slow = 0
         for ledger in self._ledgers(first, last):
             blocks.append(ledger.block)
-            if needles.are_in(ledger.meta):
+            if needles.are_in(ledger.batch, ledger.begin, ledger.end):
                 decoded, is_slow = self._decode(ledger)
                 events += filter(is_wanted, decoded.events)
                 hits, slow = hits + 1, slow + is_slow
         check_linked(blocks)
+        logger.info("read lake chain=%s from=%d to=%d hits=%d", self.chain, first, last, hits)
         self.counts = LakeCounts(
             self.counts.ledgers + len(blocks), self.counts.hits + hits, self.counts.slow + slow
         )
@@ -156,19 +157,20 @@ class LakeReader:
     def _decode(self, ledger: BatchedLedger) -> tuple[Ledger, bool]:
         """A hit, decoded, and whether only the SDK could do that."""
         contracts = [*self._chain.event_contracts, *self._chain.tokens]
+        meta = ledger.meta
         try:
-            walked, _ = walk_ledger(ledger.meta, self.chain, self._chain.passphrase, contracts)
+            walked, _ = walk_ledger(meta, self.chain, self._chain.passphrase, contracts)
         except Malformed as error:
             logger.warning("walked in vain chain=%s %d: %s", self.chain, ledger.block.height, error)
-            return self._decode_whole(ledger), True
+            return self._decode_whole(ledger.block.height, meta), True
         return walked, False
 
-    def _decode_whole(self, ledger: BatchedLedger) -> Ledger:
+    def _decode_whole(self, height: Height, raw: bytes) -> Ledger:
         try:
-            meta = parse_meta(ledger.meta)
+            meta = parse_meta(raw)
         except InconsistentAnswer as error:
             # Its header is what it should be, so that this is no question of asking again.
-            raise UndecodableLedger(ledger.block.height, str(error), ledger.meta) from error
+            raise UndecodableLedger(height, str(error), raw) from error
         verify_ledger(meta, self._chain.passphrase)
         return read_ledger(meta, self.chain)
 
@@ -216,7 +218,7 @@ class LakeReader:
         for name in layout.names(batch):
             content = self._store.read(name)
             if content is not None:
-                return _decompressed(content, name)
+                return _decompressed(content, name, layout.ledgers_per_batch * _LARGEST_LEDGER)
         return None
 
     def _missing(self, batch: Batch) -> NodeBehind | RetentionGap:
@@ -296,19 +298,23 @@ def _entry(given: Any, key: str, where: str) -> Any:
     return given[key]
 
 
-def _decompressed(content: bytes, name: str) -> bytes:
-    """The whole of a zstd frame, whose own checksum is held against it."""
+def _decompressed(content: bytes, name: str, most: int) -> bytes:
+    """The whole of a zstd frame of at most `most` bytes, with its own checksum held against it.
+
+    A frame that was cut short could be taken for a ledger without anything of ours; it is refused,
+    and so is anything that stands behind the frame.
+    """
     frame = zstandard.ZstdDecompressor().decompressobj()
     pieces, size = [], 0
     try:
+        # By pieces, so that one which bursts is noticed before the next.
         for at in range(0, len(content), _PIECE):
             pieces.append(frame.decompress(content[at : at + _PIECE]))
             size += len(pieces[-1])
-            if size > _LARGEST_BATCH:
-                raise InconsistentAnswer(f"{name} is larger than {_LARGEST_BATCH} bytes")
+            if size > most:
+                raise InconsistentAnswer(f"{name} is larger than {most} bytes")
     except zstandard.ZstdError as error:
         raise InconsistentAnswer(f"{name} is no zstd: {error}") from error
-    # A frame that was cut short would be taken for a ledger without anything of ours.
     if not frame.eof or frame.unused_data:
         raise InconsistentAnswer(f"{name} is not one whole zstd frame")
     return b"".join(pieces)

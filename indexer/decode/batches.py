@@ -21,10 +21,17 @@ _LEDGER = skipper("LedgerCloseMeta")
 
 @dataclass(frozen=True, slots=True)
 class BatchedLedger:
-    """A ledger of a batch: its header, which hashes to its name, and its `LedgerCloseMeta`."""
+    """A ledger of a batch: its header, which hashes to its name, and where it stands."""
 
     block: Block
-    meta: bytes
+    batch: bytes
+    begin: int
+    end: int
+
+    @property
+    def meta(self) -> bytes:
+        """Its `LedgerCloseMeta`; a copy, so that a ledger is not copied which nobody reads."""
+        return self.batch[self.begin : self.end]
 
 
 def split_batch(raw: bytes, chain: ChainId) -> tuple[BatchedLedger, ...]:
@@ -43,10 +50,10 @@ def split_batch(raw: bytes, chain: ChainId) -> tuple[BatchedLedger, ...]:
         if block.height != height:
             raise InconsistentAnswer(f"ledger {block.height} stands where {height} should be")
         if height == last:
-            ledgers.append(BatchedLedger(block, raw[at:]))
+            ledgers.append(BatchedLedger(block, raw, at, len(raw)))
             break
         end, following = _next(raw, at, block)
-        ledgers.append(BatchedLedger(block, raw[at:end]))
+        ledgers.append(BatchedLedger(block, raw, at, end))
         at, block = end, following
     return tuple(ledgers)
 

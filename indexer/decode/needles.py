@@ -7,6 +7,7 @@ ledger would be a hit, while a movement that matters also names a watched accoun
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -29,12 +30,16 @@ class Needles:
     holders: frozenset[bytes]
     """Ids of watched contracts, found in the same way."""
 
-    def are_in(self, ledger: bytes) -> bool:
-        """Whether the ledger must be decoded."""
+    def are_in(self, raw: bytes, begin: int = 0, end: int = sys.maxsize) -> bool:
+        """Whether the ledger between `begin` and `end` must be decoded."""
+
+        def is_any(keys: frozenset[bytes], address: re.Pattern[bytes]) -> bool:
+            return bool(keys) and not keys.isdisjoint(address.findall(raw, begin, end))
+
         return (
-            any(needle in ledger for needle in self.anywhere)
-            or _is_any_in(self.accounts, _ACCOUNT, ledger)
-            or _is_any_in(self.holders, _CONTRACT, ledger)
+            any(raw.find(needle, begin, end) >= 0 for needle in self.anywhere)
+            or is_any(self.accounts, _ACCOUNT)
+            or is_any(self.holders, _CONTRACT)
         )
 
 
@@ -62,10 +67,6 @@ def needles_of(
         accounts=frozenset(accounts),
         holders=frozenset(holders),
     )
-
-
-def _is_any_in(keys: frozenset[bytes], address: re.Pattern[bytes], ledger: bytes) -> bool:
-    return bool(keys) and not keys.isdisjoint(address.findall(ledger))
 
 
 def _lead(kind: xdr.SCAddressType, *more: int) -> bytes:

@@ -87,6 +87,11 @@ def recorded_raws() -> dict[int, bytes]:
     return {block_of_meta(raw, PUBNET.id).height: raw for raw in raws}
 
 
+def compressed(batch: bytes) -> bytes:
+    """As Galexie writes an object: with a checksum, and without saying how long it is."""
+    return zstandard.ZstdCompressor(write_checksum=True, write_content_size=False).compress(batch)
+
+
 def batch_of(metas: Sequence[bytes], first: int) -> bytes:
     """`LedgerCloseMetaBatch`."""
     head = (first, first + len(metas) - 1, len(metas))
@@ -115,7 +120,7 @@ def write_lake(
         path = folder / name_of(begin, end, per_batch, per_partition, suffix)
         path.parent.mkdir(parents=True, exist_ok=True)
         batch = batch_of([by_height[height] for height in heights], heights[0])
-        path.write_bytes(zstandard.compress(batch))
+        path.write_bytes(compressed(batch))
     if configured:
         configuration = {
             "networkPassphrase": passphrase,

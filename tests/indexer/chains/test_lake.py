@@ -37,6 +37,7 @@ from tests.factories.stellar_lake import (
     DEVNET,
     FIRST,
     batch_of,
+    compressed,
     history,
     history_metas,
     name_of,
@@ -291,20 +292,21 @@ def _object(tmp_path: Path, content: bytes) -> None:
     (tmp_path / name_of(5, 5, 1, 1)).write_bytes(content)
 
 
-def _zstd(raw: bytes) -> bytes:
-    return zstandard.compress(raw)
-
-
 OBJECTS: dict[str, Callable[[bytes], bytes]] = {
     "no zstd": lambda raw: b"no zstd at all",
     "nothing": lambda raw: b"",
-    "cut short": lambda raw: _zstd(batch_of([raw], 5))[:-9],
-    "with more behind": lambda raw: _zstd(batch_of([raw], 5)) + _zstd(b"more"),
-    "another ledger": lambda raw: _zstd(batch_of([history_metas()[4]], 6)),
-    "two ledgers": lambda raw: _zstd(batch_of(history_metas()[3:5], 5)),
-    "a number that is not the ledger's": lambda raw: _zstd(batch_of([raw], 6)),
-    "no ledger": lambda raw: _zstd(batch_of([], 5)),
-    "a broken header": lambda raw: _zstd(batch_of([raw[:100] + b"\1" + raw[101:]], 5)),
+    "cut short": lambda raw: compressed(batch_of([raw], 5))[:-9],
+    "without its checksum": lambda raw: compressed(batch_of([raw], 5))[:-4],
+    "with another checksum": lambda raw: compressed(batch_of([raw], 5))[:-4] + bytes(4),
+    "cut short after saying how long it is": lambda raw: zstandard.compress(batch_of([raw], 5))[
+        :-9
+    ],
+    "with more behind": lambda raw: compressed(batch_of([raw], 5)) + compressed(b"more"),
+    "another ledger": lambda raw: compressed(batch_of([history_metas()[4]], 6)),
+    "two ledgers": lambda raw: compressed(batch_of(history_metas()[3:5], 5)),
+    "a number that is not the ledger's": lambda raw: compressed(batch_of([raw], 6)),
+    "no ledger": lambda raw: compressed(batch_of([], 5)),
+    "a broken header": lambda raw: compressed(batch_of([raw[:100] + b"\1" + raw[101:]], 5)),
 }
 
 
@@ -323,11 +325,13 @@ def test_an_object_that_is_not_what_its_name_says_is_refused(
 def test_an_object_that_bursts_is_refused(
     tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake, "_LARGEST_BATCH", 100_000)
+    monkeypatch.setattr(lake, "_LARGEST_LEDGER", 100_000)
     reader = opened(write_lake(tmp_path, history_metas()[:9]))
-    _object(tmp_path, _zstd(bytes(10_000_000)))
-    with pytest.raises(InconsistentAnswer, match="larger than 100000 bytes"):
-        reader.block(h(5))
+    for said in (True, False):
+        writer = zstandard.ZstdCompressor(write_content_size=said)
+        _object(tmp_path, writer.compress(bytes(10_000_000)))
+        with pytest.raises(InconsistentAnswer, match="larger than 100000 bytes"):
+            reader.block(h(5))
 
 
 def test_ledgers_that_do_not_follow_one_another_are_refused(tmp_path: Path, opened: Open) -> None:
@@ -337,7 +341,7 @@ def test_ledgers_that_do_not_follow_one_another_are_refused(tmp_path: Path, open
     entry = meta.v2.ledger_header
     entry.header.previous_ledger_hash = xdr.Hash(bytes(32))
     entry.hash = xdr.Hash(sha256(entry.header.to_xdr_bytes()).digest())
-    _object(tmp_path, _zstd(batch_of([meta.to_xdr_bytes()], 5)))
+    _object(tmp_path, compressed(batch_of([meta.to_xdr_bytes()], 5)))
     with pytest.raises(InconsistentAnswer, match="5 does not follow 4"):
         opened(url).read(h(2), h(9), [])
 
@@ -357,7 +361,7 @@ def test_a_hit_that_was_tampered_with_is_refused(tmp_path: Path, opened: Open) -
     assert meta.v2 is not None
     meta.v2.tx_processing[0].result.result.fee_charged = xdr.Int64(1)
     path = tmp_path / name_of(height, height, 1, 1)
-    path.write_bytes(_zstd(batch_of([meta.to_xdr_bytes()], height)))
+    path.write_bytes(compressed(batch_of([meta.to_xdr_bytes()], height)))
     with pytest.raises(InconsistentAnswer, match="results"):
         opened(url).read(h(FIRST), LAST, [])
 
@@ -392,7 +396,7 @@ def test_what_neither_can_read_is_handed_over_for_a_newer_decoder(
     at = raw.index(b"\0\0\0\4", 2000)
     unknown = raw[:at] + b"\0\0\0\x63" + raw[at + 4 :]
     path = tmp_path / name_of(height, height, 1, 1)
-    path.write_bytes(_zstd(batch_of([unknown], height)))
+    path.write_bytes(compressed(batch_of([unknown], height)))
     reader = opened(url)
     with pytest.raises(UndecodableLedger, match=f"ledger {height} cannot be decoded") as caught:
         reader.read(h(FIRST), LAST, [])

@@ -131,3 +131,16 @@ def test_thousands_of_accounts_are_one_search() -> None:
     assert (len(needles.accounts), len(needles.anywhere)) == (3000, len(PUBNET.event_contracts))
     watched = needles_of(PUBNET, [contract("c")])
     assert len(watched.holders) == 1
+
+
+def test_a_ledger_of_a_batch_is_looked_through_alone() -> None:
+    value = scval.to_address(account("a")).to_xdr_bytes()
+    for needles in (
+        needles_of(DEVNET, [account("a")]),
+        needles_of(dataclasses.replace(DEVNET, escrow=contract("e")), []),
+    ):
+        needle = value + StrKey.decode_contract(contract("e"))
+        raw = bytes(50) + needle + bytes(50)
+        assert needles.are_in(raw, 50, 50 + len(needle))
+        assert not needles.are_in(raw, 0, 50 + len(value) - 1)
+        assert not needles.are_in(raw, 50 + len(needle) - 20, len(raw))
