@@ -6,9 +6,8 @@ log is oddly encoded, undecodable or nobody's. So the two can only disagree abou
 order, where tests hold them together. An amount beyond 128 bits, and an offset that no ABI encoder
 writes, are left as well.
 
-Values are the text that Postgres reads: hex for hashes and addresses, `\\x` and hex for bytes.
-Everything is a slice of the log's own hex. Only guids and burn keys are made row by row, because
-polars has no keccak.
+Hashes, addresses and bytes alike are lower-case hex behind `0x`, slices of the log's own hex. Only
+guids and burn keys are made row by row, because polars has no keccak.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -214,10 +213,6 @@ def _prefixed(digits: pl.Expr) -> pl.Expr:
     return pl.concat_str(pl.lit("0x"), digits)
 
 
-def _bytea(digits: pl.Expr) -> pl.Expr:
-    return pl.concat_str(pl.lit("\\x"), digits)
-
-
 def _tail(offset: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
     """The `bytes` whose length stands at an offset in bytes, as hex, and whether all are there."""
     start = 2 + 2 * offset
@@ -252,7 +247,7 @@ def _deposit_for_burn(_chain: EvmChain) -> _Layout:
             "destination_caller": _bytes32(_word(4)),
             "max_fee": _amount(_word(5)),
             "min_finality_threshold": _u32(_topic(3)),
-            "hook_data": _Read(_bytea(hook_data), is_whole),
+            "hook_data": _Read(_prefixed(hook_data), is_whole),
         },
     )
 
@@ -286,7 +281,7 @@ def _message_sent(chain: EvmChain) -> _Layout:
             message.str.len_bytes() >= 2 * HEADER_SIZE,
         ],
         fields={
-            "message": _Read(_bytea(message), is_whole),
+            "message": _Read(_prefixed(message), is_whole),
             "source_domain": _u32(_padded(message.str.slice(8, 8))),
             "destination_domain": _u32(_padded(message.str.slice(16, 8))),
             "sender": _bytes32(sender),
@@ -312,7 +307,7 @@ def _message_received(chain: EvmChain) -> _Layout:
             "nonce": _bytes32(_topic(2)),
             "sender": _bytes32(_word(1)),
             "finality_threshold_executed": _u32(_topic(3)),
-            "message_body": _Read(_bytea(body), is_whole),
+            "message_body": _Read(_prefixed(body), is_whole),
             "burn_key": _Read(pl.when(_is_burn_body(body)).then(preimage)),
         },
         hashed={"burn_key": pl.col("burn_key")},
@@ -414,8 +409,8 @@ def _packet_sent(chain: EvmChain) -> _Layout:
                     base=16, dtype=pl.UInt64, strict=False
                 )
             ),
-            "packet": _Read(_bytea(packet), is_whole),
-            "options": _Read(_bytea(options)),
+            "packet": _Read(_prefixed(packet), is_whole),
+            "options": _Read(_prefixed(options)),
             "send_library": _Read(_address(_word(2)).value),
         },
         hashed={"guid": pl.col("guid")},

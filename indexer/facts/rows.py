@@ -4,7 +4,8 @@ The match is by name. A table's columns are the fields of `Provenance`, then the
 (`tests/architecture/test_events.py` holds them to it).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import chain as concatenated
 from typing import Any, TypeAlias
@@ -140,17 +141,31 @@ def copy_into(
 def _copy(
     conn: Connection, table: Any, columns: Sequence[Column[Any]], rows: Iterable[Sequence[Any]]
 ) -> int:
-    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
-        sql.Identifier(table.schema, table.name),
-        sql.SQL(", ").join(sql.Identifier(column.name) for column in columns),
-    )
     to_driver = [_to_driver(column) for column in columns]
-    driver: Any = conn.connection.driver_connection
     count = 0
+    with copying(conn, table, [column.name for column in columns]) as copy:
+        for count, row in enumerate(rows, 1):  # noqa: B007
+            copy.write_row([adapt(value) for adapt, value in zip(to_driver, row, strict=True)])
+    return count
+
+
+@contextmanager
+def copying(
+    conn: Connection, table: Table, columns: Sequence[str], *, options: str = "FORMAT text"
+) -> Iterator[psycopg.Copy]:
+    """`COPY` into these columns of a table, as part of the connection's transaction.
+
+    `options` are Postgres's own. Raises SQLAlchemy's errors, as `Connection.execute` does.
+    """
+    statement = sql.SQL("COPY {} ({}) FROM STDIN WITH ({})").format(
+        sql.Identifier(str(table.schema), table.name),
+        sql.SQL(", ").join(map(sql.Identifier, columns)),
+        sql.SQL(options),
+    )
+    driver: Any = conn.connection.driver_connection
     try:
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            for count, row in enumerate(rows, 1):  # noqa: B007
-                copy.write_row([adapt(value) for adapt, value in zip(to_driver, row, strict=True)])
+            yield copy
     except psycopg.Error as error:
         if driver.closed:
             conn.invalidate(error)
@@ -162,7 +177,6 @@ def _copy(
             connection_invalidated=driver.closed,
             dialect=conn.dialect,
         ) from error
-    return count
 
 
 def _to_driver(column: Column[Any]) -> _ToDriver:

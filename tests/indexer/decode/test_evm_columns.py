@@ -63,7 +63,7 @@ def rows_of(events: Iterable[Event]) -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def as_text(value: Any) -> Any:
-    return "\\x" + value.hex() if isinstance(value, bytes) else value
+    return "0x" + value.hex() if isinstance(value, bytes) else value
 
 
 def columnar_rows(logs: list[EvmLog], chain: EvmChain) -> list[tuple[str, tuple[Any, ...]]]:

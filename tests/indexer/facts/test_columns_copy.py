@@ -1,0 +1,113 @@
+"""What is copied as text is what is copied row by row."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import DataError, IntegrityError
+
+from indexer.decode.evm import decode
+from indexer.decode.evm_columns import decode_columns
+from indexer.events.common import Event
+from indexer.events.raw import EvmLog, RawEvent, StellarEvent
+from indexer.facts.columns_copy import TABLES, copy_text, text_of_frame, text_of_rows
+from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES, Shelf
+from tests.factories.events import (
+    make_event,
+    make_evm_log,
+    make_provenance,
+    make_sparse_event,
+    make_stellar_event,
+)
+from tests.factories.evm_logs import log_frame
+from tests.indexer.decode.test_evm import ethereum
+from tests.indexer.decode.test_evm_columns import made
+from warehouse_schema.facts import evm_logs, oft_sent
+
+NASTY = ["", "\\N", "\\.", "a\n\\.\nb", '"', "{}", "NULL", "\t", "\r\n", "½ 😀", "'", ",", "\\"]
+
+
+def stored(conn: Connection, shelf: Shelf) -> list[Any]:
+    query = select(*shelf.columns).order_by(shelf.table.c.height, shelf.table.c.position)
+    return [shelf.item(row) for row in conn.execute(query)]
+
+
+@pytest.mark.parametrize("name", sorted(EVENT_TYPES))
+def test_every_type_of_event_goes_in_as_rows(connection: Connection, name: str):
+    kind = EVENT_TYPES[name]
+    shelf = EVENT_SHELVES[kind]
+    events: list[Event] = [
+        make_event(kind, make_provenance(100, 0)),
+        make_sparse_event(kind, make_provenance(100, 2**63 - 1)),
+    ]
+    copied = text_of_rows(shelf.columns, map(shelf.row, events))
+    copy_text(connection, copied)
+    assert (copied.rows, copied.table) == (2, shelf.table.name)
+    assert stored(connection, shelf) == events
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_a_text_that_copy_could_misread_comes_back(connection: Connection, text: str):
+    shelf = EVENT_SHELVES[EVENT_TYPES["RailSet"]]
+    event = make_event(EVENT_TYPES["RailSet"], rail=text, currencies=(text, "USD", text))
+    copy_text(connection, text_of_rows(shelf.columns, [shelf.row(event)]))
+    assert stored(connection, shelf) == [event]
+
+
+@pytest.mark.parametrize("kind", [EvmLog, StellarEvent])
+def test_raw_events_go_in_as_rows(connection: Connection, kind: type[RawEvent]):
+    shelf = RAW_SHELVES[kind]
+    make: Any = make_evm_log if kind is EvmLog else make_stellar_event
+    raws = [make(), make(make_provenance(101, 1)), make(make_provenance(102), topics=())]
+    copy_text(connection, text_of_rows(shelf.columns, map(shelf.row, raws)))
+    assert stored(connection, shelf) == raws
+
+
+def test_decoded_frames_go_in_as_their_events(connection: Connection):
+    chain = ethereum()
+    logs = list(made(chain).values())
+    for name, frame in decode_columns(log_frame(logs), chain).events.items():
+        shelf = EVENT_SHELVES[EVENT_TYPES[name]]
+        copy_text(connection, text_of_frame(shelf.table, frame))
+        expected = [event for event in (decode(log, chain) for log in logs) if event is not None]
+        of_type = [event for event in expected if type(event).__name__ == name]
+        assert stored(connection, shelf) == of_type
+
+
+def test_a_frame_of_logs_goes_in_as_its_logs(connection: Connection):
+    logs = [make_evm_log(make_provenance(100, n), data=bytes(n)) for n in range(5)]
+    frame = log_frame(logs).with_columns(
+        chain=pl.lit(logs[0].seen.chain),
+        event=pl.lit(None, dtype=pl.String),
+    )
+    copy_text(connection, text_of_frame(evm_logs, frame))
+    assert stored(connection, RAW_SHELVES[EvmLog]) == logs
+
+
+def test_a_frame_with_a_column_of_another_kind_is_refused():
+    frame = pl.DataFrame({"amount_sent": [1.5]})
+    with pytest.raises(TypeError, match=r"oft_sent\.amount_sent is a Float64"):
+        text_of_frame(oft_sent, frame)
+    with pytest.raises(TypeError, match="a float cannot be copied"):
+        text_of_rows([oft_sent.c.amount_sent], [(1.5,)])
+
+
+def test_rows_that_are_there_already_are_an_error(connection: Connection):
+    shelf = RAW_SHELVES[EvmLog]
+    copied = text_of_rows(shelf.columns, [shelf.row(make_evm_log())])
+    with connection.begin_nested():
+        copy_text(connection, copied)
+    with pytest.raises(IntegrityError), connection.begin_nested():
+        copy_text(connection, copied)
+
+
+def test_what_postgres_cannot_read_is_an_error(connection: Connection):
+    columns = [oft_sent.c.amount_sent]
+    with pytest.raises(DataError), connection.begin_nested():
+        copy_text(connection, text_of_rows(columns, [("many",)]))
+
+
+def test_every_table_of_facts_that_holds_what_chains_say_can_be_copied_into():
+    assert {"blocks", "evm_logs", "stellar_events", "oft_sent"} <= set(TABLES)
+    assert len(TABLES) == 3 + len(EVENT_TYPES)
