@@ -1,6 +1,6 @@
 """Where a data lake's objects are, and how they are named (SEP-54).
 
-A lake is a folder (`file:///data/lake`), an HTTP folder (`https://host/path`), or a bucket of an
+A lake is a folder (`/data/lake`, or `file:///data/lake`), an HTTP folder (`https://host/path`), or a bucket of an
 S3-compatible store or Google's (`s3://bucket/path`, `gs://bucket/path`). What a store needs to know
 is written behind the URL:
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
@@ -91,7 +91,7 @@ class LakeStore:
 
     def __init__(self, url: str, *, timeout: float = 30.0) -> None:
         """`timeout` is seconds of one request. Raises `ConfigurationError` that quotes the URL."""
-        parts = urlsplit(url)
+        parts = urlsplit("file://" + url if url.startswith("/") else url)
         options = dict(parse_qsl(parts.query))
         if unknown := sorted(set(options) - set(_OPTIONS)):
             raise ConfigurationError(f"{url!r}: {', '.join(unknown)} is none of {_OPTIONS}")
@@ -157,7 +157,7 @@ def _open(
     scheme: str, place: str, options: Mapping[str, str], timeout: float
 ) -> S3Store | GCSStore | HTTPStore | LocalStore:
     if scheme == "file":
-        return LocalStore.from_url(place)
+        return LocalStore(unquote(urlsplit(place).path))
     client: dict[str, Any] = {"timeout": timedelta(seconds=timeout), "allow_http": True}
     # The follower tries again itself, and says so.
     patience: dict[str, Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=timeout)}

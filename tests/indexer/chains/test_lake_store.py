@@ -112,6 +112,14 @@ def test_a_bucket_is_asked_for_its_newest_batch_once(server: ObjectServer) -> No
     assert len(server.asked) == 1
 
 
+def test_a_folder_may_be_a_path_or_a_url(folder: Path, tmp_path: Path) -> None:
+    place = tmp_path / "a lake"
+    place.mkdir()
+    (place / "FFFFFFFD--2.xdr.zst").write_text("")
+    for url in (str(place), place.as_uri(), str(place) + "?region=x"):
+        assert LakeStore(url).newest() == batch(2, 2)
+
+
 def test_an_empty_lake_has_no_newest_batch(tmp_path: Path) -> None:
     assert LakeStore(tmp_path.as_uri()).newest() is None
 
@@ -144,6 +152,7 @@ def test_a_store_that_does_not_answer_is_an_outage(folder: Path) -> None:
     [
         "ftp://host/lake",
         "file:///nowhere/at/all",
+        "data/lake",
         "s3://bucket/path?regoin=us-east-2",
         "file:///tmp?ledgers_per_batch=1",
         "file:///tmp?ledgers_per_batch=0&batches_per_partition=1",
