@@ -1,8 +1,8 @@
 """Where a data lake's objects are, and how they are named (SEP-54).
 
-A lake is a folder (`/data/lake`, or `file:///data/lake`), an HTTP folder (`https://host/path`), or a bucket of an
-S3-compatible store or Google's (`s3://bucket/path`, `gs://bucket/path`). What a store needs to know
-is written behind the URL:
+A lake is a folder (`/data/lake` or `file:///data/lake`), an HTTP folder (`https://host/path`), or a
+bucket of an S3-compatible store or Google's (`s3://bucket/path`, `gs://bucket/path`). What a store
+needs to know is written behind the URL:
 
     s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet?region=us-east-2&anonymous=true
     s3://lake/pubnet?endpoint=http://127.0.0.1:9000
