@@ -1,6 +1,9 @@
 """A reader for each configured chain."""
 
 from indexer.chains.evm import EvmReader
+from indexer.chains.healing import HealingReader
+from indexer.chains.lake import LakeReader
+from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader
 from indexer.chains.stellar import StellarReader
 from indexer.errors import ConfigurationError
@@ -18,4 +21,6 @@ def open_reader(settings: Settings, chain: Chain) -> ChainReader:
         raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
     if isinstance(chain, EvmChain):
         return EvmReader(chain, urls)
-    return StellarReader(chain, urls)
+    node = StellarReader(chain, urls)
+    lake = settings.lakes.get(chain.id)
+    return node if lake is None else HealingReader(node, LakeReader(chain, LakeStore(lake)))

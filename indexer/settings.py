@@ -6,6 +6,7 @@
 | `ISTHMUS_HOME` | folder of local state, default `.isthmus` in the working directory |
 | `DATABASE_URL` | a Postgres ≥ 14 of your own; unset means the embedded one |
 | `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
+| `ISTHMUS_LAKE_<CHAIN>` | a SEP-54 data lake of the Stellar chain: a folder, `https://` or `s3://` |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
 `ISTHMUS_RPC_STELLAR_PUBNET`.
@@ -13,7 +14,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from indexer.errors import ConfigurationError
@@ -31,6 +32,8 @@ class Settings:
     """None: the embedded Postgres under `home`."""
     nodes: Mapping[ChainId, tuple[str, ...]]
     """Node URLs by chain; a chain without any is not followed."""
+    lakes: Mapping[ChainId, str] = field(default_factory=dict)
+    """Data lake by Stellar chain; without one a retention gap stops the chain."""
 
     @property
     def followed(self) -> tuple[Chain, ...]:
@@ -50,12 +53,26 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         home=Path(env.get("ISTHMUS_HOME", ".isthmus")).absolute(),
         database_url=env.get("DATABASE_URL") or None,
         nodes={chain.id: _nodes(env, chain) for chain in network.chains},
+        lakes={
+            network.stellar.id: lake
+            for lake in (env.get(lake_variable(network.stellar.id)),)
+            if lake
+        },
     )
 
 
 def rpc_variable(chain: ChainId) -> str:
     """Name of the variable that holds a chain's node URLs."""
-    return "ISTHMUS_RPC_" + chain.upper().replace(":", "_").replace("-", "_")
+    return f"ISTHMUS_RPC_{_in_capitals(chain)}"
+
+
+def lake_variable(chain: ChainId) -> str:
+    """Name of the variable that holds a chain's data lake."""
+    return f"ISTHMUS_LAKE_{_in_capitals(chain)}"
+
+
+def _in_capitals(chain: ChainId) -> str:
+    return chain.upper().replace(":", "_").replace("-", "_")
 
 
 def _nodes(env: Mapping[str, str], chain: Chain) -> tuple[str, ...]:

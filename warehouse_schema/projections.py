@@ -49,6 +49,8 @@ transfer_progress = Table(
     ),
     CheckConstraint("source_tx IS NOT NULL OR dest_tx IS NOT NULL", name="seen_somewhere"),
     CheckConstraint("stage <> 'COMPLETED' OR dest_tx IS NOT NULL", name="completed_is_delivered"),
+    # The attestation poller asks for what is under way, again and again.
+    Index("ix_transfer_progress_waiting", "mechanism", postgresql_where=sql("dest_tx IS NULL")),
     schema=PROJECTIONS,
     comment="CCTP and OFT movements between chains, folded from both chains' facts",
 )

@@ -14,7 +14,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
         *("warehouse_schema", "sqlalchemy", "psycopg"),
         *("web3", "eth_abi", "eth_account", "eth_hash", "eth_keys", "eth_typing", "eth_utils"),
         *("stellar_sdk", "xdrlib3"),
-        *("httpx", "websockets", "orjson", "zstandard", "polars"),
+        *("httpx", "websockets", "orjson", "zstandard", "obstore", "rlp", "trie", "polars"),
     ),
     "pipelines": ("dagster", "indexer", "warehouse_schema"),
     "api": (
@@ -47,7 +47,8 @@ _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
 _DRAIN = (*_FACTS, "indexer.projections", "indexer.drain")
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
-    *("indexer.backfill", "indexer.revision"),
+    *("indexer.attestations", "indexer.backfill", "indexer.revision"),
+    "indexer.revision_commands",
 )
 
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
@@ -63,7 +64,9 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.projections": _PROJECTIONS,
     "indexer.drain": _DRAIN,
     "indexer.backfill": _DRAIN,
+    "indexer.attestations": (*_FACTS, "indexer.projections"),
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
+    "indexer.revision_commands": ("indexer.revision", "indexer.settings", "indexer.warehouse"),
     "indexer.readers": (*_CHAINS, "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.__main__": (*_DRAIN, *_TOOLS),

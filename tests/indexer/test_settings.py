@@ -31,6 +31,12 @@ def test_the_variable_of_a_chain_is_its_id_in_capitals() -> None:
     assert rpc_variable(ChainId("stellar:pubnet")) == "ISTHMUS_RPC_STELLAR_PUBNET"
 
 
+def test_a_lake_is_the_stellar_chains() -> None:
+    environment = {"ISTHMUS_NETWORK": "mainnet", "ISTHMUS_LAKE_STELLAR_PUBNET": "s3://lake/ledgers"}
+    assert load_settings(environment).lakes == {"stellar:pubnet": "s3://lake/ledgers"}
+    assert load_settings({"ISTHMUS_NETWORK": "mainnet"}).lakes == {}
+
+
 @pytest.mark.parametrize(
     ("environment", "message"),
     [

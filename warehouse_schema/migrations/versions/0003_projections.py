@@ -479,3 +479,11 @@ def upgrade() -> None:
         unique=False,
         schema="projections",
     )
+    op.create_index(
+        "ix_transfer_progress_waiting",
+        "transfer_progress",
+        ["mechanism"],
+        unique=False,
+        schema="projections",
+        postgresql_where=sa.text("dest_tx IS NULL"),
+    )

@@ -1,0 +1,89 @@
+"""`python -m indexer revise …`: the command line of a revision. docs/operations.md walks
+through one.
+"""
+
+import argparse
+import sys
+
+from indexer import revision
+from indexer.settings import Settings
+from indexer.warehouse import database_url, open_engine
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import parse_chain_id
+
+
+def add_revise(parser: argparse.ArgumentParser) -> None:
+    """The steps of a revision, each with what runs it."""
+    steps = parser.add_subparsers(dest="step", required=True)
+    begin = steps.add_parser("start", help="make room beside the live tables (database owner)")
+    begin.add_argument("chains", nargs="+", type=parse_chain_id, help="chains to decode anew")
+    begin.set_defaults(run=_start)
+    fill = steps.add_parser("fill", help="decode raw facts anew; goes on where it stopped")
+    fill.set_defaults(run=_fill)
+    check = steps.add_parser("check", help="what a swap would change")
+    check.set_defaults(run=_check)
+    into_place = steps.add_parser("swap", help="check, ask, and put it in the live one's place")
+    into_place.add_argument("--yes", action="store_true", help="do not ask")
+    into_place.set_defaults(run=_swap)
+    abandon = steps.add_parser("abandon", help="drop what start made (database owner)")
+    abandon.set_defaults(run=_abandon)
+
+
+def _start(settings: Settings, arguments: argparse.Namespace) -> int:
+    revision.start(make_engine(database_url(settings)), settings.network, arguments.chains)
+    print(f"a revision of {', '.join(arguments.chains)} is under way")
+    return 0
+
+
+def _fill(settings: Settings, _: argparse.Namespace) -> int:
+    engine = open_engine(settings, "indexer")
+    for progress in revision.fill_all(engine, settings.network):
+        print(
+            f"{progress.chain}: decoded anew to {progress.height} of {progress.final}", flush=True
+        )
+    return 0
+
+
+def _check(settings: Settings, _: argparse.Namespace) -> int:
+    _print_check(revision.check(open_engine(settings, "indexer"), settings.network))
+    return 0
+
+
+def _print_check(found: revision.Check) -> None:
+    for progress in found.filled:
+        print(f"{progress.chain}: decoded anew to {progress.height} of {progress.final}")
+    in_chains = ((chain, table) for chain, tables in found.facts.items() for table in tables)
+    differing = [*in_chains, *((None, table) for table in found.projections)]
+    for chain, table in differing:
+        print(
+            f"{table.table}{f' of {chain}' if chain else ''}: {table.added} added, "
+            f"{table.removed} removed, {table.changed} changed"
+        )
+        for line in table.first:
+            print(f"  {line}")
+    if not differing:
+        print("no differences")
+
+
+def _swap(settings: Settings, arguments: argparse.Namespace) -> int:
+    engine = open_engine(settings, "indexer")
+    if not arguments.yes:
+        _print_check(revision.check(engine, settings.network))
+        print("Is this what is wanted? Type yes to swap: ", end="", flush=True)
+        if sys.stdin.readline().strip() != "yes":
+            print("nothing was changed")
+            return 1
+    swapped = revision.swap(engine, settings.network)
+    for chain, tables in swapped.facts.items():
+        for table in tables:
+            print(f"{table.table} of {chain}: {table.removed} rows out, {table.added} in")
+    book = "written anew" if swapped.book else "unchanged"
+    print(f"{swapped.movements} movements refolded, order book {book}")
+    print(f"ingestion waited {swapped.paused:.2f} s")
+    return 0
+
+
+def _abandon(settings: Settings, _: argparse.Namespace) -> int:
+    revision.abandon(make_engine(database_url(settings)))
+    print("no revision is under way")
+    return 0
