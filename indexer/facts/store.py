@@ -210,6 +210,8 @@ def events_by_key(
     conn: Connection, event_type: type[E], column: str, values: Collection[str]
 ) -> list[E]:
     """Events of a type whose text column has one of these values, in order."""
+    if not values:
+        return []
     shelf = EVENT_SHELVES[event_type]
     query = _query(shelf).where(shelf.table.c[column] == _any_of(values))
     return [shelf.item(row) for row in conn.execute(query)]

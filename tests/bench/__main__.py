@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.bench import api_visible, evm_head_latency, follower_recovery
+from tests.bench import api_visible, evm_head_latency, follower_recovery, stellar_lake
 from tests.bench.site import tell
 
 FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "evm_head_latency": evm_head_latency.measure,
     "api_visible": api_visible.measure,
     "follower_recovery_s": follower_recovery.measure,
+    "stellar_lake_miss": stellar_lake.measure_miss,
+    "stellar_lake_hit": stellar_lake.measure_hit,
 }
 
 
