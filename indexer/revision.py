@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 from psycopg.errors import LockNotAvailable
-from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import OperationalError
 
 from indexer.backfill import _BACKFILL_LOCKS
@@ -36,6 +36,7 @@ from indexer.projections.transfer_store import refold_transfers, touched_movemen
 from indexer.projections.transfers import OFT_EVENTS, TransferProgress
 from warehouse_schema.facts import alarms
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.metadata import PROJECTIONS
 from warehouse_schema.projections import transfer_progress
 
 logger = logging.getLogger(__name__)
@@ -211,7 +212,7 @@ def _fold_beside(conn: Connection, network: Network) -> _Beside:
         frozenset(burn_keys | {Bytes32(row.group_key) for row in wrong if row.mechanism == "cctp"}),
         frozenset(guids | {Bytes32(row.group_key) for row in wrong if row.mechanism == "oft"}),
         _difference(
-            f"projections.{transfer_progress.name}",
+            transfer_progress,
             {row.id: astuple(row) for row in stored},
             {row.id: astuple(row) for row in folded},
         ),
@@ -263,17 +264,34 @@ def _ledgers(
 
 
 def _difference(
-    table: str, old: Mapping[Any, tuple[Any, ...]], new: Mapping[Any, tuple[Any, ...]]
+    table: Table, old: Mapping[Any, tuple[Any, ...]], new: Mapping[Any, tuple[Any, ...]]
 ) -> TableDifference:
+    """Rows of all the table's columns, by key."""
     added, removed = new.keys() - old.keys(), old.keys() - new.keys()
     changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
     first = sorted(added | removed | changed, key=str)[:_SHOWN]
     return TableDifference(
-        table,
+        f"{PROJECTIONS}.{table.name}",
         added=len(added),
         removed=len(removed),
         changed=len(changed),
-        first=tuple(f"stored {old.get(key)}, a refold gives {new.get(key)}" for key in first),
+        first=tuple(_in_words(table, old.get(key), new.get(key)) for key in first),
+    )
+
+
+def _in_words(table: Table, old: tuple[Any, ...] | None, new: tuple[Any, ...] | None) -> str:
+    names = [column.name for column in table.columns]
+    if old is not None and new is not None:
+        pairs = zip(names, old, new, strict=True)
+        key = [
+            value for column, value in zip(table.columns, new, strict=True) if column.primary_key
+        ]
+        told = (f"{name} {was!r} → {is_!r}" for name, was, is_ in pairs if was != is_)
+        return f"changed {'/'.join(map(str, key))}: " + ", ".join(told)
+    row = zip(names, new or old or (), strict=True)
+    verdict = "removed" if new is None else "added"
+    return f"{verdict} " + ", ".join(
+        f"{name} {value!r}" for name, value in row if value is not None
     )
 
 
@@ -312,7 +330,7 @@ def _book_differences(
             {tuple(row[place] for place in places): row for row in rows[table.name]}
             for rows in (stored, folded)
         )
-        yield _difference(f"projections.{table.name}", old, new)
+        yield _difference(table, old, new)
 
 
 # Swapping.
