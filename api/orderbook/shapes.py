@@ -12,6 +12,8 @@ from indexer.projections.orders import Order
 from warehouse_schema.identifiers import BaseUnits, UnixSeconds
 
 _UNIT = 10**DECIMALS
+_LAST_SECOND = UnixSeconds(253_402_300_799)
+"""9999-12-31T23:59:59Z, beyond which `datetime` has no word."""
 
 
 def decimal(amount: BaseUnits) -> str:
@@ -22,8 +24,12 @@ def decimal(amount: BaseUnits) -> str:
 
 
 def iso_time(seconds: UnixSeconds) -> str:
-    """ISO 8601 in UTC, as `2026-11-21T08:30:00Z`."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """ISO 8601 in UTC, as `2026-11-21T08:30:00Z`; a later year is shown as the end of 9999.
+
+    A column holds more than a calendar does. The decoder lets no such time in, but one odd row must
+    not cost the whole answer.
+    """
+    return datetime.fromtimestamp(min(seconds, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def shape_offer(offer: Offer) -> dict[str, Any]:

@@ -28,6 +28,8 @@ Reader: TypeAlias = Callable[[xdr.SCVal], T]
 
 _SYMBOL = re.compile(r"[A-Za-z0-9_]{1,32}")
 _LARGEST_BIGINT = (1 << 63) - 1
+_LAST_SECOND = 253_402_300_799
+"""9999-12-31T23:59:59Z: the last second that ISO 8601 writes in four digits of year."""
 
 
 def parse(raw: bytes) -> xdr.SCVal:
@@ -83,8 +85,8 @@ def count(value: xdr.SCVal) -> int:
 
 
 def seconds(value: xdr.SCVal) -> UnixSeconds:
-    """A u64 of unix seconds."""
-    return UnixSeconds(count(value))
+    """A u64 of unix seconds, up to the end of the year 9999."""
+    return UnixSeconds(_at_most(_LAST_SECOND, u64(value)))
 
 
 def boolean(value: xdr.SCVal) -> bool:

@@ -131,7 +131,9 @@ def test_parties_may_be_contracts() -> None:
         ("order_open", {"free_after": -1}),
         ("order_open", {"order_id": b"\1" * 31}),
         ("order_open", {"payee_hash": None}),
+        ("order_open", {"expires_at": 253_402_300_800}),
         ("order_open", {"expires_at": 2**63}),
+        ("order_fulfill", {"paid_at": 253_402_300_800}),
         ("order_open", {"pseq": 2**64 - 1}),
         ("order_open", {"rail": scval.to_string("revolut")}),
         ("order_open", {"rail": scval.to_symbol("")}),
@@ -150,6 +152,12 @@ def test_a_value_out_of_sense_is_undecodable(name: str, fields: dict[str, Any]) 
     with pytest.raises(Undecodable, match=name):
         decode(_make(name, **fields), CHAIN)
     assert decode(_make(name), CHAIN) is not None, f"{key} alone must be what is refused"
+
+
+def test_the_last_second_of_the_year_9999_is_still_a_time() -> None:
+    opened = decode(make_escrow_event("order_open", expires_at=253_402_300_799), CHAIN)
+    assert isinstance(opened, OrderOpen)
+    assert opened.expires_at == 253_402_300_799
 
 
 def test_a_key_given_twice_is_undecodable() -> None:
