@@ -3,6 +3,7 @@
 python -m indexer follow eip155:1
 python -m indexer attest
 python -m indexer status
+python -m indexer clear eip155:1 SUBJECT
 python -m indexer check
 python -m indexer rebuild
 python -m indexer revise start eip155:1
@@ -20,8 +21,10 @@ from indexer.chains.attestations import Iris
 from indexer.chains.lz_scan import LzScan
 from indexer.drain import Progress, follow
 from indexer.errors import ConfigurationError, IndexerError
-from indexer.facts.checks import blocks_join, open_alarms
+from indexer.facts.checks import blocks_join
+from indexer.facts.checks import open_alarms as alarms_of
 from indexer.facts.status import chain_status
+from indexer.facts.store import clear_alarms_about, open_alarms
 from indexer.projections.rebuild import differences, rebuild
 from indexer.readers import open_reader
 from indexer.revision_commands import add_revise
@@ -51,13 +54,16 @@ def _arguments() -> argparse.Namespace:
         (_follow, "follow", "follow one chain until interrupted"),
         (_attest, "attest", "ask the attestation service about burns under way until interrupted"),
         (_status, "status", "how far each chain is, and what stands against it"),
+        (_clear, "clear", "take back the alarms about a subject, once it is mended"),
         (_check, "check", "do facts join, does a refold equal what is stored"),
         (_rebuild, "rebuild", "write the projections anew from the facts"),
     ):
         command = commands.add_parser(name, help=about)
         command.set_defaults(run=run)
-        if run is _follow:
+        if run in (_follow, _clear):
             command.add_argument("chain", type=parse_chain_id, help="CAIP-2 id, such as eip155:1")
+        if run is _clear:
+            command.add_argument("subject", help="what the alarm is about, as `status` prints it")
     add_revise(commands.add_parser("revise", help="bring in new decoders, or projections"))
     return parser.parse_args()
 
@@ -131,14 +137,24 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
             + (f", ON HOLD: {status.held}" if status.held else "")
         )
         well = well and status.held is None and status.open_alarms == 0
+    with engine.connect() as conn:
+        for alarm in open_alarms(conn):
+            print(f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}")
     return 0 if well else 1
+
+
+def _clear(settings: Settings, arguments: argparse.Namespace) -> int:
+    with open_engine(settings, "indexer").begin() as conn:
+        cleared = clear_alarms_about(conn, arguments.chain, arguments.subject)
+    print(f"{cleared} alarms cleared")
+    return 0 if cleared else 1
 
 
 def _check(settings: Settings, _: argparse.Namespace) -> int:
     engine = open_engine(settings, "indexer")
     problems = differences(engine, settings.network)
     for chain in settings.network.chains:
-        problems += blocks_join(engine, chain.id) + open_alarms(engine, chain.id)
+        problems += blocks_join(engine, chain.id) + alarms_of(engine, chain.id)
     for problem in problems:
         print(problem)
     print("no differences" if not problems else f"{len(problems)} problems")

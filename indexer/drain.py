@@ -20,6 +20,7 @@ from indexer.chains.ports import Block, ChainReader, EvmLog, Range, RawEvent
 from indexer.decode import decode
 from indexer.errors import (
     FollowerConflict,
+    InconsistentAnswer,
     PermanentChainError,
     RangeTooWide,
     RetryableChainError,
@@ -38,12 +39,15 @@ logger = logging.getLogger(__name__)
 
 MAX_BLOCKS = 200
 """Most blocks of one transaction: bounded memory, and a reader that waits sees progress."""
+_PASSING_STATES = ("08", "40", "53300", "55P03", "57P")
+"""SQLSTATEs: connection, rollback, too many connections, lock time-out, operator intervention."""
 CHANNEL = "isthmus"
 """NOTIFY channel; the payload is `<chain>:<height>`."""
 
 _FOLLOWER_LOCKS = 7_040
 """First key of the advisory lock that a chain's follower holds; the second is the chain's hash."""
 _HEAD_WAIT = 1.0
+_RANGES_UNTIL_REFUSAL_IS_FORGOTTEN = 50
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 30.0
 _LONGEST_ASKED = 60.0
@@ -107,6 +111,8 @@ def follow(
             with follower(engine, reader.chain) as conn:
                 _follow(conn, reader, network, backoff, should_stop, on_progress)
         except OperationalError as error:
+            if not _passes(error):
+                raise
             # The server went away or is starting. The lock went with the session, so it is taken
             # again before anything is written.
             logger.warning("warehouse lost chain=%s: %s", reader.chain, error.orig)
@@ -120,6 +126,15 @@ def follow(
             raise
 
 
+def _passes(error: OperationalError) -> bool:
+    """Whether the warehouse can be well again by itself: a lost server, a lock, a deadlock.
+
+    A full disk or a row that Postgres will never take is for a person.
+    """
+    state = getattr(error.orig, "sqlstate", None)
+    return error.connection_invalidated or state is None or state.startswith(_PASSING_STATES)
+
+
 def _follow(
     conn: Connection,
     reader: ChainReader,
@@ -128,31 +143,35 @@ def _follow(
     should_stop: Callable[[], bool],
     on_progress: Callable[[Progress], None],
 ) -> None:
-    max_blocks = MAX_BLOCKS
+    size = _RangeSize()
     head: Block | None = None
-    identified = False
+    identified = moving = False
     while not should_stop():
         try:
             if not identified:
                 reader.check_identity()
                 identified = True
-            progress = _drain(conn, reader, network, head or reader.head(), max_blocks)
+            progress = _drain(conn, reader, network, head or reader.head(), size.blocks)
             if progress is None:
                 head = reader.wait_for_head(_height(conn, reader.chain), _HEAD_WAIT)
                 continue
             head = None
             # The range is committed, whatever becomes of the next question.
             on_progress(progress)
+            if not moving:
+                moving = True
+                with conn.begin():
+                    store.clear_alarms_about(conn, reader.chain, reader.chain)
             backoff.reset()
-            max_blocks = min(MAX_BLOCKS, max_blocks * 2)
+            size.grow()
             _note_finality(conn, reader, network.chain(reader.chain))
         except RangeTooWide as error:
-            if max_blocks == 1:
+            if size.blocks == 1:
                 raise PermanentChainError(
                     f"{reader.chain}: one block is too much: {error}"
                 ) from error
-            max_blocks //= 2
-            logger.info("range halved chain=%s max_blocks=%d: %s", reader.chain, max_blocks, error)
+            size.halve()
+            logger.info("range halved chain=%s blocks=%d: %s", reader.chain, size.blocks, error)
         except RetryableChainError as error:
             logger.warning("node chain=%s: %s", reader.chain, error)
             head = None
@@ -190,7 +209,7 @@ def _drain(
         watched = [*chain.watched, *store.watched_addresses(conn, chain.id)]
     if cursor is not None and _forked_at_head(cursor, head):
         return _take_back(conn, reader, network, chain, cursor, head)
-    first = Height(chain.start_height if cursor is None else cursor.height + 1)
+    first = Height(chain.first_height if cursor is None else cursor.height + 1)
     if head.height < first:
         return None
     fresh = reader.read(first, Height(min(head.height, first + max_blocks - 1)), watched)
@@ -258,8 +277,8 @@ def keep(raw_events: Iterable[RawEvent], chain: Chain) -> list[Decoded]:
 
 def _is_of_others(item: Decoded, chain: Chain) -> bool:
     made_nothing = item.event is None and item.undecodable is None
-    raw = item.raw
-    return made_nothing and isinstance(raw, EvmLog) and raw.address == chain.lz_endpoint
+    emitter: str = item.raw.address if isinstance(item.raw, EvmLog) else item.raw.contract
+    return made_nothing and emitter == chain.lz_endpoint
 
 
 def decode_kept(raw: RawEvent, chain: Chain) -> Decoded:
@@ -292,6 +311,11 @@ def _take_back(
 ) -> Progress:
     with conn.begin():
         fork = find_fork(conn, reader, chain, cursor)
+    if fork.height == cursor.height:
+        # Asked for the range the node denied our last block, asked for the block it has it: two
+        # nodes behind one address, on two forks.
+        raise InconsistentAnswer(f"{chain.id}: the node has block {fork.height} and denies it")
+    with conn.begin():
         taken = rewind(conn, cursor, fork)
         refold_transfers(conn, network, *touched_movements(taken))
         _notify(conn, fork)
@@ -327,7 +351,7 @@ def _note_finality(conn: Connection, reader: ChainReader, chain: Chain) -> None:
 def _final_by_depth(chain: Chain, cursor: Cursor) -> Cursor:
     """Where nobody says what is safe, what is final is."""
     height = final_by_depth(chain, cursor.height)
-    return cursor if height < chain.start_height else cursor.finalized(safe=height, final=height)
+    return cursor if height < chain.first_height else cursor.finalized(safe=height, final=height)
 
 
 def _cursor_at(block: Block, head: Block, before: Cursor | None) -> Cursor:
@@ -354,6 +378,30 @@ def _notify(conn: Connection, block: Block) -> None:
         text("SELECT pg_notify(:channel, :payload)"),
         {"channel": CHANNEL, "payload": f"{block.chain}:{block.height}"},
     )
+
+
+class _RangeSize:
+    """Blocks to ask for at once: halved when it is too much, doubled while it is not.
+
+    What was refused is not asked for again before long, or half of all calls to a node that
+    limits them would be refused.
+    """
+
+    def __init__(self) -> None:
+        self.blocks = MAX_BLOCKS
+        self._refused = MAX_BLOCKS + 1
+        self._until_forgotten = 0
+
+    def halve(self) -> None:
+        self._refused = self.blocks
+        self._until_forgotten = _RANGES_UNTIL_REFUSAL_IS_FORGOTTEN
+        self.blocks = max(1, self.blocks // 2)
+
+    def grow(self) -> None:
+        self._until_forgotten -= 1
+        if self._until_forgotten <= 0:
+            self._refused = MAX_BLOCKS + 1
+        self.blocks = max(self.blocks, min(self.blocks * 2, self._refused - 1, MAX_BLOCKS))
 
 
 class _Backoff:

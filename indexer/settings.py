@@ -6,7 +6,8 @@
 | `ISTHMUS_HOME` | folder of local state, default `.isthmus` in the working directory |
 | `DATABASE_URL` | a Postgres ≥ 14 of your own; unset means the embedded one |
 | `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
-| `ISTHMUS_LAKE_<CHAIN>` | a SEP-54 data lake of the Stellar chain: a folder, `https://` or `s3://` |
+| `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
+| `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
 `ISTHMUS_RPC_STELLAR_PUBNET`.
@@ -14,12 +15,15 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from indexer.errors import ConfigurationError
-from indexer.networks import NETWORKS, Chain, Network, load_network
-from warehouse_schema.identifiers import ChainId
+from indexer.networks import NETWORKS, Chain, EvmChain, Network, StellarChain, load_network
+from warehouse_schema.identifiers import ChainId, Height
+
+C = TypeVar("C", EvmChain, StellarChain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,22 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     name = env.get("ISTHMUS_NETWORK", "devnet")
     if name not in NETWORKS:
         raise ConfigurationError(f"ISTHMUS_NETWORK is {name!r}; it must be one of {NETWORKS}")
-    network = load_network(name)
+    network = _with_starts(env, load_network(name))
+    _refuse_strangers(env, network)
+    nodes = {chain.id: _nodes(env, chain) for chain in network.chains}
+    for chain in network.chains:
+        if nodes[chain.id] and chain.start_height is None:
+            raise ConfigurationError(
+                f"{chain.id} has a node and no start: set {start_variable(chain.id)} to the first "
+                "block to read, such as its head of now"
+            )
+    lake = env.get(lake_variable(network.stellar.id))
     return Settings(
         network=network,
         home=Path(env.get("ISTHMUS_HOME", ".isthmus")).absolute(),
         database_url=env.get("DATABASE_URL") or None,
-        nodes={chain.id: _nodes(env, chain) for chain in network.chains},
-        lakes={
-            network.stellar.id: lake
-            for lake in (env.get(lake_variable(network.stellar.id)),)
-            if lake
-        },
+        nodes=nodes,
+        lakes={} if not lake else {network.stellar.id: lake},
     )
 
 
@@ -71,8 +80,41 @@ def lake_variable(chain: ChainId) -> str:
     return f"ISTHMUS_LAKE_{_in_capitals(chain)}"
 
 
+def start_variable(chain: ChainId) -> str:
+    """Name of the variable that says where reading a chain starts."""
+    return f"ISTHMUS_START_{_in_capitals(chain)}"
+
+
 def _in_capitals(chain: ChainId) -> str:
     return chain.upper().replace(":", "_").replace("-", "_")
+
+
+def _with_starts(env: Mapping[str, str], network: Network) -> Network:
+    def started(chain: C) -> C:
+        text = env.get(start_variable(chain.id))
+        if text is None:
+            return chain
+        if not text.isdecimal():
+            raise ConfigurationError(
+                f"{start_variable(chain.id)} is {text!r}; it must be a block or ledger number"
+            )
+        return replace(chain, start_height=Height(int(text)))
+
+    return replace(
+        network,
+        stellar=started(network.stellar),
+        evm=tuple(started(chain) for chain in network.evm),
+    )
+
+
+def _refuse_strangers(env: Mapping[str, str], network: Network) -> None:
+    """A variable of a chain that the network does not have is a mistake, not a wish."""
+    per_chain = (rpc_variable, start_variable, lake_variable)
+    known = {variable(chain.id) for chain in network.chains for variable in per_chain}
+    prefixes = tuple(variable(ChainId("")) for variable in per_chain)
+    for variable in sorted(env):
+        if variable.startswith(prefixes) and variable not in known:
+            raise ConfigurationError(f"{variable}: network {network.name} has no such chain")
 
 
 def _nodes(env: Mapping[str, str], chain: Chain) -> tuple[str, ...]:
@@ -82,5 +124,6 @@ def _nodes(env: Mapping[str, str], chain: Chain) -> tuple[str, ...]:
     urls = tuple(url.strip() for url in env[variable].split(",") if url.strip())
     for url in urls:
         if not url.startswith(("http://", "https://", "ws://", "wss://")):
-            raise ConfigurationError(f"{variable}: {url!r} is not an http(s) or ws(s) URL")
+            # The URL may hold a key, so it is not repeated.
+            raise ConfigurationError(f"{variable}: a URL must be http(s):// or ws(s)://")
     return urls

@@ -275,7 +275,7 @@ class LakeReader:
         def is_there(batch: Batch) -> bool:
             return any(self._store.has(name) for name in layout.names(batch))
 
-        found = self._newest or layout.batch_of(self._chain.start_height)
+        found = self._newest or layout.batch_of(self._chain.first_height)
         if not is_there(found):
             return None
         step = 1

@@ -1,23 +1,28 @@
 """Do the stored facts hang together? Each function says what is wrong, in sentences."""
 
-from sqlalchemy import Engine, and_, func, select
+from sqlalchemy import ColumnElement, Engine, FromClause, and_, func, select
 
 from warehouse_schema.facts import alarms, blocks, cursors
-from warehouse_schema.identifiers import ChainId
+from warehouse_schema.identifiers import ChainId, Height
 
 _SHOWN = 20
 """Of each kind of fault: an operator needs the first few, the rest is the same fault."""
 
 
-def blocks_join(engine: Engine, chain: ChainId) -> list[str]:
+def blocks_join(engine: Engine, chain: ChainId, since: Height | None = None) -> list[str]:
     """Holes between stored blocks, parent hashes that do not join, a cursor that is not on top.
 
-    At most 20 of each are named.
+    Looks at blocks from `since` on, or at all. At most 20 of each are named.
     """
+
+    def among(table: FromClause) -> list[ColumnElement[bool]]:
+        every = table.c.chain == chain
+        return [every] if since is None else [every, table.c.height >= since]
+
     this = blocks.alias("this")
     below = blocks.alias("below")
     previous = func.lag(blocks.c.height).over(order_by=blocks.c.height).label("previous")
-    heights = select(blocks.c.height, previous).where(blocks.c.chain == chain).subquery()
+    heights = select(blocks.c.height, previous).where(*among(blocks)).subquery()
     holes = (
         select(heights.c.previous, heights.c.height)
         .where(heights.c.height != heights.c.previous + 1)
@@ -27,7 +32,7 @@ def blocks_join(engine: Engine, chain: ChainId) -> list[str]:
     broken = (
         select(this.c.height, this.c.parent_hash, below.c.hash)
         .join(below, and_(below.c.chain == this.c.chain, below.c.height == this.c.height - 1))
-        .where(this.c.chain == chain, this.c.parent_hash != below.c.hash)
+        .where(*among(this), this.c.parent_hash != below.c.hash)
         .order_by(this.c.height)
         .limit(_SHOWN)
     )

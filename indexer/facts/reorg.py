@@ -27,7 +27,7 @@ def find_fork(conn: Connection, reader: ChainReader, chain: Chain, cursor: Curso
     """
     by_depth = final_by_depth(chain, cursor.height)
     final = max(by_depth, by_depth if cursor.final_height is None else cursor.final_height)
-    for height in range(cursor.height, max(final, chain.start_height) - 1, -1):
+    for height in range(cursor.height, max(final, chain.first_height) - 1, -1):
         stored = store.block_at(conn, chain.id, Height(height))
         if stored is not None and reader.block(Height(height)).hash == stored.hash:
             return stored

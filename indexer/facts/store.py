@@ -353,13 +353,15 @@ def hold(conn: Connection, chain: ChainId, reason: str) -> None:
 
 
 def raise_alarm(conn: Connection, chain: ChainId, kind: str, subject: str, detail: str) -> None:
-    """Call for an operator. Nothing happens while an alarm of that kind and subject stands."""
+    """Call for an operator. One that stands for that kind and subject takes the newest detail."""
     row = {"chain": chain, "kind": kind, "subject": subject, "detail": detail}
     conn.execute(
         postgresql.insert(alarms)
         .values(row)
-        .on_conflict_do_nothing(
-            index_elements=["chain", "kind", "subject"], index_where=alarms.c.cleared_at.is_(None)
+        .on_conflict_do_update(
+            index_elements=["chain", "kind", "subject"],
+            index_where=alarms.c.cleared_at.is_(None),
+            set_={"detail": detail},
         )
     )
 
@@ -376,6 +378,15 @@ def clear_alarm(conn: Connection, chain: ChainId, kind: str, subject: str) -> No
         )
         .values(cleared_at=func.clock_timestamp())
     )
+
+
+def clear_alarms_about(conn: Connection, chain: ChainId, subject: str) -> int:
+    """Note that whatever stood about a subject is mended; how many alarms that were."""
+    return conn.execute(
+        update(alarms)
+        .where(alarms.c.chain == chain, alarms.c.subject == subject, alarms.c.cleared_at.is_(None))
+        .values(cleared_at=func.clock_timestamp())
+    ).rowcount
 
 
 def open_alarms(conn: Connection) -> list[Alarm]:

@@ -38,7 +38,8 @@ class EvmChain:
     name: str
     confirmations: int
     """Blocks on top before a block counts as final; also the deepest reorg that is followed."""
-    start_height: Height
+    start_height: Height | None
+    """First block that is read; None: the operator says it (`ISTHMUS_START_…`)."""
     rpc: tuple[str, ...]
     """Default node URLs (devnet only); `ISTHMUS_RPC_…` replaces them."""
     bloom_is_reliable: bool
@@ -58,6 +59,11 @@ class EvmChain:
     """The OFT or its adapter."""
     lz_endpoint: EvmAddress | None
     watched: tuple[str, ...]
+
+    @property
+    def first_height(self) -> Height:
+        """Where reading starts. Raises `NetworkFileError` when nothing says it."""
+        return _first_height(self.id, self.start_height)
 
     @property
     def number(self) -> int:
@@ -90,7 +96,8 @@ class StellarChain:
     passphrase: str
     confirmations: int
     """Always 0: a closed ledger is final (SCP)."""
-    start_height: Height
+    start_height: Height | None
+    """First block that is read; None: the operator says it (`ISTHMUS_START_…`)."""
     rpc: tuple[str, ...]
     block_seconds: float
     explorer_tx: str | None
@@ -108,6 +115,11 @@ class StellarChain:
     escrow: StellarAddress | None
     rail_terms: StellarAddress | None
     watched: tuple[str, ...]
+
+    @property
+    def first_height(self) -> Height:
+        """Where reading starts. Raises `NetworkFileError` when nothing says it."""
+        return _first_height(self.id, self.start_height)
 
     @property
     def event_contracts(self) -> tuple[StellarAddress, ...]:
@@ -128,6 +140,12 @@ class StellarChain:
         """Asset contracts whose movements at watched accounts we keep."""
         named = (self.usdc_contract, self.usdt0_contract)
         return tuple(token for token in named if token is not None)
+
+
+def _first_height(chain: ChainId, start: Height | None) -> Height:
+    if start is None:
+        raise NetworkFileError(f"{chain} has no start_height, and nothing sets one")
+    return start
 
 
 Chain = EvmChain | StellarChain
@@ -240,7 +258,7 @@ def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
         id=chain,
         name=table.required("name", str),
         confirmations=table.positive("confirmations"),
-        start_height=Height(table.required("start_height", int)),
+        start_height=table.optional("start_height", int, Height),
         rpc=tuple(table.optional("rpc", list) or ()),
         bloom_is_reliable=table.required("bloom_is_reliable", bool),
         block_seconds=float(table.required("block_seconds", (int, float))),
@@ -301,7 +319,7 @@ def _stellar_chain(table: "_Table", chain: ChainId) -> StellarChain:
         name=table.required("name", str),
         passphrase=passphrase,
         confirmations=0,
-        start_height=Height(table.required("start_height", int)),
+        start_height=table.optional("start_height", int, Height),
         rpc=tuple(table.optional("rpc", list) or ()),
         block_seconds=float(table.required("block_seconds", (int, float))),
         explorer_tx=table.optional("explorer_tx", str),

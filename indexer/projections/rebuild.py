@@ -52,7 +52,7 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
     attestation, that committed in between would be missing from what is written here.
     """
     with engine.begin() as conn:
-        for table in ("cursors", "cctp_attestations", "message_status"):
+        for table in ("cursors", "blocks", "cctp_attestations", "message_status"):
             conn.execute(text(f"LOCK TABLE facts.{table} IN SHARE MODE"))
         movements = refold_all_transfers(conn, network)
         conn.execute(delete(transfer_progress))

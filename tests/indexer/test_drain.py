@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+import psycopg
 import pytest
 from sqlalchemy import URL, Connection, Engine, func, select, text
+from sqlalchemy.exc import OperationalError
 
 from indexer import drain
 from indexer.drain import Progress, drain_once, follow, follower
@@ -192,6 +194,32 @@ def test_a_reorg_below_finality_puts_the_chain_on_hold_and_deletes_nothing(
     assert status.open_alarms == 1
 
 
+def test_a_chain_that_moves_again_has_no_alarm_about_itself(indexer_engine: Engine) -> None:
+    chain = make_chain(2, max_range=0)
+    with pytest.raises(PermanentChainError):
+        follow_to(indexer_engine, chain, 2)
+    assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
+    chain.max_range = 10
+    follow_to(indexer_engine, chain, 2)
+    assert open_alarms(indexer_engine, ETHEREUM) == []
+
+
+def test_a_node_that_denies_the_block_it_has_is_not_followed(indexer_engine: Engine) -> None:
+    chain = make_chain(4)
+    drain_all(indexer_engine, chain)
+    before = contents(indexer_engine)
+    chain.grow(1)
+    # The range comes from a fork, the single block from our chain.
+    forked = FakeChain(NETWORK)
+    forked.grow(5, fork="other")
+    split = FakeChain(NETWORK)
+    split.blocks, split.logs = chain.blocks, chain.logs
+    split.read = forked.read  # type: ignore[method-assign]
+    with pytest.raises(InconsistentAnswer, match="has block 4 and denies it"):
+        drain_once(indexer_engine, split, NETWORK)
+    assert contents(indexer_engine) == before
+
+
 def test_an_undecodable_log_is_kept_raw_marked_and_alarmed_and_stops_nothing(
     indexer_engine: Engine,
 ) -> None:
@@ -261,6 +289,30 @@ def test_a_range_that_is_too_wide_is_halved(indexer_engine: Engine) -> None:
     progress = follow_to(indexer_engine, make_chain(40, max_range=3), 40)
     assert max(step.blocks for step in progress) <= 3
     assert len(contents(indexer_engine)["oft_sent"]) == 40
+
+
+def test_what_a_node_refused_is_not_asked_for_at_once_again(indexer_engine: Engine) -> None:
+    refused = 0
+    chain = make_chain(60, max_range=10)
+
+    def count(first: Height, last: Height) -> None:
+        nonlocal refused
+        refused += last - first + 1 > chain.max_range
+
+    chain.before_read = count
+    follow_to(indexer_engine, chain, 60)
+    assert refused <= 6
+
+
+def test_a_disk_that_is_full_is_for_a_person(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OperationalError("INSERT", {}, psycopg.errors.DiskFull("no space left on device"))
+
+    monkeypatch.setattr(drain, "_notify", fail)
+    with pytest.raises(OperationalError, match="no space left"):
+        follow_to(indexer_engine, make_chain(2), 2)
 
 
 def test_a_block_that_is_too_much_by_itself_stops_the_chain(indexer_engine: Engine) -> None:

@@ -31,6 +31,23 @@ def test_the_variable_of_a_chain_is_its_id_in_capitals() -> None:
     assert rpc_variable(ChainId("stellar:pubnet")) == "ISTHMUS_RPC_STELLAR_PUBNET"
 
 
+def test_a_refused_url_is_not_repeated() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings({"ISTHMUS_RPC_EIP155_31337": "htps://node.example/v2/SECRETKEY"})
+    assert "SECRETKEY" not in str(refused.value)
+
+
+def test_the_operator_says_where_a_chain_starts() -> None:
+    settings = load_settings(
+        {
+            "ISTHMUS_NETWORK": "testnet",
+            "ISTHMUS_RPC_STELLAR_TESTNET": "https://a.example",
+            "ISTHMUS_START_STELLAR_TESTNET": "1234567",
+        }
+    )
+    assert settings.network.stellar.first_height == 1_234_567
+
+
 def test_a_lake_is_the_stellar_chains() -> None:
     environment = {"ISTHMUS_NETWORK": "mainnet", "ISTHMUS_LAKE_STELLAR_PUBNET": "s3://lake/ledgers"}
     assert load_settings(environment).lakes == {"stellar:pubnet": "s3://lake/ledgers"}
@@ -41,7 +58,13 @@ def test_a_lake_is_the_stellar_chains() -> None:
     ("environment", "message"),
     [
         ({"ISTHMUS_NETWORK": "moonnet"}, "ISTHMUS_NETWORK is 'moonnet'"),
-        ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "ISTHMUS_RPC_EIP155_31337: 'localhost"),
+        ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "ISTHMUS_RPC_EIP155_31337: a URL must be"),
+        ({"ISTHMUS_RPC_EIP155_1": "https://a.example"}, "ISTHMUS_RPC_EIP155_1: network devnet has"),
+        ({"ISTHMUS_START_EIP155_31337": "soon"}, "ISTHMUS_START_EIP155_31337 is 'soon'"),
+        (
+            {"ISTHMUS_NETWORK": "testnet", "ISTHMUS_RPC_STELLAR_TESTNET": "https://a.example"},
+            "stellar:testnet has a node and no start: set ISTHMUS_START_STELLAR_TESTNET",
+        ),
     ],
 )
 def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: str) -> None:

@@ -356,7 +356,7 @@ def test_an_alarm_stands_once_until_it_is_cleared(connection: Connection) -> Non
     store.raise_alarm(connection, EVM, "undecodable", "log 1", "again")
     store.raise_alarm(connection, EVM, "undecodable", "log 2", "second")
     assert store.open_alarms(connection) == [
-        Alarm(EVM, "undecodable", "log 1", "first"),
+        Alarm(EVM, "undecodable", "log 1", "again"),
         Alarm(EVM, "undecodable", "log 2", "second"),
     ]
     store.clear_alarm(connection, EVM, "undecodable", "log 1")
