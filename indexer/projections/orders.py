@@ -10,6 +10,7 @@ after. The clock is always the close time of an ingested ledger.
     active   order_cancel                                cancelled    cancelled
     active   now > expires_at, no event                  expired      open
     active   order_expire                                expired      expired
+    any      order_fulfill, order_cancel after expiry    expired      fulfilled, cancelled; alarmed
     expired  order_expire (the chain catches up)         expired      expired
     final    any other terminal event                    refused, alarmed
 
@@ -144,24 +145,31 @@ def ended(order: Order, event: OrderEnd, now: UnixSeconds) -> Order:
     """The order after a terminal event that `refusal` let pass.
 
     A fulfilment or cancellation later than the expiry breaks the contract's own rule (`breaches`
-    says so): clients were told `expired`, which is final, so the status stays; but the lock is gone
-    on chain, so the order is closed there and no longer counts as reclaimable.
+    says so): clients were told `expired`, which is final, so the status stays. What the chain did
+    is kept all the same: the lock is gone, so the order no longer counts as reclaimable, and of a
+    fulfilment it is on record what was paid, to whom and on what proof.
     """
+    outcome = _OUTCOMES[type(event)]
     closed = replace(
         order,
-        status="expired",
-        chain_status="cancelled" if isinstance(event, OrderCancel) else "expired",
+        status="expired" if is_past_expiry(order, now) else outcome,
+        chain_status=outcome,
         end_tx=event.seen.tx_hash,
         ended_at=event.seen.block_time,
     )
-    if is_past_expiry(order, now) or isinstance(event, OrderExpire):
-        return closed
-    if isinstance(event, OrderCancel):
-        return replace(closed, status="cancelled")
+    return _settled(closed, event) if isinstance(event, OrderFulfill) else closed
+
+
+_OUTCOMES: dict[type[OrderEnd], Literal["fulfilled", "cancelled", "expired"]] = {
+    OrderFulfill: "fulfilled",
+    OrderCancel: "cancelled",
+    OrderExpire: "expired",
+}
+
+
+def _settled(order: Order, event: OrderFulfill) -> Order:
     return replace(
-        closed,
-        status="fulfilled",
-        chain_status="fulfilled",
+        order,
         claim=event.claim,
         nullifier=event.nullifier,
         released=event.released,

@@ -62,10 +62,12 @@ def test_a_partial_release_leaves_the_amount_as_asked(client, book):
     [
         ({"status": "cancelled", "chain_status": "cancelled", "end_tx": END_TX}, "cancelled"),
         ({"status": "expired", "chain_status": "expired", "end_tx": END_TX}, "expired"),
+        # The contract settled it too late: what clients were told is final.
+        (fulfilled(status="expired"), "expired"),
         # The ledger clock passed it and nobody has told the chain.
         ({"status": "expired", "chain_status": "open"}, "expired"),
     ],
-    ids=["cancelled", "expired on chain", "expired by the clock"],
+    ids=["cancelled", "expired on chain", "settled too late", "expired by the clock"],
 )
 def test_an_order_that_ended_without_settlement_names_no_transaction(client, book, ended, status):
     insert_order(book, **ended)

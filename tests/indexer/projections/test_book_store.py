@@ -40,7 +40,9 @@ from tests.factories.book import (
     ledger_close,
     make_deposit,
     make_order_cancel,
+    make_order_fulfill,
     make_order_open,
+    seen_in,
     usdc,
     word,
 )
@@ -177,6 +179,16 @@ def test_alarms_come_back_and_the_stale_provider_is_stored(connection: Connectio
     assert (first.kind, first.subject) == ("balance_mismatch", PROVIDER)
     stale = connection.scalar(select(tables.providers.c.stale))
     assert stale == f"balance_mismatch: {first.detail}"
+
+
+def test_a_late_fulfilment_is_stored_as_the_chain_has_it(connection: Connection):
+    opening = [make_deposit(), make_order_open()]
+    apply(connection, [(ledger_close(1, 1_000), opening), (ledger_close(2, 1_601), [])])
+    seen = seen_in(ledger_close(3, 1_602))
+    apply(connection, [(ledger_close(3, 1_602), [make_order_fulfill(seen=seen)])])
+    row = connection.execute(select(tables.orders)).one()
+    assert (row.status, row.chain_status, row.end_tx) == ("expired", "fulfilled", seen.tx_hash)
+    assert (row.nullifier, row.released, row.net) == (word("nullifier"), usdc(40), usdc("39.8"))
 
 
 def test_statements_do_not_grow_with_the_range(connection: Connection):

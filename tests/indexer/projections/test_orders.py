@@ -57,7 +57,7 @@ def test_an_order_is_past_its_expiry_strictly_after_it(now: UnixSeconds, past: b
     [
         (make_order_fulfill(), IN_TIME, "fulfilled", "fulfilled"),
         (make_order_fulfill(), EXPIRES, "fulfilled", "fulfilled"),
-        (make_order_fulfill(), LATE, "expired", "expired"),
+        (make_order_fulfill(), LATE, "expired", "fulfilled"),
         (make_order_cancel(), IN_TIME, "cancelled", "cancelled"),
         (make_order_cancel(), EXPIRES, "cancelled", "cancelled"),
         (make_order_cancel(), LATE, "expired", "cancelled"),
@@ -71,9 +71,10 @@ def test_each_end_gives_its_status(event, now: UnixSeconds, status: str, chain_s
     assert (order.end_tx, order.ended_at) == (event.seen.tx_hash, event.seen.block_time)
 
 
-def test_a_settlement_keeps_what_was_claimed_and_paid():
+@pytest.mark.parametrize("now", [IN_TIME, LATE])
+def test_a_settlement_keeps_what_was_claimed_and_paid(now: UnixSeconds):
     event = make_order_fulfill()
-    order = ended(opened(make_order_open()), event, IN_TIME)
+    order = ended(opened(make_order_open()), event, now)
     kept = (
         *("claim", "nullifier", "released", "fee", "net"),
         *("recipient", "fiat_paid", "paid_at"),

@@ -207,7 +207,7 @@ def upgrade() -> None:
             name=op.f("ck_orders_ended_by_a_transaction"),
         ),
         sa.CheckConstraint(
-            "(status = 'fulfilled') = (chain_status = 'fulfilled')",
+            "status <> 'fulfilled' OR chain_status = 'fulfilled'",
             name=op.f("ck_orders_fulfilled_on_chain"),
         ),
         sa.CheckConstraint(
@@ -215,7 +215,7 @@ def upgrade() -> None:
             name=op.f("ck_orders_chain_status"),
         ),
         sa.CheckConstraint(
-            "nullifier IS NULL OR status = 'fulfilled'",
+            "nullifier IS NULL OR chain_status = 'fulfilled'",
             name=op.f("ck_orders_nullifier_when_settled"),
         ),
         sa.CheckConstraint(
