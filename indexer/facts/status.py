@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, func, select
 
-from indexer.networks import Network
+from indexer.networks import Chain, Network
 from warehouse_schema.facts import alarms, cursors
 from warehouse_schema.identifiers import ChainId
+
+_HICCUP_SECONDS = 60
+"""What a node that restarts or a line that drops may cost on any chain."""
+_LATE_BLOCKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,15 @@ class ChainStatus:
     """Seconds since the cursor last moved, by the database's clock."""
     held: str | None
     open_alarms: int
+
+
+def late_after(chain: Chain) -> float:
+    """From how many seconds on, behind its head or without a new block, a chain counts as late.
+
+    A minute and 20 of its usual block times: one limit for whoever judges, so that the API does not
+    turn clients away from a chain that operators are told is well.
+    """
+    return _HICCUP_SECONDS + _LATE_BLOCKS * chain.block_seconds
 
 
 def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:

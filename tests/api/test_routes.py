@@ -77,16 +77,16 @@ def test_the_list_is_the_registry_in_its_order(reader):
     [
         (STELLAR, {}, True),
         (STELLAR, {"held": "retention gap"}, False),
-        # At least a minute: 20 blocks of 5 s are 100 s, 20 of 0.25 s would be 5 s.
-        (STELLAR, {"idle_seconds": 95}, True),
-        (STELLAR, {"idle_seconds": 105}, False),
-        (ARBITRUM, {"idle_seconds": 55}, True),
-        (ARBITRUM, {"idle_seconds": 65}, False),
-        (SEPOLIA, {"idle_seconds": 235}, True),
-        (SEPOLIA, {"idle_seconds": 245}, False),
+        # A minute and 20 blocks of 5 s, of 0.25 s, of 12 s.
+        (STELLAR, {"idle_seconds": 155}, True),
+        (STELLAR, {"idle_seconds": 165}, False),
+        (ARBITRUM, {"idle_seconds": 60}, True),
+        (ARBITRUM, {"idle_seconds": 70}, False),
+        (SEPOLIA, {"idle_seconds": 295}, True),
+        (SEPOLIA, {"idle_seconds": 305}, False),
         # It moves, but far behind its head.
-        (STELLAR, {"head_time": CLOSE_TIME + 100}, True),
-        (STELLAR, {"head_time": CLOSE_TIME + 101, "head_height": LEDGER + 20}, False),
+        (STELLAR, {"head_time": CLOSE_TIME + 160}, True),
+        (STELLAR, {"head_time": CLOSE_TIME + 161, "head_height": LEDGER + 20}, False),
     ],
 )
 def test_a_chain_is_available_while_its_ingestion_is_well(client, rows, chain, cursor, available):
