@@ -10,13 +10,12 @@ from api.orderbook.views import orderbook
 from api.request_log import log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
-from indexer.settings import Settings
 
 MAX_BODY_BYTES = 64 * 1024
 
 
-def create_app(settings: Settings, deps: Deps) -> Flask:
-    """An app on `deps`, ready when the chains that `settings` follow are well."""
+def create_app(deps: Deps) -> Flask:
+    """An app on `deps`."""
     app = Flask("api", static_folder=None)
     app.json = OrjsonProvider(app)
     # A double slash is an unknown path, not a redirect with a page of HTML.
@@ -24,7 +23,7 @@ def create_app(settings: Settings, deps: Deps) -> Flask:
     # Flask cuts a body of no announced length here without a word: one byte past the limit shows
     # that it was too large.
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
-    hold(app, deps, tuple(chain.id for chain in settings.followed))
+    hold(app, deps)
     log_requests(app)
     app.before_request(_refuse_large_body)
     answer_errors(app)

@@ -8,7 +8,7 @@ from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
 from indexer.networks import Network
-from warehouse_schema.identifiers import ChainId, UnixSeconds
+from warehouse_schema.identifiers import UnixSeconds
 
 _KEY = "isthmus"
 
@@ -24,29 +24,14 @@ class Deps:
     """The time of day: for what is said about time, never for what a ledger decides."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    deps: Deps
-    followed: tuple[ChainId, ...]
-
-
-def hold(app: Flask, deps: Deps, followed: tuple[ChainId, ...]) -> None:
+def hold(app: Flask, deps: Deps) -> None:
     """Give an app its dependencies."""
-    app.extensions[_KEY] = _Held(deps, followed)
+    app.extensions[_KEY] = deps
 
 
 def deps() -> Deps:
     """The dependencies of the app that serves this request."""
-    return _held().deps
-
-
-def followed_chains() -> tuple[ChainId, ...]:
-    """Chains that this deployment ingests."""
-    return _held().followed
-
-
-def _held() -> _Held:
-    held: _Held = current_app.extensions[_KEY]
+    held: Deps = current_app.extensions[_KEY]
     return held
 
 

@@ -24,7 +24,6 @@ logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name
 
 _settings = load_settings()
 app = create_app(
-    _settings,
     Deps(
         engine=open_engine(_settings, "api", pool_size=THREADS),
         network=_settings.network,

@@ -7,9 +7,9 @@ from flask import Blueprint
 from sqlalchemy.exc import OperationalError
 
 from api.auth.owner import public
-from api.deps import deps, followed_chains, snapshot
+from api.deps import deps, snapshot
 from api.errors import NotReady
-from api.ingestion import complaint
+from api.ingestion import SENTENCES, Complaint, complaint, followed
 from indexer.facts.status import ChainStatus, chain_status
 from warehouse_schema.migrate import current_revision, head_revision
 
@@ -43,17 +43,16 @@ def _examine() -> tuple[list[str], list[dict[str, Any]]]:
         # The tables below may not be there, or not be the ones this build reads.
         return [f"the database is at revision {revision}, this build at {_newest_revision()}"], []
     network = deps().network
-    statuses = {status.chain: status for status in chain_status(deps().engine, network)}
     reasons, chains = [], []
-    for chain in followed_chains():
-        trouble = complaint(network.chain(chain), statuses[chain])
-        chains.append(_shape_chain(statuses[chain], trouble))
+    for status in followed(network, chain_status(deps().engine, network)):
+        trouble = complaint(network.chain(status.chain), status)
+        chains.append(_shape_chain(status, trouble))
         if trouble is not None:
-            reasons.append(trouble)
+            reasons.append(f"{status.chain} {SENTENCES[trouble]}")
     return reasons, chains
 
 
-def _shape_chain(status: ChainStatus, trouble: str | None) -> dict[str, Any]:
+def _shape_chain(status: ChainStatus, trouble: Complaint | None) -> dict[str, Any]:
     return {
         "chain": status.chain,
         "height": status.height,

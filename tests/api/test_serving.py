@@ -26,7 +26,6 @@ def server(api_database: URL, tmp_path: Path) -> Iterator[subprocess.Popen[str]]
         "ISTHMUS_NETWORK": "testnet",
         "ISTHMUS_HOME": str(tmp_path),
         "DATABASE_URL": api_database.render_as_string(hide_password=False),
-        "ISTHMUS_RPC_STELLAR_TESTNET": "http://127.0.0.1:9",
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "api", "--bind", "127.0.0.1:0", "--workers", "1"],
