@@ -8,6 +8,7 @@ import dagster as dg
 from indexer.settings import Settings, load_settings
 from pipelines.defs import orphans, retention
 from pipelines.defs.backfill import backfills
+from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.projections.assets import projections
 from pipelines.defs.resources import ChainNodes, Warehouse
@@ -19,6 +20,7 @@ def definitions(settings: Settings) -> dg.Definitions:
     network, followed = settings.network, settings.followed
     return dg.Definitions.merge(
         *(chain_facts(network, chain) for chain in followed),
+        attestations(network, followed),
         projections(network, followed),
         watch(followed),
         backfills(network),

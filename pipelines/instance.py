@@ -2,10 +2,20 @@
 
 import dagster as dg
 from dagster import DagsterEventType, DagsterInstance, DagsterRun
+from dagster._core.events import RunFailureReason
+from dagster._core.storage.tags import RUN_FAILURE_REASON_TAG
 
 _STATEMENT_TIMEOUT_MS = 15_000
 _RECYCLE_SECONDS = 3_600
 _OVERFLOW = 4
+
+_WITH_A_WORD = (
+    RunFailureReason.STEP_FAILURE,
+    RunFailureReason.RUN_EXCEPTION,
+    RunFailureReason.JOB_INITIALIZATION_FAILURE,
+    RunFailureReason.START_TIMEOUT,
+)
+"""Why a run failed that was not killed."""
 
 
 def pool_connections(instance: DagsterInstance) -> None:
@@ -35,3 +45,13 @@ def process_of(instance: DagsterInstance, run: DagsterRun) -> tuple[int, float] 
         if isinstance(pid, dg.TextMetadataValue) and (pid.text or "").isdecimal():
             return int(pid.text or ""), entry.timestamp
     return None
+
+
+def died(run: DagsterRun) -> bool:
+    """Whether a run failed because its process ended without a word, as one that is killed does.
+
+    Dagster notes on a run why it failed; of a process that is gone it knows no reason.
+    """
+    if run.status != dg.DagsterRunStatus.FAILURE:
+        return False
+    return run.tags.get(RUN_FAILURE_REASON_TAG) not in {why.value for why in _WITH_A_WORD}

@@ -1,12 +1,15 @@
 """Doors to the warehouse and to the chains. What is behind them belongs to the indexer."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import dagster as dg
 from sqlalchemy import Engine
 
+from indexer.chains.attestations import Iris
+from indexer.chains.lz_scan import LzScan
 from indexer.chains.ports import ChainReader
+from indexer.errors import ConfigurationError
 from indexer.settings import load_settings
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import ChainId
@@ -41,3 +44,19 @@ class ChainNodes(dg.ConfigurableResource[ChainReader]):
             yield reader
         finally:
             reader.close()
+
+
+class AttestationServices(dg.ConfigurableResource[Iris]):
+    """Services that say whether a message is attested, as the network file names them."""
+
+    @contextmanager
+    def services(self) -> Iterator[tuple[Iris, LzScan | None]]:
+        """Circle's service, and LayerZero's explorer if one is named, while the block runs."""
+        network = load_settings().network
+        if network.iris is None:
+            raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
+        with closing(Iris(network.iris)) as iris, ExitStack() as doors:
+            scan = None
+            if network.lz_scan is not None:
+                scan = doors.enter_context(closing(LzScan(network.lz_scan)))
+            yield iris, scan

@@ -1,36 +1,108 @@
 """The jobs and schedules that run the checks, whether or not anything else runs."""
 
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from indexer.networks import Chain
+from pipelines.defs.facts.checks import BLOCKS_JOIN, HISTORY_JOINS, KEEPS_UP, NO_OPEN_ALARMS
 from pipelines.defs.facts.names import blocks_key, events_key
+from pipelines.defs.facts.supervision import IN_FLIGHT
 from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
 
+if TYPE_CHECKING:
+    from dagster._core.definitions.unresolved_asset_job_definition import (
+        UnresolvedAssetJobDefinition,
+    )
+
 CHECK_FACTS = "check_facts"
+CHECK_HISTORY = "check_history"
 CHECK_PROJECTIONS = "check_projections"
+
+SHARE = 0.02
+"""Most of the time that a check which reads all history may take up."""
+_AT_LEAST_EVERY = 86_400.0
+"""Seconds. However long it takes, it is done once a day."""
+_LOOK = "*/5 * * * *"
 
 
 def watch(followed: Sequence[Chain]) -> dg.Definitions:
-    """Facts are checked every two minutes; projections, which costs a refold, every five."""
-    facts = [key for c in followed for key in (blocks_key(c.id), events_key(c.id))]
-    projections = [ORDER_BOOK, TRANSFER_PROGRESS]
+    """Bounded checks every two minutes; those that read all history as often as is cheap."""
+    facts = [
+        dg.AssetCheckKey(key(chain.id), name)
+        for chain in followed
+        for key, name in (
+            (blocks_key, BLOCKS_JOIN),
+            (blocks_key, KEEPS_UP),
+            (events_key, NO_OPEN_ALARMS),
+        )
+    ]
+    history = [dg.AssetCheckKey(blocks_key(chain.id), HISTORY_JOINS) for chain in followed]
+    recent = _job(CHECK_FACTS, _checks(facts), "Do recent blocks join, do chains keep up?", 900)
+    every_two_minutes = dg.ScheduleDefinition(
+        job=recent,
+        cron_schedule="*/2 * * * *",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
     return dg.Definitions.merge(
-        _checked(CHECK_FACTS, facts, "*/2 * * * *", "Do blocks join, do chains keep up?"),
-        _checked(CHECK_PROJECTIONS, projections, "*/5 * * * *", "Does a refold equal the rows?"),
+        dg.Definitions(jobs=[recent], schedules=[every_two_minutes]),
+        _paced(CHECK_HISTORY, _checks(history), "Do all stored blocks join?"),
+        _paced(
+            CHECK_PROJECTIONS,
+            dg.AssetSelection.checks_for_assets(ORDER_BOOK, TRANSFER_PROGRESS),
+            "Does a refold of all facts equal the rows?",
+        ),
     )
 
 
-def _checked(name: str, assets: Sequence[dg.AssetKey], cron: str, asks: str) -> dg.Definitions:
-    job = dg.define_asset_job(
+def _checks(keys: Sequence[dg.AssetCheckKey]) -> dg.AssetSelection:
+    return dg.AssetSelection.checks(*keys)
+
+
+def _job(
+    name: str, selection: dg.AssetSelection, asks: str, seconds: int
+) -> "UnresolvedAssetJobDefinition":
+    return dg.define_asset_job(
         name=name,
-        selection=dg.AssetSelection.checks_for_assets(*assets),
+        selection=selection,
         description=asks,
         executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": "900"},
+        tags={"dagster/max_runtime": str(seconds)},
     )
-    schedule = dg.ScheduleDefinition(
-        job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING
+
+
+def _paced(name: str, selection: dg.AssetSelection, asks: str) -> dg.Definitions:
+    """A job whose schedule starts it the less often, the longer it takes."""
+
+    @dg.schedule(
+        name=f"{name}_schedule",
+        job_name=name,
+        cron_schedule=_LOOK,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+        description=f"Every five minutes while that takes {SHARE:.0%} of the time, less often "
+        "when it would take more, once a day in any case.",
     )
+    def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        return next_check(context.instance, name, time.time())
+
+    job = _job(name, selection, asks, int(_AT_LEAST_EVERY))
     return dg.Definitions(jobs=[job], schedules=[schedule])
+
+
+def next_check(instance: dg.DagsterInstance, job: str, now: float) -> dg.RunRequest | dg.SkipReason:
+    """Start a check of all history, or say how long it still rests; `now` is in unix seconds."""
+    records = instance.get_run_records(dg.RunsFilter(job_name=job), limit=1)
+    if records and records[0].dagster_run.status in IN_FLIGHT:
+        return dg.SkipReason("the last one is still under way")
+    left = rest(records[0], now) if records else 0.0
+    return dg.SkipReason(f"again in {left:.0f} s") if left > 0 else dg.RunRequest()
+
+
+def rest(last: dg.RunRecord, now: float) -> float:
+    """Seconds until a check is due again, by how long it took last; `now` is in unix seconds."""
+    if last.start_time is None or last.end_time is None:
+        return 0.0
+    pause = min(_AT_LEAST_EVERY, (last.end_time - last.start_time) / SHARE)
+    return last.start_time + pause - now

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from indexer.chains.ports import Block, Range
 from indexer.drain import Progress
 from indexer.facts.status import ChainStatus
-from pipelines.defs.facts.supervision import FollowerRun
+from pipelines.defs.facts.supervision import LongRun, Standing
 from pipelines.defs.resources import ChainNodes, Warehouse
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds
 
@@ -34,6 +34,11 @@ def make_status(**changes: Any) -> ChainStatus:
     return replace(status, **changes)
 
 
+def make_standing(**changes: Any) -> Standing:
+    standing = Standing("eip155:31337 at 98 of 100", moved_at=900.0)
+    return replace(standing, **changes)
+
+
 def make_progress(height: int = 98, **changes: Any) -> Progress:
     progress = Progress(
         chain=EVM,
@@ -49,7 +54,7 @@ def make_progress(height: int = 98, **changes: Any) -> Progress:
 
 
 def make_run(status: dg.DagsterRunStatus = dg.DagsterRunStatus.FAILURE, **changes: Any):
-    run = FollowerRun(run_id="run-1", status=status, started_at=1_000.0, ended_at=1_003.0)
+    run = LongRun(run_id="run-1", status=status, started_at=1_000.0, ended_at=1_003.0)
     return replace(run, **changes)
 
 

@@ -1,16 +1,30 @@
 """The checks: what fails them, how gravely, and that they run on a real warehouse."""
 
+import time
+from datetime import UTC, datetime
+
 import dagster as dg
 import pytest
+from dagster._core.events import DagsterEvent, DagsterEventType
+from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import delete, insert, update
 
 from indexer.drain import drain_once
+from indexer.errors import RetentionGap
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.checks import late_seconds, lateness, verdict
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
 from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
-from pipelines.defs.watch import CHECK_FACTS, CHECK_PROJECTIONS, watch
+from pipelines.defs.watch import (
+    CHECK_FACTS,
+    CHECK_HISTORY,
+    CHECK_PROJECTIONS,
+    SHARE,
+    next_check,
+    rest,
+    watch,
+)
 from tests.pipelines.factories import EVM, QuietChain, make_status, nodes_of, warehouse_of
 from warehouse_schema.facts import alarms, blocks, cursors
 from warehouse_schema.projections import transfer_progress
@@ -42,6 +56,46 @@ def check(settings, instance, indexer_engine):
 
 
 @pytest.fixture
+def stop(settings, instance, indexer_engine):
+    """Call it to run the follower over a node that fails for good as soon as it is read."""
+
+    def run(error: Exception) -> dg.ExecuteInProcessResult:
+        class Failing(QuietChain):
+            def read(self, first, last, watched):
+                raise error
+
+        definitions = dg.Definitions.merge(
+            chain_facts(settings.network, settings.network.chain(EVM)),
+            dg.Definitions(
+                resources={
+                    "warehouse": warehouse_of(indexer_engine),
+                    "nodes": nodes_of(Failing(top=99)),
+                }
+            ),
+        )
+        job = definitions.resolve_job_def("follow_eip155_31337")
+        return job.execute_in_process(instance=instance, raise_on_error=False)
+
+    return run
+
+
+@pytest.fixture
+def look(settings, instance, indexer_engine):
+    """Call it for what the chain's sensor says."""
+    (sensor,) = chain_facts(settings.network, settings.network.chain(EVM)).sensors or ()
+
+    def evaluate() -> dg.SkipReason:
+        with dg.build_sensor_context(
+            instance=instance, resources={"warehouse": warehouse_of(indexer_engine)}
+        ) as context:
+            said = sensor(context)
+        assert isinstance(said, dg.SkipReason)
+        return said
+
+    return evaluate
+
+
+@pytest.fixture
 def ingested(indexer_engine, settings):
     drain_once(indexer_engine, QuietChain(top=9), settings.network)
 
@@ -60,6 +114,39 @@ def test_a_hole_between_blocks_is_an_error(check, engine):
     evaluation = check()[(blocks_key(EVM), "blocks_join")]
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert evaluation.metadata["found"].value == "- eip155:31337: no block between 4 and 6"
+
+
+@pytest.mark.usefixtures("ingested")
+def test_an_old_hole_is_found_by_the_check_of_all_history_alone(check, engine, monkeypatch):
+    monkeypatch.setattr("pipelines.defs.facts.checks.RECENT_BLOCKS", 3)
+    with engine.begin() as conn:
+        conn.execute(delete(blocks).where(blocks.c.height == 5))
+    assert check()[(blocks_key(EVM), "blocks_join")].passed
+    found = check(CHECK_HISTORY)[(blocks_key(EVM), "history_joins")]
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.ERROR)
+    assert "no block between 4 and 6" in found.metadata["found"].value
+
+
+@pytest.mark.parametrize("moved", [True, False], ids=["a chain that moved", "a new chain"])
+def test_why_a_chain_stopped_for_good_is_said_wherever_one_looks(
+    check, stop, look, instance, indexer_engine, settings, moved
+):
+    if moved:
+        drain_once(indexer_engine, QuietChain(top=9), settings.network)
+    sentence = "eip155:31337: the node keeps 7 days, block 10 is older"
+    result = stop(RetentionGap(sentence))
+    (failed,) = [e for e in result.all_events if e.is_step_failure]
+    assert failed.step_failure_data.user_failure_data.metadata["reason"].value == sentence
+    found = check()
+    alarm = found[(events_key(EVM), "no_open_alarms")]
+    assert alarm.metadata["found"].value == f"- RetentionGap eip155:31337: {sentence}"
+    waits = look().skip_message
+    if moved:
+        held = found[(blocks_key(EVM), "keeps_up")]
+        assert held.metadata["found"].value == f"- on hold: {sentence}"
+        assert f"on hold: {sentence}" in waits
+    else:
+        assert f"run {result.run_id} ended with RetentionGap" in waits
 
 
 @pytest.mark.usefixtures("ingested")
@@ -117,3 +204,36 @@ def test_projections_that_differ_from_a_refold_are_an_error_until_they_are_rebui
     assert (broken.passed, broken.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert "movement cctp:0x1:0" in broken.metadata["found"].value
     assert all(evaluation.passed for evaluation in check(REBUILD_JOB).values())
+
+
+@pytest.mark.parametrize(
+    ("took", "pause"),
+    [(3.0, 150.0), (60.0, 3_000.0), (7_200.0, 86_400.0)],
+    ids=["seconds: at each look", "a minute: every 50", "hours: once a day"],
+)
+def test_what_reads_all_history_rests_the_longer_the_longer_it_took(took, pause):
+    assert SHARE == 0.02
+    record = make_record(started=1_000.0, ended=1_000.0 + took)
+    assert rest(record, now=1_000.0 + took) == pause - took
+    assert rest(record, now=1_000.0 + pause) == 0.0
+
+
+def test_a_check_that_did_not_start_is_due():
+    assert rest(make_record(started=None, ended=5.0), now=6.0) == 0.0
+
+
+def test_a_check_of_all_history_waits_for_the_last_one_then_rests(instance):
+    assert isinstance(next_check(instance, CHECK_HISTORY, time.time()), dg.RunRequest)
+    run = create_run_for_test(instance, job_name=CHECK_HISTORY)
+    started = DagsterEvent(DagsterEventType.RUN_START.value, CHECK_HISTORY)
+    instance.report_dagster_event(started, run_id=run.run_id)
+    begun = time.time()
+    assert isinstance(next_check(instance, CHECK_HISTORY, begun + 100_000), dg.SkipReason)
+    instance.report_run_failed(run)
+    took = time.time() - begun
+    assert isinstance(next_check(instance, CHECK_HISTORY, begun + took / SHARE + 5), dg.RunRequest)
+
+
+def make_record(started: float | None, ended: float | None) -> dg.RunRecord:
+    moment = datetime.fromtimestamp(0, UTC)
+    return dg.RunRecord(1, dg.DagsterRun(job_name="check"), moment, moment, started, ended)

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from dagster_shared.yaml_utils import load_yaml_from_path
 
-from indexer.settings import load_settings, rpc_variable
+from indexer.settings import load_settings, rpc_variable, start_variable
 from pipelines.definitions import definitions
 from tests.pipelines.factories import EVM
 
@@ -21,6 +21,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "follow_stellar_devnet",
         "backfill",
         "check_facts",
+        "check_history",
         "check_projections",
         "forget_old_runs",
         "rebuild_projections",
@@ -50,7 +51,8 @@ def test_real_networks_load_with_and_without_nodes(network):
     assert settings.followed == ()
     assert definitions(settings).get_repository_def().has_job("rebuild_projections")
     nodes = {rpc_variable(c.id): "http://127.0.0.1:1" for c in settings.network.chains}
-    settings = load_settings({"ISTHMUS_NETWORK": network, **nodes})
+    starts = {start_variable(c.id): "1" for c in settings.network.chains}
+    settings = load_settings({"ISTHMUS_NETWORK": network, **nodes, **starts})
     jobs = definitions(settings).get_repository_def().job_names
     assert sum(job.startswith("follow_") for job in jobs) == len(settings.network.chains)
 
@@ -67,13 +69,14 @@ def test_projections_depend_on_the_facts_they_are_folded_from(devnet):
     assert parents == {"order_book": {stellar}, "transfer_progress": {evm, stellar}}
 
 
-def test_only_the_check_that_guards_a_rebuild_blocks(devnet):
+def test_only_checks_that_blocks_join_fail_their_run(devnet):
     checks = {
         key.name: devnet.asset_graph.get(key).blocking
         for key in devnet.asset_graph.asset_check_keys
     }
     assert checks == {
         "blocks_join": True,
+        "history_joins": True,
         "keeps_up": False,
         "no_open_alarms": False,
         "refold_equals_stored": False,

@@ -32,10 +32,10 @@ def test_nothing_is_said_before_the_first_range():
 def test_the_first_range_is_reported_at_once_and_the_next_when_it_is_time():
     clock, events, reporter = reporting()
     for clock.now in (0.0, 1.0, 9.9):
-        reporter(make_progress(blocks=2, events=3))
+        reporter(Report.of(make_progress(blocks=2, events=3)))
     assert len(events) == 1
     clock.now = 10.0
-    reporter(make_progress(blocks=2, events=3))
+    reporter(Report.of(make_progress(blocks=2, events=3)))
     assert events[1].metadata["blocks"].value == 6
     assert events[1].metadata["events"].value == 9
     assert events[1].metadata["blocks_per_second"].value == 0.6
@@ -43,8 +43,8 @@ def test_the_first_range_is_reported_at_once_and_the_next_when_it_is_time():
 
 def test_what_is_pending_at_the_end_is_not_lost():
     _, events, reporter = reporting()
-    reporter(make_progress(97))
-    reporter(make_progress(98))
+    reporter(Report.of(make_progress(97)))
+    reporter(Report.of(make_progress(98)))
     reporter.flush()
     reporter.flush()
     assert [event.metadata["height"].value for event in events] == [97, 98]
@@ -61,8 +61,8 @@ def test_later_reports_may_be_observations_or_nothing():
     kinds = {}
     for later in Later:
         _, events, reporter = reporting(every=0.0, later=later)
-        reporter(make_progress(97))
-        reporter(make_progress(98))
+        reporter(Report.of(make_progress(97)))
+        reporter(Report.of(make_progress(98)))
         kinds[later] = [type(event) for event in events]
     assert kinds == {
         Later.MATERIALIZE: [dg.AssetMaterialization, dg.AssetMaterialization],

@@ -5,18 +5,22 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import DagsterRunStatus
+from dagster._core.events import DagsterEvent, DagsterEventType, JobFailureData, RunFailureReason
 from dagster._core.test_utils import create_run_for_test
 
 from indexer.networks import Network
 from indexer.settings import Settings
-from pipelines.defs.facts.chain import chain_facts, follower_runs
+from pipelines.defs.facts.chain import chain_facts, where
+from pipelines.defs.facts.keeping import runs_of
+from pipelines.defs.facts.names import cursor_key
 from pipelines.defs.facts.supervision import IN_FLIGHT, next_step
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import STOPPED_TAG
-from tests.pipelines.factories import EVM, make_run, make_status, warehouse_of
+from tests.pipelines.factories import EVM, make_run, make_standing, make_status, warehouse_of
 
+JOB = "follow_eip155_31337"
 NOW = 1_010.0
-LONG_AGO: dict[str, Any] = {"started_at": 10.0, "ended_at": 900.0}
+LONG_AGO: dict[str, Any] = {"started_at": 10.0, "ended_at": 905.0}
 
 
 def reason(step: dg.RunRequest | dg.SkipReason) -> str:
@@ -26,8 +30,8 @@ def reason(step: dg.RunRequest | dg.SkipReason) -> str:
 
 @pytest.mark.parametrize("status", IN_FLIGHT)
 def test_a_run_in_flight_is_the_only_one(status):
-    step = next_step(make_status(), [make_run(status, ended_at=None)], NOW)
-    assert reason(step) == (f"{status.value}: eip155:31337 at 98 of 100, 2 blocks and 24 s behind")
+    step = next_step(make_standing(), [make_run(status, ended_at=None)], NOW)
+    assert reason(step) == f"{status.value}: eip155:31337 at 98 of 100"
 
 
 @pytest.mark.parametrize(
@@ -43,44 +47,79 @@ def test_a_run_in_flight_is_the_only_one(status):
     ids=["never ran", "time over", "cancelled", "failed late", "failed 6 s ago", "recovered"],
 )
 def test_without_a_run_one_is_asked_for_and_may_be_again(runs):
-    step = next_step(make_status(), runs, NOW)
+    step = next_step(make_standing(), runs, NOW)
     assert isinstance(step, dg.RunRequest)
     assert step.run_key is None
 
 
-def test_a_chain_that_never_moved_is_started():
-    status = make_status(height=None, head_height=None, lag_blocks=None, lag_seconds=None)
-    assert isinstance(next_step(status, [], NOW), dg.RunRequest)
-    assert "nothing ingested yet" in reason(
-        next_step(status, [make_run(DagsterRunStatus.QUEUED)], NOW)
-    )
+def test_what_never_moved_is_started():
+    never = make_standing(where="nothing ingested yet", moved_at=None)
+    assert isinstance(next_step(never, [], NOW), dg.RunRequest)
+    queued = [make_run(DagsterRunStatus.QUEUED)]
+    assert reason(next_step(never, queued, NOW)) == "QUEUED: nothing ingested yet"
 
 
 @pytest.mark.parametrize(("failures", "pause"), [(1, 5), (2, 15), (3, 60), (4, 300), (6, 300)])
-def test_runs_that_fail_at_once_are_started_less_and_less_often(failures, pause):
+def test_runs_that_fail_without_progress_are_started_less_and_less_often(failures, pause):
     runs = [make_run()] * failures
     ended = make_run().ended_at
     assert ended is not None
-    early, due = (next_step(make_status(), runs, ended + pause + s) for s in (-1, 0))
+    early, due = (next_step(make_standing(), runs, ended + pause + s) for s in (-1, 0))
     assert reason(early) == f"failed {failures} times in a row; next start in 1 s"
     assert isinstance(due, dg.RunRequest)
 
 
-def test_a_run_that_failed_before_it_started_counts_as_failed_at_once():
-    step = next_step(make_status(), [make_run(started_at=None, ended_at=NOW)], NOW)
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 2.9], ids=["at once", "soon", "just before"])
+@pytest.mark.parametrize("before", [0, 5], ids=["first", "after five that achieved nothing"])
+def test_a_run_that_moved_is_replaced_at_once_however_soon_it_failed(seconds, before):
+    run, idle = make_run(), make_run(started_at=990.0, ended_at=993.0)
+    assert run.started_at is not None
+    assert run.ended_at is not None
+    moved = make_standing(moved_at=run.started_at + seconds)
+    step = next_step(moved, [run, *[idle] * before], run.ended_at)
+    assert isinstance(step, dg.RunRequest)
+
+
+def test_an_old_run_without_progress_still_counts_as_failed():
+    lasted = make_run(started_at=950.0, ended_at=NOW)
+    assert "failed 1 times" in reason(next_step(make_standing(moved_at=949.0), [lasted], NOW))
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 6])
+def test_killed_again_and_again_before_it_could_move_it_is_replaced_within_seconds(times):
+    runs = [make_run(died=True)] * times
+    ended = make_run().ended_at
+    assert ended is not None
+    assert "next start in 1 s" in reason(next_step(make_standing(), runs, ended + 4))
+    assert isinstance(next_step(make_standing(), runs, ended + 5), dg.RunRequest)
+
+
+def test_a_run_that_failed_before_it_started_achieved_nothing():
+    step = next_step(make_standing(), [make_run(started_at=None, ended_at=NOW)], NOW)
     assert "next start in 5 s" in reason(step)
 
 
-def test_a_chain_on_hold_waits_for_a_person():
-    step = next_step(make_status(held="reorg of 99 blocks"), [], NOW)
+def test_what_is_on_hold_waits_for_a_person():
+    step = next_step(make_standing(held="reorg of 99 blocks"), [], NOW)
     assert "on hold: reorg of 99 blocks. Launch the job by hand" in reason(step)
 
 
-def test_an_error_only_a_person_can_mend_stops_the_chain_until_a_newer_run():
+def test_an_error_only_a_person_can_mend_stops_it_until_a_newer_run():
     stopped = make_run(needs_a_person="WrongChain", **LONG_AGO)
-    assert "run run-1 ended with WrongChain" in reason(next_step(make_status(), [stopped], NOW))
+    assert "run run-1 ended with WrongChain" in reason(next_step(make_standing(), [stopped], NOW))
     by_hand = make_run(DagsterRunStatus.SUCCESS)
-    assert isinstance(next_step(make_status(), [by_hand, stopped], NOW), dg.RunRequest)
+    assert isinstance(next_step(make_standing(), [by_hand, stopped], NOW), dg.RunRequest)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "eip155:31337 at 98 of 100, 2 blocks and 24 s behind"),
+        ({"height": None}, "eip155:31337 has nothing ingested yet"),
+    ],
+)
+def test_where_a_chain_is_in_words(changes, words):
+    assert where(make_status(**changes)) == words
 
 
 # The sensor, with Dagster's records and a real warehouse.
@@ -105,7 +144,7 @@ def look(network, instance, indexer_engine):
     return evaluate
 
 
-def record(instance, status, job="follow_eip155_31337", **tags):
+def record(instance, status, job=JOB, **tags):
     return create_run_for_test(instance, job_name=job, status=status, tags=tags)
 
 
@@ -125,13 +164,44 @@ def test_another_chains_run_does_not_count(look, instance):
     assert isinstance(look(), dg.RunRequest)
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_the_sensor_replaces_at_once_a_run_that_failed_after_it_had_moved(look, instance, moved):
+    run = create_run_for_test(instance, job_name=JOB)
+    instance.report_dagster_event(
+        DagsterEvent(DagsterEventType.RUN_START.value, JOB), run_id=run.run_id
+    )
+    if moved:
+        instance.report_runless_asset_event(dg.AssetMaterialization(cursor_key(EVM)))
+    instance.report_run_failed(run, "its process is gone")
+    step = look()
+    if moved:
+        assert isinstance(step, dg.RunRequest)
+    else:
+        assert "failed 1 times in a row" in reason(step)
+
+
+@pytest.mark.parametrize(
+    ("why", "died"),
+    [
+        (None, True),
+        (RunFailureReason.UNEXPECTED_TERMINATION, True),
+        (RunFailureReason.STEP_FAILURE, False),
+        (RunFailureReason.START_TIMEOUT, False),
+    ],
+)
+def test_a_run_that_failed_without_a_word_died(instance, why, died):
+    run = create_run_for_test(instance, job_name=JOB)
+    instance.report_run_failed(run, "over", JobFailureData(None, failure_reason=why))
+    assert [one.died for one in runs_of(instance, JOB)] == [died]
+
+
 def test_the_stop_of_an_earlier_run_is_not_inherited_by_its_re_execution(instance):
     first = record(instance, DagsterRunStatus.FAILURE)
     tags = {STOPPED_TAG: f"WrongChain {first.run_id}"}
     instance.add_run_tags(first.run_id, tags)
-    assert [run.needs_a_person for run in follower_runs(instance, EVM)] == ["WrongChain"]
+    assert [run.needs_a_person for run in runs_of(instance, JOB)] == ["WrongChain"]
     record(instance, DagsterRunStatus.FAILURE, **tags)
-    assert [run.needs_a_person for run in follower_runs(instance, EVM)] == [None, "WrongChain"]
+    assert [run.needs_a_person for run in runs_of(instance, JOB)] == [None, "WrongChain"]
 
 
 def test_the_job_keeps_its_own_pool_and_ends_soon_after_its_time(network):

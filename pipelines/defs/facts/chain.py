@@ -4,16 +4,17 @@ One factory for every chain. A follower is one long run, not a run a block: a ru
 seconds of processor time to start, a block costs milliseconds.
 """
 
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 
 import dagster as dg
+from sqlalchemy import Engine
 
-from indexer.facts.status import chain_status
+from indexer.facts.status import ChainStatus, chain_status
 from indexer.networks import Chain, Network
 from pipelines.defs.facts.checks import chain_checks, late_seconds
-from pipelines.defs.facts.follower import MINUTES, FollowConfig, follow_chain
+from pipelines.defs.facts.follower import FollowConfig, follow_chain
+from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
 from pipelines.defs.facts.names import (
     blocks_key,
     chain_name,
@@ -24,21 +25,15 @@ from pipelines.defs.facts.names import (
 )
 from pipelines.defs.facts.reports import (
     Later,
+    Report,
     Told,
     chain_metadata,
     projection_metadata,
     status_metadata,
 )
-from pipelines.defs.facts.supervision import IN_FLIGHT, FollowerRun, next_step
+from pipelines.defs.facts.supervision import Standing
 from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
 from pipelines.defs.resources import ChainNodes, Warehouse
-from pipelines.failures import stopped_by
-from warehouse_schema.identifiers import ChainId
-
-LOOK_EVERY_SECONDS = 5
-"""The least that Dagster's sensor daemon does."""
-_ENDED_RUNS = 6
-"""Ended runs that a decision looks at: one more than there are steps of patience."""
 
 
 def chain_facts(network: Network, chain: Chain) -> dg.Definitions:
@@ -50,17 +45,13 @@ def chain_facts(network: Network, chain: Chain) -> dg.Definitions:
         description=f"Follows {chain.name} ({chain.id}) for {MINUTES / 60:g} hours.",
         config=dg.RunConfig(ops={facts.op.name: FollowConfig(minutes=MINUTES)}),
         executor_def=dg.in_process_executor,
-        tags={
-            "isthmus/chain": chain.id,
-            # A run that neither works nor ends is ended, a little after its own time.
-            "dagster/max_runtime": str(int(MINUTES * 60) + 600),
-        },
+        tags={"isthmus/chain": chain.id, **LONG_RUN_TAGS},
     )
     return dg.Definitions(
         assets=[facts],
         asset_checks=chain_checks(network, chain),
         jobs=[job],
-        sensors=[_sensor(network, chain)],
+        sensors=[_keeper(network, chain)],
     )
 
 
@@ -112,7 +103,7 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
     return facts
 
 
-def _told(network: Network, chain: Chain) -> list[Told]:
+def _told(network: Network, chain: Chain) -> list[Told[Report]]:
     """What one commit of the chain writes: its facts and the projections they touch, in order."""
     book = [ORDER_BOOK] if chain == network.stellar else []
     return [
@@ -129,44 +120,19 @@ def _freshness(chain: Chain) -> dg.FreshnessPolicy:
     return dg.FreshnessPolicy.time_window(warn_window=warn, fail_window=5 * warn)
 
 
-def _sensor(network: Network, chain: Chain) -> dg.SensorDefinition:
-    job = follower_job(chain.id)
+def _keeper(network: Network, chain: Chain) -> dg.SensorDefinition:
+    def standing(engine: Engine, moved_at: float | None) -> Standing:
+        status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
+        return Standing(where(status), moved_at, status.held)
 
-    @dg.sensor(
-        name=f"{job}_sensor",
-        job_name=job,
-        description=f"Keeps one run of {job} going. Off: the chain stays where it is.",
-        minimum_interval_seconds=LOOK_EVERY_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-    )
-    def sensor(
-        context: dg.SensorEvaluationContext, warehouse: Warehouse
-    ) -> dg.RunRequest | dg.SkipReason:
-        with warehouse.engine() as engine:
-            status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
-        return next_step(status, follower_runs(context.instance, chain.id), time.time())
-
-    return sensor
+    return keeper(follower_job(chain.id), cursor_key(chain.id), standing)
 
 
-def follower_runs(instance: dg.DagsterInstance, chain: ChainId) -> list[FollowerRun]:
-    """The chain's follower runs: all in flight, then the latest ended ones, newest first."""
-    job = follower_job(chain)
-    running = instance.get_run_records(dg.RunsFilter(job_name=job, statuses=list(IN_FLIGHT)))
-    ended = instance.get_run_records(
-        dg.RunsFilter(job_name=job, statuses=list(_ENDED)), limit=_ENDED_RUNS
-    )
-    return [_follower_run(record) for record in (*running, *ended)]
-
-
-_ENDED = tuple(status for status in dg.DagsterRunStatus if status not in IN_FLIGHT)
-
-
-def _follower_run(record: dg.RunRecord) -> FollowerRun:
-    return FollowerRun(
-        run_id=record.dagster_run.run_id,
-        status=record.dagster_run.status,
-        started_at=record.start_time,
-        ended_at=record.end_time,
-        needs_a_person=stopped_by(record.dagster_run),
+def where(status: ChainStatus) -> str:
+    """How far a chain is and how late, in words."""
+    if status.height is None:
+        return f"{status.chain} has nothing ingested yet"
+    return (
+        f"{status.chain} at {status.height} of {status.head_height}, "
+        f"{status.lag_blocks} blocks and {status.lag_seconds} s behind"
     )

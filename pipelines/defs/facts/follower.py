@@ -11,16 +11,13 @@ from sqlalchemy import Engine
 from indexer.drain import Progress, follow
 from indexer.facts.status import ChainStatus, chain_status
 from indexer.networks import Network
-from pipelines.defs.facts.reports import Reporter, Told
+from pipelines.defs.facts.keeping import MINUTES
+from pipelines.defs.facts.reports import Report, Reporter, Told
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
 from pipelines.stopping import stopping
 from warehouse_schema.identifiers import ChainId
-
-MINUTES = 360.0
-"""How long a follower's run lasts. The next one starts within seconds; a run that never ended
-would never take up a new release, and its page would grow without end."""
 
 
 class FollowConfig(dg.Config):
@@ -44,7 +41,7 @@ def follow_chain(
     nodes: ChainNodes,
     network: Network,
     chain: ChainId,
-    told: Sequence[Told],
+    told: Sequence[Told[Report]],
 ) -> ChainStatus:
     """Bring in blocks until the time is over, the head is reached or somebody asks to stop.
 
@@ -67,7 +64,7 @@ def follow_chain(
                 reader,
                 network,
                 should_stop=lambda: stop.asked or goal.reached or time.monotonic() > deadline,
-                on_progress=_both(goal.note, reporter),
+                on_progress=_both(goal.note, lambda progress: reporter(Report.of(progress))),
             )
         return _status(engine, network, chain)
 

@@ -4,6 +4,13 @@ import dagster as dg
 
 from warehouse_schema.identifiers import ChainId
 
+ATTESTATIONS = dg.AssetKey(["facts", "attestations"])
+"""What services say of messages under way."""
+
+ASK_JOB = "ask_attestations"
+ASK_POOL = "asks_attestations"
+"""The pool, of one place, of what asks services."""
+
 
 def chain_name(chain: ChainId) -> str:
     """`eip155:1` → `eip155_1`: Dagster's names hold letters, digits and underscores."""

@@ -1,16 +1,33 @@
-"""What a follower tells the asset pages, and how often."""
+"""What a long run tells the asset pages, and how often."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import Generic, Protocol, Self, TypeVar
 
 import dagster as dg
 
+from indexer.attestations import PollProgress
 from indexer.drain import Progress
 from indexer.facts.status import ChainStatus
 
 Metadata = dict[str, dg.MetadataValue]
+
+
+class Sum(Protocol):
+    """What may be added up until it is time to report it."""
+
+    def then(self, later: Self) -> Self:
+        """Both, as one."""
+        ...
+
+    def over(self, seconds: float) -> Self:
+        """The same, having taken so long."""
+        ...
+
+
+S = TypeVar("S", bound=Sum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,34 @@ class Report:
             reorgs=self.reorgs + later.reorgs,
         )
 
+    def over(self, seconds: float) -> "Report":
+        """The same, having taken so long."""
+        return replace(self, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What services answered since the last report."""
+
+    answers: PollProgress
+
+    def then(self, later: "Asked") -> "Asked":
+        """Both, as one; whether a service shuts us out is as it was last."""
+        before, after = self.answers, later.answers
+        return Asked(
+            replace(
+                after,
+                polled=before.polled + after.polled,
+                attested=before.attested + after.attested,
+                unverified=before.unverified + after.unverified,
+                unanswered=before.unanswered + after.unanswered,
+            )
+        )
+
+    def over(self, seconds: float) -> "Asked":
+        """The same: how long it took says how many waited, nothing of us."""
+        return self
+
 
 def chain_metadata(report: Report) -> Metadata:
     """How far a chain is, how late, and what was committed meanwhile."""
@@ -74,6 +119,18 @@ def projection_metadata(report: Report) -> Metadata:
         "as_of": dg.MetadataValue.timestamp(float(latest.block_time)),
         "as_of_height": dg.MetadataValue.int(latest.height),
         "lag_seconds": dg.MetadataValue.int(latest.lag_seconds),
+    }
+
+
+def asked_metadata(asked: Asked) -> Metadata:
+    """What came of the questions; `locked_out` in seconds, 0 when no service shuts us out."""
+    answers = asked.answers
+    return {
+        "polled": dg.MetadataValue.int(answers.polled),
+        "attested": dg.MetadataValue.int(answers.attested),
+        "unverified": dg.MetadataValue.int(answers.unverified),
+        "unanswered": dg.MetadataValue.int(answers.unanswered),
+        "locked_out": dg.MetadataValue.float(answers.locked_out or 0.0),
     }
 
 
@@ -105,14 +162,14 @@ class Later(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An asset that a follower writes, and what is said of it."""
+class Told(Generic[S]):
+    """An asset that a long run writes, and what is said of it."""
 
     key: dg.AssetKey
-    metadata: Callable[[Report], Metadata]
+    metadata: Callable[[S], Metadata]
     later: Later
 
-    def event(self, report: Report, *, first: bool) -> Event | None:
+    def event(self, report: S, *, first: bool) -> Event | None:
         """What to log for a report."""
         if first or self.later is Later.MATERIALIZE:
             return dg.AssetMaterialization(self.key, metadata=self.metadata(report))
@@ -121,8 +178,8 @@ class Told:
         return None
 
 
-class Reporter:
-    """Turns a stream of progress into a few events every few seconds.
+class Reporter(Generic[S]):
+    """Turns a stream of small reports into a few events every few seconds.
 
     An event is a row of about 1.5 kB: one a block would outgrow the facts themselves.
     """
@@ -130,7 +187,7 @@ class Reporter:
     def __init__(
         self,
         log: Callable[[Event], None],
-        told: Sequence[Told],
+        told: Sequence[Told[S]],
         every: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -139,12 +196,11 @@ class Reporter:
         self._every = every
         self._clock = clock
         self._since = clock()
-        self._pending: Report | None = None
+        self._pending: S | None = None
         self._first = True
 
-    def __call__(self, progress: Progress) -> None:
-        """Take note of one range; report if it is time. The first range is reported at once."""
-        report = Report.of(progress)
+    def __call__(self, report: S) -> None:
+        """Take note of one step; report if it is time. The first step is reported at once."""
         self._pending = report if self._pending is None else self._pending.then(report)
         if self._first or self._clock() - self._since >= self._every:
             self.flush()
@@ -154,7 +210,7 @@ class Reporter:
         if self._pending is None:
             return
         now = self._clock()
-        report = replace(self._pending, seconds=now - self._since)
+        report = self._pending.over(now - self._since)
         for told in self._told:
             event = told.event(report, first=self._first)
             if event is not None:

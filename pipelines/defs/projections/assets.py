@@ -13,7 +13,7 @@ from indexer.facts.status import ChainStatus, chain_status
 from indexer.networks import Chain, Network
 from indexer.projections.rebuild import RebuildReport, differences, rebuild
 from pipelines.defs.facts.checks import verdict
-from pipelines.defs.facts.names import events_key
+from pipelines.defs.facts.names import ATTESTATIONS, events_key
 from pipelines.defs.projections.names import ORDER_BOOK, POOL, TRANSFER_PROGRESS
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
@@ -48,7 +48,10 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
             ),
             dg.AssetSpec(
                 TRANSFER_PROGRESS,
-                deps=[events_key(c.id) for c in followed],
+                deps=[
+                    *(events_key(c.id) for c in followed),
+                    *([] if network.iris is None else [ATTESTATIONS]),
+                ],
                 description="CCTP and OFT movements, both sides matched: "
                 "projections.transfer_progress.",
                 kinds={"postgres"},

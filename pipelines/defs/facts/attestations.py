@@ -1,0 +1,135 @@
+"""The run that asks services about messages that wait: attested yet, and if not, why.
+
+For a network that names an attestation service. What is kept, and what rests on it, the indexer
+decides.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import dagster as dg
+from pydantic import Field
+from sqlalchemy import Engine
+
+from indexer.attestations import PollProgress, poll_attestations, poll_once
+from indexer.networks import Chain, Network
+from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.defs.facts.names import ASK_JOB, ASK_POOL, ATTESTATIONS, events_key
+from pipelines.defs.facts.reports import Asked, Later, Reporter, Told, asked_metadata
+from pipelines.defs.facts.supervision import Standing
+from pipelines.defs.resources import AttestationServices, Warehouse
+from pipelines.failures import told_to_dagster
+from pipelines.instance import pool_connections
+from pipelines.stopping import stopping
+
+_STEP = "ask_services"
+
+
+class AskConfig(dg.Config):
+    """How long to go on asking, and how often to say so."""
+
+    minutes: float = Field(
+        default=0,
+        ge=0,
+        le=MINUTES,
+        description="Minutes to go on asking. 0: ask about what is due now, then end.",
+    )
+    report_seconds: float = Field(
+        default=10, gt=0, description="Seconds between reports of what was answered."
+    )
+
+
+def attestations(network: Network, followed: tuple[Chain, ...]) -> dg.Definitions:
+    """The asset, its job and the sensor of that; nothing for a network without a service."""
+    if network.iris is None:
+        return dg.Definitions()
+    asset = _asset(network, followed)
+    job = dg.define_asset_job(
+        name=ASK_JOB,
+        selection=dg.AssetSelection.assets(asset),
+        description=f"Asks about messages that wait, for {MINUTES / 60:g} hours.",
+        config=dg.RunConfig(ops={_STEP: AskConfig(minutes=MINUTES)}),
+        executor_def=dg.in_process_executor,
+        tags=LONG_RUN_TAGS,
+    )
+    return dg.Definitions(
+        assets=[asset],
+        jobs=[job],
+        sensors=[keeper(ASK_JOB, ATTESTATIONS, _standing)],
+        resources={"services": AttestationServices()},
+    )
+
+
+def _asset(network: Network, followed: tuple[Chain, ...]) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name=_STEP,
+        specs=[
+            dg.AssetSpec(
+                ATTESTATIONS,
+                deps=[events_key(chain.id) for chain in followed],
+                description="What services say of messages under way: facts.cctp_attestations, "
+                "facts.message_status. Materialized with figures when there were answers.",
+                group_name="attestations",
+                kinds={"postgres"},
+            )
+        ],
+        pool=ASK_POOL,
+    )
+    def asset(
+        context: dg.AssetExecutionContext,
+        config: AskConfig,
+        warehouse: Warehouse,
+        services: AttestationServices,
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        """Ask, and go on asking."""
+        ask(context.op_execution_context, config, warehouse, services, network)
+        # What was answered is reported; the end of a run adds nothing to it.
+        yield dg.MaterializeResult(
+            asset_key=ATTESTATIONS, metadata=asked_metadata(Asked(PollProgress()))
+        )
+
+    return asset
+
+
+def ask(
+    context: dg.OpExecutionContext,
+    config: AskConfig,
+    warehouse: Warehouse,
+    services: AttestationServices,
+    network: Network,
+) -> None:
+    """Ask until the time is over, nothing more is due or somebody asks to stop.
+
+    Raises what `told_to_dagster` makes of the indexer's errors.
+    """
+    pool_connections(context.instance)
+    told = [Told(ATTESTATIONS, asked_metadata, Later.MATERIALIZE)]
+    with ExitStack() as doors:
+        doors.enter_context(told_to_dagster(context))
+        engine = doors.enter_context(warehouse.engine())
+        iris, scan = doors.enter_context(services.services())
+        reporter = Reporter(context.log_event, told, config.report_seconds)
+        doors.callback(reporter.flush)
+        deadline = time.monotonic() + 60 * (config.minutes or MINUTES)
+        with stopping() as stop:
+
+            def is_over() -> bool:
+                return stop.asked or time.monotonic() > deadline
+
+            def report(answers: PollProgress) -> None:
+                reporter(Asked(answers))
+
+            if config.minutes:
+                poll_attestations(
+                    engine, network, iris, scan=scan, should_stop=is_over, on_progress=report
+                )
+                return
+            while not is_over() and (answers := poll_once(engine, network, iris, scan=scan)).polled:
+                report(answers)
+
+
+def _standing(_engine: Engine, moved_at: float | None) -> Standing:
+    if moved_at is None:
+        return Standing("no service has answered yet")
+    return Standing(f"last report {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
