@@ -8,7 +8,7 @@ ApiError                     status, code and a sentence
     └── NotReady             the process should get no traffic, with the reasons
 
 Views raise; `answer_errors` registers who answers. The router's own refusals (404, 405, 413, …), a
-lost database (503) and anything unforeseen (500) leave in the same shape.
+lost or slow database (503) and anything unforeseen (500) leave in the same shape.
 A `code` is stable; a `message` is for people and may change.
 """
 
@@ -122,7 +122,7 @@ def _answer_lost_database(error: OperationalError | NoFreeConnection) -> Respons
     # Not the error as a whole: it would quote the statement's parameters.
     logger.error("database unavailable: %s", getattr(error, "orig", None) or error.args[0])
     return _answer_ours(
-        Unavailable("the database cannot be reached right now", code="DATABASE_UNAVAILABLE")
+        Unavailable("the database does not answer right now", code="DATABASE_UNAVAILABLE")
     )
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from sqlalchemy import Engine, create_engine, make_url
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
 
 Room = Literal["indexer", "api", "relay", "analyst"]
 
@@ -15,14 +16,42 @@ ROLES: dict[Room, str] = {
 }
 """Each room works as its own role; `grants.sql` gives each schema one writer."""
 
+_STATEMENT_TIMEOUTS: dict[Room, str] = {"api": "5s"}
+"""A request that takes longer helps nobody and holds a connection; folds and exports may take
+as long as they need."""
+
+# A host that vanishes says no goodbye. Both ends ask after 10 s of silence and give up 15 s later,
+# so that what its session held (a chain's lock, above all) is free within a minute.
+_CLIENT_KEEPALIVES = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+_SERVER_KEEPALIVES = (
+    "-c tcp_keepalives_idle=10",
+    "-c tcp_keepalives_interval=5",
+    "-c tcp_keepalives_count=3",
+    "-c tcp_user_timeout=20000",
+)
+
 
 def warehouse_url(text: str) -> URL:
     """Read a Postgres URL and name the driver.
 
     SQLAlchemy 2.1 and Dagster disagree on what a bare `postgresql://` means, so nothing here
-    leaves it bare. Raises `ValueError` on another database.
+    leaves it bare. Raises `ValueError` on another database and on what is no URL; the message does
+    not repeat the text, which may hold a password.
     """
-    url = make_url(text)
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        # Not as the cause: it may quote the part that it could not read.
+        raise ValueError(
+            "DATABASE_URL is no URL; it must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+            "with special characters of the password percent-encoded"
+        ) from None
     if url.get_backend_name() not in ("postgresql", "postgres"):
         raise ValueError(f"DATABASE_URL must be a postgresql:// URL, not {url.drivername}://")
     return url.set(drivername="postgresql+psycopg")
@@ -37,9 +66,12 @@ def make_engine(url: URL, *, room: Room | None = None, pool_size: int = 5) -> En
         "-c timezone=UTC",
         "-c lock_timeout=10s",
         "-c idle_in_transaction_session_timeout=5min",
+        *_SERVER_KEEPALIVES,
     ]
     if room is not None:
         options.append(f"-c role={ROLES[room]}")
+        if limit := _STATEMENT_TIMEOUTS.get(room):
+            options.append(f"-c statement_timeout={limit}")
     return create_engine(
         url,
         pool_size=pool_size,
@@ -48,5 +80,6 @@ def make_engine(url: URL, *, room: Room | None = None, pool_size: int = 5) -> En
             "options": " ".join(options),
             "application_name": f"isthmus-{room or 'admin'}",
             "connect_timeout": 10,
+            **_CLIENT_KEEPALIVES,
         },
     )

@@ -146,6 +146,20 @@ def test_what_nobody_foresaw_says_nothing_of_the_inside(api_engine):
         assert set(response.json) == {"message", "code"}
 
 
+def _wait_for_postgres(engine: Engine):
+    with engine.connect() as connection:
+        connection.execute(text("SET LOCAL statement_timeout = '10ms'"))
+        return str(connection.execute(text("SELECT pg_sleep(10)")))
+
+
+def test_a_statement_that_takes_too_long_may_be_tried_again(api_engine):
+    app = make_app(api_engine)
+    app.add_url_rule("/slow", view_func=lambda: _wait_for_postgres(api_engine))
+    response = app.test_client().get("/slow")
+    assert_is_error(response, 503, "DATABASE_UNAVAILABLE")
+    assert response.headers["Retry-After"] == "5"
+
+
 def test_a_rare_status_of_the_router_has_the_shape_too(cut_off):
     cut_off.add_url_rule("/strike", view_func=_strike)
     assert_is_error(cut_off.test_client().get("/strike"), 418, "I_M_A_TEAPOT")

@@ -1,0 +1,63 @@
+"""How sessions on the warehouse are set up, and which URLs are taken."""
+
+import pytest
+from sqlalchemy import URL, Engine, text
+
+from warehouse_schema.engine import ROLES, Room, make_engine, warehouse_url
+
+
+@pytest.fixture(scope="module")
+def server_url(server_engine: Engine) -> URL:
+    """The test server over TCP: keepalives mean nothing on a socket file."""
+    return server_engine.url
+
+
+def setting(engine: Engine, name: str) -> str:
+    with engine.connect() as connection:
+        return str(connection.execute(text(f"SHOW {name}")).scalar_one())
+
+
+@pytest.mark.parametrize("room", [*ROLES, None])
+def test_only_the_public_process_has_little_time_for_a_statement(
+    server_url: URL, room: Room | None
+) -> None:
+    engine = make_engine(server_url, room=room, pool_size=1)
+    assert setting(engine, "statement_timeout") == ("5s" if room == "api" else "0")
+    engine.dispose()
+
+
+def test_both_ends_notice_within_a_minute_that_the_other_has_vanished(server_url: URL) -> None:
+    engine = make_engine(server_url, room="indexer", pool_size=1)
+    with engine.connect() as connection:
+        here = connection.connection.driver_connection.info.get_parameters()
+        names = ("idle", "interval", "count")
+        there = [connection.scalar(text(f"SHOW tcp_keepalives_{name}")) for name in names]
+        gives_up = connection.scalar(text("SHOW tcp_user_timeout"))
+    engine.dispose()
+    assert [here[f"keepalives_{name}"] for name in names] == ["10", "5", "3"]
+    assert here["tcp_user_timeout"] == "20000"
+    assert (there, gives_up) == (["10", "5", "3"], "20000")
+
+
+@pytest.mark.parametrize("text", ["postgresql://u:p@h/d", "postgres://u:p@h/d"])
+def test_a_postgres_url_is_given_our_driver(text: str) -> None:
+    url = warehouse_url(text)
+    assert url.render_as_string(hide_password=False) == "postgresql+psycopg://u:p@h/d"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "SECRET",
+        "u:SECRET@h/d",
+        "postgresql//u:SECRET@h/d",
+        "postgresql://u:x@h:SECRET/d",
+        "mysql://u:SECRET@h/d",
+    ],
+)
+def test_another_url_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^DATABASE_URL ") as refused:
+        warehouse_url(text)
+    assert "SECRET" not in str(refused.value)
+    assert refused.value.__suppress_context__ or refused.value.__context__ is None
