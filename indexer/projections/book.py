@@ -64,7 +64,7 @@ from indexer.projections.offers import (
     compare,
     offer_entry,
     offers_of,
-    proven_handle,
+    published_handle,
 )
 from indexer.projections.orders import Order, OrderEnd, order_entry
 from indexer.projections.providers import (
@@ -379,7 +379,7 @@ def _terms_del(draft: _Draft, event: TermsDel) -> None:
 def _payee_set(draft: _Draft, event: PayeeSet) -> None:
     payees = _without(draft.book(event.provider).payees, event.rail)
     if event.registered and event.payee_hash is not None:
-        handle = proven_handle(event.handle, event.payee_hash)
+        handle = published_handle(event.handle, event.payee_hash)
         payees[event.rail] = Payee(event.provider, event.rail, event.payee_hash, handle)
     _own_act(draft, event, payees=payees)
     if event.registered and event.payee_hash is None:

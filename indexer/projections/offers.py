@@ -4,6 +4,10 @@ One offer is one (provider, direction, currency, set of rails with identical ter
 live terms are grouped by equal (direction, currency, rate, min, max, tier, fee), and a group's
 rails, sorted, are part of its identity. When the set changes, the offer goes and another comes.
 
+Anyone can become a provider and write whatever a transaction holds, and every listed offer is sent
+again with each move of the provider's balance. What a stranger can have published is therefore
+bounded here: the length of a handle, the smallest offer, the number of offers a provider.
+
 Amounts and rates are 7-decimal integers; rates are fiat per 1 USDC.
 """
 
@@ -16,6 +20,16 @@ from typing import NamedTuple, TypeAlias
 from indexer.events.escrow import Direction
 from indexer.projections.providers import Provider
 from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds, bytes32
+
+LEAST_OFFER = BaseUnits(10_000_000)
+"""1 USDC: terms under which no order of this size fits now are not listed."""
+
+MOST_OFFERS = 64
+"""Offers listed of one provider: the first in order of identity. Balances have no say in the
+choice, so that an order or a deposit does not swap offers in and out of the list."""
+
+LONGEST_HANDLE = 256
+"""Characters."""
 
 
 class TermsKey(NamedTuple):
@@ -73,7 +87,7 @@ class Payee:
     rail: str
     payee_hash: Bytes32
     handle: str | None
-    """Only when `payee_hash` is its canonical hash."""
+    """Only when `payee_hash` is its canonical hash and it can be published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +126,15 @@ def canonical_payee_hash(handle: str) -> Bytes32:
     return bytes32(hashlib.sha256(handle.encode()).digest())
 
 
-def proven_handle(handle: str | None, payee_hash: Bytes32) -> str | None:
-    """The handle, if it is the one that the registered hash stands for."""
-    if handle is None or canonical_payee_hash(handle) != payee_hash:
+def published_handle(handle: str | None, payee_hash: Bytes32) -> str | None:
+    """The handle, if it is the one that the registered hash stands for and is fit to be shown.
+
+    At most 256 characters, and printable ones: no controls, and none of the marks by which a text
+    looks like another. Any other handle counts as not given: the hash stands, the fact stays.
+    """
+    if handle is None or len(handle) > LONGEST_HANDLE or not handle.isprintable():
         return None
-    return handle
+    return handle if canonical_payee_hash(handle) == payee_hash else None
 
 
 def live_terms(
@@ -156,14 +174,15 @@ def offers_of(
     rails: Mapping[str, Rail],
     opens_paused: bool,
 ) -> dict[OfferKey, Offer]:
-    """The provider's offers that can be taken now; none while its figures are not trusted."""
+    """The provider's offers that can be taken now, at most `MOST_OFFERS`; none while its figures
+    are not trusted.
+    """
     if provider.stale is not None:
         return {}
     groups: dict[tuple[Direction, str, BaseUnits, BaseUnits, BaseUnits, int, int], list[str]]
     groups = defaultdict(list)
     for row in live_terms(provider, terms, payees, rails, opens_paused):
-        # At least one unit: no order can be for nothing, whatever the provider's minimum says.
-        if min(row.max, provider.available) >= max(row.min, 1):
+        if min(row.max, provider.available) >= max(row.min, LEAST_OFFER):
             rail = rails[row.rail]
             groups[
                 row.direction, row.currency, row.rate, row.min, row.max, rail.tier, rail.fee_bps
@@ -172,7 +191,8 @@ def offers_of(
         _offer(provider, direction, currency, names, rate, (low, high), (tier, fee), payees)
         for (direction, currency, rate, low, high, tier, fee), names in groups.items()
     )
-    return {offer.key: offer for offer in offers}
+    listed = sorted(offers, key=lambda offer: offer.key)[:MOST_OFFERS]
+    return {offer.key: offer for offer in listed}
 
 
 def _offer(

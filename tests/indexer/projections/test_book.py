@@ -1,5 +1,6 @@
 """The fold of ledgers against a contract machine and a slow reader that knows only the events."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -494,3 +495,25 @@ def test_amounts_in_messages_are_strings_of_digits_and_counts_are_numbers():
     assert (entry["amount"], entry["fiat_amount"]) == ("400000000", "408000000")
     assert (entry["created_at"], entry["tier"], entry["released"]) == (1_005, 2, None)
     assert list(entry) == [field.name for field in fields(intent)]
+
+
+# What a stranger can make every client receive
+
+
+def test_a_tiny_deposit_of_a_provider_with_everything_sends_little():
+    model = ContractModel()
+    currencies = tuple(f"{letter}UR" for letter in "ABCDEFGHIJKLMNOPQRST")
+    rails = [f"rail_{number}" for number in range(10)]
+    model.deposit(PROVIDER, usdc(1))
+    for number, rail in enumerate(rails):
+        model.rail_set(rail, currencies=currencies)
+        model.payee_set(PROVIDER, rail, handle="x" * 14_000)
+        for currency in currencies:
+            model.terms_set(PROVIDER, rail, currency, rate=usdc(1) + number, low=1)
+    state, _ = folded([model.close()])
+    assert len(listed(state)) == 64
+    model.deposit(PROVIDER, 1)
+    changes = fold_ledger(state, *model.close())
+    said = messages(changes.offers, changes.intents)
+    assert [message.op for message in said] == ["update"] * 64
+    assert sum(len(json.dumps(message.entry)) for message in said) < 64 * 1_000

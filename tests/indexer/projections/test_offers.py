@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import permutations
+from string import ascii_uppercase
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from indexer.projections.offers import (
     live_terms,
     offer_entry,
     offers_of,
-    proven_handle,
+    published_handle,
 )
 from indexer.projections.providers import Provider
 from tests.factories.book import PROVIDER, contract, usdc, word
@@ -130,8 +131,23 @@ def test_terms_whose_least_is_above_their_most_are_no_offer():
     assert offers(make_terms(min=usdc(51))) == []
 
 
-def test_nothing_available_is_no_offer_even_without_a_minimum():
-    assert offers(make_terms(min=usdc(0)), provider=make_provider(free=usdc(0))) == []
+@pytest.mark.parametrize("least", ["0", "0.5", "1"])
+def test_an_offer_takes_an_order_of_one_usdc_at_least(least: str):
+    terms = make_terms(min=usdc(least))
+    assert offers(terms, provider=make_provider(free=usdc(0))) == []
+    assert offers(terms, provider=make_provider(free=usdc("0.9999999"))) == []
+    assert len(offers(terms, provider=make_provider(free=usdc(1)))) == 1
+    assert offers(make_terms(min=usdc(least), max=usdc("0.9999999"))) == []
+
+
+def test_of_many_offers_the_first_by_identity_are_listed():
+    # 26 + 26 + 26 currencies, on one rail: ISO 4217 has fewer, but a rail is the admin's.
+    codes = [f"{first}{last}A" for first in "ABC" for last in ascii_uppercase]
+    terms = [make_terms(currency=code) for code in reversed(codes)]
+    rails = (make_rail(currencies=tuple(codes)),)
+    for free in (usdc(100), usdc(20)):
+        listed = offers(*terms, rails=rails, provider=make_provider(free=free))
+        assert [offer.currency for offer in listed] == codes[:64]
 
 
 @pytest.mark.parametrize(
@@ -225,11 +241,24 @@ def test_an_offramp_shows_no_handle():
 
 def test_a_handle_counts_only_with_its_own_hash():
     another = canonical_payee_hash("@bob")
-    assert proven_handle("@ann", canonical_payee_hash("@ann")) == "@ann"
-    assert proven_handle("@Ann", canonical_payee_hash("@ann")) is None
-    assert proven_handle(" @ann", canonical_payee_hash("@ann")) is None
-    assert proven_handle("@ann", another) is None
-    assert proven_handle(None, canonical_payee_hash("@ann")) is None
+    assert published_handle("@ann", canonical_payee_hash("@ann")) == "@ann"
+    assert published_handle("@Ann", canonical_payee_hash("@ann")) is None
+    assert published_handle(" @ann", canonical_payee_hash("@ann")) is None
+    assert published_handle("@ann", another) is None
+    assert published_handle(None, canonical_payee_hash("@ann")) is None
+
+
+@pytest.mark.parametrize("handle", ["a" * 256, "é" * 256, "@änn 漢字", "Zahl'", "€"])
+def test_a_handle_of_up_to_256_printable_characters_is_published(handle: str):
+    assert published_handle(handle, canonical_payee_hash(handle)) == handle
+
+
+@pytest.mark.parametrize(
+    "handle",
+    ["a" * 257, "@ann\n", "\t@ann", "@\u202enna", "@an\u200bn", "@ann\x7f", "\ud7ff\ue000"],
+)
+def test_a_handle_that_is_long_or_not_printable_is_not_published(handle: str):
+    assert published_handle(handle, canonical_payee_hash(handle)) is None
 
 
 def test_the_canonical_hash_is_sha256_of_the_handles_utf8():
