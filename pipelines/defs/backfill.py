@@ -2,17 +2,20 @@
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
-from indexer.backfill import BackfillProgress, backfill
 from indexer.networks import Network
 from pipelines.defs.facts.names import blocks_key
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
 from warehouse_schema.identifiers import ChainId, Height
+
+if TYPE_CHECKING:
+    from indexer.backfill import BackfillProgress
 
 BACKFILL = "backfill"
 POOL = "backfills"
@@ -40,6 +43,9 @@ def backfills(network: Network) -> dg.Definitions:
         nodes: ChainNodes,
     ) -> None:
         """Read the range and put it in the place of what is stored there."""
+        # Here, not above: it reads columns, and every run that starts would wait for that import.
+        from indexer.backfill import backfill
+
         pool_connections(context.instance)
         # Asked for anew: `context.run` is as it was when the run began, before any report.
         run = context.instance.get_run_by_id(context.run_id) or context.run
@@ -91,7 +97,7 @@ class BackfillReporter:
         self._begun = self._since = clock()
         self._pending: BackfillProgress | None = None
 
-    def __call__(self, progress: BackfillProgress) -> None:
+    def __call__(self, progress: "BackfillProgress") -> None:
         """Take note of one range; report if it is time."""
         self._pending = progress
         if self._clock() - self._since >= self._every:
