@@ -21,7 +21,8 @@ from typing import Any
 
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.finality import Finality
-from indexer.chains.jsonrpc import Call, HeadsLost, JsonRpc, NewHeads, NodeTimedOut, Reply
+from indexer.chains.http import AnswerTooLong, NodeTimedOut
+from indexer.chains.jsonrpc import Call, HeadsLost, JsonRpc, NewHeads, Reply
 from indexer.chains.ports import Range
 from indexer.chains.receipts import (
     BLOOM_BITS,
@@ -244,11 +245,11 @@ class EvmReader:
         """Blocks `first … last` and our logs in them, from one node.
 
         A range of up to some 90 blocks is one request. A range whose answer does not come in time
-        is `RangeTooWide`; a single block's is the node's fault.
+        or is too long is `RangeTooWide`; for a single block, that is the node's fault.
         """
         try:
             return self._read(first, last, watched)
-        except NodeTimedOut as error:
+        except (NodeTimedOut, AnswerTooLong) as error:
             if first == last:
                 raise
             raise RangeTooWide(f"{self.chain}: blocks {first} to {last}: {error}") from error

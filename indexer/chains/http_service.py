@@ -12,10 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
 
 import httpx
 
+from indexer.chains.http import (
+    LONGEST_ANSWER,
+    AnswerTooLong,
+    client,
+    exchange,
+    retry_after,
+)
+from indexer.chains.http import host_of as host_of
 from indexer.errors import InconsistentAnswer, NodeUnavailable, PermanentChainError
 
 _WHOLE = re.compile(r"[0-9]{1,78}")
@@ -88,11 +95,6 @@ def shared_limit(host: str, per_second: float, burst: int) -> RateLimit:
         return _LIMITS.setdefault(host, RateLimit(per_second, burst))
 
 
-def host_of(url: str) -> str:
-    """Host and port, without credentials: what a limit counts by and a message may name."""
-    return urlsplit(url).netloc.rpartition("@")[2]
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A status and the JSON that came with it; numbers with a point are `Decimal`."""
@@ -111,8 +113,8 @@ class HttpService:
         self.host = host_of(url)
         self._limit = limit
         self._lock_out_seconds = lock_out_seconds
-        # Proxies and certificates of the environment are not ours to read.
-        self._client = httpx.Client(timeout=timeout, trust_env=False)
+        self._seconds = timeout * LONGEST_ANSWER
+        self._client = client(timeout=timeout)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -129,33 +131,30 @@ class HttpService:
         answer, `InconsistentAnswer` if it is not JSON.
         """
         self._limit.wait()
-        status, retry_after, content = self._exchange(method, path, params)
+        response = self._exchange(method, path, params)
+        status = response.status_code
         if status == httpx.codes.TOO_MANY_REQUESTS:
-            self._lock_out(retry_after)
+            self._lock_out(retry_after(response))
         if status >= 500 or status < 200 or 300 <= status < 400:
             raise NodeUnavailable(f"{self.host} answered HTTP {status}")
-        return Answer(status, self._parsed(content, status))
+        return Answer(status, self._parsed(response.content, status))
 
-    def _exchange(
-        self, method: str, path: str, params: Mapping[str, str] | None
-    ) -> tuple[int, str | None, bytes]:
-        content = bytearray()
+    def _exchange(self, method: str, path: str, params: Mapping[str, str] | None) -> httpx.Response:
         try:
-            with self._client.stream(method, self.url + path, params=params) as response:
-                for chunk in response.iter_bytes():
-                    content += chunk
-                    if len(content) > MAX_ANSWER_BYTES:
-                        raise InconsistentAnswer(
-                            f"{self.host} answered {path} with over {MAX_ANSWER_BYTES} bytes"
-                        )
-                return response.status_code, response.headers.get("retry-after"), bytes(content)
-        except httpx.HTTPError as error:
-            name = type(error).__name__
-            raise NodeUnavailable(f"{self.host}: {name} {error}".rstrip()) from error
+            return exchange(
+                self._client,
+                method,
+                self.url + path,
+                params=params,
+                seconds=self._seconds,
+                most_bytes=MAX_ANSWER_BYTES,
+                where=self.host,
+            )
+        except AnswerTooLong as error:
+            raise InconsistentAnswer(f"{error}, for {path}") from error
 
-    def _lock_out(self, retry_after: str | None) -> NoReturn:
-        asked = int(retry_after) if retry_after is not None and retry_after.isdecimal() else 0
-        seconds = max(self._lock_out_seconds, asked)
+    def _lock_out(self, asked: float | None) -> NoReturn:
+        seconds = max(self._lock_out_seconds, asked or 0.0)
         self._limit.lock_out(seconds)
         raise LockedOut(f"{self.host} shut us out for {seconds:.0f} s", retry_after=seconds)
 

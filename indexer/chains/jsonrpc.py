@@ -4,20 +4,26 @@ Node URLs often carry a key, so messages name the host alone.
 """
 
 import re
-import ssl
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
 import httpx
 import orjson
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from indexer.chains.http import (
+    LONGEST_ANSWER,
+    ConnectionLost,
+    client,
+    exchange,
+    host_of,
+    retry_after,
+    unavailable,
+)
+from indexer.chains.http import NodeTimedOut as NodeTimedOut
 from indexer.errors import (
     InconsistentAnswer,
     IndexerError,
@@ -33,8 +39,8 @@ Call: TypeAlias = tuple[str, list[Any]]
 MAX_BATCH = 100
 """Calls of one request; providers refuse more, some at just above this."""
 
-_KEEP_ALIVE_SECONDS = 300
-"""Longer than any chain's block time: connecting anew at each block costs more than the call."""
+MAX_ANSWER_BYTES = 128 * 1024 * 1024
+"""More than the receipts of the fullest block; nodes are trusted to be no worse."""
 _WS_SECONDS = 3.0
 """To connect, to be subscribed and to close, each."""
 _SUBSCRIBE = {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}
@@ -64,12 +70,6 @@ _RANGE_TOO_WIDE = re.compile(
 _TIMED_OUT = re.compile(r"time[d-]? ?out", re.IGNORECASE)
 _INTERNAL = re.compile(r"internal|unavailable|overloaded|try again|connection", re.IGNORECASE)
 _TOO_LARGE = 413
-_LONGEST_ANSWER = 3
-"""Time-outs that a whole answer may take: each piece of one that drips in would be in time."""
-
-
-class NodeTimedOut(NodeUnavailable):
-    """The answer did not come in time: the node is slow, or too much was asked for at once."""
 
 
 class HeadsLost(NodeUnavailable):
@@ -127,16 +127,9 @@ class JsonRpc:
 
     def __init__(self, url: str, *, timeout: float) -> None:
         self.url = url
-        self.host = urlsplit(url).netloc.rpartition("@")[2]
-        self._longest = timeout * _LONGEST_ANSWER
-        # Proxies and certificates of the environment are not ours to read.
-        self._client = httpx.Client(
-            timeout=timeout,
-            trust_env=False,
-            verify=_certificates(),
-            limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
-            headers={"content-type": "application/json"},
-        )
+        self.host = host_of(url)
+        self._longest = timeout * LONGEST_ANSWER
+        self._client = client(timeout=timeout, headers={"content-type": "application/json"})
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -184,36 +177,22 @@ class JsonRpc:
         """
         try:
             return self._posted(body)
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            return self._post_once(body)
-        except httpx.HTTPError as error:
-            raise self._unavailable(error) from error
-
-    def _post_once(self, body: bytes) -> httpx.Response:
-        try:
+        except ConnectionLost:
             return self._posted(body)
-        except httpx.HTTPError as error:
-            raise self._unavailable(error) from error
 
     def _posted(self, body: bytes) -> httpx.Response:
-        deadline = time.monotonic() + self._longest
-        with self._client.stream("POST", self.url, content=body) as response:
-            content = bytearray()
-            for piece in response.iter_bytes():
-                content += piece
-                if time.monotonic() > deadline:
-                    raise NodeTimedOut(f"{self.host}: the answer takes too long")
-        return httpx.Response(
-            response.status_code,
-            headers={
-                name: value for name, value in response.headers.items() if name == "retry-after"
-            },
-            content=bytes(content),
+        return exchange(
+            self._client,
+            "POST",
+            self.url,
+            content=body,
+            seconds=self._longest,
+            most_bytes=MAX_ANSWER_BYTES,
+            where=self.host,
         )
 
-    def _unavailable(self, error: Exception) -> NodeUnavailable:
-        kind = NodeTimedOut if isinstance(error, httpx.ReadTimeout) else NodeUnavailable
-        return kind(f"{self.host}: {type(error).__name__} {error}".rstrip())
+    def _unavailable(self, error: httpx.HTTPError) -> NodeUnavailable:
+        return unavailable(error, self.host)
 
     def _parsed(self, response: httpx.Response) -> Any:
         if response.is_success:
@@ -232,7 +211,7 @@ class JsonRpc:
         words = _error_of(response.content)
         if words is not None and status < 500 and status != 429:
             return classified(words, message)
-        return NodeUnavailable(message, retry_after=_seconds(response.headers.get("retry-after")))
+        return NodeUnavailable(message, retry_after=retry_after(response))
 
 
 class NewHeads:
@@ -243,7 +222,7 @@ class NewHeads:
     """
 
     def __init__(self, url: str) -> None:
-        self.host = urlsplit(url).netloc.rpartition("@")[2]
+        self.host = host_of(url)
         self._url = url
         self._kept = ExitStack()
         self._socket: ClientConnection | None = None
@@ -304,12 +283,6 @@ class NewHeads:
         return HeadsLost(f"{self.host}: no new heads, {type(error).__name__}")
 
 
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Read once: reading the certificates takes longer than a node's answer."""
-    return httpx.create_ssl_context(trust_env=False)
-
-
 def _pushed_header(message: str | bytes) -> Any:
     pushed = orjson.loads(message)
     params = pushed.get("params") if isinstance(pushed, dict) else None
@@ -324,8 +297,3 @@ def _error_of(content: bytes) -> object | None:
     if isinstance(answer, list) and answer:
         answer = answer[0]
     return answer.get("error") if isinstance(answer, dict) else None
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Seconds of a Retry-After header. A date in it is passed over: there is no clock here."""
-    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None

@@ -6,11 +6,19 @@ Node URLs may carry a key, so messages name the host alone.
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import orjson
 
+from indexer.chains.http import (
+    LONGEST_ANSWER,
+    AnswerTooLong,
+    NodeTimedOut,
+    client,
+    exchange,
+    host_of,
+    retry_after,
+)
 from indexer.errors import (
     InconsistentAnswer,
     IndexerError,
@@ -20,6 +28,10 @@ from indexer.errors import (
     RetryableChainError,
 )
 
+MAX_ANSWER_BYTES = 128 * 1024 * 1024
+"""More than the metas of a page of the fullest ledgers."""
+_OF_RANGES = ("getEvents", "getLedgers")
+"""Methods that may be asked for less when the answer is too much."""
 _INVALID = (-32600, -32602)
 _UNKNOWN_METHOD = -32601
 _TIME_LIMIT = -32001
@@ -36,12 +48,10 @@ class StellarRpc:
     """One Stellar RPC node."""
 
     def __init__(self, url: str, *, timeout: float) -> None:
-        self.host = urlsplit(url).netloc.rpartition("@")[2]
+        self.host = host_of(url)
         self._url = url
-        # Proxies and certificates of the environment are not ours to read.
-        self._client = httpx.Client(
-            timeout=timeout, trust_env=False, headers={"content-type": "application/json"}
-        )
+        self._seconds = timeout * LONGEST_ANSWER
+        self._client = client(timeout=timeout, headers={"content-type": "application/json"})
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -57,9 +67,19 @@ class StellarRpc:
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         where = f"{method} at {self.host}"
         try:
-            response = self._client.post(self._url, content=orjson.dumps(request))
-        except httpx.HTTPError as error:
-            raise NodeUnavailable(f"{where}: {type(error).__name__} {error}".rstrip()) from error
+            response = exchange(
+                self._client,
+                "POST",
+                self._url,
+                content=orjson.dumps(request),
+                seconds=self._seconds,
+                most_bytes=MAX_ANSWER_BYTES,
+                where=where,
+            )
+        except (NodeTimedOut, AnswerTooLong) as error:
+            if method in _OF_RANGES:
+                raise RangeTooWide(str(error)) from error
+            raise
         answer = _json(response)
         if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
             raise _classified(answer["error"], where)
@@ -96,6 +116,4 @@ def _refusal(response: httpx.Response, where: str) -> IndexerError:
         return RangeTooWide(message)
     if response.status_code in _REFUSED:
         return PermanentChainError(f"{message}: look at the URL and its key")
-    after = response.headers.get("retry-after", "")
-    # A date in Retry-After is passed over: there is no clock here.
-    return NodeUnavailable(message, retry_after=float(after) if after.isdecimal() else None)
+    return NodeUnavailable(message, retry_after=retry_after(response))

@@ -1,0 +1,103 @@
+"""One HTTP request with an end: neither the answer's size nor its slowness is the server's to say.
+
+URLs often carry a key, so messages name the host alone.
+"""
+
+import ssl
+import time
+from collections.abc import Mapping
+from functools import cache
+from urllib.parse import urlsplit
+
+import httpx
+
+from indexer.errors import NodeUnavailable
+
+LONGEST_ANSWER = 3
+"""Time-outs that a whole answer may take: each piece of one that drips in would be in time."""
+_KEEP_ALIVE_SECONDS = 300
+"""Longer than any chain's block time: connecting anew at each block costs more than the call."""
+
+
+class NodeTimedOut(NodeUnavailable):
+    """The answer did not come in time: the node is slow, or too much was asked for at once."""
+
+
+class AnswerTooLong(NodeUnavailable):
+    """The answer has more bytes than we take: the node babbles, or too much was asked for."""
+
+
+class ConnectionLost(NodeUnavailable):
+    """The connection broke off before the answer was whole, as a kept one does now and then."""
+
+
+def host_of(url: str) -> str:
+    """Host and port, without credentials: what a limit counts by and a message may name."""
+    return urlsplit(url).netloc.rpartition("@")[2]
+
+
+def client(*, timeout: float, headers: Mapping[str, str] | None = None) -> httpx.Client:
+    """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
+    # Proxies and certificates of the environment are not ours to read.
+    return httpx.Client(
+        timeout=timeout,
+        trust_env=False,
+        verify=_certificates(),
+        limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
+        headers=headers,
+    )
+
+
+def exchange(
+    client: httpx.Client,
+    method: str,
+    url: str,
+    *,
+    seconds: float,
+    most_bytes: int,
+    where: str,
+    params: Mapping[str, str] | None = None,
+    content: bytes | None = None,
+) -> httpx.Response:
+    """The whole answer, of any status; of its headers, Retry-After alone.
+
+    It has to be there after `seconds`, decompressed in at most `most_bytes`. `where` begins the
+    message of what is raised: `NodeTimedOut`, `AnswerTooLong`, `ConnectionLost` or another
+    `NodeUnavailable`.
+    """
+    deadline = time.monotonic() + seconds
+    body = bytearray()
+    try:
+        with client.stream(method, url, params=params, content=content) as response:
+            for piece in response.iter_bytes():
+                body += piece
+                if len(body) > most_bytes:
+                    raise AnswerTooLong(f"{where}: over {most_bytes} bytes")
+                if time.monotonic() > deadline:
+                    raise NodeTimedOut(f"{where}: the answer takes more than {seconds:g} s")
+    except httpx.HTTPError as error:
+        raise unavailable(error, where) from error
+    kept = {name: text for name, text in response.headers.items() if name == "retry-after"}
+    return httpx.Response(response.status_code, headers=kept, content=bytes(body))
+
+
+def unavailable(error: httpx.HTTPError, where: str) -> NodeUnavailable:
+    """What a request that failed on its way amounts to."""
+    kind = NodeUnavailable
+    if isinstance(error, httpx.ReadTimeout):
+        kind = NodeTimedOut
+    elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+        kind = ConnectionLost
+    return kind(f"{where}: {type(error).__name__} {error}".rstrip())
+
+
+def retry_after(response: httpx.Response) -> float | None:
+    """Seconds of a Retry-After header. A date in it is passed over: there is no clock here."""
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isdecimal() else None
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: reading the certificates takes longer than a node's answer."""
+    return httpx.create_ssl_context(trust_env=False)
