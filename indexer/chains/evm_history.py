@@ -34,7 +34,7 @@ from warehouse_schema.identifiers import Height
 
 SECONDS = 30.0
 """For one answer, however many bytes it has."""
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Of one answer of logs; beyond it the range is halved, so that memory has a bound."""
 
 LOG_COLUMNS: dict[str, Any] = {

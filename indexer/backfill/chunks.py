@@ -1,0 +1,165 @@
+"""A chunk: blocks of a chain without a gap, and the text of all rows they bring.
+
+It holds no events as objects, so that it is small, can be kept in a file, and costs the writer
+nothing but the handing over. Where the reader gives columns, events never were objects.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+
+import polars as pl
+
+from indexer.chains.evm_history import EvmColumns
+from indexer.chains.ports import Block, Range
+from indexer.decode.evm_columns import ColumnarEvents, decode_columns, logs_of
+from indexer.drain import decode_kept
+from indexer.events.cctp import MessageReceived, MessageSent
+from indexer.events.common import Event
+from indexer.events.raw import EvmLog, RawEvent
+from indexer.facts.columns_copy import CopyText, text_of_frame, text_of_rows
+from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES
+from indexer.facts.store import Decoded
+from indexer.networks import Chain, EvmChain
+from indexer.projections.transfer_store import touched_movements
+from indexer.projections.transfers import OFT_EVENTS
+from warehouse_schema.facts import blocks
+from warehouse_schema.identifiers import BlockHash, Bytes32, ChainId, Height
+
+MOST_FOLDED_AT_ONCE = 1_000
+"""Movements that are folded in the transaction of their chunk; of more, all are folded later."""
+
+_BLOCK_COLUMNS = [*(blocks.c[field.name] for field in fields(Block)), blocks.c.events]
+_KEYED_BY: Mapping[type[Event], str] = {
+    MessageSent: "burn_key",
+    MessageReceived: "burn_key",
+    **dict.fromkeys(OFT_EVENTS, "guid"),
+}
+"""Events that movements are made of → the column that names the movement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movements:
+    """Burn keys and guids of the movements that a chunk's events belong to."""
+
+    burn_keys: frozenset[Bytes32]
+    guids: frozenset[Bytes32]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Blocks `first … last`, ready to be committed."""
+
+    chain: ChainId
+    first: Height
+    last: Height
+    parent_hash: BlockHash
+    """Of the first block."""
+    hash: BlockHash
+    """Of the last block."""
+    events: int
+    """Raw logs or events."""
+    movements: Movements | None
+    """None when there are more than `MOST_FOLDED_AT_ONCE`."""
+    undecodable: tuple[tuple[str, str], ...]
+    """Of each raw event that could not be decoded: what it is, and why."""
+    copies: tuple[CopyText, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its rows."""
+        return sum(len(copied.text) for copied in self.copies)
+
+
+def chunk_of_range(chain: Chain, read: Range) -> Chunk:
+    """The chunk of a range whose events are objects."""
+    decoded = [decode_kept(raw, chain) for raw in read.events]
+    counts = Counter(raw.seen.height for raw in read.events)
+    return _chunk(read.blocks, counts, _copies(decoded), decoded, {})
+
+
+def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
+    """The chunk of a range that was read as columns.
+
+    What the columns cannot decide is decoded one by one, and kept, marked and alarmed as `drain`
+    does. What they decide always fits its table: amounts have 128 bits, numbers 32, texts are hex.
+    """
+    columnar = decode_columns(read.logs, chain)
+    left = columnar.logs.filter(pl.col("is_left"))
+    decoded = [decode_kept(log, chain) for log in logs_of(left, chain.id)]
+    counts = dict(read.logs["height"].value_counts().iter_rows())
+    copies = [*_columnar_copies(columnar, chain.id), *_copies(decoded)]
+    return _chunk(read.blocks, counts, copies, decoded, columnar.events)
+
+
+def _chunk(
+    read: Sequence[Block],
+    counts: Mapping[Height, int],
+    copies: Iterable[CopyText],
+    decoded: Sequence[Decoded],
+    columnar: Mapping[str, pl.DataFrame],
+) -> Chunk:
+    rows = ((*astuple(block), counts.get(block.height, 0)) for block in read)
+    return Chunk(
+        chain=read[0].chain,
+        first=read[0].height,
+        last=read[-1].height,
+        parent_hash=read[0].parent_hash,
+        hash=read[-1].hash,
+        events=sum(counts.values()),
+        movements=_few(_movements(decoded, columnar)),
+        undecodable=tuple(_undecodable(decoded)),
+        copies=(text_of_rows(_BLOCK_COLUMNS, rows), *copies),
+    )
+
+
+def _columnar_copies(columnar: ColumnarEvents, chain: ChainId) -> Iterator[CopyText]:
+    raw = RAW_SHELVES[EvmLog]
+    logs = columnar.logs.filter(~pl.col("is_left")).drop("is_left")
+    if logs.height:
+        yield text_of_frame(raw.table, logs.with_columns(chain=pl.lit(chain)))
+    for name, frame in columnar.events.items():
+        if frame.height:
+            yield text_of_frame(EVENT_SHELVES[EVENT_TYPES[name]].table, frame)
+
+
+def _copies(decoded: Sequence[Decoded]) -> Iterator[CopyText]:
+    raws: dict[type[RawEvent], list[Decoded]] = defaultdict(list)
+    events: dict[type[Event], list[Event]] = defaultdict(list)
+    for item in decoded:
+        raws[type(item.raw)].append(item)
+        if item.event is not None:
+            events[type(item.event)].append(item.event)
+    for raw_type, items in raws.items():
+        shelf = RAW_SHELVES[raw_type]
+        columns = [*shelf.columns, shelf.table.c.event, shelf.table.c.undecodable]
+        yield text_of_rows(columns, ((*shelf.row(item.raw), *_outcome(item)) for item in items))
+    for event_type, of_type in events.items():
+        shelf = EVENT_SHELVES[event_type]
+        yield text_of_rows(shelf.columns, map(shelf.row, of_type))
+
+
+def _outcome(item: Decoded) -> tuple[str | None, str | None]:
+    return (None if item.event is None else type(item.event).__name__, item.undecodable)
+
+
+def _undecodable(decoded: Iterable[Decoded]) -> Iterator[tuple[str, str]]:
+    for item in decoded:
+        if item.undecodable is not None:
+            seen = item.raw.seen
+            yield f"{seen.height}/{seen.tx_hash}/{seen.position}", item.undecodable
+
+
+def _movements(decoded: Iterable[Decoded], columnar: Mapping[str, pl.DataFrame]) -> Movements:
+    burn_keys, guids = touched_movements(item.event for item in decoded if item.event is not None)
+    for event_type, column in _KEYED_BY.items():
+        frame = columnar.get(event_type.__name__)
+        if frame is not None:
+            keys = frame[column].drop_nulls().unique()
+            (burn_keys if column == "burn_key" else guids).update(keys)
+    return Movements(frozenset(burn_keys), frozenset(guids))
+
+
+def _few(movements: Movements) -> Movements | None:
+    many = len(movements.burn_keys) + len(movements.guids) > MOST_FOLDED_AT_ONCE
+    return None if many else movements

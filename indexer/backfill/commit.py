@@ -1,0 +1,227 @@
+"""Chunks into the warehouse in order, and the movements that were too many to fold on the way.
+
+The backfill's row in `facts.backfills` moves in the transaction that writes what it stands for.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields, replace
+
+from sqlalchemy import Connection, Engine, delete, exists, func, insert, select
+
+from indexer.backfill.chunks import Chunk
+from indexer.errors import ConfigurationError, FollowerConflict, InconsistentAnswer
+from indexer.events.cctp import MessageReceived, MessageSent
+from indexer.events.common import Event
+from indexer.facts import store
+from indexer.facts.columns_copy import copy_text
+from indexer.networks import Chain, Network
+from indexer.projections.transfer_store import refold_transfers, touched_movements
+from indexer.projections.transfers import OFT_EVENTS
+from warehouse_schema.facts import backfills, blocks
+from warehouse_schema.identifiers import ChainId, Height
+
+logger = logging.getLogger(__name__)
+
+FOLDED_EVENTS = 2_000
+"""Raw events whose movements are folded in one transaction, which holds up the followers."""
+
+_BACKFILL_LOCKS = 7_042
+"""First key of the advisory lock of a chain's backfill; the second is the chain's hash."""
+_MOVEMENT_EVENTS: tuple[type[Event], ...] = (MessageSent, MessageReceived, *OFT_EVENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """How far a backfill is: its row."""
+
+    chain: ChainId
+    first: Height
+    last: Height
+    done: Height
+    """Last height whose facts are committed; `first - 1` before any."""
+    folded: Height
+    """Last height whose movements are folded."""
+    events: int
+    """Raw events committed."""
+
+
+_COLUMNS = [backfills.c[field.name] for field in fields(Backfill)]
+
+
+@contextmanager
+def backfiller(engine: Engine, chain: ChainId) -> Iterator[Connection]:
+    """A connection that alone may backfill the chain. Raises `FollowerConflict`.
+
+    The lock belongs to the session that writes: losing the one is losing the other.
+    """
+    with engine.connect() as conn:
+        key = func.hashtext(chain)
+        taken = conn.scalar(select(func.pg_try_advisory_lock(_BACKFILL_LOCKS, key)))
+        conn.commit()
+        if not taken:
+            raise FollowerConflict(f"another backfill of {chain} is running")
+        try:
+            yield conn
+        finally:
+            if not conn.invalidated:
+                conn.rollback()
+                conn.execute(select(func.pg_advisory_unlock(_BACKFILL_LOCKS, key)))
+                conn.commit()
+
+
+def refuse_live_range(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
+    """Raise `ConfigurationError` for a range that the follower still writes, or that is none."""
+    if not 0 <= first <= last:
+        raise ConfigurationError(f"a backfill goes from low to high, not from {first} to {last}")
+    with conn.begin():
+        cursor = store.read_cursor(conn, chain.id)
+    if cursor is not None and last > cursor.height - chain.confirmations:
+        raise ConfigurationError(
+            f"{chain.id}: the follower is at {cursor.height} and may still take back "
+            f"{chain.confirmations} blocks; a backfill may reach up to "
+            f"{cursor.height - chain.confirmations}, not {last}"
+        )
+
+
+def take_up(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
+    """Where a backfill of that very range stands; at its beginning if none is under way."""
+    query = select(*_COLUMNS).where(
+        backfills.c.chain == chain, backfills.c.first == first, backfills.c.last == last
+    )
+    with conn.begin():
+        row = conn.execute(query).one_or_none()
+    below = Height(first - 1)
+    return Backfill(chain, first, last, below, below, 0) if row is None else Backfill(*row)
+
+
+def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk) -> Backfill:
+    """Put the chunk in the place of what is stored there.
+
+    It must go on where the backfill is; it may begin earlier, as one does that was fetched anew in
+    other pieces. Raises `InconsistentAnswer` when it does not join what is stored on both sides,
+    and `ConfigurationError` when it is another range's.
+    """
+    goes_on = now.first <= chunk.first <= now.done + 1 <= chunk.last <= now.last
+    if chunk.chain != now.chain or not goes_on:
+        raise _stray(now, chunk)
+    with conn.begin():
+        _check_seams(conn, chunk)
+        again = _events_between(conn, chunk.chain, chunk.first, now.done)
+        before = _remove(conn, chunk)
+        for copied in chunk.copies:
+            copy_text(conn, copied)
+        for subject, reason in chunk.undecodable:
+            store.raise_alarm(conn, chunk.chain, "undecodable", subject, reason)
+        burn_keys, guids = touched_movements(before)
+        folded = Height(min(now.folded, chunk.first - 1))
+        if chunk.movements is not None:
+            burn_keys |= chunk.movements.burn_keys
+            guids |= chunk.movements.guids
+            folded = chunk.last if now.folded == now.done else now.folded
+        refold_transfers(conn, network, burn_keys, guids)
+        events = now.events + chunk.events - again
+        after = replace(now, done=chunk.last, folded=folded, events=events)
+        _write(conn, after)
+    logger.info(
+        "backfilled chain=%s from=%d to=%d of=%d events=%d",
+        chunk.chain,
+        chunk.first,
+        chunk.last,
+        now.last,
+        chunk.events,
+    )
+    return after
+
+
+def _stray(now: Backfill, chunk: Chunk) -> ConfigurationError:
+    return ConfigurationError(
+        f"{now.chain} {now.first} to {now.last}: block {now.done + 1} is next, this is a chunk of"
+        f" {chunk.chain} {chunk.first} to {chunk.last}"
+    )
+
+
+def _events_between(conn: Connection, chain: ChainId, first: Height, last: Height) -> int:
+    counted = select(func.coalesce(func.sum(blocks.c.events), 0))
+    in_range = (blocks.c.chain == chain) & blocks.c.height.between(first, last)
+    return int(conn.scalar(counted.where(in_range)) or 0)
+
+
+def _check_seams(conn: Connection, chunk: Chunk) -> None:
+    """What is read must join what is stored on both sides."""
+    below = store.block_at(conn, chunk.chain, Height(chunk.first - 1))
+    above = store.block_at(conn, chunk.chain, Height(chunk.last + 1))
+    if below is not None and chunk.parent_hash != below.hash:
+        raise InconsistentAnswer(f"{chunk.chain}: block {chunk.first} does not join below")
+    if above is not None and above.parent_hash != chunk.hash:
+        raise InconsistentAnswer(f"{chunk.chain}: block {chunk.last} does not join above")
+
+
+def _remove(conn: Connection, chunk: Chunk) -> list[Event]:
+    """What is stored in the chunk's place. A range without blocks holds nothing."""
+    stored = select(
+        exists().where(
+            blocks.c.chain == chunk.chain, blocks.c.height.between(chunk.first, chunk.last)
+        )
+    )
+    if not conn.scalar(stored):
+        return []
+    return store.remove_range(conn, chunk.chain, chunk.first, chunk.last)
+
+
+def fold_rest(conn: Connection, network: Network, now: Backfill) -> Iterator[Backfill]:
+    """Fold the movements of what is committed and not folded yet, some events at a time."""
+    for last in list(_fold_steps(conn, now)):
+        with conn.begin():
+            events = store.read_events(
+                conn, _MOVEMENT_EVENTS, now.chain, Height(now.folded + 1), last
+            )
+            refold_transfers(conn, network, *touched_movements(events))
+            now = replace(now, folded=last)
+            _write(conn, now)
+        yield now
+
+
+def _fold_steps(conn: Connection, now: Backfill) -> Iterator[Height]:
+    """Last heights of ranges of about `FOLDED_EVENTS` each, up to the last that is done."""
+    if now.folded == now.done:
+        return
+    counted = select(blocks.c.height, blocks.c.events).where(
+        blocks.c.chain == now.chain,
+        blocks.c.height.between(now.folded + 1, now.done),
+        blocks.c.events > 0,
+    )
+    events = 0
+    with conn.begin():
+        rows = conn.execute(
+            counted.order_by(blocks.c.height), execution_options={"yield_per": 1000}
+        )
+        for height, count in rows:
+            events += count
+            if events >= FOLDED_EVENTS and height < now.done:
+                yield height
+                events = 0
+    yield now.done
+
+
+def finish(conn: Connection, now: Backfill) -> None:
+    """Forget a backfill that is done: another one of the range begins anew."""
+    with conn.begin():
+        _remove_row(conn, now)
+
+
+def _write(conn: Connection, now: Backfill) -> None:
+    _remove_row(conn, now)
+    values = dict(zip((column.name for column in _COLUMNS), astuple(now), strict=True))
+    conn.execute(insert(backfills).values(values))
+
+
+def _remove_row(conn: Connection, now: Backfill) -> None:
+    conn.execute(
+        delete(backfills).where(
+            backfills.c.chain == now.chain,
+            backfills.c.first == now.first,
+            backfills.c.last == now.last,
+        )
+    )

@@ -1,0 +1,102 @@
+"""How far a backfill is, how fast it goes, and how long it will still take."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from indexer.backfill.commit import Backfill
+from warehouse_schema.identifiers import ChainId, Height
+
+_BAR = 30
+"""Characters of a bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillProgress:
+    """What of a backfill is committed, and how fast this run of it goes."""
+
+    chain: ChainId
+    first: Height
+    last: Height
+    done: Height
+    """Last height whose facts are committed."""
+    events: int
+    """Raw logs or events kept, by earlier runs too."""
+    unfolded: int = 0
+    """Blocks up to `done` whose movements are still to be folded."""
+    blocks_per_second: float = 0.0
+    """Of the present step, since this run began it."""
+    events_per_second: float = 0.0
+
+    @property
+    def step(self) -> Literal["facts", "movements"]:
+        """Facts come first, then the movements that were too many to be folded on the way."""
+        return "facts" if self.done < self.last or not self.unfolded else "movements"
+
+    @property
+    def share(self) -> float:
+        """Of the present step; from 0 to 1."""
+        return 1 - self._blocks_left / (self.last - self.first + 1)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the present step is done, at its rate; None before it has one."""
+        if self._blocks_left == 0:
+            return 0.0
+        return self._blocks_left / self.blocks_per_second if self.blocks_per_second else None
+
+    @property
+    def _blocks_left(self) -> int:
+        return self.last - self.done if self.step == "facts" else self.unfolded
+
+    def __str__(self) -> str:
+        """One line: a bar, the share, the rates and the time left."""
+        filled = int(self.share * _BAR)
+        bar = "█" * filled + "·" * (_BAR - filled)
+        return (
+            f"{self.chain} {self.first}–{self.last} {self.step} [{bar}] {self.share:6.1%}"
+            f" {self.blocks_per_second:,.0f} blocks/s {self.events_per_second:,.0f} events/s"
+            f" {_duration(self.seconds_left)} left"
+        )
+
+
+class Meter:
+    """Measures one run of a backfill from where it takes it up."""
+
+    def __init__(self, start: Backfill, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._start = start
+        self._begun = clock()
+        self._folding_since: float | None = None
+
+    def progress(self, now: Backfill) -> BackfillProgress:
+        """What stands in the warehouse, with the rates since the present step began."""
+        moment = self._clock()
+        if now.done < now.last or self._folding_since is None:
+            blocks = now.done - self._start.done
+            events = now.events - self._start.events
+            seconds = moment - self._begun
+            if now.done == now.last:
+                self._folding_since, self._start = moment, now
+        else:
+            blocks, events = now.folded - self._start.folded, 0
+            seconds = moment - self._folding_since
+        return BackfillProgress(
+            chain=now.chain,
+            first=now.first,
+            last=now.last,
+            done=now.done,
+            events=now.events,
+            unfolded=now.done - now.folded,
+            blocks_per_second=blocks / seconds if seconds > 0 else 0.0,
+            events_per_second=events / seconds if seconds > 0 else 0.0,
+        )
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
