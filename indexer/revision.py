@@ -154,7 +154,10 @@ def _cursor(conn: Connection, chain: Chain) -> Height:
 def _final(conn: Connection, chain: Chain) -> Height:
     """The last height below which the live chain can take nothing back."""
     cursor = store.read_cursor(conn, chain.id)
-    return shadow.NOTHING if cursor is None else Height(cursor.height - chain.confirmations)
+    if cursor is None:
+        return shadow.NOTHING
+    by_depth = Height(cursor.height - chain.confirmations)
+    return by_depth if cursor.final_height is None else max(by_depth, cursor.final_height)
 
 
 def _meet_raw_facts(conn: Connection, chain: Chain) -> None:

@@ -374,14 +374,12 @@ def _replace_outcomes(conn: Connection, chain: ChainId) -> Replaced:
 
 
 def _settle_alarms(conn: Connection, chain: ChainId) -> None:
-    """Clear the alarms of events that decode by now; raise one for each that no longer does."""
+    """Clear the alarms of events that decode by now; raise those of events that do not."""
     raw = _raw(chain)
     turned = (
         select(raw.c.height, raw.c.tx_hash, raw.c.position, outcomes.c.undecodable)
         .join(outcomes, _same(raw, outcomes, _KEY))
-        .where(
-            raw.c.chain == chain, raw.c.undecodable.is_(None) != outcomes.c.undecodable.is_(None)
-        )
+        .where(raw.c.chain == chain, raw.c.undecodable.is_distinct_from(outcomes.c.undecodable))
     )
     for height, tx_hash, position, undecodable in conn.execute(turned).all():
         subject = f"{height}/{tx_hash}/{position}"

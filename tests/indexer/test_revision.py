@@ -18,7 +18,7 @@ from indexer.decode import decode
 from indexer.drain import drain_once
 from indexer.errors import ConfigurationError, FollowerConflict, Undecodable
 from indexer.events.common import Event
-from indexer.events.oft import OftSent
+from indexer.events.oft import OftReceived, OftSent
 from indexer.facts import rows, shadow
 from indexer.facts.checks import open_alarms
 from indexer.facts.rows import Shelf
@@ -28,10 +28,10 @@ from indexer.projections.book import BookEvent, LedgerClose
 from indexer.projections.rebuild import differences, rebuild
 from tests.factories.book import digest
 from tests.factories.contract_model import RandomHistory
-from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema import columns, facts, projections
 from warehouse_schema.engine import make_engine
-from warehouse_schema.identifiers import BaseUnits, BlockHash, Height, StellarAddress
+from warehouse_schema.identifiers import BaseUnits, BlockHash, ChainId, Height, StellarAddress
 from warehouse_schema.migrations.draft import missing
 
 Decode: TypeAlias = Callable[[RawEvent, Chain], Event | None]
@@ -461,6 +461,26 @@ def test_readers_never_wait_and_see_all_or_nothing(
     assert contents(api_engine) != before
 
 
+def test_ingestion_waits_while_rows_are_put_in_place(
+    engine: Engine, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(indexer_engine, make_chain())
+    revision.start(engine, NETWORK, [ETHEREUM])
+    put_in_place, waited = shadow.put_in_place, []
+
+    def follower_first(conn: Connection, chain: ChainId) -> object:
+        with indexer_engine.connect() as follower:
+            follower.execute(text("SET LOCAL lock_timeout = '50ms'"))
+            with pytest.raises(OperationalError, match="lock timeout"):
+                follower.execute(text("UPDATE facts.cursors SET height = height + 1"))
+        waited.append(chain)
+        return put_in_place(conn, chain)
+
+    monkeypatch.setattr(shadow, "put_in_place", follower_first)
+    revision.swap(indexer_engine, NETWORK)
+    assert waited == [ETHEREUM]
+
+
 def test_one_revision_at_a_time(engine: Engine, indexer_engine: Engine) -> None:
     ingest(indexer_engine, make_chain())
     revision.start(engine, NETWORK, [ETHEREUM])
@@ -579,7 +599,7 @@ def test_a_changed_projection_is_checked_and_swapped_without_decoding(
     chain = make_chain()
     ingest(indexer_engine, chain)
     before = contents(indexer_engine)
-    changed_fold(monkeypatch)
+    monkeypatch.setattr(transfer_store, "fold_oft", new_fold)
     found = revision.check(indexer_engine, NETWORK)
     assert [(item.table, item.changed) for item in found.projections] == [
         ("projections.transfer_progress", 2 * GROWN)
@@ -593,13 +613,49 @@ def test_a_changed_projection_is_checked_and_swapped_without_decoding(
     assert contents(indexer_engine) == after != before
 
 
-def changed_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    fold = transfers.fold_oft
+def test_a_movement_that_a_reorg_uncovers_is_folded_by_the_new_fold(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Delivered, a movement is the same under both folds. Before the swap its delivery is taken
+    # back, and the follower still has the old fold.
+    chain = FakeChain(NETWORK)
+    chain.mine([guid_of(7)])
+    chain.grow(8, sends=0)
+    chain.mine([guid_of(7)])
+    beside = revision._fold_beside
 
-    def fold_with_reason(*arguments: object) -> list[transfers.TransferProgress]:
-        return [replace(row, stage_reason="said better") for row in fold(*arguments)]  # type: ignore[arg-type]
+    def fold(conn: Connection, network: Network) -> object:
+        folded = beside(conn, network)
+        chain.drop(1)
+        chain.grow(2, sends=0, fork="other")
+        with monkeypatch.context() as old_build:
+            old_build.setattr(transfer_store, "fold_oft", transfers.fold_oft)
+            ingest(indexer_engine, chain)
+        return folded
 
-    monkeypatch.setattr(transfer_store, "fold_oft", fold_with_reason)
+    with decoding(second_send_is_the_delivery):
+        ingest(indexer_engine, chain)
+        monkeypatch.setattr(transfer_store, "fold_oft", new_fold)
+        assert revision.check(indexer_engine, NETWORK).projections == []
+        monkeypatch.setattr(revision, "_fold_beside", fold)
+        revision.swap(indexer_engine, NETWORK)
+    assert differences(indexer_engine, NETWORK) == []
+    with indexer_engine.connect() as conn:
+        reasons = conn.scalars(select(projections.transfer_progress.c.stage_reason))
+        assert list(reasons) == ["said better"]
+
+
+def second_send_is_the_delivery(raw: RawEvent, chain: Chain) -> Event | None:
+    event = decode(raw, chain)
+    if not isinstance(event, OftSent) or event.seen.height == 1:
+        return event
+    return OftReceived(event.seen, event.guid, event.dst_eid, event.from_address, event.amount_sent)
+
+
+def new_fold(*arguments: Any) -> list[transfers.TransferProgress]:
+    """A newer build words the reason of a wait otherwise."""
+    rows = transfers.fold_oft(*arguments)
+    return [replace(row, stage_reason=row.stage_reason and "said better") for row in rows]
 
 
 # A new event type, with a table of its own.
