@@ -22,7 +22,7 @@ from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from indexer.backfill import _BACKFILL_LOCKS
+from indexer.backfill.commit import _BACKFILL_LOCKS
 from indexer.drain import CHANNEL, decode_kept
 from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.events.cctp import MessageReceived, MessageSent
