@@ -1,6 +1,7 @@
 """One real node a module; a warehouse, a second one to compare with, and short pauses."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 from sqlalchemy import URL, Engine
@@ -10,6 +11,7 @@ from indexer.devnet.evm_node import AnvilProcess
 from tests.faults.proxy import FaultyNode
 from tests.faults.world import Followed, Node
 from warehouse_schema.engine import make_engine
+from warehouse_schema.metadata import metadata
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +39,34 @@ def faulty(faulty_node: FaultyNode) -> Iterator[FaultyNode]:
     faulty_node.heal()
 
 
-@pytest.fixture
-def straight_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
-    """Another empty warehouse, for the run without faults."""
-    engine = make_engine(clone(), room="indexer")
-    yield engine
-    engine.dispose()
+@dataclass(frozen=True)
+class Warehouse:
+    """A database of the module's, emptied before each test: cloning one takes longer than most."""
+
+    owner: Engine
+    indexer: Engine
+
+    def empty(self) -> None:
+        with self.owner.begin() as conn:
+            for table in reversed(metadata.sorted_tables):
+                conn.execute(table.delete())
+
+    def dispose(self) -> None:
+        self.owner.dispose()
+        self.indexer.dispose()
+
+
+def _warehouse(url: URL) -> Warehouse:
+    return Warehouse(make_engine(url), make_engine(url, room="indexer"))
+
+
+@pytest.fixture(scope="module")
+def warehouses(clone: Callable[[], URL]) -> Iterator[tuple[Warehouse, Warehouse]]:
+    """One for what is tested, one for the run without faults."""
+    tested, straight = _warehouse(clone()), _warehouse(clone())
+    yield tested, straight
+    tested.dispose()
+    straight.dispose()
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +78,9 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(
-    node: Node, faulty: FaultyNode, indexer_engine: Engine, straight_engine: Engine
-) -> Followed:
+def world(node: Node, faulty: FaultyNode, warehouses: tuple[Warehouse, Warehouse]) -> Followed:
     """A chain that begins at the node's next block, and nothing stored of it."""
-    return Followed(node, faulty, indexer_engine, straight_engine)
+    tested, straight = warehouses
+    tested.empty()
+    straight.empty()
+    return Followed(node, faulty, tested.indexer, straight.indexer, tested.owner)

@@ -20,6 +20,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
+_LONGEST_HANG = 20.0
+
 Call: TypeAlias = dict[str, Any]
 Reply: TypeAlias = dict[str, Any]
 
@@ -34,6 +36,8 @@ class Response:
     cut: int = 0
     pauses: float = 0.0
     """Seconds between one piece of the body and the next."""
+    waits: threading.Event | None = None
+    """Nothing is sent before it is set."""
 
 
 @dataclass(frozen=True)
@@ -453,6 +457,22 @@ class TagsAt(ReplyFault):
         return instead(reply, exchange.ask("eth_getBlockByNumber", hex(height), False))
 
 
+class FinalOnAnotherFork(ReplyFault):
+    """Calls a block safe and final, at that height, that nobody else has."""
+
+    def __init__(self, height: int) -> None:
+        super().__init__()
+        self.height = height
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        if call["method"] != "eth_getBlockByNumber" or call["params"][0].startswith("0x"):
+            return reply
+        if call["params"][0] == "latest":
+            return reply
+        block = exchange.ask("eth_getBlockByNumber", hex(self.height), False)
+        return instead(reply, {**block, "hash": "0x" + "0f" * 32})
+
+
 class WrongChainId(ReplyFault):
     """The URL leads to another chain."""
 
@@ -515,15 +535,14 @@ class MissingReply(Fault):
 
 
 class Hangs(Fault):
-    """Takes the request and never answers; a seized client gives up first."""
+    """Takes the request and never answers; the client has to give up."""
 
     def __init__(self) -> None:
         super().__init__()
         self._released = threading.Event()
 
     def respond(self, exchange: Exchange) -> Response | None:
-        self._released.wait(20)
-        return Response(b"", 504)
+        return Response(b"", 504, waits=self._released)
 
     def release(self) -> None:
         self._released.set()
@@ -548,6 +567,21 @@ class StopsMidRange(Fault):
             self.answers -= 1
             return None
         return Response(b"", cut=1) if not self.answers else None
+
+
+class After(Fault):
+    """Answers a request with at least so many calls of a method; then something happens."""
+
+    def __init__(self, method: str, action: Callable[[], None], *, least: int = 1) -> None:
+        super().__init__()
+        self.method, self.action, self.least = method, action, least
+
+    def respond(self, exchange: Exchange) -> Response | None:
+        if sum(call["method"] == self.method for call in exchange.calls) < self.least:
+            return None
+        response = answered(exchange.replies())
+        self.action()
+        return response
 
 
 # The node
@@ -610,7 +644,15 @@ class FaultyNode:
         assert fault.fired, f"{type(fault).__name__} never showed"
 
     def respond(self, body: bytes) -> Response:
-        calls = orjson.loads(body)
+        asked = orjson.loads(body)
+        alone = isinstance(asked, dict)
+        response = self._respond([asked] if alone else asked)
+        if alone and response.status == 200 and response.body.startswith(b"["):
+            # What is not asked as a batch is not answered as one.
+            response.body = response.body[1:].removesuffix(b"]")
+        return response
+
+    def _respond(self, calls: list[Call]) -> Response:
         with self._lock:
             self.requests += 1
             exchange = Exchange(calls, self._ask, random.Random(self.rng.random()))
@@ -662,6 +704,8 @@ def _serving(node: FaultyNode, host: str) -> _QuietServer:
         def do_POST(self) -> None:
             request = self.rfile.read(int(self.headers["content-length"]))
             response = node.respond(request)
+            if response.waits is not None:
+                response.waits.wait(_LONGEST_HANG)
             self.send_response(response.status)
             self.send_header("content-length", str(len(response.body) + response.cut))
             for name, value in response.headers.items():
@@ -692,13 +736,13 @@ class HeadsProxy:
     def __init__(self, upstream: str, host: str) -> None:
         self._upstream = upstream
         self._sockets: list[ServerConnection] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.subscriptions = 0
         self.is_silent = False
         self.held: list[bytes | str] | None = None
         """While it is a list, heads are put here; `let_go` passes them on in another order."""
-        self.arrived = threading.Semaphore(0)
-        """Counts heads that came from the real node."""
+        self._arrived = threading.Condition(self._lock)
+        self._newest = 0
         self._server = serve(self._accept, host, 0)
         self.url = f"ws://{host}:{self._server.socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -724,6 +768,11 @@ class HeadsProxy:
             for message in order(held):
                 self._send(message)
         return len(held)
+
+    def wait_for(self, height: int) -> None:
+        """Until the real node has pushed that head."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: self._newest >= height, timeout=20)
 
     def close(self) -> None:
         self._kept.close()
@@ -752,7 +801,9 @@ class HeadsProxy:
                         self.held.append(message)
                     elif not self.is_silent:
                         self._send(message)
-                self.arrived.release()
+                    head = orjson.loads(message)["params"]["result"]
+                    self._newest = int(head["number"], 16)
+                    self._arrived.notify_all()
         except ConnectionClosed:
             return
 

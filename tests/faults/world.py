@@ -148,9 +148,10 @@ class Node:
         return hashes
 
     def story(self, count: int, rng: random.Random | None = None) -> None:
-        """So many blocks with a bit of everything in them."""
+        """So many blocks with a bit of everything in them; something of ours in the first."""
         rng = rng or random.Random(count)
-        for _ in range(count):
+        self.plain()
+        for _ in range(count - 1):
             number = next(self._numbers)
             pool = [
                 transfer(number),
@@ -211,6 +212,8 @@ class Followed:
     faulty: FaultyNode
     engine: Engine
     straight_engine: Engine
+    owner: Engine
+    """Of the tested warehouse: may change what the indexer may not."""
     confirmations: int = 8
     bloom_is_reliable: bool = True
     chain: EvmChain = field(init=False)
