@@ -3,6 +3,7 @@
 Node URLs often carry a key, so messages name the host alone.
 """
 
+import logging
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -32,6 +33,8 @@ from indexer.errors import (
     RangeTooWide,
     RetentionGap,
 )
+
+logger = logging.getLogger(__name__)
 
 Call: TypeAlias = tuple[str, list[Any]]
 """Method and parameters."""
@@ -64,12 +67,23 @@ _RANGE_TOO_WIDE = re.compile(
     r"block range|ranges? (is )?(too|over|greater|allowed|limit)|max(imum)? range|blocks distance"
     r"|too many (blocks|logs|results)|more than [\d,]+ (blocks|logs|results)|max(imum)? results"
     r"|maximum allowed number|exceeds? (the )?(limit|range|max)|limited to|limit the query"
-    r"|response (size|too large|is too (large|big))|smaller than size|batch",
+    r"|response (size|too large|is too (large|big))|smaller than size",
     re.IGNORECASE,
 )
+_BATCH_REFUSED = re.compile(r"batch", re.IGNORECASE)
 _TIMED_OUT = re.compile(r"time[d-]? ?out", re.IGNORECASE)
 _INTERNAL = re.compile(r"internal|unavailable|overloaded|try again|connection", re.IGNORECASE)
 _TOO_LARGE = 413
+_NO_SUCH_METHOD = -32601
+"""JSON-RPC 2.0, section 5.1."""
+
+
+class BatchRefused(NodeUnavailable):
+    """The node takes no batches, or none of so many calls."""
+
+
+class NoSuchMethod(NodeUnavailable):
+    """The node does not offer the method; others may."""
 
 
 class HeadsLost(NodeUnavailable):
@@ -107,6 +121,8 @@ def classified(error: object, where: str) -> IndexerError:
     """A JSON-RPC error object as one of ours; unknown words are worth another try."""
     code, words = (error.get("code"), error.get("message")) if isinstance(error, dict) else ("", "")
     message = f"{where}: {words or error} ({code})"
+    if code == _NO_SUCH_METHOD:
+        return NoSuchMethod(message)
     for pattern, kind in _KINDS:
         if pattern.search(str(words)):
             return kind(message)
@@ -117,6 +133,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[IndexerError]], ...] = (
     (_NODE_BEHIND, NodeBehind),
     (_PRUNED, RetentionGap),
     (_RATE_LIMIT, NodeUnavailable),
+    (_BATCH_REFUSED, BatchRefused),
     (_RANGE_TOO_WIDE, RangeTooWide),
     (_TIMED_OUT, NodeTimedOut),
 )
@@ -128,6 +145,8 @@ class JsonRpc:
     def __init__(self, url: str, *, timeout: float) -> None:
         self.url = url
         self.host = host_of(url)
+        self._most_calls = MAX_BATCH
+        """Calls of a batch that the node has not refused yet; 0 when it takes none at all."""
         self._longest = timeout * LONGEST_ANSWER
         self._client = client(timeout=timeout, headers={"content-type": "application/json"})
 
@@ -142,11 +161,19 @@ class JsonRpc:
     def batch(self, calls: Sequence[Call]) -> list[Reply]:
         """Replies in the order of the calls; one request for every `MAX_BATCH` of them.
 
-        Raises `RetryableChainError` when there is no sensible answer at all.
+        A node that refuses so many is asked for half as many from then on, down to single calls
+        that are no batches. Raises `RetryableChainError` when there is no sensible answer at all.
         """
         replies: list[Reply] = []
-        for start in range(0, len(calls), MAX_BATCH):
-            replies += self._request(calls[start : start + MAX_BATCH])
+        while len(replies) < len(calls):
+            part = calls[len(replies) : len(replies) + max(1, self._most_calls)]
+            try:
+                replies += self._request(part)
+            except BatchRefused as refusal:
+                if self._most_calls == 0:
+                    raise
+                self._most_calls = len(part) // 2
+                logger.info("smaller batches calls=%d: %s", self._most_calls, refusal)
         return replies
 
     def _request(self, calls: Sequence[Call]) -> list[Reply]:
@@ -154,15 +181,29 @@ class JsonRpc:
             {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             for number, (method, params) in enumerate(calls)
         ]
-        answer = self._parsed(self._post(orjson.dumps(requests)))
-        if isinstance(answer, dict) and answer.get("error") is not None:
-            raise classified(answer["error"], f"{calls[0][0]} and more at {self.host}")
-        if not isinstance(answer, list) or not all(isinstance(each, dict) for each in answer):
+        alone = self._most_calls == 0
+        answer = self._parsed(self._post(orjson.dumps(requests[0] if alone else requests)))
+        answers = [answer] if alone and _id_of(answer) == 0 else answer
+        self._check_not_refused(answers, calls)
+        if not isinstance(answers, list) or not all(isinstance(each, dict) for each in answers):
             raise InconsistentAnswer(f"{self.host} did not answer a batch with a list of replies")
-        by_number = {each.get("id"): each for each in answer}
-        if len(answer) != len(calls) or set(by_number) != set(range(len(calls))):
-            raise InconsistentAnswer(f"{self.host} answered {len(answer)} of {len(calls)} calls")
+        by_number = {each.get("id"): each for each in answers}
+        if len(answers) != len(calls) or set(by_number) != set(range(len(calls))):
+            raise InconsistentAnswer(f"{self.host} answered {len(answers)} of {len(calls)} calls")
         return [self._reply(method, by_number[n]) for n, (method, _) in enumerate(calls)]
+
+    def _check_not_refused(self, answer: Any, calls: Sequence[Call]) -> None:
+        """Raise what an error for all calls amounts to, and the refusal of a batch wherever it is.
+
+        Nodes say it once for all, in a list of one, or of every call.
+        """
+        where = f"{calls[0][0]} and more at {self.host}"
+        if isinstance(answer, dict) and answer.get("error") is not None:
+            raise classified(answer["error"], where)
+        for each in answer if isinstance(answer, list) else ():
+            error = each.get("error") if isinstance(each, dict) else None
+            if error is not None and isinstance(refusal := classified(error, where), BatchRefused):
+                raise refusal
 
     def _reply(self, method: str, answer: dict[str, Any]) -> Reply:
         error = answer.get("error")
@@ -281,6 +322,10 @@ class NewHeads:
     def _lost(self, error: Exception) -> HeadsLost:
         # The name alone: some of these quote the URL.
         return HeadsLost(f"{self.host}: no new heads, {type(error).__name__}")
+
+
+def _id_of(answer: Any) -> Any:
+    return answer.get("id") if isinstance(answer, dict) else None
 
 
 def _pushed_header(message: str | bytes) -> Any:

@@ -347,7 +347,11 @@ class FakeNode:
     def response(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
         if self.respond is not None:
             return self.respond(request)
-        calls = json.loads(request)
+        asked = json.loads(request)
+        if isinstance(asked, dict):
+            self.requests.append([asked["method"]])
+            return 200, {}, json.dumps(self._reply(asked)).encode()
+        calls = asked
         self.requests.append([call["method"] for call in calls])
         # Last first: replies of a batch may come in any order.
         replies = [self._reply(call) for call in reversed(calls)]
@@ -753,11 +757,78 @@ def test_an_answer_that_is_cut_or_senseless_is_inconsistent(node, faulty, body):
 
 
 def test_one_error_for_a_whole_batch_is_sorted(node, faulty):
-    error = {"code": -32005, "message": "batch of 7 calls is too large, limit is 3"}
+    error = {"code": -32005, "message": "response is too large"}
     faulty.check_identity()
     node.respond = answer_with(200, json.dumps({"id": None, "error": error}).encode())
     with pytest.raises(RangeTooWide):
         read(faulty)
+
+
+BATCH_REFUSAL = {"code": -32005, "message": "batch of calls is too large"}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        lambda _: (200, {"id": None, "error": BATCH_REFUSAL}),
+        lambda _: (200, [{"id": None, "error": BATCH_REFUSAL}]),
+        lambda calls: (200, [{"id": call["id"], "error": BATCH_REFUSAL} for call in calls]),
+        lambda _: (400, {"error": BATCH_REFUSAL}),
+    ],
+    ids=["once for all", "in a list of one", "of every call", "with a status"],
+)
+def test_a_node_that_refuses_batches_gets_smaller_ones_from_then_on(node, faulty, most, refusal):
+    refused = []
+    node.logs = [fake_log(5)]
+
+    def respond(request: bytes) -> tuple[int, dict[str, str], bytes]:
+        calls = json.loads(request)
+        # Who takes no batches takes none of a single call.
+        if isinstance(calls, list) and (len(calls) > most or most == 1):
+            refused.append(len(calls))
+            status, body = refusal(calls)
+            return status, {}, json.dumps(body).encode()
+        node.respond = None
+        try:
+            return node.response(request)
+        finally:
+            node.respond = respond
+
+    node.respond = respond
+    assert [log.seen.height for log in read(faulty)] == [5]
+    assert refused != []
+    refused.clear()
+    assert [log.seen.height for log in read(faulty)] == [5]
+    assert refused == []
+
+
+def test_a_node_that_refuses_single_calls_as_batches_is_unavailable(node, faulty):
+    faulty.check_identity()
+    node.respond = answer_with(200, json.dumps({"id": None, "error": BATCH_REFUSAL}).encode())
+    with pytest.raises(NodeUnavailable, match="batch of calls"):
+        read(faulty, 5, 5)
+
+
+def test_a_single_calls_own_error_is_its_own(node, faulty):
+    faulty.check_identity()
+    node.respond = lambda request: (
+        (400, {}, json.dumps({"error": BATCH_REFUSAL}).encode())
+        if request.startswith(b"[")
+        else FakeNode.response(unhindered, request)
+    )
+    unhindered = FakeNode()
+
+    def unknown_tag(params: list[Any]) -> Any:
+        if params[0] in ("safe", "finalized"):
+            raise RpcError("invalid argument 0: hex string without 0x prefix", -32602)
+        return unhindered.block(params[0])
+
+    unhindered.answers["eth_getBlockByNumber"] = unknown_tag
+    assert read(faulty) == []
+    assert faulty.finality() is None
+    faulty.check_identity()
+    assert not faulty.has_tags
 
 
 def test_a_connection_that_breaks_off_is_unavailable(node, faulty):
