@@ -23,25 +23,23 @@ class BackfillProgress:
     """Last height whose facts are committed."""
     events: int
     """Raw logs or events kept, by earlier runs too."""
+    step: Literal["facts", "movements"] = "facts"
+    """Facts come first, then the movements that were too many to be folded on the way."""
     unfolded: int = 0
     """Blocks up to `done` whose movements are still to be folded."""
     blocks_per_second: float = 0.0
-    """Of the present step, since this run began it."""
+    """Of the step, since this run began it."""
     events_per_second: float = 0.0
 
     @property
-    def step(self) -> Literal["facts", "movements"]:
-        """Facts come first, then the movements that were too many to be folded on the way."""
-        return "facts" if self.done < self.last or not self.unfolded else "movements"
-
-    @property
     def share(self) -> float:
-        """Of the present step; from 0 to 1."""
-        return 1 - self._blocks_left / (self.last - self.first + 1)
+        """Of the step; from 0 to 1."""
+        blocks = self.last - self.first + 1
+        return (blocks - self._blocks_left) / blocks
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the present step is done, at its rate; None before it has one."""
+        """Until the step is done, at its rate; None before it has one."""
         if self._blocks_left == 0:
             return 0.0
         return self._blocks_left / self.blocks_per_second if self.blocks_per_second else None
@@ -67,30 +65,26 @@ class Meter:
     def __init__(self, start: Backfill, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._start = start
-        self._begun = clock()
-        self._folding_since: float | None = None
+        self._since = clock()
 
     def progress(self, now: Backfill) -> BackfillProgress:
         """What stands in the warehouse, with the rates since the present step began."""
-        moment = self._clock()
-        if now.done < now.last or self._folding_since is None:
-            blocks = now.done - self._start.done
-            events = now.events - self._start.events
-            seconds = moment - self._begun
-            if now.done == now.last:
-                self._folding_since, self._start = moment, now
-        else:
-            blocks, events = now.folded - self._start.folded, 0
-            seconds = moment - self._folding_since
+        start, moment = self._start, self._clock()
+        seconds = moment - self._since
+        brings_facts = start.done < start.last
+        blocks = now.done - start.done if brings_facts else now.folded - start.folded
+        if brings_facts and now.done == now.last:
+            self._start, self._since = now, moment
         return BackfillProgress(
             chain=now.chain,
             first=now.first,
             last=now.last,
             done=now.done,
             events=now.events,
+            step="facts" if brings_facts else "movements",
             unfolded=now.done - now.folded,
             blocks_per_second=blocks / seconds if seconds > 0 else 0.0,
-            events_per_second=events / seconds if seconds > 0 else 0.0,
+            events_per_second=(now.events - start.events) / seconds if seconds > 0 else 0.0,
         )
 
 

@@ -1,0 +1,77 @@
+"""A `FakeChain` behind JSON-RPC, for readers that ask a node."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from indexer.chains.receipts import bloom_of
+from indexer.events.raw import Block, EvmLog
+from tests.factories.fake_chain import FakeChain
+from tests.replay.serving import Refused
+from warehouse_schema.identifiers import evm_chain_number
+
+
+@dataclass
+class FakeEvmNode:
+    """Answers what readers ask; served by `tests.replay.serving`."""
+
+    chain: FakeChain
+    most_logs: int = 10_000
+    """Of one answer; more are refused."""
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    """Of the logs that were asked for."""
+
+    def call(self, method: str, params: Any) -> Any:
+        """The result of one call. Raises `Refused`."""
+        match method, params:
+            case "eth_chainId", []:
+                return hex(evm_chain_number(self.chain.chain))
+            case "eth_getBlockByNumber", ["safe" | "finalized", _]:
+                raise Refused(-32602, "unknown tag")
+            case "eth_getBlockByNumber", [str(number), _]:
+                return self._header(
+                    len(self.chain.blocks) - 1 if number == "latest" else int(number, 16)
+                )
+            case "eth_getLogs", [wanted]:
+                return self._logs(wanted)
+        raise Refused(-32601, f"no method {method}")
+
+    def _header(self, height: int) -> Any:
+        if height >= len(self.chain.blocks):
+            return None
+        block = self.chain.blocks[height]
+        logs = self.chain.logs[block.hash]
+        bloom = bloom_of(item for log in logs for item in (log.address, *log.topics))
+        return {
+            "number": hex(height),
+            "hash": block.hash,
+            "parentHash": block.parent_hash,
+            "timestamp": hex(block.time),
+            "logsBloom": f"0x{bloom:0512x}",
+            "transactions": [log.seen.tx_hash for log in logs],
+        }
+
+    def _logs(self, wanted: Any) -> list[dict[str, Any]]:
+        first, last = int(wanted["fromBlock"], 16), int(wanted["toBlock"], 16)
+        self.ranges.append((first, last))
+        found = [
+            self._log(block, index, log)
+            for block in self.chain.blocks[first : last + 1]
+            for index, log in enumerate(self.chain.logs[block.hash])
+            if log.address in wanted["address"] and log.topics[0] in wanted["topics"][0]
+        ]
+        if len(found) > self.most_logs:
+            raise Refused(-32005, f"query returned more than {self.most_logs} results")
+        return found
+
+    def _log(self, block: Block, index: int, log: EvmLog) -> dict[str, Any]:
+        return {
+            "address": log.address,
+            "topics": list(log.topics),
+            "data": "0x" + log.data.hex(),
+            "blockNumber": hex(block.height),
+            "blockHash": block.hash,
+            "transactionHash": log.seen.tx_hash,
+            "transactionIndex": hex(index),
+            "logIndex": hex(log.seen.position),
+            "removed": False,
+        }

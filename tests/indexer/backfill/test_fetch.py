@@ -1,0 +1,181 @@
+"""Ranges are fetched ahead, in order, patiently, and never more than is bounded."""
+
+import threading
+import time
+
+import pytest
+
+from indexer.backfill import fetch
+from indexer.backfill.chunks import Chunk
+from indexer.backfill.fetch import Fetch, Plan, Source, fetch_ahead, fetch_pieces
+from indexer.errors import (
+    InconsistentAnswer,
+    NodeUnavailable,
+    PermanentChainError,
+    RangeTooWide,
+    WrongChain,
+)
+from indexer.facts.columns_copy import CopyText
+from tests.factories.fake_chain import ETHEREUM
+from warehouse_schema.identifiers import BlockHash, Height
+
+
+def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chunk:
+    return Chunk(
+        chain=ETHEREUM,
+        first=Height(first),
+        last=Height(last),
+        parent_hash=BlockHash("0x00"),
+        hash=BlockHash("0x01"),
+        events=events,
+        movements=None,
+        undecodable=(),
+        copies=(CopyText("blocks", (), 0, bytes(size)),),
+    )
+
+
+def source(*fetchers: Fetch, first_blocks: int = 10, most_blocks: int = 10) -> Source:
+    return Source(fetchers, first_blocks=first_blocks, most_blocks=most_blocks)
+
+
+def ranges(chunks: list[Chunk]) -> list[tuple[int, int]]:
+    return [(chunk.first, chunk.last) for chunk in chunks]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fetch, "_FIRST_PAUSE", 0.0)
+
+
+def test_chunks_come_in_order_whichever_is_ready_first():
+    def slow_first(first: Height, last: Height) -> Chunk:
+        time.sleep(0.05 if first == 1 else 0.0)
+        return make_chunk(first, last)
+
+    chunks = list(fetch_ahead(source(slow_first, slow_first), Height(1), Height(45)))
+    assert ranges(chunks) == [(1, 10), (11, 20), (21, 30), (31, 40), (41, 45)]
+
+
+def test_fetching_goes_on_while_a_chunk_is_committed():
+    third = threading.Event()
+
+    def read(first: Height, last: Height) -> Chunk:
+        if first == 21:
+            third.set()
+        return make_chunk(first, last)
+
+    chunks = fetch_ahead(source(read, read), Height(1), Height(100))
+    next(chunks)
+    assert third.wait(5), "nothing was fetched while the first chunk was in the writer's hands"
+    chunks.close()
+
+
+def test_no_fetcher_is_used_by_two_threads():
+    inside, most = [0], [0]
+
+    def alone(first: Height, last: Height) -> Chunk:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.002)
+        inside[0] -= 1
+        return make_chunk(first, last)
+
+    assert len(list(fetch_ahead(source(alone), Height(1), Height(100)))) == 10
+    assert most == [1]
+
+
+@pytest.mark.parametrize(("size", "fewest"), [(0, 2), (100, 0)])
+def test_what_waits_for_the_writer_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, size: int, fewest: int
+):
+    """By number always; chunks that are too large are all committed before more are fetched."""
+    monkeypatch.setattr(fetch, "HELD_BYTES", 50)
+    asked: list[int] = []
+
+    def read(first: Height, last: Height) -> Chunk:
+        asked.append(first)
+        return make_chunk(first, last, size=size)
+
+    waiting = []
+    for taken, _ in enumerate(fetch_ahead(source(read, read), Height(1), Height(200)), 1):
+        time.sleep(0.02)
+        waiting.append(len(asked) - taken)
+    assert max(waiting) <= 2
+    assert min(waiting[:10]) == fewest
+    assert sorted(asked) == list(range(1, 200, 10))
+
+
+def test_a_range_too_wide_is_halved_in_its_place():
+    def narrow(first: Height, last: Height) -> Chunk:
+        if last - first >= 4 and first <= 20:
+            raise RangeTooWide("no more than 4 blocks")
+        return make_chunk(first, last)
+
+    chunks = list(fetch_ahead(source(narrow, narrow), Height(1), Height(40)))
+    got = ranges(chunks)
+    assert [first for first, _ in got] == [1, *(last + 1 for _, last in got[:-1])]
+    assert got[-1][1] == 40
+    pieces = ranges(list(fetch_pieces(narrow, Height(1), Height(12))))
+    assert pieces == [(1, 3), (4, 6), (7, 9), (10, 12)]
+
+
+def test_a_block_too_much_is_for_a_person():
+    def never(first: Height, last: Height) -> Chunk:
+        raise RangeTooWide("no")
+
+    with pytest.raises(PermanentChainError, match="one block, 1, is too much: no"):
+        list(fetch_ahead(source(never), Height(1), Height(4)))
+
+
+@pytest.mark.parametrize(
+    "error", [NodeUnavailable("down", retry_after=0.0), InconsistentAnswer("?")]
+)
+def test_a_node_in_trouble_is_asked_again(error: Exception):
+    failures = [error] * 5
+
+    def falters(first: Height, last: Height) -> Chunk:
+        if failures:
+            raise failures.pop()
+        return make_chunk(first, last)
+
+    assert ranges(list(fetch_ahead(source(falters), Height(1), Height(5)))) == [(1, 5)]
+
+
+def test_a_node_that_stays_in_trouble_is_given_up():
+    tries = []
+
+    def down(first: Height, last: Height) -> Chunk:
+        tries.append(first)
+        raise NodeUnavailable("down")
+
+    with pytest.raises(NodeUnavailable):
+        list(fetch_ahead(source(down), Height(1), Height(5)))
+    assert len(tries) == 6
+
+
+def test_what_no_trying_mends_is_raised_at_once():
+    tries = []
+
+    def wrong(first: Height, last: Height) -> Chunk:
+        tries.append(first)
+        raise WrongChain("another chain")
+
+    with pytest.raises(WrongChain):
+        list(fetch_ahead(source(wrong), Height(1), Height(5)))
+    assert tries == [1]
+
+
+def test_ranges_grow_where_little_happens_and_shrink_where_much_does():
+    plan = Plan(Height(1), Height(100_000), first_blocks=32, most_blocks=1_000)
+    widths = []
+    for events in (0, 0, 0, 0, 0, 0, 10_000, 10_000_000, 20_000):
+        planned = plan.take()
+        assert planned is not None
+        first, last = planned
+        widths.append(last - first + 1)
+        plan.learn(make_chunk(first, last, events=events))
+    assert widths == [32, 64, 128, 256, 512, 1_000, 1_000, 1_000, 500]
+    plan.narrow(Height(1), Height(10))
+    planned = plan.take()
+    assert planned is not None
+    assert planned[1] - planned[0] + 1 == 5

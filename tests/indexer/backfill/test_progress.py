@@ -1,0 +1,60 @@
+"""How far, how fast, how long still."""
+
+from dataclasses import replace
+
+from indexer.backfill.commit import Backfill
+from indexer.backfill.progress import BackfillProgress, Meter
+from tests.factories.fake_chain import ETHEREUM
+from warehouse_schema.identifiers import Height
+
+BEGUN = Backfill(ETHEREUM, Height(1), Height(1_000), Height(0), Height(0), 0)
+
+
+def at(done: int, folded: int, events: int) -> Backfill:
+    return replace(BEGUN, done=Height(done), folded=Height(folded), events=events)
+
+
+def test_rates_and_time_left_are_of_this_run():
+    now = [100.0]
+    meter = Meter(at(200, 200, 5_000), lambda: now[0])
+    now[0] += 10
+    progress = meter.progress(at(400, 400, 9_000))
+    assert (progress.blocks_per_second, progress.events_per_second) == (20.0, 400.0)
+    assert (progress.share, progress.seconds_left, progress.step) == (0.4, 30.0, "facts")
+
+
+def test_movements_are_timed_from_the_end_of_the_facts():
+    now = [0.0]
+    meter = Meter(BEGUN, lambda: now[0])
+    now[0] = 10.0
+    last_of_facts = meter.progress(at(1_000, 100, 50_000))
+    assert (last_of_facts.step, last_of_facts.share) == ("facts", 1.0)
+    now[0] = 12.0
+    progress = meter.progress(at(1_000, 400, 50_000))
+    assert (progress.blocks_per_second, progress.seconds_left) == (150.0, 4.0)
+    assert (progress.step, progress.share) == ("movements", 0.4)
+    done = meter.progress(at(1_000, 1_000, 50_000))
+    assert (done.share, done.seconds_left) == (1.0, 0.0)
+
+
+def test_a_run_that_only_folds_is_timed_from_its_own_start():
+    now = [0.0]
+    meter = Meter(at(1_000, 500, 50_000), lambda: now[0])
+    now[0] = 5.0
+    progress = meter.progress(at(1_000, 600, 50_000))
+    assert (progress.blocks_per_second, progress.seconds_left) == (20.0, 20.0)
+
+
+def test_before_anything_is_done_nobody_knows_how_long_it_takes():
+    progress = Meter(BEGUN, lambda: 0.0).progress(BEGUN)
+    assert (progress.share, progress.seconds_left) == (0.0, None)
+
+
+def test_a_line_tells_all_of_it():
+    progress = BackfillProgress(
+        ETHEREUM, Height(1), Height(1_000), Height(500), 20_000, "facts", 0, 20.0, 1_234.5
+    )
+    assert str(progress) == (
+        "eip155:1 1–1000 facts [███████████████···············]  50.0% 20 blocks/s"
+        " 1,234 events/s 0:00:25 left"
+    )
