@@ -239,6 +239,8 @@ stream_events = Table(
     text("op", "add, update or remove on orderbook; null on intent", nullable=True),
     Column("entry", JSONB, nullable=False, comment="The offer or order, amounts as digit strings"),
     Column("last", Boolean, nullable=False, comment="Last message of its ledger"),
+    # Old messages are looked for by age.
+    Index("ix_stream_events_chain_ledger", "chain", "ledger"),
     schema=PROJECTIONS,
-    comment="Outbox of the socket, written in the transaction that changed the book",
+    comment="Outbox of the socket: about a day, written in the transaction that changed the book",
 )

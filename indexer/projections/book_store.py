@@ -54,10 +54,17 @@ from indexer.projections.offers import Offer, OfferKey, Payee, Rail, Terms, Term
 from indexer.projections.orders import Order
 from indexer.projections.providers import Provider
 from warehouse_schema import projections as tables
-from warehouse_schema.identifiers import Bytes32, ChainId, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
 
 STREAM_LOCK = 0x15_7457_0001
 """Advisory lock under which `stream_events` get their ids; nothing else takes this number."""
+
+KEPT_LEDGERS = 20_000
+"""Ledgers whose messages are kept, about a day: a client that was away longer clears its book and
+reads it anew, as it does on every connection."""
+
+PRUNED_EVERY = 100
+"""Ledgers from one look at old messages to the next."""
 
 BOOK_TABLES: tuple[Table, ...] = (
     tables.book,
@@ -236,6 +243,7 @@ def save(conn: Connection, chain: ChainId, ledgers: Sequence[BookChanges]) -> No
     _upsert(conn, tables.orders, [_values(tables.orders, row) for row in changes.orders.values()])
     _save_depth(conn, changes.depth)
     _publish(conn, chain, ledgers)
+    _prune(conn, chain, ledgers[0].ledger.height, ledgers[-1].ledger.height)
 
 
 def _save_books(conn: Connection, turns: Iterable[BookTurn]) -> None:
@@ -296,6 +304,18 @@ def _send(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
         conn.execute(select(func.pg_advisory_xact_lock(STREAM_LOCK)))
         copy_into(conn, _MESSAGE_COLUMNS, rows)
+
+
+def _prune(conn: Connection, chain: ChainId, first: Height, last: Height) -> None:
+    """Drop messages older than `KEPT_LEDGERS`, if the range holds a ledger of a round number."""
+    if last // PRUNED_EVERY * PRUNED_EVERY < first:
+        return
+    stored = tables.stream_events.c
+    conn.execute(
+        delete(tables.stream_events).where(
+            stored.chain == chain, stored.ledger < last - KEPT_LEDGERS
+        )
+    )
 
 
 _MESSAGE_COLUMNS: list[Column[Any]] = [

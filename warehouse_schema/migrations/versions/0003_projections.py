@@ -207,16 +207,16 @@ def upgrade() -> None:
             name=op.f("ck_orders_ended_by_a_transaction"),
         ),
         sa.CheckConstraint(
-            "status <> 'fulfilled' OR chain_status = 'fulfilled'",
-            name=op.f("ck_orders_fulfilled_on_chain"),
-        ),
-        sa.CheckConstraint(
             "chain_status IN ('open','fulfilled','cancelled','expired')",
             name=op.f("ck_orders_chain_status"),
         ),
         sa.CheckConstraint(
             "nullifier IS NULL OR chain_status = 'fulfilled'",
             name=op.f("ck_orders_nullifier_when_settled"),
+        ),
+        sa.CheckConstraint(
+            "status <> 'fulfilled' OR chain_status = 'fulfilled'",
+            name=op.f("ck_orders_fulfilled_on_chain"),
         ),
         sa.CheckConstraint(
             "status IN ('active','fulfilled','cancelled','expired')", name=op.f("ck_orders_status")
@@ -362,7 +362,14 @@ def upgrade() -> None:
         sa.Column("last", sa.Boolean(), nullable=False, comment="Last message of its ledger"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_stream_events")),
         schema="projections",
-        comment="Outbox of the socket, written in the transaction that changed the book",
+        comment="Outbox of the socket: about a day, written in the transaction that changed the book",
+    )
+    op.create_index(
+        "ix_stream_events_chain_ledger",
+        "stream_events",
+        ["chain", "ledger"],
+        unique=False,
+        schema="projections",
     )
     op.create_table(
         "terms",
