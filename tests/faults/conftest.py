@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import URL, Engine
 
-from indexer import drain
 from indexer.devnet.evm_node import AnvilProcess
 from tests.faults.proxy import FaultyNode
+from tests.faults.soak import shorten_pauses
 from tests.faults.world import Followed, Node
 from warehouse_schema.engine import make_engine
 from warehouse_schema.metadata import metadata
@@ -71,10 +71,7 @@ def warehouses(clone: Callable[[], URL]) -> Iterator[tuple[Warehouse, Warehouse]
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Backing off is tested where it is the subject."""
-    monkeypatch.setattr(drain, "_FIRST_BACKOFF", 0.001)
-    monkeypatch.setattr(drain, "_LONGEST_BACKOFF", 0.02)
-    monkeypatch.setattr(drain, "_HEAD_WAIT", 0.1)
+    shorten_pauses(monkeypatch)
 
 
 @pytest.fixture
