@@ -431,7 +431,7 @@ def _told_if_busy() -> Iterator[None]:
     except OperationalError as error:
         if not isinstance(error.orig, LockNotAvailable):
             raise
-        raise FollowerConflict("a range is being written for long; nothing was changed") from error
+        raise FollowerConflict("a backfill or a long range is at work; nothing changed") from error
 
 
 @contextmanager
