@@ -12,7 +12,6 @@ cost more than all else that happens to a log here.
 """
 
 import io
-import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ import orjson
 import polars as pl
 
 from indexer.chains.evm import ROUND_CAPS, EvmReader, _Filter, _Header, _header_call
-from indexer.chains.jsonrpc import Call, JsonRpc, NodeTimedOut, classified
+from indexer.chains.http import AnswerTooLong, NodeTimedOut, exchange
+from indexer.chains.jsonrpc import Call, JsonRpc, classified
 from indexer.chains.receipts import bloom_of
 from indexer.decode.evm import TRANSFER_TOPIC
 from indexer.decode.evm_columns import logs_of
@@ -32,8 +32,8 @@ from indexer.events.raw import Block
 from indexer.networks import EvmChain
 from warehouse_schema.identifiers import Height
 
-SECONDS = 30.0
-"""For one answer, however many bytes it has."""
+SECONDS = 20.0
+"""For each piece of an answer; a whole one may take three times as long."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Of one answer of logs; beyond it the range is halved, so that memory has a bound."""
 
@@ -116,7 +116,7 @@ class EvmHistory(EvmReader):
         """
         try:
             return self._read_columns(first, last, watched)
-        except NodeTimedOut as error:
+        except (NodeTimedOut, AnswerTooLong) as error:
             if first == last:
                 raise
             raise RangeTooWide(f"{self.chain}: blocks {first} to {last}: {error}") from error
@@ -257,17 +257,16 @@ class EvmHistory(EvmReader):
 
 
 class _TextRpc(JsonRpc):
-    """A node whose answer may be had as text."""
-
-    def __init__(self, url: str, *, timeout: float) -> None:
-        super().__init__(url, timeout=timeout)
-        self._seconds = timeout
+    """A node whose answer may be had as text, up to `MAX_ANSWER_BYTES` of it."""
 
     def array(self, call: Call) -> bytes:
         """The JSON text of one call's result, which must be an array, brackets included."""
         method, params = call
         body = orjson.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})
-        content = self._text(body)
+        response = self._post(body)
+        if not response.is_success:
+            raise self._refusal(response)
+        content = response.content
         start, end = content.find(b"["), content.rfind(b"]") + 1
         # An answer has no brackets but its result's, or an error's.
         envelope = self._envelope(content[:start] + b"[]" + content[end:] if end else content)
@@ -287,36 +286,16 @@ class _TextRpc(JsonRpc):
             return None
         return answer if isinstance(answer, dict) else None
 
-    def _text(self, body: bytes) -> bytes:
-        """The answer's text; asked for again once if a connection that we had kept was closed."""
-        try:
-            return self._streamed(body)
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            return self._streamed_once(body)
-        except httpx.HTTPError as error:
-            raise self._unavailable(error) from error
-
-    def _streamed_once(self, body: bytes) -> bytes:
-        try:
-            return self._streamed(body)
-        except httpx.HTTPError as error:
-            raise self._unavailable(error) from error
-
-    def _streamed(self, body: bytes) -> bytes:
-        """Piece by piece: neither the answer's size nor its slowness is the node's to say."""
-        deadline = time.monotonic() + self._seconds
-        text = bytearray()
-        with self._client.stream("POST", self.url, content=body) as response:
-            if not response.is_success:
-                response.read()
-                raise self._refusal(response)
-            for piece in response.iter_bytes():
-                text += piece
-                if len(text) > MAX_ANSWER_BYTES:
-                    raise RangeTooWide(f"{self.host} sends more than {MAX_ANSWER_BYTES} bytes")
-                if time.monotonic() > deadline:
-                    raise NodeTimedOut(f"{self.host} sent for more than {self._seconds} s")
-        return bytes(text)
+    def _posted(self, body: bytes) -> httpx.Response:
+        return exchange(
+            self._client,
+            "POST",
+            self.url,
+            content=body,
+            seconds=self._longest,
+            most_bytes=MAX_ANSWER_BYTES,
+            where=self.host,
+        )
 
 
 def _are_well_formed(answers: pl.DataFrame) -> bool:
