@@ -22,7 +22,8 @@ from typing import Any
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.finality import Finality
 from indexer.chains.http import AnswerTooLong, NodeTimedOut
-from indexer.chains.jsonrpc import Call, HeadsLost, JsonRpc, NewHeads, Reply
+from indexer.chains.jsonrpc import Call, HeadsLost, JsonRpc, NewHeads, NoSuchMethod, Reply
+from indexer.chains.nodes import asked_of_all, node_of_chain
 from indexer.chains.ports import Range
 from indexer.chains.receipts import (
     BLOOM_BITS,
@@ -38,6 +39,7 @@ from indexer.errors import (
     InconsistentAnswer,
     NodeBehind,
     NodeUnavailable,
+    PermanentChainError,
     RangeTooWide,
     UnsupportedProtocol,
     WrongChain,
@@ -121,10 +123,17 @@ class _Filter:
     """Third topics; None takes any log."""
 
     def query(self, first: Height, last: Height) -> Call:
+        """Of the blocks `first … last`."""
+        return self._query({"fromBlock": hex(first), "toBlock": hex(last)})
+
+    def query_of(self, block: BlockHash) -> Call:
+        """Of one block, whichever chain it is on (EIP-234)."""
+        return self._query({"blockHash": block})
+
+    def _query(self, where: Mapping[str, str]) -> Call:
         topics: list[Any] = [sorted(self.first_topics)]
         if self.recipients is not None:
             topics += [None, sorted(self.recipients)]
-        where = {"fromBlock": hex(first), "toBlock": hex(last)}
         return "eth_getLogs", [{**where, "address": sorted(self.contracts), "topics": topics}]
 
     def wants(self, address: str, topics: Sequence[str]) -> bool:
@@ -146,7 +155,8 @@ class EvmReader:
     """Reads one EVM chain (`indexer.chains.ports.ChainReader`). For one thread.
 
     All questions go to one node, the first `http(s)` URL; when it fails the next takes over, and
-    must name the right chain id first. A `ws(s)` URL among `urls` pushes new heads; without one
+    must name the right chain id first, or is dropped. An error that stops the chain is raised only
+    when every node says so. A `ws(s)` URL among `urls` pushes new heads; without one
     they are polled for. `timeout`, in seconds, bounds each request.
 
     `needs_tags`: refuse nodes that cannot name safe and finalized blocks, instead of going by
@@ -176,6 +186,7 @@ class EvmReader:
         if not self._nodes:
             raise ConfigurationError(f"{chain.id} needs a node with an http(s) URL")
         self._identified: set[JsonRpc] = set()
+        self._without_receipts: set[JsonRpc] = set()
         sockets = [url for url in urls if url.startswith(("ws://", "wss://"))]
         self._new_heads = NewHeads(sockets[0]) if sockets else None
         self._push_again_at = 0.0
@@ -198,12 +209,15 @@ class EvmReader:
         self._last_news = time.monotonic()
 
     def check_identity(self) -> None:
-        """Raise `WrongChain` unless the node has the configured chain id.
+        """Raise `WrongChain` unless a node has the configured chain id; others are dropped.
 
         Finds out whether it names final blocks, too. Raises `ConfigurationError` when it does not
         and has to.
         """
         self._identified.clear()
+        asked_of_all(self._nodes, self._check_identity, ConfigurationError)
+
+    def _check_identity(self) -> None:
         with self._node() as node:
             self._has_tags = self._tags(node) is not None
             if self._needs_tags and not self._has_tags:
@@ -214,14 +228,11 @@ class EvmReader:
 
     def head(self) -> Block:
         """The node's `latest` block."""
-        with self._node() as node:
-            return self._header(node.call(*_header_call("latest")), "latest").block
+        return self._block("latest")
 
     def block(self, height: Height) -> Block:
         """One block of the node's current chain."""
-        with self._node() as node:
-            answer = node.call(*_header_call(hex(height)))
-            return self._header(answer, height).block
+        return self._block(height)
 
     @property
     def has_tags(self) -> bool:
@@ -235,6 +246,9 @@ class EvmReader:
         """
         if not self._has_tags:
             return None
+        return asked_of_all(self._nodes, self._finality)
+
+    def _finality(self) -> Finality:
         with self._node() as node:
             tags = self._tags(node)
             if tags is None:
@@ -247,8 +261,10 @@ class EvmReader:
         A range of up to some 90 blocks is one request. A range whose answer does not come in time
         or is too long is `RangeTooWide`; for a single block, that is the node's fault.
         """
+        # What one node cannot give of a single block, another may.
+        too_much = (RangeTooWide,) if first == last else ()
         try:
-            return self._read(first, last, watched)
+            return asked_of_all(self._nodes, lambda: self._read(first, last, watched), *too_much)
         except (NodeTimedOut, AnswerTooLong) as error:
             if first == last:
                 raise
@@ -306,9 +322,13 @@ class EvmReader:
 
     def transaction_receipt(self, tx: TxHash) -> EvmReceipt | None:
         """What became of a transaction; None while the node knows of none that was mined."""
-        with self._node() as node:
-            answer = node.call("eth_getTransactionReceipt", [tx])
-            return None if answer is None else self._receipt(answer, tx)
+
+        def ask() -> EvmReceipt | None:
+            with self._node() as node:
+                answer = node.call("eth_getTransactionReceipt", [tx])
+                return None if answer is None else self._receipt(answer, tx)
+
+        return asked_of_all(self._nodes, ask)
 
     def proven_receipt(self, tx: TxHash) -> EvmReceipt | None:
         """As `transaction_receipt`, held against all receipts of its block and their proofs.
@@ -316,6 +336,9 @@ class EvmReader:
         The block is the one of the node's current chain at that height, bloom and (with
         `checks_roots`) receipts root and hash check out, and the same receipt is among its.
         """
+        return asked_of_all(self._nodes, lambda: self._proven_receipt(tx))
+
+    def _proven_receipt(self, tx: TxHash) -> EvmReceipt | None:
         receipt = self.transaction_receipt(tx)
         if receipt is None:
             return None
@@ -348,16 +371,15 @@ class EvmReader:
     @contextmanager
     def _node(self) -> Iterator[JsonRpc]:
         """The node to ask, known to serve our chain; the next one's turn comes if it fails."""
-        node = self._nodes[0]
         try:
-            self._identify(node)
+            node = node_of_chain(self._nodes, self._identify)
             yield node
-        except NodeBehind:
+        except (NodeBehind, PermanentChainError):
             self._nodes.rotate(-1)
             raise
         except (NodeUnavailable, InconsistentAnswer):
             # Whatever answers at that address when it comes back has to say again what it serves.
-            self._identified.discard(node)
+            self._identified.discard(self._nodes[0])
             self._nodes.rotate(-1)
             raise
 
@@ -368,6 +390,16 @@ class EvmReader:
         if number != self._chain.number:
             raise WrongChain(f"{node.host} serves eip155:{number}, {self.chain} is configured")
         self._identified.add(node)
+
+    def _block(self, asked: Height | str) -> Block:
+        """One block by its height or tag."""
+
+        def ask() -> Block:
+            with self._node() as node:
+                call = _header_call(asked if isinstance(asked, str) else hex(asked))
+                return self._header(node.call(*call), asked).block
+
+        return asked_of_all(self._nodes, ask)
 
     def _tags(self, node: JsonRpc) -> Finality | None:
         replies = node.batch([_header_call("safe"), _header_call("finalized")])
@@ -417,11 +449,14 @@ class EvmReader:
 
     def _head_above(self, above: Height) -> Block | None:
         """The head if it is above that height. Asks for the number first: headers are larger."""
-        with self._node() as node:
-            if _number(node.call("eth_blockNumber", []), "block number") <= above:
-                return None
+        if asked_of_all(self._nodes, self._head_height) <= above:
+            return None
         head = self.head()
         return head if head.height > above else None
+
+    def _head_height(self) -> int:
+        with self._node() as node:
+            return _number(node.call("eth_blockNumber", []), "block number")
 
     # Headers
 
@@ -573,16 +608,48 @@ class EvmReader:
     def _check_complete(
         self, node: JsonRpc, header: _Header, logs: Sequence[EvmLog], filters: Sequence[_Filter]
     ) -> None:
-        """Settle whether these are all logs of ours in the block: a bloom may say yes by chance."""
+        """Settle whether these are all logs of ours in the block: a bloom may say yes by chance.
+
+        The block's receipts settle it. A node that does not offer `eth_getBlockReceipts` is asked
+        for the block's logs once more, by its hash: that finds what the range's answer left out
+        since the block was new, but not what the node's index of logs lacks, and blooms cannot be
+        settled there. It is believed, with a warning once for each node.
+        """
         height = header.block.height
         ours = {log.seen.position for log in logs}
-        for answer in self._receipts(node, header):
+        try:
+            receipts = self._receipts(node, header)
+        except NoSuchMethod as error:
+            self._check_by_hash(node, header, ours, filters)
+            if node not in self._without_receipts:
+                self._without_receipts.add(node)
+                logger.warning("blooms cannot be settled chain=%s: %s", self.chain, error)
+            return
+        for answer in receipts:
             for log in self._receipt_logs(answer, f"receipts of block {height}"):
                 wanted = any(each.wants(log.address, log.topics) for each in filters)
                 if wanted and log.position not in ours:
                     raise InconsistentAnswer(
                         f"{self.chain}: block {height} has logs of {log.address} in its receipts"
                         " and bloom, the node's logs leave them out"
+                    )
+
+    def _check_by_hash(
+        self, node: JsonRpc, header: _Header, ours: set[int], filters: Sequence[_Filter]
+    ) -> None:
+        """Raise `InconsistentAnswer` if the block's hash brings logs that its height did not."""
+        replies = node.batch([each.query_of(header.block.hash) for each in filters])
+        blocks = {header.block.height: header}
+        for each, reply in zip(filters, replies, strict=True):
+            answers = reply.value()
+            if not isinstance(answers, list):
+                raise InconsistentAnswer(f"{self.chain}: logs came as {type(answers).__name__}")
+            for answer in answers:
+                log = self._log(answer, each, blocks)
+                if log.seen.position not in ours:
+                    raise InconsistentAnswer(
+                        f"{self.chain}: block {header.block.height} has logs of {log.address} by"
+                        " its hash and bloom, the node's logs by height leave them out"
                     )
 
     # Receipts

@@ -8,12 +8,14 @@ range is given whole or not at all. A closed ledger never changes, so headers ar
 import base64
 import binascii
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from indexer.chains.nodes import asked_of_all, node_of_chain
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.stellar_filters import Filter, filters_of_calls, wanted_by
 from indexer.chains.stellar_rpc import RequestRefused, StellarRpc
@@ -25,8 +27,10 @@ from indexer.errors import (
     IndexerError,
     NodeBehind,
     NodeUnavailable,
+    PermanentChainError,
     RangeTooWide,
     RetentionGap,
+    RetryableChainError,
     UnsupportedProtocol,
     WrongChain,
 )
@@ -53,7 +57,11 @@ class _Health:
 
 
 class StellarReader:
-    """A `ChainReader` over Stellar RPC. When a node fails, the next call goes to the next one."""
+    """A `ChainReader` over Stellar RPC. When a node fails, the next call goes to the next one.
+
+    A node of another network is dropped. An error that stops the chain is raised only when every
+    node says so: what one no longer has, or refuses to us, the others are asked for first.
+    """
 
     def __init__(self, chain: StellarChain, urls: Sequence[str], *, timeout: float = 30.0) -> None:
         """`timeout` is seconds of one request. Raises `ConfigurationError` without an http URL."""
@@ -62,51 +70,49 @@ class StellarReader:
             raise ConfigurationError(f"{chain.id} needs an http(s) URL of a Stellar RPC node")
         self.chain: ChainId = chain.id
         self._chain = chain
-        self._nodes = [StellarRpc(url, timeout=timeout) for url in urls]
-        self._current = 0
-        self._identified: set[int] = set()
+        self._nodes = deque(StellarRpc(url, timeout=timeout) for url in urls)
+        self._identified: set[StellarRpc] = set()
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
 
     def check_identity(self) -> None:
-        """Raise `WrongChain` or `UnsupportedProtocol` unless the node serves our chain."""
-        network = self._send("getNetwork")
+        """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain."""
+        self._identified.clear()
+        self._asked(lambda: None)
+
+    def _identify(self, node: StellarRpc) -> None:
+        if node in self._identified:
+            return
+        network = node.call("getNetwork", {})
         passphrase = _field(network, "passphrase", str)
         protocol = _field(network, "protocolVersion", int)
         if passphrase != self._chain.passphrase:
             raise WrongChain(
-                f"{self._nodes[self._current].host} serves {passphrase!r}, not {self.chain}'s"
-                f" {self._chain.passphrase!r}"
+                f"{node.host} serves {passphrase!r}, not {self.chain}'s {self._chain.passphrase!r}"
             )
         if protocol > NEWEST_PROTOCOL:
             raise UnsupportedProtocol(
                 f"{self.chain} runs protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"
             )
-        self._identified.add(self._current)
+        self._identified.add(node)
 
     def head(self) -> Block:
         """The newest ledger seen. Nodes behind one address may differ: it never goes back."""
+        return self._asked(self._newest)
+
+    def _newest(self) -> Block:
         latest = self._health().latest
         if self._head is None or latest > self._head.height:
-            self._head = self.block(latest)
+            self._head = self._blocks(latest, latest)[0]
         return self._head
 
     def block(self, height: Height) -> Block:
         """One ledger's header. `NodeBehind` or `RetentionGap` when the node does not have it."""
-        return self._blocks(height, height)[0]
+        return self._asked(lambda: self._blocks(height, height)[0])
 
     def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
         """Ledgers and wanted events of `first … last`; the rule is in `stellar_filters`."""
-        try:
-            return self._read(first, last, watched)
-        except InconsistentAnswer:
-            # What this node told before may be false too.
-            self._forget()
-            self._turn()
-            raise
-        except NodeBehind:
-            self._turn()
-            raise
+        return self._asked(lambda: self._read(first, last, watched))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Poll until the head is above `above`, at most `timeout` seconds."""
@@ -139,22 +145,33 @@ class StellarReader:
 
     # Calls.
 
-    def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        """A call to a node that is known to serve our chain."""
-        if self._current not in self._identified:
-            self.check_identity()
-        return self._send(method, **params)
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What `ask` gets from the node whose turn it is; after any failure it is the next one's.
 
-    def _send(self, method: str, **params: Any) -> dict[str, Any]:
+        A range that is too wide is the asker's fault.
+        """
+        return asked_of_all(self._nodes, lambda: self._of_one(ask))
+
+    def _of_one(self, ask: Callable[[], T]) -> T:
         try:
-            return self._nodes[self._current].call(method, params)
-        except NodeUnavailable:
-            self._turn()
+            node_of_chain(self._nodes, self._identify)
+            return ask()
+        except RangeTooWide:
+            raise
+        except (NodeBehind, PermanentChainError):
+            self._nodes.rotate(-1)
+            raise
+        except RetryableChainError as error:
+            # Whatever answers at that address when it comes back has to say again what it serves.
+            self._identified.discard(self._nodes[0])
+            if isinstance(error, InconsistentAnswer):
+                # What this node told before may be false too.
+                self._forget()
+            self._nodes.rotate(-1)
             raise
 
-    def _turn(self) -> None:
-        """The next call goes to the next node."""
-        self._current = (self._current + 1) % len(self._nodes)
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._nodes[0].call(method, params)
 
     def _health(self) -> _Health:
         health = self._call("getHealth")

@@ -610,6 +610,39 @@ def test_receipts_that_are_none_do_not_settle_it(node, faulty, answer):
         read(faulty)
 
 
+def no_receipts(_: list[Any]) -> Any:
+    raise RpcError("the method eth_getBlockReceipts does not exist/is not available", -32601)
+
+
+def test_without_receipts_the_logs_by_hash_are_believed_with_a_warning_once(node, faulty, caplog):
+    node.answers["eth_getBlockReceipts"] = no_receipts
+    asked = []
+
+    def logs(params: list[Any]) -> list[dict[str, Any]]:
+        asked.append(params[0])
+        return [] if "blockHash" in params[0] else node.matching(params[0])
+
+    node.answers["eth_getLogs"] = logs
+    node.blocks[5]["logsBloom"] = bloom_of(TRANSMITTER, MESSAGE_SENT)
+    for _ in range(2):
+        assert read(faulty) == []
+    by_hash = [query for query in asked if "blockHash" in query]
+    assert {query["blockHash"] for query in by_hash} == {fake_hash(5)}
+    assert any(MESSAGE_SENT in query["topics"][0] for query in by_hash)
+    assert all("fromBlock" not in query and query["address"] for query in by_hash)
+    assert caplog.text.count("blooms cannot be settled") == 1
+
+
+def test_without_receipts_logs_that_the_hash_has_are_missed(node, faulty):
+    node.answers["eth_getBlockReceipts"] = no_receipts
+    node.answers["eth_getLogs"] = lambda params: (
+        [fake_log(5)] if "blockHash" in params[0] and TRANSMITTER in params[0]["address"] else []
+    )
+    node.blocks[5]["logsBloom"] = bloom_of(TRANSMITTER, MESSAGE_SENT)
+    with pytest.raises(InconsistentAnswer, match="by its hash"):
+        read(faulty)
+
+
 def test_a_bloom_of_other_logs_asks_for_no_receipts(node, faulty):
     node.blocks[5]["logsBloom"] = bloom_of(USDC, TRANSFER_TOPIC, word(PAYER), word(UNWATCHED))
     assert read(faulty) == []
@@ -899,14 +932,57 @@ def test_the_next_node_takes_over_when_one_fails(server, spare):
         assert spare.node.requests[0] == ["eth_chainId"]
 
 
-def test_a_spare_node_of_another_chain_is_refused(server, spare):
-    server.node.respond = answer_with(503)
+def test_a_node_of_another_chain_is_dropped_and_the_others_go_on(server, spare):
     spare.node.answers["eth_chainId"] = lambda _: "0x1"
+    server.node.respond = answer_with(503)
     with reading(CHAIN, server.url, spare.url) as reader:
-        with pytest.raises(NodeUnavailable):
-            reader.head()
-        with pytest.raises(WrongChain):
-            reader.head()
+        for _ in range(3):
+            with pytest.raises(NodeUnavailable):
+                reader.head()
+        assert spare.node.requests == [["eth_chainId"]]
+        server.node.respond = None
+        assert reader.head().height == 20
+
+
+def test_only_when_every_node_is_of_another_chain_the_chain_stops(server, spare):
+    for each in (server, spare):
+        each.node.answers["eth_chainId"] = lambda _: "0x1"
+    with reading(CHAIN, server.url, spare.url) as reader, pytest.raises(WrongChain):
+        reader.check_identity()
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"), [("pruned history", RetentionGap), ("max block range 0", RangeTooWide)]
+)
+def test_what_one_node_cannot_give_stops_the_chain_only_if_no_other_gives_it(
+    server, spare, words, kind
+):
+    def refuse(_: list[Any]) -> Any:
+        raise RpcError(words)
+
+    server.node.answers["eth_getLogs"] = refuse
+    with reading(CHAIN, server.url, spare.url) as reader:
+        assert read(reader, 5, 5) == []
+        spare.node.answers["eth_getLogs"] = refuse
+        with pytest.raises(kind):
+            read(reader, 5, 5)
+        # One that does not answer is no witness that it is gone.
+        server.node.respond = answer_with(503)
+        for _ in range(2):
+            with pytest.raises(NodeUnavailable):
+                read(reader, 5, 5)
+
+
+@pytest.mark.parametrize("method", ["eth_getBlockByNumber", "eth_blockNumber"])
+def test_a_head_that_one_node_calls_pruned_is_had_from_the_next(server, spare, method):
+    def refuse(_: list[Any]) -> Any:
+        raise RpcError("pruned history")
+
+    server.node.answers[method] = refuse
+    with reading(CHAIN, server.url, spare.url) as reader:
+        head = reader.wait_for_head(Height(3), 1.0)
+        assert head is not None
+        assert head.height == 20
 
 
 # Sockets

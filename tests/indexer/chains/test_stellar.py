@@ -520,8 +520,71 @@ def test_the_next_node_must_be_of_our_chain_too(node: FakeStellarNode) -> None:
         node.answer_with("getHealth", fail)
         with pytest.raises(RetryableChainError):
             reader.head()
-        with pytest.raises(WrongChain):
+        # The stranger is dropped, and never asked for more than its name.
+        for _ in range(3):
+            with pytest.raises(RetryableChainError):
+                reader.head()
+        assert [method for method, _ in stranger.calls] == ["getNetwork"]
+        node.answer_with("getHealth", lambda _, real: real())
+        assert reader.head().height == 20
+        reader.close()
+
+
+def test_when_every_node_is_of_another_network_the_chain_stops(node: FakeStellarNode) -> None:
+    node.passphrase = "another network"
+    with serving(FakeStellarNode(latest=20, passphrase="a third one")) as stranger:
+        reader = StellarReader(CHAIN, [node.url, stranger.url], timeout=5)
+        with pytest.raises(WrongChain, match="a third one"):
+            reader.check_identity()
+        reader.close()
+
+
+@pytest.mark.parametrize("answer", [*map(HttpAnswer, (401, 403, 404, 405)), RpcError(-32601, "?")])
+@pytest.mark.parametrize("method", ["getNetwork", "getHealth", "getEvents"])
+def test_a_node_that_refuses_us_gives_way_and_only_all_of_them_stop_the_chain(
+    node: FakeStellarNode, method: str, answer: Exception
+) -> None:
+    def refuse(_: Any, __: Any) -> Any:
+        raise answer
+
+    node.answer_with(method, refuse)
+    with serving(FakeStellarNode(latest=20)) as spare:
+        reader = StellarReader(CHAIN, [node.url, spare.url], timeout=5)
+        assert reader.head().height == 20
+        assert len(reader.read(h(7), h(9), []).blocks) == 3
+        spare.answer_with(method, refuse)
+        with pytest.raises(PermanentChainError):
+            reader.check_identity(), reader.head(), reader.read(h(7), h(9), [])
+        reader.close()
+
+
+def test_what_one_node_no_longer_has_the_next_is_asked_for(node: FakeStellarNode) -> None:
+    node.oldest = 8
+    with serving(FakeStellarNode(latest=20)) as spare:
+        reader = StellarReader(CHAIN, [node.url, spare.url], timeout=5)
+        assert reader.read(h(5), h(6), []).blocks[0].height == 5
+        spare.oldest = 7
+        for ask in (lambda: reader.read(h(3), h(4), []), lambda: reader.block(h(3))):
+            with pytest.raises(RetentionGap):
+                ask()
+        # One that cannot say is no witness that it is gone.
+        spare.answer_with("getLedgers", lambda _, real: real() | {"ledgers": "none"})
+        spare.oldest = 1
+        with pytest.raises(RetryableChainError):
+            reader.block(h(3))
+        reader.close()
+
+
+@pytest.mark.parametrize("fault", [{"latestLedger": None}, {"status": "catching up"}])
+def test_a_node_whose_health_makes_no_sense_gives_way(
+    node: FakeStellarNode, fault: dict[str, Any]
+) -> None:
+    node.answer_with("getHealth", lambda _, real: real() | fault)
+    with serving(FakeStellarNode(latest=19)) as spare:
+        reader = StellarReader(CHAIN, [node.url, spare.url], timeout=5)
+        with pytest.raises(RetryableChainError):
             reader.head()
+        assert reader.head().height == 19
         reader.close()
 
 
