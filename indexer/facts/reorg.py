@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from indexer.chains.finality import Finality, final_by_depth
 from indexer.chains.ports import Block, ChainReader
-from indexer.errors import DeepReorg
+from indexer.errors import DeepReorg, InconsistentAnswer
 from indexer.events.common import Event
 from indexer.facts import store
 from indexer.facts.store import Cursor
@@ -50,20 +50,30 @@ def final_heights(
 
     It covers a stored block that it names, and all of them when it names a block above the cursor
     and agrees on the cursor's. Where it names another block than the stored one, the next range
-    will not join, and the fork is found then. Raises `DeepReorg` when that block was final before.
+    will not join, and the fork is found then. Raises `DeepReorg` when that block was final before,
+    and `InconsistentAnswer` when the node itself has another one there.
     """
-    stored = store.block_at(conn, chain.id, said.final.height)
     was_final = cursor.final_height is not None and said.final.height <= cursor.final_height
-    if was_final and stored is not None and stored.hash != said.final.hash:
+    if was_final and _denies(conn, reader, said.final):
         raise DeepReorg(
             f"{chain.id}: the node calls {said.final.hash} final at height {said.final.height};"
-            f" stored there is {stored.hash}, and blocks up to {cursor.final_height} were final"
+            f" another block is stored there, and blocks up to {cursor.final_height} were final"
         )
     final = _covered(conn, reader, cursor, said.final)
     if final is None:
         return cursor
     safe = _covered(conn, reader, cursor, said.safe)
     return cursor.finalized(safe=final if safe is None else safe, final=final)
+
+
+def _denies(conn: Connection, reader: ChainReader, named: Block) -> bool:
+    """Whether the node names another block than the stored one, and stands by it."""
+    stored = store.block_at(conn, named.chain, named.height)
+    if stored is None or stored.hash == named.hash:
+        return False
+    if reader.block(named.height).hash != named.hash:
+        raise InconsistentAnswer(f"{named.chain}: the node has two blocks {named.height}")
+    return True
 
 
 def _covered(conn: Connection, reader: ChainReader, cursor: Cursor, named: Block) -> Height | None:

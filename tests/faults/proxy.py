@@ -458,19 +458,29 @@ class TagsAt(ReplyFault):
 
 
 class FinalOnAnotherFork(ReplyFault):
-    """Calls a block safe and final, at that height, that nobody else has."""
+    """Has a block at that height that nobody else has, and calls it safe and final."""
 
     def __init__(self, height: int) -> None:
         super().__init__()
         self.height = height
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
-        if call["method"] != "eth_getBlockByNumber" or call["params"][0].startswith("0x"):
+        if call["method"] != "eth_getBlockByNumber":
             return reply
-        if call["params"][0] == "latest":
+        if call["params"][0] not in ("safe", "finalized", hex(self.height)):
             return reply
         block = exchange.ask("eth_getBlockByNumber", hex(self.height), False)
         return instead(reply, {**block, "hash": "0x" + "0f" * 32})
+
+
+class FlippingTags(TagsAt):
+    """The hash of the block that it calls final is another one each time."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        right = super().spoil(call, reply, exchange)
+        if right is reply:
+            return reply
+        return instead(reply, {**right["result"], "hash": "0x" + exchange.rng.randbytes(32).hex()})
 
 
 class WrongChainId(ReplyFault):

@@ -7,7 +7,7 @@ from indexer import drain
 from indexer.drain import Progress
 from indexer.errors import DeepReorg
 from indexer.facts.checks import open_alarms
-from tests.faults.proxy import After, FinalOnAnotherFork, NoTags, TagsAt
+from tests.faults.proxy import After, FinalOnAnotherFork, FlippingTags, NoTags, TagsAt
 from tests.faults.world import Followed, contents, oft_send
 from warehouse_schema.facts import oft_sent, orphans
 
@@ -133,6 +133,17 @@ def test_a_final_block_that_is_named_otherwise_stops_the_chain_before_a_fork_is_
         world.follow(until=lambda: False)
     assert world.cursor().final_height == final
     assert world.cursor().held is not None
+
+
+def test_a_final_block_that_the_node_itself_has_otherwise_stops_nothing(world: Followed) -> None:
+    tell(world)
+    with world.faulty.faulty(TagsAt(safe=1, final=2)):
+        world.follow()
+    world.node.plain()
+    with world.faulty.faulty(FlippingTags(safe=3, final=4)):
+        world.follow()
+    assert world.cursor().held is None
+    world.assert_as_straight()
 
 
 def test_a_reorg_while_nobody_followed_is_found_at_the_start(world: Followed) -> None:
