@@ -554,8 +554,14 @@ def test_a_node_that_refuses_us_gives_way_and_only_all_of_them_stop_the_chain(
         assert len(reader.read(h(7), h(9), []).blocks) == 3
         spare.answer_with(method, refuse)
         with pytest.raises(PermanentChainError):
-            reader.check_identity(), reader.head(), reader.read(h(7), h(9), [])
+            ask_everything(reader)
         reader.close()
+
+
+def ask_everything(reader: StellarReader) -> None:
+    reader.check_identity()
+    reader.head()
+    reader.read(h(7), h(9), [])
 
 
 def test_what_one_node_no_longer_has_the_next_is_asked_for(node: FakeStellarNode) -> None:

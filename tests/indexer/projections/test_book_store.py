@@ -182,7 +182,7 @@ def test_alarms_come_back_and_the_stale_provider_is_stored(connection: Connectio
 
 
 def test_a_late_fulfilment_is_stored_as_the_chain_has_it(connection: Connection):
-    opening = [make_deposit(), make_order_open()]
+    opening: list[BookEvent] = [make_deposit(), make_order_open()]
     apply(connection, [(ledger_close(1, 1_000), opening), (ledger_close(2, 1_601), [])])
     seen = seen_in(ledger_close(3, 1_602))
     apply(connection, [(ledger_close(3, 1_602), [make_order_fulfill(seen=seen)])])
