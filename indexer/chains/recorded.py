@@ -15,14 +15,15 @@ from functools import lru_cache
 from pathlib import Path
 
 import zstandard
-from stellar_sdk import xdr
 
 from indexer.chains.ports import Block, Range
 from indexer.chains.stellar_filters import wanted_by
-from indexer.decode.ledger_hashes import is_of_network, verify_ledger
+from indexer.decode.batches import split_batch
+from indexer.decode.ledger_hashes import LedgerProof, is_of_network, verify_ledger
 from indexer.decode.ledgers import Ledger, block_of_meta, check_linked, parse_meta, read_ledger
 from indexer.errors import (
     ConfigurationError,
+    InconsistentAnswer,
     NodeBehind,
     RetentionGap,
     WrongChain,
@@ -30,8 +31,8 @@ from indexer.errors import (
 from indexer.networks import StellarChain
 from warehouse_schema.identifiers import ChainId, Height
 
-_BATCH_HEADER = 12
-"""Start sequence, end sequence and number of ledgers, 4 bytes each."""
+_UNNAMED = ChainId("stellar:recorded")
+"""A file does not say which chain it is of, and parting its ledgers needs no name."""
 _KEPT_LEDGERS = 4
 """Parsed ledgers that are kept: each takes tens of megabytes."""
 
@@ -51,14 +52,23 @@ class RecordedLedgers:
                 self._metas[block.height], self._blocks[block.height] = meta, block
         if not self._metas:
             raise ConfigurationError("no recorded ledgers were given")
-        self.ledger: Callable[[Height], Ledger] = lru_cache(_KEPT_LEDGERS)(self._ledger)
-        """A recorded ledger with every contract event in it, proven. `NodeBehind` or
-        `RetentionGap` when it was not recorded."""
+        self._proven = lru_cache(_KEPT_LEDGERS)(self._prove)
 
     @property
     def heights(self) -> tuple[Height, ...]:
         """Sequences of the recorded ledgers, ascending."""
         return tuple(sorted(self._metas))
+
+    def ledger(self, height: Height) -> Ledger:
+        """A recorded ledger with every contract event in it, proven.
+
+        `NodeBehind` or `RetentionGap` when it was not recorded.
+        """
+        return self._proven(height)[0]
+
+    def proof(self, height: Height) -> LedgerProof:
+        """How much of a recorded ledger its header proves; errors as of `ledger`."""
+        return self._proven(height)[1]
 
     def check_identity(self) -> None:
         """Raise `WrongChain` unless each ledger's transactions are of the configured network."""
@@ -92,11 +102,11 @@ class RecordedLedgers:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _ledger(self, height: Height) -> Ledger:
+    def _prove(self, height: Height) -> tuple[Ledger, LedgerProof]:
         self._check_recorded(height)
         meta = parse_meta(self._metas[height])
-        verify_ledger(meta, self._chain.passphrase)
-        return read_ledger(meta, self.chain)
+        proof = verify_ledger(meta, self._chain.passphrase)
+        return read_ledger(meta, self.chain), proof
 
     def _check_recorded(self, height: Height) -> None:
         if height > max(self._blocks):
@@ -116,7 +126,15 @@ def recorded_ledgers(path: Path) -> Iterator[bytes]:
         raise ConfigurationError(f"{path.name} cannot be read: {error}") from error
 
 
-_BROKEN = (OSError, EOFError, ValueError, zlib.error, binascii.Error, zstandard.ZstdError)
+_BROKEN = (
+    OSError,
+    EOFError,
+    ValueError,
+    zlib.error,
+    binascii.Error,
+    zstandard.ZstdError,
+    InconsistentAnswer,
+)
 
 
 def _reader(path: Path) -> Callable[[bytes], Iterator[bytes]]:
@@ -137,12 +155,8 @@ def _lines(content: bytes) -> Iterator[bytes]:
 
 def _batch(content: bytes) -> Iterator[bytes]:
     raw = zstandard.ZstdDecompressor().decompressobj().decompress(content)
-    if int.from_bytes(raw[8:_BATCH_HEADER], "big") == 1:
-        # The usual case, and no need to parse the ledger to know where it ends.
-        yield raw[_BATCH_HEADER:]
-    else:
-        for meta in xdr.LedgerCloseMetaBatch.from_xdr_bytes(raw).ledger_close_metas:
-            yield meta.to_xdr_bytes()
+    for ledger in split_batch(raw, _UNNAMED):
+        yield ledger.meta
 
 
 _READERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {

@@ -9,6 +9,7 @@ from stellar_sdk import scval, xdr
 
 from indexer.chains.ports import ChainReader
 from indexer.chains.recorded import RecordedLedgers, recorded_ledgers
+from indexer.decode.ledger_hashes import verify_ledger
 from indexer.decode.ledgers import block_of_meta
 from indexer.errors import (
     ConfigurationError,
@@ -17,6 +18,7 @@ from indexer.errors import (
     RetentionGap,
     WrongChain,
 )
+from tests.factories.stellar_lake import FIRST, batch_of, history_metas
 from tests.factories.stellar_ledgers import (
     BATCH_53312000,
     FILES,
@@ -50,20 +52,23 @@ def test_every_kind_of_file_is_read() -> None:
 
 def test_a_ledger_is_the_same_in_every_kind_of_file(tmp_path: Path) -> None:
     raw = list(recorded_ledgers(LINES))[1]
-    batch = xdr.LedgerCloseMetaBatch(
-        xdr.Uint32(16154623), xdr.Uint32(16154624), [xdr.LedgerCloseMeta.from_xdr_bytes(raw)] * 2
-    )
     files = {
         "one.xdr": raw,
         "one.xdr.gz": gzip.compress(raw),
-        "two.xdr.zst": zstandard.compress(batch.to_xdr_bytes()),
+        "one.xdr.zst": zstandard.compress(batch_of([raw], 16154623)),
+        "one.xdr.zstd": zstandard.compress(batch_of([raw], 16154623)),
         "one.txt": base64.b64encode(raw) + b"\n",
         "one.txt.gz": gzip.compress(base64.b64encode(raw)),
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
         assert set(recorded_ledgers(tmp_path / name)) == {raw}
-    assert len(list(recorded_ledgers(tmp_path / "two.xdr.zst"))) == 2
+
+
+def test_a_batch_gives_each_of_its_ledgers(tmp_path: Path) -> None:
+    metas = history_metas()
+    (tmp_path / "all.xdr.zst").write_bytes(zstandard.compress(batch_of(metas, FIRST)))
+    assert list(recorded_ledgers(tmp_path / "all.xdr.zst")) == list(metas)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +79,8 @@ def test_a_ledger_is_the_same_in_every_kind_of_file(tmp_path: Path) -> None:
         ("a.xdr.gz", gzip.compress(b"long enough to be cut")[:-9]),
         ("a.xdr.zst", b"not zstd"),
         ("a.xdr.zst", zstandard.compress(b"\0" * 8 + b"\0\0\0\2")),
+        # The second ledger is not the one after the first.
+        ("a.xdr.zst", zstandard.compress(batch_of([history_metas()[0]] * 2, FIRST))),
         ("a.txt", b"?"),
         ("a.txt.gz", gzip.compress(b"AAA")),
     ],
@@ -112,6 +119,15 @@ def test_a_ledger_holds_every_contract_event(lake: RecordedLedgers) -> None:
     ledger = lake.ledger(h(63092990))
     assert (len(ledger.events), len(ledger.failed_fees)) == (504, 132)
     assert lake.ledger(h(63092990)) is ledger
+
+
+def test_what_a_header_proves_of_its_ledger_can_be_had(lake: RecordedLedgers) -> None:
+    (raw,) = recorded_ledgers(LAKE_63092990)
+    proof = lake.proof(h(63092990))
+    assert proof == verify_ledger(raw, PUBNET.passphrase)
+    assert proof.invocations > 0
+    with pytest.raises(NodeBehind):
+        lake.proof(h(63092991))
 
 
 def test_a_range_holds_the_events_of_ours_alone(lake: RecordedLedgers) -> None:
