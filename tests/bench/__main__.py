@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.bench import api_visible, evm_head_latency, follower_recovery, stellar_lake
+from tests.bench import api_visible, evm_backfill, evm_head_latency, follower_recovery, stellar_lake
 from tests.bench.site import tell
 
 FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "evm_head_latency": evm_head_latency.measure,
+    "evm_backfill": evm_backfill.measure,
+    "evm_backfill_4x": evm_backfill.measure_4x,
     "api_visible": api_visible.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
