@@ -1,4 +1,4 @@
-"""Dagster in tests: its own pydantic deprecations quietened, an ephemeral instance, the devnet."""
+"""Dagster in tests: an ephemeral instance, the devnet."""
 
 from collections.abc import Iterator
 
@@ -6,13 +6,6 @@ import dagster as dg
 import pytest
 
 from indexer.settings import Settings, load_settings
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # Dagster 1.13 still reads `__fields__` of its own models while definitions are made.
-    config.addinivalue_line(
-        "filterwarnings", "ignore:The `__fields__` attribute is deprecated:DeprecationWarning"
-    )
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from sqlalchemy import delete, insert, update
 
 from indexer.drain import drain_once
 from indexer.errors import RetentionGap
+from indexer.facts.status import late_after
 from pipelines.defs.facts.chain import chain_facts
-from pipelines.defs.facts.checks import late_seconds, lateness, verdict
+from pipelines.defs.facts.checks import lateness, verdict
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
 from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
@@ -182,7 +183,7 @@ def test_a_chain_is_late_behind_its_head_or_without_news(status, late):
 
 
 def test_slow_chains_are_late_later(settings):
-    assert late_seconds(settings.network.chain(EVM)) == 60 + 20 * 1
+    assert late_after(settings.network.chain(EVM)) == 60 + 20 * 1
 
 
 def test_a_verdict_counts_its_problems():

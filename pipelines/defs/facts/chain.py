@@ -10,9 +10,9 @@ from datetime import timedelta
 import dagster as dg
 from sqlalchemy import Engine
 
-from indexer.facts.status import ChainStatus, chain_status
+from indexer.facts.status import ChainStatus, chain_status, late_after
 from indexer.networks import Chain, Network
-from pipelines.defs.facts.checks import chain_checks, late_seconds
+from pipelines.defs.facts.checks import chain_checks
 from pipelines.defs.facts.follower import FollowConfig, follow_chain
 from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
 from pipelines.defs.facts.names import (
@@ -116,7 +116,7 @@ def _told(network: Network, chain: Chain) -> list[Told[Report]]:
 
 def _freshness(chain: Chain) -> dg.FreshnessPolicy:
     """Without a new block for that long, the chain, its node or its follower is unwell."""
-    warn = timedelta(seconds=late_seconds(chain))
+    warn = timedelta(seconds=late_after(chain))
     return dg.FreshnessPolicy.time_window(warn_window=warn, fail_window=5 * warn)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from indexer.facts.checks import blocks_join, open_alarms
-from indexer.facts.status import ChainStatus, chain_status
+from indexer.facts.status import ChainStatus, chain_status, late_after
 from indexer.networks import Chain, Network
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.resources import Warehouse
@@ -16,8 +16,6 @@ NO_OPEN_ALARMS, KEEPS_UP = "no_open_alarms", "keeps_up"
 
 RECENT_BLOCKS = 20_000
 """More than a chain that keeps up adds from one check of all its history to the next, as a rule."""
-_LATE_BLOCKS = 20
-"""A chain this many of its usual block times behind its head, and a minute, is late."""
 
 
 def chain_checks(network: Network, chain: Chain) -> list[dg.AssetChecksDefinition]:
@@ -86,14 +84,9 @@ def _keeps_up(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
             status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
         if status.held is not None:
             return verdict([f"on hold: {status.held}"])
-        return verdict(lateness(status, late_seconds(chain)), severity=dg.AssetCheckSeverity.WARN)
+        return verdict(lateness(status, late_after(chain)), severity=dg.AssetCheckSeverity.WARN)
 
     return check
-
-
-def late_seconds(chain: Chain) -> float:
-    """From how many seconds on a chain counts as late."""
-    return 60 + _LATE_BLOCKS * chain.block_seconds
 
 
 def lateness(status: ChainStatus, limit: float) -> list[str]:
