@@ -295,16 +295,13 @@ def test_another_chains_node_is_refused_and_nothing_of_it_kept(world: Followed) 
     assert contents(world.engine)["blocks"] == []
 
 
-def test_a_spare_node_of_another_chain_stops_the_chain(world: Followed) -> None:
+def test_a_node_of_another_chain_is_left_for_the_right_one(world: Followed) -> None:
     tell(world)
     world.follow()
-    before = contents(world.engine)
     world.node.story(2)
     world.faulty.inject(WrongChainId())
-    with pytest.raises(WrongChain):
-        world.follow("http://127.0.0.1:9", world.faulty.url)
-    assert contents(world.engine) == before
-    assert_stopped(world, "WrongChain")
+    world.follow(world.faulty.url, world.node.http)
+    world.assert_as_straight()
 
 
 def test_a_node_on_another_fork_is_followed_back(world: Followed) -> None:
