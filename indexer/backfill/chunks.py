@@ -6,7 +6,8 @@ nothing but the handing over. Where the reader gives columns, events never were 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import polars as pl
 
@@ -29,7 +30,9 @@ from warehouse_schema.identifiers import BlockHash, Bytes32, ChainId, Height
 MOST_FOLDED_AT_ONCE = 1_000
 """Movements that are folded in the transaction of their chunk; of more, all are folded later."""
 
-_BLOCK_COLUMNS = [*(blocks.c[field.name] for field in fields(Block)), blocks.c.events]
+_BLOCK_FIELDS = [field.name for field in fields(Block)]
+_BLOCK_COLUMNS = [*(blocks.c[name] for name in _BLOCK_FIELDS), blocks.c.events]
+_block_values = attrgetter(*_BLOCK_FIELDS)
 _KEYED_BY: Mapping[type[Event], str] = {
     MessageSent: "burn_key",
     MessageReceived: "burn_key",
@@ -99,7 +102,7 @@ def _chunk(
     decoded: Sequence[Decoded],
     columnar: Mapping[str, pl.DataFrame],
 ) -> Chunk:
-    rows = ((*astuple(block), counts.get(block.height, 0)) for block in read)
+    rows = ((*_block_values(block), counts.get(block.height, 0)) for block in read)
     return Chunk(
         chain=read[0].chain,
         first=read[0].height,

@@ -24,6 +24,7 @@ import polars as pl
 from indexer.chains.evm import ROUND_CAPS, EvmReader, _Filter, _Header, _header_call
 from indexer.chains.http import AnswerTooLong, NodeTimedOut, exchange
 from indexer.chains.jsonrpc import Call, JsonRpc, classified
+from indexer.chains.nodes import asked_of_all
 from indexer.chains.receipts import bloom_of
 from indexer.decode.evm import TRANSFER_TOPIC
 from indexer.decode.evm_columns import logs_of
@@ -114,8 +115,12 @@ class EvmHistory(EvmReader):
         `RangeTooWide` asks the caller to halve the range; an answer that is too large, or takes too
         long, is that too. `InconsistentAnswer` asks to try again.
         """
+        # What one node cannot give of a single block, another may.
+        too_much = (RangeTooWide,) if first == last else ()
         try:
-            return self._read_columns(first, last, watched)
+            return asked_of_all(
+                self._nodes, lambda: self._read_columns(first, last, watched), *too_much
+            )
         except (NodeTimedOut, AnswerTooLong) as error:
             if first == last:
                 raise

@@ -297,6 +297,14 @@ def test_a_node_of_another_chain_is_refused():
         read(FakeNode(chain_id=1))
 
 
+def test_the_next_node_is_asked_where_one_is_another_chains():
+    with serving(FakeNode(chain_id=1)) as wrong, serving(FakeNode()) as right:
+        history = EvmHistory(CHAIN, [wrong, right], timeout=5.0)
+        columns = history.read_columns(Height(1), Height(LAST), [WATCHED])
+        history.close()
+    assert columns.logs.height == 10
+
+
 # Too wide
 
 
