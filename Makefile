@@ -38,7 +38,7 @@ demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and 
 	$(BIN)/python -m indexer.devnet $(if $(filter 1,$(ONCE)),--once)
 
 test: setup ## Run the whole suite
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST)
 
 check: $(TOOLS) ## Formatter, linter, types, import rules
 	$(BIN)/ruff format --check .
