@@ -8,9 +8,9 @@ and the database has to hold what a straight run makes of the same chains.
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
@@ -30,7 +30,10 @@ PATIENCE = 90.0
 _FINALITY_PATIENCE = 3.0
 """Seconds for what is final to be noted after the last range."""
 _AIM_SECONDS = 0.4
-"""How long a kill waits for its phase."""
+_AIM_AGAIN_SECONDS = 1.5
+"""How long a kill waits for its phase, at first and with a follower that has just begun."""
+_STATEMENT_SECONDS = 0.01
+"""Within that, Postgres has carried out a statement that it has already taken on."""
 _BOREDOM_SECONDS = 0.2
 """A victim that does nothing for so long is given something to do."""
 _OPERATOR_SECONDS = 0.2
@@ -43,23 +46,25 @@ Postgres has not noticed to be dead."""
 Kill = Callable[[Follower, int | None], None]
 """Kills a victim that is stopped, or what it works with; given its session's process."""
 
-_AIMS = {
+_GATES = {
     EVM: (
-        phases.CURSOR,
-        phases.FACTS,
-        phases.TAKING_BACK,
-        phases.MOVEMENTS,
-        phases.COMMITTING,
+        "facts.cursors",
+        "facts.blocks",
+        "facts.evm_logs",
+        "facts.orphans",
+        "projections.transfer_progress",
     ),
     STELLAR: (
-        phases.CURSOR,
-        phases.FACTS,
-        phases.MOVEMENTS,
-        phases.BOOK,
-        phases.MESSAGES,
-        phases.COMMITTING,
+        "facts.cursors",
+        "facts.blocks",
+        "facts.stellar_events",
+        "projections.transfer_progress",
+        "projections.book",
+        "projections.orders",
+        "projections.stream_events",
     ),
 }
+"""Tables at whose doors a follower may be met, in the order in which a range is written."""
 
 
 def bare_run(site: Site, seed: int, *, acts: int = 60) -> Outcome:
@@ -131,13 +136,18 @@ def _play(
     """The run's script: acts, kills and faults in one order that the seed decides."""
     steps: list[Callable[[], object]] = [*history.set_up(), *[history.act] * acts]
     kills = set(chance.sample(range(len(steps)), chance.randint(4, 8)))
-    if chance.random() < 0.25:
+    # A follower that meets too many faults is away most of the time, and no kill finds it at work.
+    fault_rate = chance.choice((0.0, 0.04, 0.12))
+    if chance.random() < 0.15:
         nodes.spoil_by_chance()
     for number, step in enumerate(steps):
         step()
+        if chance.random() < 0.08:
+            crew.await_evm(history)
+            history.do("reorg", history.reorg)
         if number in kills:
             crew.kill(history)
-        if chance.random() < 0.12:
+        if chance.random() < fault_rate:
             nodes.spoil()
         elif chance.random() < 0.02:
             nodes.disturb_heads()
@@ -220,6 +230,13 @@ class Crew:
         for _, follower in due:
             follower.start()
 
+    def await_evm(self, history: History) -> None:
+        """Wait a little for the EVM chain's follower: a reorg of what it has not read is none."""
+        victim = self.followers[EVM]
+        victim.start()
+        head = history.evm_head()
+        self._await(lambda: self.watch.block(EVM) == head, victim, None, _AIM_SECONDS)
+
     def await_restarts(self) -> None:
         """Everything runs again."""
         self._await_postgres()
@@ -269,15 +286,18 @@ class Crew:
         victim = self.followers[self.chance.choice(CHAINS)]
         victim.start()
         self._busy(victim, history)
-        phase, session = self._aim(victim, history)
-        if phase in (phases.STARTING, phases.ASKING) and self.chance.random() < 0.7:
-            # It pauses, or has not noticed yet. The next one begins with all that it missed.
-            self._note_phase(victim, phase)
-            self._kill_follower(victim, session)
-            victim.start()
-            phase, session = self._aim(victim, history)
-        self._note_phase(victim, phase)
-        kind(victim, session)
+        with self._aimed(victim, history, _AIM_SECONDS) as seen:
+            idle = seen.phase in (phases.STARTING, phases.ASKING)
+            again = idle and self.chance.random() < 0.7
+            self._note_phase(victim, seen)
+            (self._kill_follower if again else kind)(victim, seen.session)
+        if not again:
+            return
+        # It paused, or had not noticed yet. The next one begins with all that it missed.
+        victim.start()
+        with self._aimed(victim, history, _AIM_AGAIN_SECONDS) as seen:
+            self._note_phase(victim, seen)
+            kind(victim, seen.session)
 
     def _busy(self, victim: Follower, history: History) -> None:
         """Give the victim something to do."""
@@ -288,34 +308,73 @@ class Crew:
         else:
             history.act_on_evm()
 
-    def _aim(self, victim: Follower, history: History) -> tuple[str, int | None]:
-        """Stop the victim where the kill is to come, or anywhere; the phase and its session.
+    @contextmanager
+    def _aimed(self, victim: Follower, history: History, seconds: float) -> Iterator[phases.Seen]:
+        """The victim stopped where the kill is to come, or anywhere when it does not get there.
 
         A stopped process does nothing more: what Postgres is seen to hold for it is where it is.
         """
-        if self.chance.random() < 0.3:
-            time.sleep(self.chance.uniform(0, 0.1))
-            return self._stopped(victim)
-        aim = self.chance.choice(_AIMS[victim.chain])
-        deadline = time.monotonic() + _AIM_SECONDS
-        bored = time.monotonic() + _BOREDOM_SECONDS
-        while time.monotonic() < deadline:
-            phase, _ = self.watch.look(victim.chain)
-            if phase in (phases.STARTING, phases.ASKING):
-                # Left alone until it writes: stopped all the time it would never get there.
-                if time.monotonic() > bored:
-                    self._busy(victim, history)
-                    bored = time.monotonic() + _BOREDOM_SECONDS
-                time.sleep(0.001)
-                continue
-            phase, session = self._stopped(victim)
-            if phase == aim:
-                return phase, session
+        how = self.chance.random()
+        if how < 0.25:
+            time.sleep(self.chance.uniform(0, seconds / 4))
+            yield self._stopped(victim)
+        elif how < 0.4:
+            yield self._stopped_by_steps(victim, history, seconds)
+        else:
+            table = self.chance.choice(_GATES[victim.chain])
+            if table == "facts.orphans":
+                self.await_evm(history)
+                history.do("reorg", history.reorg)
+            with self.watch.gate(table) as gate:
+                self._await(
+                    lambda: gate.table in self.watch.look(victim.chain).awaited,
+                    victim,
+                    history,
+                    seconds,
+                )
+                seen = self._stopped(victim)
+                if self.chance.random() < 0.5:
+                    # The statement that waits is carried out, and the next one never comes.
+                    gate.open()
+                    time.sleep(_STATEMENT_SECONDS)
+                    seen = self._stopped(victim)
+                yield seen
+
+    def _stopped_by_steps(self, victim: Follower, history: History, seconds: float) -> phases.Seen:
+        aim = self.chance.choice(phases.IN_TRANSACTION)
+        deadline = time.monotonic() + seconds
+
+        def is_at_work() -> bool:
+            return self.watch.look(victim.chain).phase not in (phases.STARTING, phases.ASKING)
+
+        while self._await(is_at_work, victim, history, deadline - time.monotonic()):
+            seen = self._stopped(victim)
+            if seen.phase == aim:
+                return seen
             victim.signal(signal.SIGCONT)
             time.sleep(self.chance.uniform(0, 0.002))
         return self._stopped(victim)
 
-    def _stopped(self, victim: Follower) -> tuple[str, int | None]:
+    def _await(
+        self,
+        condition: Callable[[], bool],
+        victim: Follower,
+        history: History | None,
+        seconds: float,
+    ) -> bool:
+        """Wait for something of the victim, which a history gives more to do now and then."""
+        deadline = time.monotonic() + seconds
+        bored = time.monotonic() + _BOREDOM_SECONDS
+        while not condition():
+            if time.monotonic() > deadline:
+                return False
+            if history is not None and time.monotonic() > bored:
+                self._busy(victim, history)
+                bored = time.monotonic() + _BOREDOM_SECONDS
+            time.sleep(0.002)
+        return True
+
+    def _stopped(self, victim: Follower) -> phases.Seen:
         victim.signal(signal.SIGSTOP)
         return self.watch.look(victim.chain)
 
@@ -357,8 +416,8 @@ class Crew:
         self._note("followers and postgres")
         self._bring_back()
 
-    def _note_phase(self, victim: Follower, phase: str) -> None:
-        self.outcome.phases[f"{victim.chain.partition(':')[0]} {phase}"] += 1
+    def _note_phase(self, victim: Follower, seen: phases.Seen) -> None:
+        self.outcome.phases[f"{victim.chain.partition(':')[0]} {seen.phase}"] += 1
 
     def _note(self, what: str) -> None:
         self.outcome.kills[what] += 1

@@ -130,6 +130,10 @@ class History:
             self._book.set_payee(provider, rail, f"@{name}-{rail}", publish=rail != "wise")
         self._book.set_terms(provider, [(key, self._terms()) for who, key in _TERMS if who == name])
 
+    def evm_head(self) -> str:
+        """Hash of the EVM chain's last block."""
+        return self._evm.block_hash(self._evm.block_number())
+
     # How it goes on
 
     def act(self) -> str:

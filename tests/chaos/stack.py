@@ -64,7 +64,7 @@ def stack_run(site: Site, seed: int, *, acts: int = 60) -> Outcome:
             _play(history, nodes, chance, acts // 3)
             _await_moment(chance, watch, history)
             for chain in CHAINS:
-                phase, _ = watch.look(chain)
+                phase = watch.look(chain).phase
                 outcome.phases[f"{chain.partition(':')[0]} {phase}"] += 1
             _kill_all(site, orchestra)
             outcome.kills["whole stack"] += 1
@@ -119,7 +119,7 @@ def _await_moment(chance: random.Random, watch: phases.Watch, history: History) 
         time.sleep(chance.uniform(0, 12))
         return
     deadline = time.monotonic() + _READY_SECONDS
-    while any(watch.look(chain)[0] == phases.STARTING for chain in CHAINS):
+    while any(watch.look(chain).phase == phases.STARTING for chain in CHAINS):
         if time.monotonic() > deadline:
             raise StackFailed(f"no follower after {_READY_SECONDS:g} s")
         time.sleep(0.1)
@@ -130,7 +130,7 @@ def _await_moment(chance: random.Random, watch: phases.Watch, history: History) 
     deadline = time.monotonic() + 1.5
     while wanted and time.monotonic() < deadline:
         history.act()
-        if any(watch.look(chain)[0] in phases.IN_TRANSACTION for chain in CHAINS):
+        if any(watch.look(chain).phase in phases.IN_TRANSACTION for chain in CHAINS):
             return
 
 
