@@ -23,14 +23,22 @@ def find_fork(conn: Connection, reader: ChainReader, chain: Chain, cursor: Curso
     """The highest stored block that is still on the node's chain.
 
     Walks down from the cursor to the highest block that is final, by what was recorded or by the
-    chain's confirmations: a node that denies that one is not to be followed. Raises `DeepReorg`.
+    chain's confirmations: a node that denies that one is not to be followed. Raises `DeepReorg`,
+    and `InconsistentAnswer` when the blocks that it names instead do not join.
     """
     by_depth = final_by_depth(chain, cursor.height)
     final = max(by_depth, by_depth if cursor.final_height is None else cursor.final_height)
+    above: Block | None = None
     for height in range(cursor.height, max(final, chain.first_height) - 1, -1):
-        stored = store.block_at(conn, chain.id, Height(height))
-        if stored is not None and reader.block(Height(height)).hash == stored.hash:
+        named = reader.block(Height(height))
+        if above is not None and above.parent_hash != named.hash:
+            raise InconsistentAnswer(f"{chain.id}: blocks {height} and {above.height} do not join")
+        stored = store.block_at(conn, chain.id, named.height)
+        if stored is not None and named.hash == stored.hash:
             return stored
+        above = named
+    if above is not None and reader.block(above.height) != above:
+        raise InconsistentAnswer(f"{chain.id}: the node has two blocks {above.height}")
     raise DeepReorg(
         f"{chain.id}: no stored block from {cursor.height} down to {final} is on the node's chain,"
         f" and that one is final ({_why_final(chain, final > by_depth)}). Check the node; if the"

@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
 _LONGEST_HANG = 20.0
+_DRAWN = 3
 
 Call: TypeAlias = dict[str, Any]
 Reply: TypeAlias = dict[str, Any]
@@ -40,17 +41,23 @@ class Response:
     """Nothing is sent before it is set."""
 
 
-@dataclass(frozen=True)
 class Exchange:
     """One request, and the real node to answer it."""
 
-    calls: list[Call]
-    upstream: Callable[[list[Call]], list[Reply]]
-    rng: random.Random
+    def __init__(
+        self,
+        calls: list[Call],
+        upstream: Callable[[list[Call]], list[Reply]],
+        rng: random.Random,
+    ) -> None:
+        self.calls, self.upstream, self.rng = calls, upstream, rng
+        self._replies: list[Reply] | None = None
 
     def replies(self) -> list[Reply]:
-        """The real node's."""
-        return self.upstream(self.calls)
+        """The real node's, asked once."""
+        if self._replies is None:
+            self._replies = self.upstream(self.calls)
+        return self._replies
 
     def ask(self, method: str, *params: Any) -> Any:
         """Something else that the real node knows."""
@@ -270,9 +277,15 @@ class HeadersFault(ReplyFault):
 
 
 class FlippingHash(HeadersFault):
-    """The header's hash is another one each time."""
+    """The header's hash is another one each time; of one height `only`, or of any."""
+
+    def __init__(self, only: str | None = None) -> None:
+        super().__init__()
+        self.only = only
 
     def spoil_header(self, header, exchange):
+        if self.only not in (None, header["number"]):
+            return header
         return {**header, "hash": "0x" + exchange.rng.randbytes(32).hex()}
 
 
@@ -633,7 +646,7 @@ class FaultyNode:
             self._injected.append((fault, times))
 
     def inject_by_chance(self, faults: Sequence[Fault], rate: float) -> None:
-        """Spoil that share of the requests, each by one of these."""
+        """Spoil up to that share of the requests, each by one of these."""
         with self._lock:
             self._by_chance = (faults, rate)
 
@@ -676,7 +689,9 @@ class FaultyNode:
 
     def _drawn(self) -> list[Fault]:
         faults, rate = self._by_chance
-        return [self.rng.choice(faults)] if faults and self.rng.random() < rate else []
+        # Several, because most show in some requests only; the first that does spoils this one.
+        is_spoilt = faults and self.rng.random() < rate
+        return self.rng.sample(faults, min(_DRAWN, len(faults))) if is_spoilt else []
 
     def _count(self, fault: Fault) -> None:
         with self._lock:

@@ -104,6 +104,8 @@ class Soak:
         self.world = world
         self.rng = random.Random(seed)
         self.left = steps
+        # Each once, then by chance.
+        self.first = [self._reorg, self._kill, self._restart, self._grow]
         self.done: Counter[str] = Counter()
         self.faults = every_fault()
         self.restart = False
@@ -124,7 +126,8 @@ class Soak:
         """Asked by the follower before each round: do something, and say whether it is to stop."""
         if self.left and self.world.is_at_head():
             self.left -= 1
-            step = self.rng.choice([self._grow, self._grow, self._reorg, self._restart, self._kill])
+            steps = [self._grow, self._grow, self._reorg, self._restart, self._kill]
+            step = self.first.pop() if self.first else self.rng.choice(steps)
             self.done[step.__name__.strip("_")] += 1
             step()
         return self.restart or not self.left

@@ -341,6 +341,20 @@ def test_a_node_on_a_fork_from_below_finality_stops_the_chain(world: Followed) -
     assert_stopped(world, "DeepReorg")
 
 
+def test_a_fork_that_is_denied_by_a_slip_is_found_all_the_same(world: Followed) -> None:
+    for _ in range(world.confirmations + 2):
+        world.node.plain()
+    world.follow()
+    fork = world.node.height - world.confirmations
+    world.node.reorg(world.confirmations)
+    world.node.plain()
+    # The deepest fork that is followed, and the node names another block there, once.
+    with world.faulty.faulty(FlippingHash(only=hex(fork)), times=1):
+        world.follow()
+    assert world.cursor().held is None
+    world.assert_as_straight()
+
+
 def _longer(fork: OtherFork, height: int) -> OtherFork:
     """The fork with empty blocks up to a height."""
     for number in range(fork.head + 1, height + 1):
