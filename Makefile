@@ -53,7 +53,7 @@ format: $(TOOLS) ## Format and sort what can be
 bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
 	$(BIN)/python -m tests.bench $(ONLY)
 
-chaos: setup ## 200 seeded runs under kills, reorgs and lying nodes, each held against one straight run; SEED, RUNS
+chaos: setup ## 200 runs under kills, reorgs and lying nodes, each held against a straight one; SEED, RUNS
 	$(BIN)/python -m tests.chaos
 
 replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own and print what it holds

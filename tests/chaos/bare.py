@@ -193,11 +193,15 @@ def _is_there(found: dict[str, Tip], tips: tuple[Tip, ...]) -> bool:
 
 
 def _cursors(url: str) -> dict[str, Tip]:
-    with psycopg.connect(url) as connection:
-        rows = connection.execute(
-            "SELECT chain, height, block_hash, safe_height, final_height FROM facts.cursors"
-        )
-        return {row[0]: Tip(*row) for row in rows}
+    """Where the chains stand; nowhere while Postgres recovers from a killed session."""
+    try:
+        with psycopg.connect(url) as connection:
+            rows = connection.execute(
+                "SELECT chain, height, block_hash, safe_height, final_height FROM facts.cursors"
+            )
+            return {row[0]: Tip(*row) for row in rows}
+    except psycopg.OperationalError:
+        return {}
 
 
 @dataclass
@@ -272,7 +276,17 @@ class Crew:
         ]
 
     def kill(self, history: History) -> None:
-        """Kill something, at some moment of its work."""
+        """Kill something, at some moment of its work.
+
+        How long that takes decides how much chance is used up meanwhile. So it is chance of its
+        own, and what the seed has in store afterwards stays the same.
+        """
+        before, self.chance = self.chance, random.Random(self.chance.random())
+        with history.aside(random.Random(self.chance.random())):
+            self._kill(history)
+        self.chance = before
+
+    def _kill(self, history: History) -> None:
         self._await_postgres()
         kinds: dict[Kill, int] = {
             self._kill_follower: 9,

@@ -7,7 +7,8 @@ that are compared read the same chains.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -151,6 +152,13 @@ class History:
         """One act on Stellar that its follower has something to do with."""
         act = self._stellar_crowd if self._is_set_up else self._empty_ledgers
         return self.do("stellar crowd", act)
+
+    @contextmanager
+    def aside(self, chance: random.Random) -> Iterator[None]:
+        """What happens meanwhile is decided by other chance than what comes afterwards."""
+        before, self._chance = self._chance, chance
+        yield
+        self._chance = before
 
     def do(self, name: str, act: Callable[[], None]) -> str:
         """Do it, count it; refused is done too."""
