@@ -127,6 +127,11 @@ class LogsFault(ReplyFault):
         raise NotImplementedError
 
 
+def elsewhere(log: dict[str, Any]) -> str:
+    """A log index that no log of the block has."""
+    return hex(0xF00 + int(log["logIndex"], 16))
+
+
 class EmptyLogs(LogsFault):
     """No logs at all, though the blooms say that there are some."""
 
@@ -166,37 +171,44 @@ class LogOfAnotherBlock(LogsFault):
     """A log of a block that was replaced is mixed in."""
 
     def spoil_logs(self, logs, exchange):
-        return [*logs, {**logs[0], "blockHash": "0x" + "0f" * 32, "logIndex": "0xf0"}]
+        return [*logs, {**logs[0], "blockHash": "0x" + "0f" * 32, "logIndex": elsewhere(logs[0])}]
 
 
 class LogBeyondRange(LogsFault):
     """A log of a block that was not asked for."""
 
     def spoil_logs(self, logs, exchange):
-        return [*logs, {**logs[-1], "blockNumber": "0xffffff", "logIndex": "0xf0"}]
+        return [*logs, {**logs[-1], "blockNumber": "0xffffff", "logIndex": elsewhere(logs[-1])}]
 
 
 class ForgedLog(LogsFault):
     """A log that is nowhere in the block, with the block's own hash."""
 
     def spoil_logs(self, logs, exchange):
-        forged = {**logs[0], "logIndex": "0xf0", "topics": [*logs[0]["topics"]]}
+        forged = {**logs[0], "logIndex": elsewhere(logs[0]), "topics": [*logs[0]["topics"]]}
         forged["topics"][1] = "0x" + exchange.rng.randbytes(32).hex()
         return [*logs, forged]
 
 
 class RemovedLog(LogsFault):
-    """The live log, and the same log marked removed."""
+    """The live log, and the like of it marked removed."""
 
     def spoil_logs(self, logs, exchange):
-        return [*logs, {**logs[0], "removed": True}]
+        return [*logs, {**logs[0], "removed": True, "logIndex": elsewhere(logs[0])}]
 
 
 class DuplicateLogIndex(LogsFault):
     """Two logs with one index."""
 
     def spoil_logs(self, logs, exchange):
-        return [*logs, {**logs[-1]}]
+        return [*logs, {**logs[-1], "data": "0x" + logs[-1]["data"][2:][::-1]}]
+
+
+class ForeignTransaction(LogsFault):
+    """The log is said to be of a transaction that is not in the block."""
+
+    def spoil_logs(self, logs, exchange):
+        return [*logs[:-1], {**logs[-1], "transactionHash": "0x" + "0f" * 32}]
 
 
 class ForeignTransactionIndex(LogsFault):

@@ -34,6 +34,7 @@ from tests.faults.proxy import (
     EmptyLogs,
     Fault,
     FlippingHash,
+    ForeignTransaction,
     ForeignTransactionIndex,
     ForgedLog,
     FullBlooms,
@@ -84,6 +85,7 @@ MENDABLE: dict[str, Callable[[], Fault]] = {
     "a removed log beside the live one": RemovedLog,
     "a log index twice": DuplicateLogIndex,
     "a transaction index that is another's": ForeignTransactionIndex,
+    "a transaction that is not in the block": ForeignTransaction,
     # Cronos and others
     "null for receipts": NullReceipts,
     "a null among the receipts": NullReceipt,

@@ -146,6 +146,18 @@ def test_a_final_block_that_the_node_itself_has_otherwise_stops_nothing(world: F
     world.assert_as_straight()
 
 
+def test_a_final_block_that_is_not_the_stored_one_makes_nothing_final(world: Followed) -> None:
+    tell(world)
+    with world.faulty.faulty(TagsAt(safe=5, final=6)):
+        world.follow()
+    final = world.cursor().final_height
+    world.node.plain()
+    with world.faulty.faulty(FinalOnAnotherFork(final + 3)):
+        world.follow()
+    assert world.cursor().height == final + 7
+    assert world.cursor().final_height == final
+
+
 def test_a_reorg_while_nobody_followed_is_found_at_the_start(world: Followed) -> None:
     tell(world)
     world.follow()
