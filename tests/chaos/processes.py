@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from indexer.devnet.process_groups import find, members
-from warehouse_schema.embedded import EmbeddedPostgres, Server
+from warehouse_schema.embedded import EmbeddedPostgres, NotRunning, Server
 
 PROJECT = Path(__file__).resolve().parents[2]
 _DEATH_SECONDS = 20.0
@@ -182,8 +182,13 @@ class Postgres:
         self._embedded.stop()
 
     def postmaster(self) -> int:
-        """Process id of the server."""
-        return int((self._embedded.data_dir / "postmaster.pid").read_text().split()[0])
+        """Process id of the server. Raises `NotRunning`: a number that a dead one left in its file
+        may be a stranger's by now, who is not to be killed."""
+        pid = int((self._embedded.data_dir / "postmaster.pid").read_text().split()[0])
+        command = Path(f"/proc/{pid}/cmdline")
+        if not command.exists() or str(self._embedded.data_dir) not in command.read_text():
+            raise NotRunning(f"process {pid} is not the server of {self._embedded.data_dir}")
+        return pid
 
     def kill_postmaster(self) -> int:
         """SIGKILL to the postmaster alone; its children notice and leave. Processes killed."""
