@@ -1,252 +1,324 @@
-"""The order book's worked examples, one after the other on one provider with 100 USDC.
+"""The order book's worked examples, end to end: contracts, RPC, follower, rows, API and stream.
 
-Rail fee 50 bps, tier 2. Each test stands alone: it plays the story up to its own step.
+One provider with 100 USDC on two rails of 50 basis points and tier 2. The story is played once, on
+the devnet's contracts; each example is what was to be seen at its step. Times are those of the
+examples, counted from `BEGIN`.
 """
 
-import pytest
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from indexer.projections.book import BookChanges, BookState, advance, fold_ledger, messages
-from indexer.projections.offers import Offer, accepted_rails, live_terms
-from indexer.projections.orders import Order
-from indexer.projections.providers import Provider
-from tests.factories.book import PROVIDER, usdc
-from tests.factories.contract_model import ContractModel, Refused
+import pytest
+from sqlalchemy.engine import URL
+from stellar_sdk import Keypair
+
+from tests.factories.book_stand import Screen, Shown, follow_up, reading
+from tests.indexer.devnet.stellar.chain import UNIT
+from tests.indexer.devnet.stellar.market import Market
+from warehouse_schema.engine import make_engine
+
+BEGIN = 1_767_300_000
+"""Later than whatever the devnet needs to get going. 2026-01-01T20:40:00Z."""
+NULLIFIER = b"\x77" * 32
+PAYEE_OF_TAKER = b"\x33" * 32
 
 
 class Story:
-    """The contract, and the book that follows it ledger by ledger."""
+    """The steps in their order; `shown` keeps what was to be seen after each."""
 
-    def __init__(self) -> None:
-        self.contract = ContractModel(now=900)
-        self.state = BookState()
-        self.contract.config_set()
-        self.contract.rail_set("venmo")
-        self.contract.rail_set("wise")
-        self.close()
+    def __init__(self, look: Callable[[], Shown]) -> None:
+        self.market = Market()
+        self.shown: dict[str, Shown] = {}
+        self.orders: dict[str, str] = {}
+        """Ids without `0x`, by what the order is called here."""
+        self._look = look
 
-    def close(self) -> BookChanges:
-        changes = fold_ledger(self.state, *self.contract.close())
-        advance(self.state, changes)
-        assert changes.alarms == ()
-        return changes
+    def step(self, name: str) -> None:
+        self.shown[name] = self._look()
 
-    def close_at(self, now: int) -> BookChanges:
-        self.contract.at(now)
-        return self.close()
+    def open(self, name: str, amount: int, at: int | None = None, **options: Any) -> bytes:
+        order: bytes = self.market.open(amount, at=None if at is None else BEGIN + at, **options)
+        self.orders[name] = order.hex()
+        return order
 
-    @property
-    def figures(self) -> Provider:
-        return self.state.books[PROVIDER].figures
+    def play(self) -> None:
+        self.lifecycle()
+        self.grouping()
+        self.settlement()
 
-    @property
-    def offers(self) -> list[Offer]:
-        return list(self.state.books[PROVIDER].offers.values())
+    def lifecycle(self) -> None:
+        market = self.market
+        market.chain.at(BEGIN + 900)
+        market.deposit(100)
+        market.set_terms(rail="venmo", rate=1.02, minimum=10, maximum=50)
+        self.step("1")
+        market.set_payee("venmo")
+        self.step("2")
+        first = self.open("first", 40, at=1_000)
+        self.step("3")
+        second = self.open("second", 30, at=1_005)
+        self.step("4")
+        market.fulfill(second, 25 * UNIT, nullifier=b"\x01" * 32, at=BEGIN + 1_300)
+        self.step("6")
+        market.chain.at(BEGIN + 1_600)
+        self.step("7 at 1600")
+        market.chain.at(BEGIN + 1_601)
+        self.step("7 at 1601")
+        market.end("expire", market.taker, first, at=BEGIN + 1_700)
+        self.step("8")
 
-    def rails_shown(self) -> tuple[str, ...]:
-        book = self.state.books[PROVIDER]
-        live = live_terms(
-            book.figures, book.terms.values(), book.payees, self.state.rails, opens_paused=False
-        )
-        return accepted_rails(live)
+    def grouping(self) -> None:
+        market = self.market
+        market.set_terms(rail="wise", rate=1.02, minimum=10, maximum=50)
+        market.set_payee("wise")
+        self.step("9")
+        market.set_terms(rail="wise", rate=1.03, minimum=10, maximum=50)
+        self.step("11")
+        market.withdraw(70)
+        self.step("12")
 
-    # The steps, by their number.
-
-    def terms_without_payee(self) -> BookChanges:
-        self.contract.deposit(PROVIDER, usdc(100))
-        self.contract.terms_set(PROVIDER, rate=usdc("1.02"), low=usdc(10), high=usdc(50))
-        return self.close()
-
-    def with_payee(self) -> BookChanges:
-        self.terms_without_payee()
-        self.contract.payee_set(PROVIDER)
-        return self.close()
-
-    def first_open(self) -> BookChanges:
-        self.with_payee()
-        self.contract.at(1_000)
-        self.first = self.contract.open(PROVIDER, usdc(40))
-        return self.close()
-
-    def second_open(self) -> BookChanges:
-        self.first_open()
-        self.contract.at(1_005)
-        self.second = self.contract.open(PROVIDER, usdc(30))
-        return self.close()
-
-    def partial_release(self) -> BookChanges:
-        self.second_open()
-        self.contract.at(1_300).fulfil(self.second, usdc(25))
-        return self.close()
-
-    def clock_passes_first(self) -> BookChanges:
-        self.partial_release()
-        self.close_at(1_600)
-        return self.close_at(1_601)
-
-    def pruned(self) -> BookChanges:
-        self.clock_passes_first()
-        self.contract.at(1_700).expire(self.first)
-        return self.close()
-
-    def second_rail(self) -> BookChanges:
-        self.pruned()
-        self.contract.terms_set(PROVIDER, "wise", rate=usdc("1.02"), low=usdc(10), high=usdc(50))
-        self.contract.payee_set(PROVIDER, "wise")
-        return self.close()
-
-    def wise_repriced(self) -> BookChanges:
-        self.second_rail()
-        self.contract.terms_set(PROVIDER, "wise", rate=usdc("1.03"), low=usdc(10), high=usdc(50))
-        return self.close()
+    def settlement(self) -> None:
+        market = self.market
+        market.deposit(70)
+        one, two = (self.open(name, 20) for name in ("one", "two"))
+        market.fulfill(one, 20 * UNIT, nullifier=NULLIFIER)
+        self.step("13 before")
+        refused = market.fulfill(two, 20 * UNIT, nullifier=NULLIFIER, run="refused")
+        assert "has settled an order already" in refused
+        self.step("13")
+        by_hand: dict[str, Any] = {"claim": "manual", "nullifier": None}
+        market.fulfill(two, 20 * UNIT, caller=market.provider, **by_hand)
+        self.step("14")
+        market.deposit(40)
+        market.set_terms(rail="venmo", direction="offramp", rate=1.02, minimum=10, maximum=50)
+        self._look()
+        offramp = self.open("offramp", 40, direction="offramp", payee=PAYEE_OF_TAKER)
+        self.step("15 open")
+        market.fulfill(offramp, 40 * UNIT, nullifier=b"\x15" * 32)
+        self.step("15 settled")
 
 
-@pytest.fixture
-def story() -> Story:
-    return Story()
+@pytest.fixture(scope="module")
+def story(clone: Callable[[], URL]) -> Iterator[Story]:
+    url = clone()
+    engine, api_engine = make_engine(url, room="indexer"), make_engine(url, room="api")
+
+    def look() -> Shown:
+        follow_up(engine, reader)
+        return screen.look()
+
+    story = Story(look)
+    screen = Screen(story.market, engine, api_engine)
+    with reading(story.market) as reader:
+        story.play()
+        yield story
+    engine.dispose()
+    api_engine.dispose()
 
 
-def said(changes: BookChanges) -> list[tuple[str, str | None, object]]:
-    """Each message as (channel, op, rails or order)."""
-    return [
-        (m.channel, m.op, m.entry["rails"] if m.channel == "orderbook" else m.entry["order_id"])
-        for m in messages(changes.offers, changes.intents)
-    ]
+def the_offer(shown: Shown) -> dict[str, Any]:
+    (offer,) = shown.offers
+    return offer
+
+
+def balances(shown: Shown) -> tuple[str, str]:
+    """Available and locked, which the provider's page and each of its offers agree on."""
+    told = (shown.provider["availableUsdc"], shown.provider["lockedUsdc"])
+    assert {(offer["availableUsdc"], offer["lockedUsdc"]) for offer in shown.offers} <= {told}
+    return told
+
+
+def escrow(shown: Shown) -> tuple[int, int, int]:
+    """The chain's free and locked, and what of the latter is reclaimable, in units of 7 digits."""
+    (row,) = shown.rows["providers"]
+    return row["free"], row["locked"], row["reclaimable"]
 
 
 def test_01_an_onramp_without_a_payee_is_no_offer(story: Story):
-    changes = story.terms_without_payee()
-    assert story.offers == []
-    assert said(changes) == []
+    shown = story.shown["1"]
+    assert (shown.offers, shown.rows["offers"], shown.messages) == ([], [], [])
+    assert balances(shown) == ("100", "0")
+    assert shown.provider["acceptedRails"] == []
 
 
 def test_02_a_payee_makes_it_an_offer(story: Story):
-    changes = story.with_payee()
-    (offer,) = story.offers
-    assert (offer.available, offer.locked) == (usdc(100), 0)
-    assert (offer.min, offer.max) == (usdc(10), usdc(50))
-    assert (offer.rate, offer.tier, offer.fee_bps) == (usdc("1.02"), 2, 50)
-    assert said(changes) == [("orderbook", "add", ["venmo"])]
+    shown = story.shown["2"]
+    provider: Keypair = story.market.provider
+    assert shown.offers == [
+        {
+            "provider": provider.public_key,
+            "direction": "onramp",
+            "availableUsdc": "100",
+            "lockedUsdc": "0",
+            "acceptedRails": ["venmo"],
+            "paymentHandles": {},
+            "trustTier": 2,
+            "feeRateBps": 50,
+            "rate": "1.02",
+            "currency": "USD",
+            "minAmount": "10",
+            "maxAmount": "50",
+            "completedOrders": 0,
+            "avgFulfillmentSeconds": 0,
+            "lastActiveAt": "2026-01-01T20:55:15Z",
+        }
+    ]
+    assert shown.messages == [("orderbook", "add", ["venmo"])]
+    (entry,) = shown.entries
+    assert (entry["available"], entry["locked"]) == ("1000000000", "0")
+    assert (entry["min"], entry["max"]) == ("100000000", "500000000")
 
 
 def test_03_an_open_order_moves_available_to_locked(story: Story):
-    changes = story.first_open()
-    (offer,) = story.offers
-    assert (offer.available, offer.locked, offer.max) == (usdc(60), usdc(40), usdc(50))
-    order = story.state.orders[story.first]
-    assert (order.fiat_amount, order.created_at, order.expires_at) == (usdc("40.8"), 1_000, 1_600)
-    assert story.figures.active_orders == 1
-    assert said(changes) == [("orderbook", "update", ["venmo"]), ("intent", None, story.first)]
+    shown, order_id = story.shown["3"], story.orders["first"]
+    assert balances(shown) == ("60", "40")
+    assert the_offer(shown)["maxAmount"] == "50"
+    assert shown.orders[order_id] == {
+        "intentId": order_id,
+        "buyer": story.market.taker.public_key,
+        "provider": story.market.provider.public_key,
+        "direction": "onramp",
+        "rail": "venmo",
+        "currency": "USD",
+        "amountUsdc": "40",
+        "fiatAmount": "40.8",
+        "status": "active",
+        "trustTier": 2,
+        "createdAt": "2026-01-01T20:56:40Z",
+        "expiresAt": "2026-01-01T21:06:40Z",
+    }
+    assert shown.provider["activeIntents"] == 1
+    assert shown.messages == [
+        ("orderbook", "update", ["venmo"]),
+        ("intent", None, (order_id, "active")),
+    ]
 
 
 def test_04_a_second_order_lowers_the_largest_order(story: Story):
-    story.second_open()
-    (offer,) = story.offers
-    assert (offer.available, offer.locked, offer.max) == (usdc(30), usdc(70), usdc(30))
+    shown = story.shown["4"]
+    assert balances(shown) == ("30", "70")
+    assert the_offer(shown)["maxAmount"] == "30"
+    assert shown.provider["activeIntents"] == 2
+    assert shown.messages == [
+        ("orderbook", "update", ["venmo"]),
+        ("intent", None, (story.orders["second"], "active")),
+    ]
 
 
-def test_05_the_offer_stays_listed_though_35_no_longer_fit(story: Story):
-    story.second_open()
-    (offer,) = story.offers
-    assert offer.min <= usdc(30) <= offer.max < usdc(35)
+def test_05_a_filter_for_35_leaves_it_out_and_no_filter_does_not(story: Story):
+    shown = story.shown["4"]
+    assert [offer["maxAmount"] for offer in shown.offers] == ["30"]
+    assert shown.filtered["minAmount=35"] == []
+    assert shown.filtered["minAmount=30"] == shown.offers
 
 
 def test_06_a_partial_release_is_fulfilled_with_its_amount_unchanged(story: Story):
-    changes = story.partial_release()
-    order = story.state.orders[story.second]
-    assert (order.fee, order.net, order.released) == (usdc("0.125"), usdc("24.875"), usdc(25))
-    assert (order.status, order.amount) == ("fulfilled", usdc(30))
-    assert (story.figures.free, story.figures.locked) == (usdc(35), usdc(40))
-    assert story.figures.completed_orders == 1
-    assert story.figures.avg_fulfillment_seconds == 295
-    assert changes.intents == (order,)
+    shown, order_id = story.shown["6"], story.orders["second"]
+    assert escrow(shown) == (35 * UNIT, 40 * UNIT, 0)
+    (stored,) = (row for row in shown.rows["orders"] if row["order_id"] == f"0x{order_id}")
+    assert (stored["fee"], stored["net"], stored["released"]) == (1_250_000, 248_750_000, 25 * UNIT)
+    order = shown.orders[order_id]
+    assert (order["status"], order["amountUsdc"]) == ("fulfilled", "30")
+    assert order["nullifier"] == "01" * 32
+    assert order["txHash"] == stored["end_tx"]
+    assert shown.provider["completedOrders"] == 1
+    assert shown.provider["avgFulfillmentSeconds"] == 295
+    assert shown.messages == [
+        ("orderbook", "update", ["venmo"]),
+        ("intent", None, (order_id, "fulfilled")),
+    ]
 
 
 def test_07_an_order_is_active_at_its_expiry_and_expired_after_it(story: Story):
-    story.partial_release()
-    at_expiry = story.close_at(1_600)
-    assert story.state.orders[story.first].status == "active"
-    assert said(at_expiry) == []
-    after = story.close_at(1_601)
-    order = story.state.orders[story.first]
-    assert (order.status, order.chain_status) == ("expired", "open")
-    assert (story.figures.available, story.figures.committed) == (usdc(75), 0)
-    assert story.figures.active_orders == 0
-    assert said(after) == [("orderbook", "update", ["venmo"]), ("intent", None, story.first)]
+    order_id = story.orders["first"]
+    at, after = story.shown["7 at 1600"], story.shown["7 at 1601"]
+    assert (at.orders[order_id]["status"], at.messages) == ("active", [])
+    assert balances(at) == ("35", "40")
+    assert after.orders[order_id]["status"] == "expired"
+    assert balances(after) == ("75", "0")
+    assert escrow(after) == (35 * UNIT, 40 * UNIT, 40 * UNIT)
+    assert after.provider["activeIntents"] == 0
+    assert after.messages == [
+        ("orderbook", "update", ["venmo"]),
+        ("intent", None, (order_id, "expired")),
+    ]
 
 
 def test_08_pruning_an_expired_order_says_nothing_new(story: Story):
-    changes = story.pruned()
-    assert said(changes) == []
-    assert (story.figures.available, story.figures.committed) == (usdc(75), 0)
-    assert (story.figures.free, story.figures.reclaimable) == (usdc(75), 0)
-    order = story.state.orders[story.first]
-    assert (order.status, order.chain_status, order.ended_at) == ("expired", "expired", 1_700)
+    before, shown = story.shown["7 at 1601"], story.shown["8"]
+    assert shown.messages == []
+    assert (shown.offers, shown.orders) == (before.offers, before.orders)
+    assert (shown.summary, shown.provider) == (before.summary, before.provider)
+    assert escrow(shown) == (75 * UNIT, 0, 0)
+    assert {row["chain_status"] for row in shown.rows["orders"]} == {"fulfilled", "expired"}
 
 
 def test_09_equal_terms_on_a_second_rail_make_a_new_offer_of_both(story: Story):
-    changes = story.second_rail()
-    assert said(changes) == [
+    shown = story.shown["9"]
+    assert the_offer(shown)["acceptedRails"] == ["venmo", "wise"]
+    assert [message for message in shown.messages if message[1] != "update"] == [
         ("orderbook", "remove", ["venmo"]),
         ("orderbook", "add", ["venmo", "wise"]),
     ]
 
 
 def test_10_the_summary_counts_the_escrow_once_in_all_and_once_a_rail(story: Story):
-    story.second_rail()
-    assert (story.state.totals.available, story.state.totals.offer_count) == (usdc(75), 1)
-    depth = {rail: (row.available, row.offer_count) for rail, row in story.state.depth.items()}
-    assert depth == {"venmo": (usdc(75), 1), "wise": (usdc(75), 1)}
+    assert story.shown["9"].summary == {
+        "totalAvailableUsdc": "75",
+        "totalLockedUsdc": "0",
+        "offerCount": 1,
+        "byRail": [
+            {"rail": "venmo", "availableUsdc": "75", "offerCount": 1},
+            {"rail": "wise", "availableUsdc": "75", "offerCount": 1},
+        ],
+    }
 
 
 def test_11_repricing_one_rail_splits_the_offer(story: Story):
-    changes = story.wise_repriced()
-    assert said(changes) == [
+    shown = story.shown["11"]
+    assert shown.messages == [
         ("orderbook", "remove", ["venmo", "wise"]),
         ("orderbook", "add", ["venmo"]),
         ("orderbook", "add", ["wise"]),
     ]
-    rates = {offer.rails: offer.rate for offer in story.offers}
-    assert rates == {("venmo",): usdc("1.02"), ("wise",): usdc("1.03")}
-    assert (story.state.totals.available, story.state.totals.offer_count) == (usdc(75), 2)
+    rates = {tuple(offer["acceptedRails"]): offer["rate"] for offer in shown.offers}
+    assert rates == {("venmo",): "1.02", ("wise",): "1.03"}
+    assert (shown.summary["totalAvailableUsdc"], shown.summary["offerCount"]) == ("75", 2)
 
 
 def test_12_a_drained_provider_has_no_offers_but_still_shows_its_rails(story: Story):
-    story.wise_repriced()
-    story.contract.withdraw(PROVIDER, usdc(70))
-    changes = story.close()
-    assert [message[1] for message in said(changes)] == ["remove", "remove"]
-    assert story.offers == []
-    assert story.rails_shown() == ("venmo", "wise")
+    shown = story.shown["12"]
+    assert shown.messages == [
+        ("orderbook", "remove", ["venmo"]),
+        ("orderbook", "remove", ["wise"]),
+    ]
+    assert (shown.offers, shown.summary["byRail"]) == ([], [])
+    assert balances(shown) == ("5", "0")
+    assert shown.provider["acceptedRails"] == ["venmo", "wise"]
 
 
 def test_13_a_nullifier_settles_one_order_alone(story: Story):
-    story.second_rail()
-    one, two = (story.contract.open(PROVIDER, usdc(20)) for _ in range(2))
-    story.contract.fulfil(one, nullifier="0x" + "77" * 32)
-    with pytest.raises(Refused):
-        story.contract.fulfil(two, nullifier="0x" + "77" * 32)
-    story.close()
-    assert story.state.orders[one].status == "fulfilled"
-    assert story.state.orders[two].status == "active"
+    before, shown = story.shown["13 before"], story.shown["13"]
+    assert shown.ledger == before.ledger + 1, "the refused call had its ledger"
+    assert shown.messages == []
+    assert (shown.offers, shown.orders, shown.rows) == (before.offers, before.orders, before.rows)
+    assert shown.orders[story.orders["one"]]["nullifier"] == NULLIFIER.hex()
+    assert shown.orders[story.orders["two"]]["status"] == "active"
 
 
 def test_14_a_manual_release_has_a_transaction_but_no_nullifier(story: Story):
-    story.second_rail()
-    order_id = story.contract.open(PROVIDER, usdc(20))
-    story.contract.fulfil(order_id, claim="manual")
-    story.close()
-    order: Order = story.state.orders[order_id]
-    assert (order.status, order.claim, order.nullifier) == ("fulfilled", "manual", None)
-    assert order.end_tx is not None
+    shown, order_id = story.shown["14"], story.orders["two"]
+    order = shown.orders[order_id]
+    assert (order["status"], len(order["txHash"])) == ("fulfilled", 64)
+    assert "nullifier" not in order
+    assert ("intent", None, (order_id, "fulfilled")) in shown.messages
 
 
 def test_15_a_fulfilled_offramp_returns_the_bond_and_credits_the_release(story: Story):
-    story.second_rail()
-    story.contract.terms_set(PROVIDER, direction="offramp", low=usdc(10), high=usdc(50))
-    order_id = story.contract.open(PROVIDER, usdc(40), direction="offramp")
-    story.close()
-    assert (story.figures.free, story.figures.locked) == (usdc(35), usdc(40))
-    assert story.state.totals.locked == usdc(40)
-    story.contract.fulfil(order_id)
-    story.close()
-    assert (story.figures.free, story.figures.locked) == (usdc("114.8"), 0)
+    opened, settled = story.shown["15 open"], story.shown["15 settled"]
+    assert balances(opened) == ("35", "40")
+    assert opened.summary["totalLockedUsdc"] == "40", "the taker's USDC is not counted"
+    assert escrow(settled) == (1_148_000_000, 0, 0)
+    assert balances(settled) == ("114.8", "0")
+    assert settled.orders[story.orders["offramp"]]["status"] == "fulfilled"
+    assert {op for channel, op, _ in opened.messages if channel == "orderbook"} == {"update"}
