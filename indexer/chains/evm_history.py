@@ -17,12 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
-import httpx
 import orjson
 import polars as pl
 
 from indexer.chains.evm import ROUND_CAPS, EvmReader, _Filter, _Header, _header_call
-from indexer.chains.http import AnswerTooLong, NodeTimedOut, exchange
+from indexer.chains.http import AnswerTooLong, NodeTimedOut
 from indexer.chains.jsonrpc import Call, JsonRpc, classified
 from indexer.chains.nodes import asked_of_all
 from indexer.chains.receipts import bloom_of
@@ -291,16 +290,9 @@ class _TextRpc(JsonRpc):
             return None
         return answer if isinstance(answer, dict) else None
 
-    def _posted(self, body: bytes) -> httpx.Response:
-        return exchange(
-            self._client,
-            "POST",
-            self.url,
-            content=body,
-            seconds=self._longest,
-            most_bytes=MAX_ANSWER_BYTES,
-            where=self.host,
-        )
+    @property
+    def _most_bytes(self) -> int:
+        return MAX_ANSWER_BYTES
 
 
 def _are_well_formed(answers: pl.DataFrame) -> bool:

@@ -22,7 +22,6 @@ from indexer.chains.http import (
     exchange,
     host_of,
     retry_after,
-    unavailable,
 )
 from indexer.chains.http import NodeTimedOut as NodeTimedOut
 from indexer.errors import (
@@ -228,12 +227,14 @@ class JsonRpc:
             self.url,
             content=body,
             seconds=self._longest,
-            most_bytes=MAX_ANSWER_BYTES,
+            most_bytes=self._most_bytes,
             where=self.host,
         )
 
-    def _unavailable(self, error: httpx.HTTPError) -> NodeUnavailable:
-        return unavailable(error, self.host)
+    @property
+    def _most_bytes(self) -> int:
+        """Of one answer."""
+        return MAX_ANSWER_BYTES
 
     def _parsed(self, response: httpx.Response) -> Any:
         if response.is_success:
