@@ -37,23 +37,23 @@ _SERVER_KEEPALIVES = (
 )
 
 
-def warehouse_url(text: str) -> URL:
+def warehouse_url(text: str, source: str = "DATABASE_URL") -> URL:
     """Read a Postgres URL and name the driver.
 
     SQLAlchemy 2.1 and Dagster disagree on what a bare `postgresql://` means, so nothing here
-    leaves it bare. Raises `ValueError` on another database and on what is no URL; the message does
-    not repeat the text, which may hold a password.
+    leaves it bare. Raises `ValueError` on another database and on what is no URL; the message names
+    the `source` and does not repeat the text, which may hold a password.
     """
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
         # Not as the cause: it may quote the part that it could not read.
         raise ValueError(
-            "DATABASE_URL is no URL; it must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
+            f"{source} is no URL; it must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE, "
             "with special characters of the password percent-encoded"
         ) from None
     if url.get_backend_name() not in ("postgresql", "postgres"):
-        raise ValueError(f"DATABASE_URL must be a postgresql:// URL, not {url.drivername}://")
+        raise ValueError(f"{source} must be a postgresql:// URL, not {url.drivername}://")
     return url.set(drivername="postgresql+psycopg")
 
 

@@ -183,21 +183,35 @@ def _shown(url: URL) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of the module's docstring: 0 if done, 1 with a sentence on stderr if not."""
+    """The command line of the module's docstring: 0 if done, 1 with a sentence on stderr if not.
+
+    Ends with 2, as for any argument that cannot be read, on a URL that is none.
+    """
     parser = argparse.ArgumentParser(prog="python -m warehouse_schema.migrate")
     parser.add_argument("--url", help="a Postgres of your own, postgresql://…")
     parser.add_argument("--data", type=Path, default=DEFAULT_DATA_DIR, help="the embedded one's")
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
-        if options.url:
-            migrate(warehouse_url(options.url))
+        if options.url is not None:
+            migrate(_url_of(parser, options.url))
         else:
             migrate(make_url(EmbeddedPostgres(options.data).start().url()))
     except (MigrationRefused, EmbeddedPostgresError) as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
+    except OperationalError as error:
+        # A server that is not there, a password that is wrong, a lock that was not granted.
+        sys.stderr.write(f"not migrated: {' '.join(str(error.orig).split())}\n")
+        return 1
     return 0
+
+
+def _url_of(parser: argparse.ArgumentParser, text: str) -> URL:
+    try:
+        return warehouse_url(text, "argument --url")
+    except ValueError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

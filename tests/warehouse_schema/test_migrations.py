@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.script import ScriptDirectory
@@ -258,6 +259,32 @@ def test_the_command_refuses_in_one_sentence(stranger: URL) -> None:
     done = run("--url", stranger.render_as_string(hide_password=False))
     assert done.returncode == 1
     assert done.stderr.startswith("MigrationRefused: there is no database")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nonsense", "mysql://u:secret@127.0.0.1/db", "postgresql://[::1"]
+)
+def test_a_url_that_is_none_is_told_by_its_argument(url: str) -> None:
+    done = run("--url", url)
+    assert done.returncode == 2
+    assert "error: argument --url" in done.stderr
+    assert "postgresql://" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"port": 1}, "port 1 failed"), ({"password": "wrong"}, "password authentication failed")],
+)
+def test_a_server_that_cannot_be_reached_is_told_in_one_sentence(
+    absent: URL, changes: dict[str, Any], reason: str
+) -> None:
+    done = run("--url", absent.set(**changes).render_as_string(hide_password=False))
+    assert done.returncode == 1
+    assert done.stderr.startswith("not migrated: ")
+    assert reason in done.stderr
     assert done.stderr.count("\n") == 1
 
 
