@@ -53,6 +53,7 @@ from indexer.projections.waits import (
     forget_what_is_over,
     is_attested,
 )
+from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32, EvmAddress, TxHash, bytes32
 
 logger = logging.getLogger(__name__)
@@ -73,7 +74,6 @@ UNVERIFIED = "attestation_unverified"
 REFUSED = "attestation_refused"
 """Kind of alarm: a service that will not answer about a message."""
 
-_POLLER_LOCK = 7_043
 _IDLE_SECONDS = 1.0
 _LOST_WAREHOUSE_SECONDS = 5.0
 
@@ -184,7 +184,7 @@ def poll_once(
 def _poller(engine: Engine) -> Iterator[Connection]:
     """A connection that alone may poll and write what services say."""
     with engine.connect() as conn:
-        taken = conn.scalar(select(func.pg_try_advisory_lock(_POLLER_LOCK, 0)))
+        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.POLLER, 0)))
         conn.commit()
         if not taken:
             raise FollowerConflict("another process asks for this warehouse's attestations")
@@ -193,7 +193,7 @@ def _poller(engine: Engine) -> Iterator[Connection]:
         finally:
             if not conn.invalidated:
                 conn.rollback()
-                conn.execute(select(func.pg_advisory_unlock(_POLLER_LOCK, 0)))
+                conn.execute(select(func.pg_advisory_unlock(locks.POLLER, 0)))
                 conn.commit()
 
 

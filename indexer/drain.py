@@ -33,6 +33,7 @@ from indexer.facts.store import Cursor, Decoded
 from indexer.networks import Chain, Network
 from indexer.projections.apply import apply
 from indexer.projections.transfer_store import refold_transfers, touched_movements
+from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 
 logger = logging.getLogger(__name__)
@@ -44,8 +45,6 @@ _PASSING_STATES = ("08", "40", "53300", "55P03", "57P")
 CHANNEL = "isthmus"
 """NOTIFY channel; the payload is `<chain>:<height>`."""
 
-_FOLLOWER_LOCKS = 7_040
-"""First key of the advisory lock that a chain's follower holds; the second is the chain's hash."""
 _HEAD_WAIT = 1.0
 _RANGES_UNTIL_REFUSAL_IS_FORGOTTEN = 50
 _FIRST_BACKOFF = 0.2
@@ -187,7 +186,7 @@ def follower(engine: Engine, chain: ChainId) -> Iterator[Connection]:
     """
     with engine.connect() as conn:
         key = func.hashtext(chain)
-        taken = conn.scalar(select(func.pg_try_advisory_lock(_FOLLOWER_LOCKS, key)))
+        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.FOLLOWER, key)))
         conn.commit()
         if not taken:
             raise FollowerConflict(f"another process follows {chain}")
@@ -196,7 +195,7 @@ def follower(engine: Engine, chain: ChainId) -> Iterator[Connection]:
         finally:
             if not conn.invalidated:
                 conn.rollback()
-                conn.execute(select(func.pg_advisory_unlock(_FOLLOWER_LOCKS, key)))
+                conn.execute(select(func.pg_advisory_unlock(locks.FOLLOWER, key)))
                 conn.commit()
 
 

@@ -22,7 +22,6 @@ from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from indexer.backfill.commit import _BACKFILL_LOCKS
 from indexer.drain import CHANNEL, decode_kept
 from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.events.cctp import MessageReceived, MessageSent
@@ -34,6 +33,7 @@ from indexer.projections.book import LedgerClose, Rebuilt
 from indexer.projections.rebuild import refold_all_transfers
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from indexer.projections.transfers import OFT_EVENTS, TransferProgress
+from warehouse_schema import locks
 from warehouse_schema.facts import alarms
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
 from warehouse_schema.metadata import PROJECTIONS
@@ -203,7 +203,7 @@ def _fold_beside(conn: Connection, network: Network) -> _Beside:
     if revised:
         conn.execution_options(schema_translate_map=AS_REVISED)
     final = {
-        chain.id: min(_final(conn, chain), revised.get(chain.id, Height(2**63 - 1)))
+        chain.id: min(_final(conn, chain), revised.get(chain.id, store.HIGHEST))
         for chain in network.chains
     }
     folded = refold_all_transfers(conn, network)
@@ -250,7 +250,7 @@ def _fold_on(conn: Connection, network: Network, rebuilt: Rebuilt) -> None:
     """Move a book on to the live cursor."""
     state, chain = rebuilt.state, network.stellar.id
     first = Height(0 if state.as_of is None else state.as_of.height + 1)
-    last = Height(2**63 - 1)
+    last = store.HIGHEST
     ledgers = _ledgers(conn, chain, first, last)
     events = store.read_events(conn, _BOOK_EVENTS, chain, first)
     for ledger, own in book_store.ledger_by_ledger(ledgers, events):
@@ -398,7 +398,7 @@ def _replace_book(conn: Connection, network: Network, rebuilt: Rebuilt) -> bool:
     _settle_alarms(conn, chain, rebuilt)
     if state.as_of is None or book_store.rows_of(chain, state) == book_store.dump(conn, chain):
         return False
-    book_store._publish_mended(conn, chain, state, state.as_of)
+    book_store.publish_mended(conn, chain, state, state.as_of)
     book_store.write_all(conn, chain, state)
     return True
 
@@ -445,12 +445,12 @@ def _no_backfill(engine: Engine, network: Network) -> Iterator[Connection]:
         keys = [func.hashtext(chain.id) for chain in network.chains]
         with conn.begin():
             for key in keys:
-                conn.execute(select(func.pg_advisory_lock(_BACKFILL_LOCKS, key)))
+                conn.execute(select(func.pg_advisory_lock(locks.BACKFILL, key)))
         try:
             yield conn
         finally:
             if not conn.invalidated:
                 conn.rollback()
                 for key in keys:
-                    conn.execute(select(func.pg_advisory_unlock(_BACKFILL_LOCKS, key)))
+                    conn.execute(select(func.pg_advisory_unlock(locks.BACKFILL, key)))
                 conn.commit()

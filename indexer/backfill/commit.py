@@ -19,6 +19,7 @@ from indexer.facts.columns_copy import copy_text
 from indexer.networks import Chain, Network
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from indexer.projections.transfers import OFT_EVENTS
+from warehouse_schema import locks
 from warehouse_schema.facts import backfills, blocks
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -27,8 +28,6 @@ logger = logging.getLogger(__name__)
 FOLDED_EVENTS = 2_000
 """Raw events whose movements are folded in one transaction, which holds up the followers."""
 
-_BACKFILL_LOCKS = 7_042
-"""First key of the advisory lock of a chain's backfill; the second is the chain's hash."""
 _MOVEMENT_EVENTS: tuple[type[Event], ...] = (MessageSent, MessageReceived, *OFT_EVENTS)
 
 
@@ -58,7 +57,7 @@ def backfiller(engine: Engine, chain: ChainId) -> Iterator[Connection]:
     """
     with engine.connect() as conn:
         key = func.hashtext(chain)
-        taken = conn.scalar(select(func.pg_try_advisory_lock(_BACKFILL_LOCKS, key)))
+        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.BACKFILL, key)))
         conn.commit()
         if not taken:
             raise FollowerConflict(f"another backfill of {chain} is running")
@@ -67,7 +66,7 @@ def backfiller(engine: Engine, chain: ChainId) -> Iterator[Connection]:
         finally:
             if not conn.invalidated:
                 conn.rollback()
-                conn.execute(select(func.pg_advisory_unlock(_BACKFILL_LOCKS, key)))
+                conn.execute(select(func.pg_advisory_unlock(locks.BACKFILL, key)))
                 conn.commit()
 
 

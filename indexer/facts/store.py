@@ -40,6 +40,9 @@ from warehouse_schema.intake import watched_addresses as watched
 _STREAMED = {"yield_per": 1_000}
 """A server-side cursor, and the rows of it that are in memory at once."""
 
+HIGHEST = Height(2**63 - 1)
+"""Above every block: as an end, however far a chain is."""
+
 _BLOCK_COLUMNS = [blocks.c[field.name] for field in fields(Block)]
 
 E = TypeVar("E", bound=Event)

@@ -53,11 +53,9 @@ from indexer.projections.depth import RailDepth, Totals
 from indexer.projections.offers import Offer, OfferKey, Payee, Rail, Terms, TermsKey, compare
 from indexer.projections.orders import Order
 from indexer.projections.providers import Provider
+from warehouse_schema import locks
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
-
-STREAM_LOCK = 0x15_7457_0001
-"""Advisory lock under which `stream_events` get their ids; nothing else takes this number."""
 
 KEPT_LEDGERS = 20_000
 """Ledgers whose messages are kept, about a day: a client that was away longer clears its book and
@@ -302,7 +300,7 @@ def _publish(conn: Connection, chain: ChainId, ledgers: Iterable[BookChanges]) -
 
 def _send(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
-        conn.execute(select(func.pg_advisory_xact_lock(STREAM_LOCK)))
+        conn.execute(select(func.pg_advisory_xact_lock(locks.STREAM)))
         copy_into(conn, _MESSAGE_COLUMNS, rows)
 
 
@@ -402,7 +400,7 @@ def rebuild(
     rebuilt = fold.rebuild(ledger_by_ledger(ledgers, _ours(events)))
     state = rebuilt.state
     if state.as_of is not None:
-        _publish_mended(conn, chain, state, state.as_of)
+        publish_mended(conn, chain, state, state.as_of)
     write_all(conn, chain, state)
     return BookReport(
         ledgers=rebuilt.ledgers,
@@ -484,9 +482,7 @@ def _all_offers(state: BookState) -> Iterator[Offer]:
     return concatenated.from_iterable(book.offers.values() for book in state.books.values())
 
 
-def _publish_mended(
-    conn: Connection, chain: ChainId, state: BookState, ledger: LedgerClose
-) -> None:
+def publish_mended(conn: Connection, chain: ChainId, state: BookState, ledger: LedgerClose) -> None:
     """Tell clients the difference between the stored book and the one that replaces it."""
     listed = (
         Offer(**{**row._mapping, "rails": tuple(row.rails)})

@@ -14,7 +14,7 @@ from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
 from indexer.facts.messages import attested_burns, statuses
 from indexer.facts.rows import copy_rows
-from indexer.facts.store import blocks_between, read_events
+from indexer.facts.store import HIGHEST, blocks_between, read_events
 from indexer.networks import Network
 from indexer.projections import book, book_store
 from indexer.projections.book import LedgerClose
@@ -31,7 +31,6 @@ from warehouse_schema.projections import transfer_progress
 logger = logging.getLogger(__name__)
 
 _COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
-_HIGHEST = Height(2**63 - 1)
 _SHOWN = 20
 
 
@@ -86,7 +85,7 @@ def _book_facts(
     chain = network.stellar.id
     ledgers = (
         LedgerClose(block.chain, block.height, block.time)
-        for block in blocks_between(conn, chain, Height(0), _HIGHEST)
+        for block in blocks_between(conn, chain, Height(0), HIGHEST)
     )
     return ledgers, read_events(conn, book.FOLDS, chain)
 

@@ -34,11 +34,10 @@ from indexer.projections.transfers import (
     pair_burns,
     pair_mints,
 )
+from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import transfer_progress
 
-_LOCKS = 7_041
-"""First key of the two-key advisory locks; the second is the movement's hash."""
 _MANY = 500
 """Beyond so many movements one lock over all of them is cheaper than one each."""
 
@@ -83,13 +82,15 @@ def refold_transfers(
 
 def _lock(conn: Connection, keys: Sequence[str]) -> None:
     if len(keys) > _MANY:
-        conn.execute(select(func.pg_advisory_xact_lock(_LOCKS)))
+        conn.execute(select(func.pg_advisory_xact_lock(locks.MOVEMENT)))
         return
-    conn.execute(select(func.pg_advisory_xact_lock_shared(_LOCKS)))
+    conn.execute(select(func.pg_advisory_xact_lock_shared(locks.MOVEMENT)))
     hashes = select(func.hashtext(func.unnest(bindparam("keys", type_=ARRAY(Text)))).label("key"))
     # Every session takes the locks in one order, or two of them could wait for each other.
     ordered = hashes.distinct().order_by("key").subquery()
-    conn.execute(select(func.pg_advisory_xact_lock(_LOCKS, ordered.c.key)), {"keys": list(keys)})
+    conn.execute(
+        select(func.pg_advisory_xact_lock(locks.MOVEMENT, ordered.c.key)), {"keys": list(keys)}
+    )
 
 
 def _cctp_facts(conn: Connection, burn_keys: Sequence[Bytes32]) -> tuple[list[Event], list[Event]]:

@@ -15,6 +15,8 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
+from warehouse_schema import locks
+
 STARTING = "starting"
 """No session that follows: imports, or the connection is being made."""
 ASKING = "asking the node"
@@ -42,8 +44,6 @@ PHASES = (
 )
 IN_TRANSACTION = (CURSOR, FACTS, TAKING_BACK, MOVEMENTS, BOOK, MESSAGES, COMMITTING)
 
-_FOLLOWER_LOCKS = 7_040
-"""As in `indexer.drain`."""
 _QUERY = """
 SELECT a.pid, a.state, a.query,
        ARRAY(SELECT DISTINCT l.relation::regclass::text FROM pg_locks AS l
@@ -112,7 +112,7 @@ class Watch:
 
     def look(self, chain: str) -> Seen:
         """The phase of a chain's follower, its session's process, and what that waits for."""
-        row = self._row(_QUERY, (_FOLLOWER_LOCKS, chain))
+        row = self._row(_QUERY, (locks.FOLLOWER, chain))
         if row is None:
             return Seen(STARTING, None, frozenset())
         pid, state, query, written, awaited = row

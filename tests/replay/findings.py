@@ -13,7 +13,7 @@ from indexer.events.common import Event
 from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts.checks import blocks_join, open_alarms
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES
-from indexer.facts.store import blocks_between, read_events
+from indexer.facts.store import HIGHEST, blocks_between, read_events
 from indexer.networks import Chain, Network
 from indexer.projections.rebuild import differences
 from indexer.projections.transfers import TransferProgress
@@ -31,7 +31,6 @@ from tests.replay.scaffolding import has_genuine_hash, is_made_up
 from warehouse_schema.identifiers import Height, is_evm
 from warehouse_schema.projections import transfer_progress
 
-_HIGHEST = Height(2**63 - 1)
 _NAMES_OF_TOPICS = {
     topic_of(signature): signature.partition("(")[0]
     for decoders in DECODERS.values()
@@ -138,7 +137,7 @@ def _for_each_chain(check: Any, engine: Engine, network: Network) -> tuple[str, 
 
 
 def _chain_findings(conn: Connection, chain: Chain) -> ChainFindings:
-    blocks: list[Block] = list(blocks_between(conn, chain.id, Height(0), _HIGHEST))
+    blocks: list[Block] = list(blocks_between(conn, chain.id, Height(0), HIGHEST))
     table = RAW_SHELVES[EvmLog if is_evm(chain.id) else StellarEvent].table
     of_chain = table.c.chain == chain.id
     hashes = set(conn.scalars(select(table.c.tx_hash).where(of_chain)))

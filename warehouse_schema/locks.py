@@ -1,0 +1,32 @@
+"""Every advisory lock of the warehouse, so that no two things are guarded by one number.
+
+Whoever takes one takes its number from here; a test finds those who do not. Postgres has two
+spaces of them, which do not meet: pairs of 32-bit numbers, and single 64-bit numbers.
+
+Locks of a name (`hashtextextended` of a text, a single number) belong to what makes databases:
+`isthmus migrate` and `isthmus <database>` to `migrate.py`, `<database>` to `embedded.py`.
+"""
+
+# Pairs: a number of these, and what of its kind is meant.
+
+FOLLOWER = 7_040
+"""The right to write a chain's newest facts and its cursor. Second: `hashtext` of the chain. Held
+by the follower's session for as long as it follows."""
+
+MOVEMENT = 7_041
+"""The right to refold a movement. Second: `hashtext` of its group key. Held until commit. Alone, as
+a single number, it stands for all movements at once: shared by who locks some, exclusive for many
+of them."""
+
+BACKFILL = 7_042
+"""The right to replace a chain's final facts. Second: `hashtext` of the chain. Held by a backfill's
+session while it writes, and by a swap of a revision, of every chain."""
+
+POLLER = 7_043
+"""The right to write what services say of messages. Second: 0. Held by the session that polls."""
+
+# Single numbers.
+
+STREAM = 0x15_7457_0001
+"""Under it `projections.stream_events` get their ids, in the order in which they are committed.
+Held until commit."""
