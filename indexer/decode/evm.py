@@ -18,7 +18,7 @@ from eth_utils.crypto import keccak
 
 from indexer.addresses import evm_as_bytes32
 from indexer.decode.cctp_message import burn_key, parse_message
-from indexer.decode.lz_packet import guid_of, parse_oft_message, parse_packet
+from indexer.decode.lz_packet import guid_of, parse_oft_message, parse_packet, sender_of
 from indexer.errors import ConfigurationError, Undecodable
 from indexer.events.cctp import DepositForBurn, MessageReceived, MessageSent, MintAndWithdraw
 from indexer.events.common import Event
@@ -46,8 +46,6 @@ Decoder: TypeAlias = Callable[[EvmLog, EvmChain], Event | None]
 Known = TypeVar("Known")
 
 WORD = 32
-_PACKET_SENDER = slice(13, 45)
-"""Where a LayerZero packet names its sender (`lz_packet`)."""
 
 
 def decode(log: EvmLog, chain: EvmChain) -> Event | None:
@@ -220,7 +218,7 @@ def _packet_sent(log: EvmLog, chain: EvmChain) -> PacketSent | None:
     _topics(log, 1)
     raw = _bytes(log, 0)
     # Asked of the bytes, before they are parsed: another application's packet may be malformed.
-    if raw[_PACKET_SENDER].hex() != evm_as_bytes32(_known(chain.oft, "oft"))[2:]:
+    if sender_of(raw) != evm_as_bytes32(_known(chain.oft, "oft")):
         return None
     packet = parse_packet(raw)
     if packet.src_eid != chain.lz_eid:

@@ -18,6 +18,8 @@ PACKET_MESSAGE_START = 113
 OFT_MESSAGE_SIZE = 40
 """Of a plain transfer; a composed one goes on with who composed and what."""
 
+_SENDER = slice(13, 45)
+
 
 @dataclass(frozen=True, slots=True)
 class LzPacket:
@@ -66,6 +68,15 @@ def parse_packet(packet: bytes) -> LzPacket:
     return LzPacket(nonce, src_eid, sender, dst_eid, receiver, guid, packet[PACKET_MESSAGE_START:])
 
 
+def sender_of(packet: bytes) -> Bytes32 | None:
+    """The sending OApp, as the packet says it; None when the bytes end before that.
+
+    All else of a packet is its sender's own affair: of other applications' nothing more is read.
+    """
+    sender = packet[_SENDER]
+    return bytes32(sender) if len(sender) == 32 else None
+
+
 def guid_of(nonce: int, src_eid: int, sender: Bytes32, dst_eid: int, receiver: Bytes32) -> Bytes32:
     """The message id, which both sides compute alike (LayerZero's GUID.sol).
 
@@ -100,7 +111,7 @@ def _path(packet: bytes) -> tuple[int, int, Bytes32, int, Bytes32]:
     return (
         int.from_bytes(packet[1:9], "big"),
         int.from_bytes(packet[9:13], "big"),
-        bytes32(packet[13:45]),
+        bytes32(packet[_SENDER]),
         int.from_bytes(packet[45:49], "big"),
         bytes32(packet[49:81]),
     )

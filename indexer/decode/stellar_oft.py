@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from stellar_sdk import xdr
 
 from indexer.addresses import contract_as_bytes32
-from indexer.decode.lz_packet import guid_of, parse_oft_message, parse_packet
+from indexer.decode.lz_packet import guid_of, parse_oft_message, parse_packet, sender_of
 from indexer.decode.scval import (
     Fields,
     Topics,
@@ -75,9 +75,10 @@ def packet_sent(event: StellarEvent, chain: StellarChain) -> PacketSent | None:
     Topics.of(event, 1)
     data = Fields.of(event)
     raw = data.read("encoded_packet", blob)
-    packet = parse_packet(raw)
-    if chain.oft is None or packet.sender != contract_as_bytes32(chain.oft):
+    # Asked of the bytes, before they are parsed: another application's packet may be malformed.
+    if chain.oft is None or sender_of(raw) != contract_as_bytes32(chain.oft):
         return None
+    packet = parse_packet(raw)
     message = parse_oft_message(packet.message)
     return PacketSent(
         seen=event.seen,

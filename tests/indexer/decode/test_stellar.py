@@ -180,6 +180,25 @@ def test_packets_of_other_oapps_are_not_kept() -> None:
     assert rows == [None] * 8
 
 
+@pytest.mark.parametrize(
+    "packet",
+    [b"", b"\1" * 44, b"\1" * 60, b"\2" + bytes(200), b"\1" + b"\xff" * 150],
+    ids=["nothing", "no whole sender", "no guid", "another version", "another guid"],
+)
+def test_others_may_write_packets_as_they_like(packet: bytes) -> None:
+    event = _endpoint_event("packet_sent", encoded_packet=scval.to_bytes(packet))
+    assert decode(event, WITH_OFT) is None
+
+
+@pytest.mark.parametrize("cut", [45, 112, 120])
+def test_a_packet_of_ours_must_be_whole(cut: int) -> None:
+    (sent,) = [decode(e, WITH_OFT) for e in recorded_oft_send()][6:7]
+    assert isinstance(sent, PacketSent)
+    event = _endpoint_event("packet_sent", encoded_packet=scval.to_bytes(sent.packet[:cut]))
+    with pytest.raises(Undecodable):
+        decode(event, WITH_OFT)
+
+
 def _origin(**changes: xdr.SCVal) -> xdr.SCVal:
     fields = {
         "nonce": scval.to_uint64(9),
