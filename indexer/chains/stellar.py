@@ -307,6 +307,8 @@ def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> Stellar
         raise InconsistentAnswer(f"event {text}: {error}") from error
     if block is None or (event_id.ledger, closed_at) != (block.height, block.time):
         raise InconsistentAnswer(f"event {text} is not of the ledger it says")
+    # A node leaves out the list of an event that has no topics.
+    topics = _field({"topic": [], **record}, "topic", list)
     return StellarEvent(
         seen=Provenance(
             chain=block.chain,
@@ -318,7 +320,7 @@ def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> Stellar
         ),
         event_id=text,
         contract=StellarAddress(_field(record, "contractId", str)),
-        topics=tuple(_base64(topic) for topic in _field(record, "topic", list)),
+        topics=tuple(map(_base64, topics)),
         value=_base64(_field(record, "value", str)),
     )
 

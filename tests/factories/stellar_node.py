@@ -198,9 +198,14 @@ def event_record(event: StellarEvent, successful: bool = True) -> dict[str, Any]
         "transactionIndex": parse_event_id(event.event_id).transaction,
         "txHash": event.seen.tx_hash,
         "inSuccessfulContractCall": successful,
-        "topic": [base64.b64encode(topic).decode() for topic in event.topics],
-        "value": base64.b64encode(event.value).decode(),
+        # As a node's encoder has it: an empty list is left out.
+        **({"topic": [_base64(topic) for topic in event.topics]} if event.topics else {}),
+        "value": _base64(event.value),
     }
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
 
 
 def _ledger_record(entry: xdr.LedgerHeaderHistoryEntry) -> dict[str, Any]:

@@ -373,6 +373,13 @@ def test_an_answer_that_makes_no_sense_is_inconsistent(
         ask()
 
 
+def test_an_event_without_topics_is_an_event(node: FakeStellarNode, reader: ChainReader) -> None:
+    bare = dataclasses.replace(_escrow(7), topics=())
+    node.emit(bare)
+    (event,) = reader.read(h(7), h(7), []).events
+    assert (event, event.topics) == (dataclasses.replace(bare, seen=event.seen), ())
+
+
 def test_a_header_that_was_changed_is_inconsistent(
     node: FakeStellarNode, reader: ChainReader
 ) -> None:
