@@ -20,6 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
 
+from indexer.chains.http import host_of
 from indexer.errors import ConfigurationError, NodeUnavailable, PermanentChainError
 from warehouse_schema.identifiers import Height
 
@@ -95,7 +96,7 @@ class LakeStore:
         options = dict(parse_qsl(parts.query))
         if unknown := sorted(set(options) - set(_OPTIONS)):
             raise ConfigurationError(f"{url!r}: {', '.join(unknown)} is none of {_OPTIONS}")
-        self.name = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        self.name = urlunsplit((parts.scheme, host_of(url), parts.path, "", ""))
         self.layout = _layout(url, options)
         """As the URL says it, for a lake that has no configuration file."""
         self.can_list = parts.scheme not in ("http", "https")
