@@ -30,11 +30,12 @@ from sqlalchemy.dialects import postgresql
 
 from indexer.errors import FollowerConflict
 from indexer.events.common import Event, Provenance
+from indexer.events.oft import OftSent
 from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into
 from indexer.facts.rows import copy_rows as copy_rows
 from warehouse_schema.facts import alarms, blocks, cursors, orphans
-from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds, is_evm
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash, UnixSeconds, is_evm
 from warehouse_schema.intake import watched_addresses as watched
 
 _STREAMED = {"yield_per": 1_000}
@@ -44,6 +45,9 @@ HIGHEST = Height(2**63 - 1)
 """Above every block: as an end, however far a chain is."""
 
 _BLOCK_COLUMNS = [blocks.c[field.name] for field in fields(Block)]
+
+UNDECODABLE = "undecodable"
+"""Kind of alarm: an event of ours that could not be decoded."""
 
 E = TypeVar("E", bound=Event)
 
@@ -125,8 +129,13 @@ def append(conn: Connection, new_blocks: Sequence[Block], decoded: Sequence[Deco
     for item in decoded:
         if item.undecodable is not None:
             seen = item.raw.seen
-            subject = f"{seen.height}/{seen.tx_hash}/{seen.position}"
-            raise_alarm(conn, seen.chain, "undecodable", subject, item.undecodable)
+            subject = undecodable_subject(seen.height, seen.tx_hash, seen.position)
+            raise_alarm(conn, seen.chain, UNDECODABLE, subject, item.undecodable)
+
+
+def undecodable_subject(height: Height, tx_hash: TxHash, position: int) -> str:
+    """What the alarm about an undecodable event is about."""
+    return f"{height}/{tx_hash}/{position}"
 
 
 def _append_raw(conn: Connection, shelf: Shelf, items: Iterable[Decoded]) -> None:
@@ -145,11 +154,36 @@ def _append_raw(conn: Connection, shelf: Shelf, items: Iterable[Decoded]) -> Non
 def take_back(conn: Connection, chain: ChainId, *, above: Height) -> list[Event]:
     """Remove every block above a height and all that was seen in it; the events that were there.
 
-    The raw events move to `facts.orphans`.
+    The raw events move to `facts.orphans`. Alarms about what was seen are cleared: nobody has to
+    look at what did not happen, and what happens again in another block raises its alarm anew.
     """
+    first = Height(above + 1)
+    gone = {*undecodables(conn, chain, first, None)}
     for shelf in RAW_SHELVES.values():
         _orphan(conn, shelf.table, chain, above)
-    return remove_range(conn, chain, Height(above + 1), None)
+    taken = remove_range(conn, chain, first, None)
+    gone |= {subject for event in taken for subject in _subjects(event)}
+    clear_alarms_about(conn, chain, *gone)
+    return taken
+
+
+def _subjects(event: Event) -> Iterator[str]:
+    """What alarms about an event may be about, beside the event itself."""
+    yield event.seen.tx_hash
+    if isinstance(event, OftSent):
+        yield event.guid
+
+
+def undecodables(
+    conn: Connection, chain: ChainId, first: Height, last: Height | None
+) -> Iterator[str]:
+    """Subjects of the undecodable events of `first … last` (None: and all above)."""
+    raw = RAW_SHELVES[EvmLog if is_evm(chain) else StellarEvent].table
+    places = select(raw.c.height, raw.c.tx_hash, raw.c.position).where(
+        _lies_in(raw, chain, first, last), raw.c.undecodable.is_not(None)
+    )
+    for height, tx_hash, position in conn.execute(places):
+        yield undecodable_subject(height, tx_hash, position)
 
 
 def remove_range(
@@ -383,11 +417,15 @@ def clear_alarm(conn: Connection, chain: ChainId, kind: str, subject: str) -> No
     )
 
 
-def clear_alarms_about(conn: Connection, chain: ChainId, subject: str) -> int:
-    """Note that whatever stood about a subject is mended; how many alarms that were."""
+def clear_alarms_about(conn: Connection, chain: ChainId, *subjects: str) -> int:
+    """Note that whatever stood about these subjects is mended; how many alarms that were."""
     return conn.execute(
         update(alarms)
-        .where(alarms.c.chain == chain, alarms.c.subject == subject, alarms.c.cleared_at.is_(None))
+        .where(
+            alarms.c.chain == chain,
+            alarms.c.subject == _any_of(subjects),
+            alarms.c.cleared_at.is_(None),
+        )
         .values(cleared_at=func.clock_timestamp())
     ).rowcount
 

@@ -16,6 +16,7 @@ from indexer.errors import (
     NodeUnavailable,
     PermanentChainError,
 )
+from indexer.facts import store
 from indexer.facts.checks import blocks_join, open_alarms
 from indexer.facts.status import chain_status
 from indexer.projections.rebuild import differences, rebuild
@@ -233,6 +234,36 @@ def test_an_undecodable_log_is_kept_raw_marked_and_alarmed_and_stops_nothing(
         assert conn.scalar(select(func.count()).select_from(oft_sent)) == 3
         assert conn.scalars(select(alarms.c.kind)).all() == ["undecodable"]
     assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
+
+
+def test_alarms_about_what_a_reorg_took_back_are_cleared(indexer_engine: Engine) -> None:
+    chain = make_chain(6)
+    chain.spoil(2)
+    chain.spoil(5)
+    drain_all(indexer_engine, chain)
+    burned, sent = chain.logs[chain.blocks[4].hash][0].seen.tx_hash, guid_of(600, "main")
+    with indexer_engine.begin() as conn:
+        for kind, subject in (
+            ("attestation_refused", burned),
+            ("attestation_refused", sent),
+            ("attestation_unverified", f"{burned}/nonce"),
+            ("rescan", "1-5"),
+        ):
+            store.raise_alarm(conn, ETHEREUM, kind, subject, "said before the reorg")
+    chain.drop(3)
+    chain.grow(4, fork="other")
+    chain.spoil(5)
+    drain_all(indexer_engine, chain)
+    with indexer_engine.connect() as conn:
+        left = [(alarm.kind, alarm.subject) for alarm in store.open_alarms(conn)]
+    spoiled = [chain.logs[chain.blocks[height].hash][0].seen for height in (2, 5)]
+    assert left == [
+        ("undecodable", f"2/{spoiled[0].tx_hash}/0"),
+        # What an attester signed stays wrong, whatever became of the burn.
+        ("attestation_unverified", f"{burned}/nonce"),
+        ("rescan", "1-5"),
+        ("undecodable", f"5/{spoiled[1].tx_hash}/0"),
+    ]
 
 
 def test_an_event_that_postgres_cannot_hold_is_marked_and_stops_nothing(
