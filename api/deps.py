@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
+from api.changes import Changes
 from indexer.networks import Network
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -22,6 +23,8 @@ class Deps:
     network: Network
     clock: Callable[[], UnixSeconds]
     """The time of day: for what is said about time, never for what a ledger decides."""
+    changes: Changes | None = None
+    """Tells what commits; None: nothing is told, and every answer is read anew."""
 
 
 def hold(app: Flask, deps: Deps) -> None:

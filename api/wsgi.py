@@ -1,12 +1,13 @@
 """The entry for a WSGI server (`gunicorn api.wsgi:app`), and the one reader of the world.
 
-Each worker process imports this for itself, so no connection crosses a fork.
+Each worker process imports this for itself, so no connection and no thread crosses a fork.
 """
 
 import logging
 import time
 
 from api.app import create_app
+from api.changes import Changes
 from api.deps import Deps
 from indexer.settings import load_settings
 from indexer.warehouse import open_engine
@@ -23,10 +24,13 @@ def _now() -> UnixSeconds:
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
 _settings = load_settings()
+_changes = Changes(open_engine(_settings, "api", pool_size=1))
 app = create_app(
     Deps(
         engine=open_engine(_settings, "api", pool_size=THREADS),
         network=_settings.network,
         clock=_now,
+        changes=_changes,
     ),
 )
+_changes.start()

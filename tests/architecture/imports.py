@@ -33,6 +33,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     # An engine is handed on; what to ask it is the indexer's.
     # And a run's configuration is a pydantic model, as Dagster has it.
     "pipelines": ("sqlalchemy.Engine", "pydantic"),
+    # NOTIFY is the driver's; SQLAlchemy has no word for it.
+    "api.changes": ("psycopg",),
     # SEP-10 challenges are transactions; the library checks them.
     "api.auth.sep10": ("stellar_sdk",),
 }

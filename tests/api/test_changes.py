@@ -1,0 +1,210 @@
+"""The listener on NOTIFY: what subscribers hear, and that they hear when nothing can be heard."""
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine, column, create_engine, func, select, text
+from sqlalchemy.engine import URL
+
+from api.changes import Changes, Committed, Told, Unsure
+from indexer.drain import CHANNEL
+from warehouse_schema.engine import make_engine
+
+PATIENCE = 5
+GAINED, LOST = Unsure(connected=True), Unsure(connected=False)
+OUR_SESSIONS = "application_name = 'isthmus-api-changes' AND datname = current_database()"
+
+
+class Heard:
+    """What a subscriber was told, in order."""
+
+    def __init__(self) -> None:
+        self._told: queue.Queue[Told] = queue.Queue()
+        self.tell = self._told.put
+
+    def next(self) -> Told:
+        return self._told.get(timeout=PATIENCE)
+
+    def until(self, told: Told) -> list[Told]:
+        """What came before it."""
+        before = []
+        while (said := self.next()) != told:
+            before.append(said)
+        return before
+
+    def is_empty(self) -> bool:
+        return self._told.empty()
+
+
+@pytest.fixture
+def make_changes(api_database: URL) -> Iterator[Callable[..., tuple[Changes, Heard]]]:
+    """Call it for a started listener, and who hears it; all are stopped."""
+    engines, started = [], []
+
+    def make(database: URL = api_database) -> tuple[Changes, Heard]:
+        engines.append(make_engine(database, room="api", pool_size=1))
+        changes, heard = Changes(engines[-1]), Heard()
+        changes.subscribe(heard.tell)
+        changes.start()
+        started.append(changes)
+        assert heard.next() == GAINED
+        return changes, heard
+
+    yield make
+    for changes in started:
+        changes.stop()
+    for engine in engines:
+        engine.dispose()
+
+
+def notify(connection: Connection, payload: str) -> None:
+    connection.execute(select(func.pg_notify(CHANNEL, payload)))
+
+
+def commit(engine: Engine, *payloads: str) -> None:
+    with engine.begin() as connection:
+        for payload in payloads:
+            notify(connection, payload)
+
+
+def test_a_commit_is_told_with_its_chain_and_height(make_changes, owner):
+    _, heard = make_changes()
+    commit(owner, "stellar:testnet:1234", "eip155:1:5")
+    assert heard.next() == Committed("stellar:testnet", 1234)
+    assert heard.next() == Committed("eip155:1", 5)
+
+
+def test_every_subscriber_is_told_and_every_process(make_changes, owner):
+    changes, first = make_changes()
+    _, elsewhere = make_changes()
+    second = Heard()
+    changes.subscribe(second.tell)
+    commit(owner, "stellar:testnet:1")
+    assert {each.next() for each in (first, second, elsewhere)} == {Committed("stellar:testnet", 1)}
+
+
+def test_what_is_taken_back_is_not_told(make_changes, owner):
+    _, heard = make_changes()
+    with owner.connect() as connection:
+        notify(connection, "stellar:testnet:1")
+        connection.rollback()
+    commit(owner, "stellar:testnet:2")
+    assert heard.next() == Committed("stellar:testnet", 2)
+
+
+def test_who_has_left_is_told_no_more(make_changes, owner):
+    changes, heard = make_changes()
+    left = Heard()
+    leave = changes.subscribe(left.tell)
+    commit(owner, "stellar:testnet:1")
+    assert left.next() == heard.next()
+    leave()
+    commit(owner, "stellar:testnet:2")
+    assert heard.next() == Committed("stellar:testnet", 2)
+    assert left.is_empty()
+
+
+@pytest.mark.parametrize("payload", ["", "stellar:testnet", "7", ":7", "stellar:testnet:-1", "x:²"])
+def test_what_cannot_be_read_may_mean_anything(make_changes, owner, payload):
+    _, heard = make_changes()
+    commit(owner, payload)
+    assert heard.next() == GAINED
+
+
+def test_a_killed_session_is_told_and_comes_back(make_changes, owner):
+    changes, heard = make_changes()
+    with owner.begin() as connection:
+        query = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OUR_SESSIONS}"
+        assert connection.scalars(text(query)).all() == [True]
+    assert heard.next() == LOST
+    assert heard.next() == GAINED
+    assert changes.connected
+    commit(owner, "stellar:testnet:9")
+    assert heard.next() == Committed("stellar:testnet", 9)
+
+
+def test_while_the_database_refuses_it_is_not_connected_and_tries_again(
+    make_changes, engine, server_engine, database
+):
+    changes, heard = make_changes(database)
+    with server_engine.connect() as server:
+        server.execute(text(f"ALTER DATABASE {database.database} ALLOW_CONNECTIONS false"))
+        server.execute(
+            select(func.pg_terminate_backend(column("pid")))
+            .select_from(text("pg_stat_activity"))
+            .where(column("datname") == database.database)
+        )
+        assert heard.next() == LOST
+        assert not changes.connected
+        server.execute(text(f"ALTER DATABASE {database.database} ALLOW_CONNECTIONS true"))
+    assert heard.next() == GAINED
+    commit(engine, "stellar:testnet:9")
+    assert heard.next() == Committed("stellar:testnet", 9)
+
+
+def test_nothing_is_heard_before_it_starts(reader):
+    assert not Changes(reader).connected
+    assert reader.pool.checkedout() == 0
+
+
+def test_a_stopped_listener_says_so_and_leaves_no_session(make_changes, owner):
+    changes, heard = make_changes()
+    changes.stop()
+    assert not changes.connected
+    assert heard.next() == LOST
+    with owner.connect() as connection:
+        query = text(f"SELECT count(*) FROM pg_stat_activity WHERE {OUR_SESSIONS}")
+        # Postgres ends a session a moment after its client is gone.
+        for _ in iter(lambda: connection.scalar(query), 0):
+            connection.rollback()
+
+
+def test_it_stops_while_there_is_no_database(caplog):
+    engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
+    changes = Changes(engine)
+    changes.start()
+    changes.stop()
+    assert not changes.connected
+
+
+def test_it_listens_as_the_api(make_changes, owner):
+    make_changes()
+    with owner.connect() as connection:
+        query = f"SELECT query FROM pg_stat_activity WHERE {OUR_SESSIONS}"
+        assert connection.scalars(text(query)).all() == [f'LISTEN "{CHANNEL}"']
+
+
+# Python 3.12 and later warn of what is tried here.
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_a_forked_process_does_not_take_itself_for_connected(make_changes):
+    changes, _ = make_changes()
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        os.write(writing, b"yes" if changes.connected else b"no")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 3) == b"no"
+    assert changes.connected
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_subscriber_that_raises_leaves_nobody_in_the_belief_that_it_listens(
+    make_changes, owner, monkeypatch
+):
+    seen: queue.Queue[BaseException] = queue.Queue()
+    monkeypatch.setattr(threading, "excepthook", lambda args: seen.put(args.exc_value))
+    changes, heard = make_changes()
+
+    def fail(told: Told) -> None:
+        if isinstance(told, Committed):
+            raise ZeroDivisionError
+
+    changes.subscribe(fail)
+    commit(owner, "stellar:testnet:1")
+    assert isinstance(seen.get(timeout=PATIENCE), ZeroDivisionError)
+    heard.until(LOST)
+    assert not changes.connected
