@@ -27,7 +27,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
 
 ALSO: Mapping[str, tuple[str, ...]] = {
     # Creates its database before there is one to make an engine on.
-    "warehouse_schema.embedded": ("psycopg",),
+    "warehouse_schema.embedded.launcher": ("psycopg",),
     # Checks the signatures that its contracts and accounts would check.
     "indexer.devnet": ("nacl",),
     # An engine is handed on; what to ask it is the indexer's.

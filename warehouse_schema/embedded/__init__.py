@@ -1,0 +1,46 @@
+"""The Postgres that runs when no DATABASE_URL is set: our own launcher for ready-made binaries.
+
+    with EmbeddedPostgres(Path("state/postgres")) as server:
+        engine = create_engine(server.url("isthmus"))
+
+The same from a shell: ``python -m warehouse_schema.embedded start|stop|status|url``.
+
+Beside the data folder ``NAME`` lie ``NAME.password`` (mode 0600), ``NAME.port`` (kept over
+restarts), ``NAME.log`` and ``NAME.lock``. The server listens on 127.0.0.1 only, wants a password,
+and has no Unix socket. It outlives the process that started it: whoever started it stops it.
+
+Postgres refuses to run as root. Started by root it runs as the owner of the data folder, or as
+``nobody`` when the folder is new; nothing but that folder changes owner and no mode of a folder
+that was there before is touched.
+
+    launcher     start, attach, stop: what callers use
+    programs     finding ready-made binaries, running one of them
+    accounts     whom the server runs as when root starts it, and what they may enter
+    places       the files beside the data folder, and making private ones
+    cluster      initdb, and whether a folder is a cluster that we can open
+    postmaster   whether the server of a folder lives, and what a dead one left
+    ports        which port of this machine to listen on
+    server       a running server: the pieces of its URL
+    errors       what can go wrong, as a tree
+"""
+
+from warehouse_schema.embedded.accounts import Account as Account
+from warehouse_schema.embedded.errors import BinariesNotFound as BinariesNotFound
+from warehouse_schema.embedded.errors import EmbeddedPostgresError as EmbeddedPostgresError
+from warehouse_schema.embedded.errors import FolderNotUsable as FolderNotUsable
+from warehouse_schema.embedded.errors import NotRunning as NotRunning
+from warehouse_schema.embedded.errors import PortTaken as PortTaken
+from warehouse_schema.embedded.errors import StartFailed as StartFailed
+from warehouse_schema.embedded.errors import StopFailed as StopFailed
+from warehouse_schema.embedded.launcher import NOT_DURABLE as NOT_DURABLE
+from warehouse_schema.embedded.launcher import SETTINGS as SETTINGS
+from warehouse_schema.embedded.launcher import EmbeddedPostgres as EmbeddedPostgres
+from warehouse_schema.embedded.places import DEFAULT_DATA_DIR as DEFAULT_DATA_DIR
+from warehouse_schema.embedded.programs import OLDEST_MAJOR as OLDEST_MAJOR
+from warehouse_schema.embedded.programs import Binaries as Binaries
+from warehouse_schema.embedded.programs import find_binaries as find_binaries
+from warehouse_schema.embedded.server import DEFAULT_DATABASE as DEFAULT_DATABASE
+from warehouse_schema.embedded.server import DEFAULT_SCHEME as DEFAULT_SCHEME
+from warehouse_schema.embedded.server import HOST as HOST
+from warehouse_schema.embedded.server import SUPERUSER as SUPERUSER
+from warehouse_schema.embedded.server import Server as Server

@@ -1,0 +1,70 @@
+"""`python -m warehouse_schema.embedded start|stop|status|url`: the embedded Postgres by hand."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from warehouse_schema.embedded import (
+    DEFAULT_DATA_DIR,
+    DEFAULT_DATABASE,
+    DEFAULT_SCHEME,
+    EmbeddedPostgres,
+    EmbeddedPostgresError,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; 0 if done, 1 with a sentence on stderr if not, 3 if nothing runs."""
+    options = _parser().parse_args(arguments)
+    postgres = EmbeddedPostgres(options.data, options.port)
+    try:
+        return _COMMANDS[options.command](postgres, options)
+    except EmbeddedPostgresError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m warehouse_schema.embedded")
+    parser.add_argument("command", choices=sorted(_COMMANDS))
+    parser.add_argument("--data", type=Path, default=DEFAULT_DATA_DIR, help="the data folder")
+    parser.add_argument("--port", type=int, default=0, help="0: the last one, or a free one")
+    parser.add_argument("--database", default=DEFAULT_DATABASE, help="`start` creates it")
+    parser.add_argument("--scheme", default=DEFAULT_SCHEME, help="of the URL printed")
+    return parser
+
+
+def _start_command(postgres: EmbeddedPostgres, options: argparse.Namespace) -> int:
+    server = postgres.start()
+    postgres.ensure_database(options.database)
+    print(server.public_url(options.database, options.scheme))
+    return 0
+
+
+def _stop_command(postgres: EmbeddedPostgres, _: argparse.Namespace) -> int:
+    print("stopped" if postgres.stop() else "was not running")
+    return 0
+
+
+def _status_command(postgres: EmbeddedPostgres, options: argparse.Namespace) -> int:
+    server = postgres.status()
+    print("not running" if server is None else server.public_url(options.database, options.scheme))
+    return 3 if server is None else 0
+
+
+def _url_command(postgres: EmbeddedPostgres, options: argparse.Namespace) -> int:
+    print(postgres.url(options.database, options.scheme))
+    return 0
+
+
+_COMMANDS: dict[str, Callable[[EmbeddedPostgres, argparse.Namespace], int]] = {
+    "start": _start_command,
+    "stop": _stop_command,
+    "status": _status_command,
+    "url": _url_command,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""The data folder, the files beside it, and how folders and private files are made."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from warehouse_schema.embedded.errors import FolderNotUsable
+
+DEFAULT_DATA_DIR = Path(".isthmus/postgres")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where one server's things lie. Nothing has to be there yet."""
+
+    data: Path
+
+    @property
+    def password_file(self) -> Path:
+        """Where the password is, mode 0600."""
+        return self.beside("password")
+
+    @property
+    def port_file(self) -> Path:
+        """Where the port is kept over restarts."""
+        return self.beside("port")
+
+    @property
+    def log_file(self) -> Path:
+        """Where the server logs."""
+        return self.beside("log")
+
+    def beside(self, kind: str) -> Path:
+        """The file or folder of that kind beside the data folder."""
+        return self.data.with_name(f"{self.data.name}.{kind}")
+
+    def password(self) -> str:
+        """The superuser's. Raises FolderNotUsable."""
+        try:
+            return self.password_file.read_text().strip()
+        except FileNotFoundError as error:
+            raise FolderNotUsable(
+                f"{self.password_file} is gone, and {self.data} cannot be opened without it. "
+                "Restore it, or set the password anew with Postgres in single-user mode."
+            ) from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One starts or stops at a time, the others find it done."""
+        _make_folders(self.data.parent)
+        # The kernel frees the lock when its holder dies, and Postgres does not inherit it.
+        with self.beside("lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _make_folders(path: Path) -> None:
+    """Create what is missing, open to every user to pass through whatever the umask says."""
+    if path.exists():
+        return
+    _make_folders(path.parent)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return  # Another process starting up made it first.
+    path.chmod(0o755)
+
+
+@contextmanager
+def open_private(path: Path, flags: int) -> Iterator[int]:
+    """A file descriptor to write to a file that none but its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that none but its owner can read, down to the disk."""
+    with open_private(path, os.O_EXCL) as descriptor:
+        os.write(descriptor, text.encode())
+        os.fsync(descriptor)

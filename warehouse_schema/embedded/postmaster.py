@@ -1,0 +1,93 @@
+"""The server process of a data folder: is it there, is it ours, and what did a dead one leave."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from warehouse_schema.embedded.accounts import account_for
+from warehouse_schema.embedded.places import write_private
+from warehouse_schema.embedded.programs import output_of
+
+# No system gives out this process id: the largest pid of Linux is 2**22, of macOS 99 999.
+_NO_SUCH_PID = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Postmaster:
+    """A live postmaster of our data folder, as its pid file and its command line tell."""
+
+    pid: int
+    port: int
+    status: str
+    command: str
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it says that it takes connections; one that was just killed says so, too."""
+        return self.status == "ready"
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether what it acknowledges outlives a crash of the machine."""
+        return " fsync=off " not in self.command
+
+
+def live_postmaster(data: Path) -> Postmaster | None:
+    """The live postmaster of a folder; a pid file alone proves nothing. Raises FolderNotUsable.
+
+    After a crash the pid may be a stranger's, so the process must also have been called
+    ``postgres -D`` with our folder. Lines of the pid file: Postgres, miscadmin.h.
+    """
+    account_for(data)
+    lines = _pid_file_lines(data)
+    if len(lines) < 4:
+        return None
+    pid = int(lines[0])
+    command = _command_line(pid)
+    if "postgres" not in command or f" -D {data} " not in command:
+        return None
+    status = lines[7].strip() if len(lines) > 7 else "starting"
+    return Postmaster(pid, int(lines[3]), status, command)
+
+
+def disown_pid_file(data: Path) -> None:
+    """Make a left-over pid file name nobody, so that a stranger with its pid is no obstacle.
+
+    The file stays, because its shared memory key is how Postgres itself notices children of
+    the dead server that still write to this folder.
+    """
+    pid_file, lines = _pid_file(data), _pid_file_lines(data)
+    if not pid_file.exists():
+        return
+    if not lines:
+        # Postgres will not start beside an empty one, which a full disk leaves behind.
+        pid_file.unlink()
+        return
+    account = account_for(data)
+    replacement = pid_file.with_name("postmaster.pid.disowned")
+    replacement.unlink(missing_ok=True)
+    write_private(replacement, "\n".join([str(_NO_SUCH_PID), *lines[1:]]) + "\n")
+    if account is not None:
+        account.give(replacement)
+    replacement.replace(pid_file)
+
+
+def _pid_file(data: Path) -> Path:
+    return data / "postmaster.pid"
+
+
+def _pid_file_lines(data: Path) -> list[str]:
+    try:
+        return _pid_file(data).read_text().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _command_line(pid: int) -> str:
+    """The words a process was called with, a blank before and after each; "" if it is gone."""
+    if not Path("/proc/self/cmdline").exists():
+        return f" {(output_of('ps', '-ww', '-o', 'command=', '-p', str(pid)) or '').strip()} "
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return f" {words.decode(errors='replace').replace(chr(0), ' ')} "
