@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.imports import ROOMS, ROOT
 from warehouse_schema import locks
 
-NAMED = ("warehouse_schema/embedded.py", "warehouse_schema/migrate.py")
+NAMED = ("warehouse_schema/embedded/launcher.py", "warehouse_schema/migrate.py")
 """They make databases, before there is a warehouse; `locks` says which names they take."""
 
 _CALL = re.compile(r"\bpg_(try_)?advisory_\w*lock\w*")
