@@ -239,6 +239,12 @@ stream_events = Table(
     text("op", "add, update or remove on orderbook; null on intent", nullable=True),
     Column("entry", JSONB, nullable=False, comment="The offer or order, amounts as digit strings"),
     Column("last", Boolean, nullable=False, comment="Last message of its ledger"),
+    Column(
+        "revised",
+        Boolean,
+        nullable=False,
+        comment="Told by a rebuild: a client may stand at this ledger with another book",
+    ),
     # Old messages are looked for by age.
     Index("ix_stream_events_chain_ledger", "chain", "ledger"),
     schema=PROJECTIONS,

@@ -291,7 +291,7 @@ def _publish(conn: Connection, chain: ChainId, ledgers: Iterable[BookChanges]) -
     _send(
         conn,
         [
-            (chain, changes.ledger.height, *_message_row(message))
+            (chain, changes.ledger.height, *_message_row(message), False)
             for changes in ledgers
             for message in messages(changes.offers, changes.intents)
         ],
@@ -317,7 +317,8 @@ def _prune(conn: Connection, chain: ChainId, first: Height, last: Height) -> Non
 
 
 _MESSAGE_COLUMNS: list[Column[Any]] = [
-    tables.stream_events.c[name] for name in ("chain", "ledger", "channel", "op", "entry", "last")
+    tables.stream_events.c[name]
+    for name in ("chain", "ledger", "channel", "op", "entry", "last", "revised")
 ]
 
 
@@ -499,4 +500,4 @@ def publish_mended(conn: Connection, chain: ChainId, state: BookState, ledger: L
         order for order_id, order in state.orders.items() if stored.get(order_id) != order.status
     ]
     said = messages(mended_offers, mended_orders)
-    _send(conn, [(chain, ledger.height, *_message_row(message)) for message in said])
+    _send(conn, [(chain, ledger.height, *_message_row(message), True) for message in said])

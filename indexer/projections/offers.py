@@ -15,7 +15,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from indexer.events.escrow import Direction
 from indexer.projections.providers import Provider
@@ -265,3 +265,9 @@ def offer_entry(offer: Offer) -> OfferEntry:
         value = getattr(offer, name)
         entry[name] = str(value) if name in AMOUNTS else value
     return entry | {"rails": list(offer.rails), "handles": dict(offer.handles)}
+
+
+def offer_of(entry: Mapping[str, Any]) -> Offer:
+    """The offer that `offer_entry` wrote."""
+    fields = {name: int(entry[name]) if name in AMOUNTS else entry[name] for name in entry}
+    return Offer(**fields | {"rails": tuple(entry["rails"])})

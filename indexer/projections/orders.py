@@ -17,8 +17,9 @@ after. The clock is always the close time of an ingested ledger.
 Amounts are 7-decimal integers, times unix seconds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from indexer.events.escrow import (
     ClaimKind,
@@ -224,3 +225,9 @@ def order_entry(order: Order) -> dict[str, str | int | None]:
         value = getattr(order, name)
         entry[name] = str(value) if name in AMOUNTS and value is not None else value
     return entry
+
+
+def order_of(entry: Mapping[str, Any]) -> Order:
+    """The order that `order_entry` wrote."""
+    amounts = {name: int(entry[name]) for name in AMOUNTS if entry[name] is not None}
+    return Order(**{**entry, **amounts})

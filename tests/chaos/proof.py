@@ -52,8 +52,8 @@ PLANTED = (
     ),
     Planted(
         "a message published twice",
-        "INSERT INTO projections.stream_events (chain, ledger, channel, op, entry, last)"
-        " SELECT chain, ledger, channel, op, entry, last FROM projections.stream_events"
+        "INSERT INTO projections.stream_events (chain, ledger, channel, op, entry, last, revised)"
+        " SELECT chain, ledger, channel, op, entry, last, revised FROM projections.stream_events"
         " ORDER BY id DESC LIMIT 1",
         ("projections.stream_events: not in the straight run",),
     ),

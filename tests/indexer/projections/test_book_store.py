@@ -30,8 +30,8 @@ from indexer.projections.book_store import (
     rows_of,
     write_all,
 )
-from indexer.projections.offers import Offer, Payee, Rail, Terms
-from indexer.projections.orders import Order
+from indexer.projections.offers import Offer, Payee, Rail, Terms, offer_entry, offer_of
+from indexer.projections.orders import Order, order_entry, order_of
 from indexer.projections.providers import Provider
 from tests.factories.book import (
     CHAIN,
@@ -300,6 +300,30 @@ def test_a_rebuild_tells_clients_what_it_mended(connection: Connection):
     assert (update_[2], update_[3]["rate"], update_[4]) == ("update", str(offer.rate), False)
     assert (intent[3]["order_id"], intent[3]["status"]) == (order.order_id, "expired")
     assert (intent[0], intent[4]) == (history[-1][0].height, True)
+    stored = tables.stream_events.c
+    revised = connection.scalars(select(stored.revised).order_by(stored.id)).all()
+    assert revised == [False] * told + [True, True]
+
+
+def test_what_is_published_reads_back_as_it_was(connection: Connection):
+    apply(connection, random_history(9, 120))
+    rows = connection.execute(select(tables.stream_events).order_by(tables.stream_events.c.id))
+    kinds = set()
+    for row in rows:
+        kinds.add((row.channel, row.op))
+        if row.channel == "orderbook":
+            assert offer_entry(offer_of(row.entry)) == row.entry
+        else:
+            assert order_entry(order_of(row.entry)) == row.entry
+    assert len(kinds) == 4
+    offers = [
+        Offer(**{**row._mapping, "rails": tuple(row.rails)})
+        for row in connection.execute(select(tables.offers))
+    ]
+    assert offers
+    assert [offer_of(offer_entry(offer)) for offer in offers] == offers
+    orders = [Order(**row._mapping) for row in connection.execute(select(tables.orders))]
+    assert [order_of(order_entry(order)) for order in orders] == orders
 
 
 def _same(offer: Any) -> Any:

@@ -360,6 +360,12 @@ def upgrade() -> None:
             comment="The offer or order, amounts as digit strings",
         ),
         sa.Column("last", sa.Boolean(), nullable=False, comment="Last message of its ledger"),
+        sa.Column(
+            "revised",
+            sa.Boolean(),
+            nullable=False,
+            comment="Told by a rebuild: a client may stand at this ledger with another book",
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_stream_events")),
         schema="projections",
         comment="Outbox of the socket: about a day, written in the transaction that changed the book",
