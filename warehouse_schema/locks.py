@@ -4,7 +4,7 @@ Whoever takes one takes its number from here; a test finds those who do not. Pos
 spaces of them, which do not meet: pairs of 32-bit numbers, and single 64-bit numbers.
 
 Locks of a name (`hashtextextended` of a text, a single number) belong to what makes databases:
-`isthmus migrate` and `isthmus <database>` to `migrate.py`, `<database>` to `embedded.py`.
+`isthmus migrate` and `isthmus <database>` to `migrate.py`, `<database>` to `embedded/launcher.py`.
 """
 
 # Pairs: a number of these, and what of its kind is meant.

@@ -65,7 +65,7 @@ def test_a_planted_violation_is_caught(module: str, source: str, reason: str) ->
 
 
 FINE = [
-    ("warehouse_schema.embedded", "import psycopg"),
+    ("warehouse_schema.embedded.launcher", "import psycopg"),
     ("indexer.settings", "import os\nos.environ"),
     ("indexer.drain", "import time\nfrom indexer.projections.apply import apply"),
     ("indexer.facts.reorg", "from indexer.chains.ports import ChainReader"),
