@@ -128,7 +128,11 @@ class Follower:
         if not self.runs():
             return False
         assert self.pid is not None
-        os.kill(self.pid, number)
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            # It went by itself in the very moment; the next look notes how.
+            return False
         return True
 
     def kill(self) -> bool:

@@ -739,7 +739,10 @@ def _serving(node: FaultyNode, host: str) -> _QuietServer:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            request = self.rfile.read(int(self.headers["content-length"]))
+            announced = int(self.headers["content-length"])
+            request = self.rfile.read(announced)
+            if len(request) < announced:
+                raise ConnectionResetError("the client was killed while it asked")
             response = node.respond(request)
             if response.waits is not None:
                 response.waits.wait(_LONGEST_HANG)
