@@ -139,7 +139,7 @@ orders = Table(
     "orders",
     metadata,
     text("order_id", "Order id, 0x and 64 hex", primary_key=True),
-    text("provider", "Liquidity provider", index=True),
+    text("provider", "Liquidity provider"),
     text("taker", "Taker"),
     text("direction", "onramp or offramp"),
     text("rail", "Payment rail"),
@@ -185,6 +185,9 @@ orders = Table(
         "expires_at",
         postgresql_where=sql("status = 'active'"),
     ),
+    # Lists show the newest, of everybody or of one provider.
+    Index("ix_orders_newest", sql("created_at DESC"), "order_id"),
+    Index("ix_orders_provider", "provider", sql("created_at DESC"), "order_id"),
     Index("ix_orders_open", "provider", postgresql_where=sql("chain_status = 'open'")),
     schema=PROJECTIONS,
     comment="Orders (intents), with the status of the chain and that of the ledger clock",

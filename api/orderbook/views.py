@@ -1,4 +1,4 @@
-"""The four reads of the order book."""
+"""The reads of the order book."""
 
 import re
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from api.errors import BadRequest, NotFound, OrderBookNotReady
 from api.orderbook import queries
 from api.orderbook.filters import parse_filters
 from api.orderbook.queries import Book
+from api.orderbook.recent import parse_recent, recent_orders
 from api.orderbook.shapes import shape_offer, shape_order, shape_provider, shape_summary
 from api.responses import cacheable
 from indexer.addresses import stellar_holder
@@ -49,6 +50,14 @@ def show_provider(address: str) -> dict[str, Any]:
     if view is None:
         raise NotFound(f"no provider {address} has been seen", code="PROVIDER_NOT_FOUND")
     return shape_provider(view)
+
+
+@orderbook.get("/intents")
+def list_orders() -> list[dict[str, Any]]:
+    """The newest orders (intents)."""
+    wanted = parse_recent(request.args)
+    with _open_book() as (connection, _):
+        return [shape_order(order) for order in recent_orders(connection, wanted)]
 
 
 @orderbook.get("/intents/<order_id>")

@@ -21,6 +21,7 @@ FOUND = [
     "/api/v1/orderbook",
     "/api/v1/orderbook/summary",
     f"/api/v1/providers/{PROVIDER}",
+    "/api/v1/intents",
     f"/api/v1/intents/{ORDER_ID[2:]}",
 ]
 NOT_FOUND = [f"/api/v1/providers/{address(99)}", f"/api/v1/intents/{'00' * 32}"]

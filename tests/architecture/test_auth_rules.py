@@ -14,6 +14,7 @@ PUBLIC = {
     "/api/v1/orderbook",
     "/api/v1/orderbook/summary",
     "/api/v1/providers/<address>",
+    "/api/v1/intents",
     "/api/v1/intents/<order_id>",
 }
 """What the specification opens, and the process's own health. Nothing joins by accident."""

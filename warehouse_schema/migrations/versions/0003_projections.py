@@ -226,6 +226,13 @@ def upgrade() -> None:
         comment="Orders (intents), with the status of the chain and that of the ledger clock",
     )
     op.create_index(
+        "ix_orders_newest",
+        "orders",
+        [sa.literal_column("created_at DESC"), "order_id"],
+        unique=False,
+        schema="projections",
+    )
+    op.create_index(
         "ix_orders_open",
         "orders",
         ["provider"],
@@ -234,7 +241,11 @@ def upgrade() -> None:
         postgresql_where=sa.text("chain_status = 'open'"),
     )
     op.create_index(
-        op.f("ix_orders_provider"), "orders", ["provider"], unique=False, schema="projections"
+        "ix_orders_provider",
+        "orders",
+        ["provider", sa.literal_column("created_at DESC"), "order_id"],
+        unique=False,
+        schema="projections",
     )
     op.create_index(
         "ix_orders_unexpired",
