@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, Numeric, Text
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, Numeric, Text, TextClause
+from sqlalchemy import text as sql
 from sqlalchemy.types import TypeDecorator
 
 
@@ -66,3 +67,12 @@ def number(name: str, comment: str, **options: Any) -> Column[int]:
 def small(name: str, comment: str, **options: Any) -> Column[int]:
     """A 32-bit number."""
     return Column(name, Integer, comment=comment, **{"nullable": False, **options})
+
+
+def day_of(name: str) -> TextClause:
+    """For an index: the UTC day of a column of unix seconds, as the views compute it.
+
+    Plain arithmetic, so that no setting of a session has a say in where a day begins. Written as
+    Postgres prints it, by which Alembic compares.
+    """
+    return sql(f"('1970-01-01'::date + ({name} / 86400)::integer)")

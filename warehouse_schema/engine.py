@@ -16,9 +16,10 @@ ROLES: dict[Room, str] = {
 }
 """Each room works as its own role; `grants.sql` gives each schema one writer."""
 
-_STATEMENT_TIMEOUTS: dict[Room, str] = {"api": "5s"}
-"""A request that takes longer helps nobody and holds a connection; folds and exports may take
-as long as they need."""
+_STATEMENT_TIMEOUTS: dict[Room, str] = {"api": "5s", "analyst": "5min"}
+"""A request that takes longer helps nobody and holds a connection, and an analyst's question that
+does keeps Postgres from clearing up behind the followers; folds and exports may take as long as
+they need."""
 
 # A host that vanishes says no goodbye. Both ends ask after 10 s of silence and give up 15 s later,
 # so that what its session held (a chain's lock, above all) is free within a minute.

@@ -2,17 +2,24 @@
 -- taken away. The same is set as default for tables to come, so that a revision cannot leave one
 -- open or closed between its commit and this file.
 --
---              facts                    projections     intake          relay
---   indexer    insert, delete           all             read            read
+--              facts                    projections     intake          relay            analytics
+--   indexer    insert, delete           all             read            read             read
 --              (update: two tables)
---   api        read                     read            insert          –
---   relay      read                     read            read            insert, update
---   analyst    read                     read            –               –
+--   api        read                     read            insert          –                –
+--   relay      read                     read            read            insert, update   –
+--   analyst    read                     read            –               –                read
 
-REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay
+REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
-REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay
+REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
+
+-- Nor does a reader fill the disk with tables of its own.
+DO $$
+BEGIN
+    EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+END
+$$;
 
 -- Anyone may ask which revision the tables are at.
 GRANT USAGE ON SCHEMA isthmus
@@ -61,3 +68,9 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_relay;
 ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT INSERT, UPDATE ON TABLES TO isthmus_relay;
+
+-- analytics: views alone, with their owner's eyes; the indexer holds its daily figures against them.
+GRANT USAGE ON SCHEMA analytics TO isthmus_indexer, isthmus_analyst;
+GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO isthmus_indexer, isthmus_analyst;
+ALTER DEFAULT PRIVILEGES IN SCHEMA analytics
+    GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_analyst;

@@ -6,6 +6,7 @@ FACTS = "facts"
 INTAKE = "intake"
 PROJECTIONS = "projections"
 RELAY = "relay"
+ANALYTICS = "analytics"
 
 SCHEMAS = {
     FACTS: "What the chains said. Append-only; written by the indexer alone.",
@@ -13,6 +14,9 @@ SCHEMAS = {
     PROJECTIONS: "What the facts mean. Rebuildable; written by the indexer alone.",
     RELAY: "Transactions the service sends. Written by the relay alone.",
 }
+
+ANALYTICS_COMMENT = "Statistics for analysts: views over facts and projections. Nothing is stored."
+"""Of a schema that holds views alone, made from files (`views/`) and not by revisions."""
 
 metadata = MetaData(
     naming_convention={

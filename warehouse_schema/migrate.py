@@ -1,4 +1,4 @@
-"""Bring a Postgres to the present: database, roles, tables, grants.
+"""Bring a Postgres to the present: database, roles, tables, views, grants.
 
     python -m warehouse_schema.migrate [--url URL | --data DIR]
 
@@ -23,6 +23,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from warehouse_schema.embedded import DEFAULT_DATA_DIR, EmbeddedPostgres, EmbeddedPostgresError
 from warehouse_schema.engine import make_engine, warehouse_url
+from warehouse_schema.views import ViewInUse, make_views
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ def migrate(url: URL) -> None:
             _check_version(connection)
             _run_file(connection, "roles.sql", "create the roles of the rooms")
             upgrade(connection)
+            # Not committed before they are granted: an analyst never meets a view that is closed.
+            _make_views(connection)
             _run_file(connection, "grants.sql", "grant each room its schemas")
         logger.info("migrated %s", _shown(url))
     finally:
@@ -155,6 +158,20 @@ def upgrade(connection: Connection) -> None:
         logger.info("tables are at revision %s already", after)
     else:
         logger.info("tables went from revision %s to %s", before or "none", after)
+
+
+def _make_views(connection: Connection) -> None:
+    try:
+        make_views(connection)
+    except ViewInUse as error:
+        raise MigrationRefused(str(error)) from error
+    except ProgrammingError as error:
+        if not _is_forbidden(error):
+            raise
+        raise MigrationRefused(
+            f"{connection.engine.url.username} may not make the schema analytics or its views "
+            f"({error.orig}). Ask an administrator whose they are"
+        ) from error
 
 
 def _run_file(connection: Connection, name: str, aim: str) -> None:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from warehouse_schema.columns import amount, chain, height, number, seconds, text
+from warehouse_schema.columns import amount, chain, day_of, height, number, seconds, text
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
 transfer_progress = Table(
@@ -51,6 +51,9 @@ transfer_progress = Table(
     CheckConstraint("stage <> 'COMPLETED' OR dest_tx IS NOT NULL", name="completed_is_delivered"),
     # The attestation poller asks for what is under way, again and again.
     Index("ix_transfer_progress_waiting", "mechanism", postgresql_where=sql("dest_tx IS NULL")),
+    # The views and the daily figures ask by day.
+    Index("ix_transfer_progress_sent_day", day_of("sent_at")),
+    Index("ix_transfer_progress_delivered_day", day_of("delivered_at")),
     schema=PROJECTIONS,
     comment="CCTP and OFT movements between chains, folded from both chains' facts",
 )
@@ -189,6 +192,9 @@ orders = Table(
     Index("ix_orders_newest", sql("created_at DESC"), "order_id"),
     Index("ix_orders_provider", "provider", sql("created_at DESC"), "order_id"),
     Index("ix_orders_open", "provider", postgresql_where=sql("chain_status = 'open'")),
+    # The views ask by day.
+    Index("ix_orders_created_day", day_of("created_at")),
+    Index("ix_orders_ended_day", day_of("ended_at")),
     schema=PROJECTIONS,
     comment="Orders (intents), with the status of the chain and that of the ledger clock",
 )

@@ -3,7 +3,9 @@
 import pytest
 from sqlalchemy import Connection, text
 
-from warehouse_schema.metadata import SCHEMAS
+from warehouse_schema.metadata import ANALYTICS, SCHEMAS
+
+READ = [*SCHEMAS, ANALYTICS]
 
 TABLES = """
     SELECT c.relname
@@ -21,12 +23,12 @@ COLUMNS = """
 """
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("schema", READ)
 def test_every_table_has_a_comment(connection: Connection, schema: str) -> None:
     assert connection.scalars(text(TABLES), {"schema": schema}).all() == []
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("schema", READ)
 def test_every_column_has_a_comment(connection: Connection, schema: str) -> None:
     assert connection.scalars(text(COLUMNS), {"schema": schema}).all() == []
 

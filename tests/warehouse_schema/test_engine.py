@@ -18,11 +18,10 @@ def setting(engine: Engine, name: str) -> str:
 
 
 @pytest.mark.parametrize("room", [*ROLES, None])
-def test_only_the_public_process_has_little_time_for_a_statement(
-    server_url: URL, room: Room | None
-) -> None:
+def test_who_asks_for_others_has_a_limit_to_a_statement(server_url: URL, room: Room | None) -> None:
     engine = make_engine(server_url, room=room, pool_size=1)
-    assert setting(engine, "statement_timeout") == ("5s" if room == "api" else "0")
+    limit = {"api": "5s", "analyst": "5min"}.get(str(room), "0")
+    assert setting(engine, "statement_timeout") == limit
     engine.dispose()
 
 

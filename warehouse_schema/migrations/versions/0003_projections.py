@@ -226,6 +226,20 @@ def upgrade() -> None:
         comment="Orders (intents), with the status of the chain and that of the ledger clock",
     )
     op.create_index(
+        "ix_orders_created_day",
+        "orders",
+        [sa.literal_column("('1970-01-01'::date + (created_at / 86400)::integer)")],
+        unique=False,
+        schema="projections",
+    )
+    op.create_index(
+        "ix_orders_ended_day",
+        "orders",
+        [sa.literal_column("('1970-01-01'::date + (ended_at / 86400)::integer)")],
+        unique=False,
+        schema="projections",
+    )
+    op.create_index(
         "ix_orders_newest",
         "orders",
         [sa.literal_column("created_at DESC"), "order_id"],
@@ -497,9 +511,23 @@ def upgrade() -> None:
         comment="CCTP and OFT movements between chains, folded from both chains' facts",
     )
     op.create_index(
+        "ix_transfer_progress_delivered_day",
+        "transfer_progress",
+        [sa.literal_column("('1970-01-01'::date + (delivered_at / 86400)::integer)")],
+        unique=False,
+        schema="projections",
+    )
+    op.create_index(
         op.f("ix_transfer_progress_group_key"),
         "transfer_progress",
         ["group_key"],
+        unique=False,
+        schema="projections",
+    )
+    op.create_index(
+        "ix_transfer_progress_sent_day",
+        "transfer_progress",
+        [sa.literal_column("('1970-01-01'::date + (sent_at / 86400)::integer)")],
         unique=False,
         schema="projections",
     )
