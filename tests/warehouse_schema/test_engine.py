@@ -7,8 +7,8 @@ from warehouse_schema.engine import ROLES, Room, make_engine, warehouse_url
 
 
 @pytest.fixture(scope="module")
-def server_url(server_engine: Engine) -> URL:
-    """The test server over TCP: keepalives mean nothing on a socket file."""
+def server_url(server_engine: Engine, migrated: str) -> URL:
+    """The test server over TCP, with the rooms' roles: keepalives mean nothing on a socket file."""
     return server_engine.url
 
 

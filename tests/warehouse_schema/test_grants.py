@@ -12,6 +12,7 @@ from warehouse_schema import facts, intake, projections, relay
 from warehouse_schema.engine import ROLES, Room, make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import migrate
+from warehouse_schema.views import NAMES as VIEWS
 
 TABLES = {
     f"{table.schema}.{table.name}": table
@@ -63,6 +64,15 @@ def granted(connection: Connection, table: str, room: Room) -> frozenset[str]:
     )
 
 
+VIEWS_MAY: Mapping[Room, frozenset[str]] = {
+    "indexer": READ,
+    "api": NONE,
+    "relay": NONE,
+    "analyst": READ,
+}
+"""Room → what it may do with the views of `analytics`, whose only writer is the migration."""
+
+
 def test_every_schema_room_and_table_is_looked_at() -> None:
     assert set(TABLES) == set(metadata.tables)
     assert set(MAY) == {(schema, room) for schema in SCHEMAS for room in ROLES}
@@ -85,7 +95,25 @@ def test_a_table_to_come_is_granted_like_the_others(
     assert granted(connection, f"{schema}.new", room) == MAY[schema, room]
 
 
-@pytest.mark.parametrize("schema", [*SCHEMAS, "isthmus"])
+@pytest.mark.parametrize("view", [*VIEWS, "to_come"])
+@pytest.mark.parametrize("room", ROLES)
+def test_views_are_for_analysts_and_for_who_checks_figures_against_them(
+    connection: Connection, view: str, room: Room
+) -> None:
+    connection.execute(text("CREATE VIEW analytics.to_come AS SELECT 1 AS n"))
+    assert granted(connection, f"analytics.{view}", room) == VIEWS_MAY[room]
+
+
+def test_no_room_may_make_tables_for_itself(engine: Engine) -> None:
+    # What a template may be used for is not copied with it.
+    migrate(engine.url)
+    query = text("SELECT has_database_privilege(:role, current_database(), 'TEMPORARY')")
+    with engine.connect() as connection:
+        for role in ROLES.values():
+            assert connection.scalar(query, {"role": role}) is False
+
+
+@pytest.mark.parametrize("schema", [*SCHEMAS, "isthmus", "analytics", "public"])
 @pytest.mark.parametrize("room", ROLES)
 def test_no_room_may_create_anything(connection: Connection, schema: str, room: Room) -> None:
     query = text("SELECT has_schema_privilege(:role, :schema, 'CREATE')")
@@ -102,7 +130,7 @@ def test_a_room_may_ask_which_revision_the_tables_are_at(
 def test_the_public_may_do_nothing(connection: Connection) -> None:
     connection.execute(text("CREATE ROLE passer_by"))
     query = text("SELECT has_schema_privilege('passer_by', :schema, 'USAGE')")
-    for schema in [*SCHEMAS, "isthmus"]:
+    for schema in [*SCHEMAS, "isthmus", "analytics"]:
         assert connection.scalar(query, {"schema": schema}) is False
 
 

@@ -1,6 +1,6 @@
 CREATE VIEW quote_quality AS
 WITH sizes (size_usdc) AS (
-    VALUES (50), (200), (1000)
+    VALUES (50::bigint), (200), (1000)
 ),
 -- What a taker likes less is larger: buyers want a low rate, sellers a high one.
 offers AS (

@@ -1,0 +1,102 @@
+"""A person with an analyst's login reads what is meant for them and changes nothing."""
+
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, Engine, NullPool, create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from warehouse_schema.metadata import metadata
+from warehouse_schema.migrate import migrate
+from warehouse_schema.views import NAMES
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/analytics.md"
+READABLE = ("facts", "projections")
+
+
+def login_statements(name: str) -> str:
+    """What the document tells an administrator to run, for this login."""
+    (block,) = re.findall(r"```sql\n(CREATE ROLE ada .*?)```", DOCUMENT.read_text(), re.DOTALL)
+    return block.replace("ada", name)
+
+
+@pytest.fixture
+def ada(engine: Engine) -> Iterator[Connection]:
+    """A connection as the document's analyst."""
+    # What belongs to the database itself does not come with a clone.
+    migrate(engine.url)
+    name = f"ada_{secrets.token_hex(4)}"
+    with engine.begin() as owner:
+        for statement in login_statements(name).split(";\n"):
+            if statement.strip():
+                owner.execute(text(statement))
+    url = engine.url.set(username=name, password="choose one")
+    analysts = create_engine(url, poolclass=NullPool)
+    try:
+        with analysts.connect() as connection:
+            yield connection
+    finally:
+        with engine.begin() as owner:
+            owner.execute(text(f"DROP ROLE {name}"))
+
+
+def refused(connection: Connection, statement: str) -> str:
+    with pytest.raises(DBAPIError) as error:
+        connection.execute(text(statement))
+    connection.rollback()
+    return str(error.value.orig)
+
+
+def test_an_analyst_reads_every_view_and_the_tables_beneath(ada: Connection) -> None:
+    for name in NAMES:
+        ada.execute(text(f"SELECT * FROM {name}"))
+        ada.execute(text(f"SELECT * FROM analytics.{name}"))
+    for table in metadata.sorted_tables:
+        if table.schema in READABLE:
+            ada.execute(text(f"SELECT * FROM {table.fullname}"))
+
+
+def test_an_analyst_does_not_read_what_clients_asked_for_or_what_is_signed(ada: Connection) -> None:
+    closed = [t.fullname for t in metadata.sorted_tables if t.schema not in READABLE]
+    assert {"intake.watched_addresses", "relay.attempts"} <= set(closed)
+    for table in closed:
+        assert "permission denied" in refused(ada, f"SELECT * FROM {table}")
+
+
+def test_an_analyst_writes_nothing_even_in_a_session_that_may_write(ada: Connection) -> None:
+    ada.execute(text("SET default_transaction_read_only = off"))
+    ada.commit()
+    for table in metadata.sorted_tables:
+        column = next(iter(table.columns.keys()))
+        for statement in (
+            f"INSERT INTO {table.fullname} DEFAULT VALUES",
+            f"UPDATE {table.fullname} SET {column} = DEFAULT",
+            f"DELETE FROM {table.fullname}",
+            f"TRUNCATE {table.fullname}",
+        ):
+            assert "permission denied" in refused(ada, statement), statement
+    for statement in (
+        "CREATE TABLE public.mine (n integer)",
+        "CREATE TEMPORARY TABLE mine (n integer)",
+        "CREATE TABLE analytics.mine (n integer)",
+        "CREATE VIEW analytics.mine AS SELECT 1 AS n",
+        "CREATE SCHEMA mine",
+    ):
+        assert "permission denied" in refused(ada, statement), statement
+    assert "must be owner" in refused(ada, "DROP VIEW analytics.market_now")
+
+
+def test_a_session_is_read_only_in_utc_and_gives_up_in_time(ada: Connection) -> None:
+    shown = [
+        ada.scalar(text(f"SHOW {name}"))
+        for name in ("default_transaction_read_only", "timezone", "statement_timeout")
+    ]
+    assert shown == ["on", "UTC", "5min"]
+
+
+def test_a_question_that_takes_too_long_is_ended(ada: Connection) -> None:
+    ada.execute(text("SET statement_timeout = '50ms'"))
+    assert "statement timeout" in refused(ada, "SELECT pg_sleep(30)")
