@@ -15,7 +15,7 @@ from indexer.events.escrow import (
     OrderFulfill,
     OrderOpen,
 )
-from indexer.events.rail_terms import RailSet, TermsSet
+from indexer.events.rail_terms import PayeeSet, RailSet, TermsSet
 from indexer.projections.book import LedgerClose
 from warehouse_schema.identifiers import (
     BaseUnits,
@@ -128,6 +128,20 @@ def make_terms_set(**fields) -> TermsSet:
         "tseq": 1,
     }
     return TermsSet(**defaults | fields)
+
+
+def make_payee_set(**fields) -> PayeeSet:
+    """Registers the payee of `make_order_open`, after `make_terms_set`."""
+    defaults: dict[str, Any] = {
+        "seen": make_seen(),
+        "provider": PROVIDER,
+        "rail": "venmo",
+        "registered": True,
+        "payee_hash": word("payee"),
+        "handle": None,
+        "tseq": 2,
+    }
+    return PayeeSet(**defaults | fields)
 
 
 def make_deposit(**fields) -> EscrowDeposit:

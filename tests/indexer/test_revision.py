@@ -27,7 +27,7 @@ from indexer.projections import transfer_store, transfers
 from indexer.projections.book import BookEvent, LedgerClose
 from indexer.projections.rebuild import differences, rebuild
 from tests.factories.book import digest
-from tests.factories.contract_model import RandomHistory
+from tests.factories.book_history import RandomHistory
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema import columns, facts, projections
 from warehouse_schema.engine import make_engine

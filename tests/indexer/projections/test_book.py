@@ -1,39 +1,28 @@
 """The fold of ledgers against a contract machine and a slow reader that knows only the events."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
-from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from indexer.events.escrow import (
     EscrowEvent,
-    OrderCancel,
-    OrderExpire,
-    OrderFulfill,
-    OrderOpen,
 )
 from indexer.events.rail_terms import RailTermsEvent
-from indexer.projections import book as book_module
 from indexer.projections import orders as order_rules
 from indexer.projections.book import (
     FOLDS,
     Alarm,
-    BookChanges,
     BookEvent,
     BookState,
-    LedgerClose,
     advance,
     combine,
     fold_ledger,
     messages,
-    rebuild,
 )
-from indexer.projections.offers import Offer, offer_entry
+from indexer.projections.offers import Offer
 from tests.factories.book import (
     PROVIDER,
     account,
@@ -44,15 +33,15 @@ from tests.factories.book import (
     make_order_expire,
     make_order_fulfill,
     make_order_open,
+    make_payee_set,
     make_rail_set,
     make_terms_set,
     seen_in,
     usdc,
     word,
 )
-from tests.factories.contract_model import ContractModel, RandomHistory, SlowBook, read_book
-
-Ledger = tuple[LedgerClose, Sequence[BookEvent]]
+from tests.factories.book_history import Ledger, RandomHistory
+from tests.factories.contract_model import ContractModel
 
 
 def folded(
@@ -70,107 +59,6 @@ def folded(
 
 def listed(state: BookState) -> dict[Any, Offer]:
     return {tuple(key): row for book in state.books.values() for key, row in book.offers.items()}
-
-
-def as_read(state: BookState, slow: SlowBook) -> SlowBook:
-    """The fold's state in the slow reader's shape, with the columns that one knows."""
-
-    def row(thing: object, names: Any) -> dict[str, Any]:
-        return {name: getattr(thing, name) for name in names}
-
-    any_provider = next(iter(slow.providers.values()), {})
-    any_order = next(iter(slow.orders.values()), {})
-    totals = state.totals
-    return SlowBook(
-        providers={k: row(book.figures, any_provider) for k, book in state.books.items()},
-        orders={k: row(order, any_order) for k, order in state.orders.items()},
-        offers={k: row(offer, Offer.__slots__) for k, offer in listed(state).items()},
-        depth={rail: (row.available, row.offer_count) for rail, row in state.depth.items()},
-        totals=(totals.available, totals.locked, totals.offer_count),
-    )
-
-
-def client_applies(book: dict[Any, Any], changes: BookChanges) -> None:
-    """A client that keeps entries by identity and believes each operation."""
-    for message in messages(changes.offers, changes.intents):
-        if message.channel == "intent":
-            continue
-        entry = message.entry
-        key = (entry["provider"], entry["direction"], entry["currency"], tuple(entry["rails"]))
-        if message.op == "remove":
-            assert book.pop(key) is not None
-        else:
-            assert (message.op == "add") == (key not in book)
-            book[key] = entry
-
-
-# Random histories
-
-
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-@given(seed=st.integers(0, 2**32), providers=st.integers(1, 4))
-def test_after_every_ledger_the_fold_equals_what_the_contract_holds_and_a_slow_reader_reads(
-    seed: int, providers: int
-):
-    story = RandomHistory(seed, providers)
-    state, history = BookState(), list[BookEvent]()
-    client: dict[Any, Any] = {}
-    for _ in range(120):
-        ledger, events = story.ledger()
-        history += events
-        before = as_read(state, read_book(history, ledger.close_time))
-        changes = fold_ledger(state, ledger, events)
-        assert as_read(state, read_book(history, ledger.close_time)) == before, "fold is pure"
-        advance(state, changes)
-        slow = read_book(history, ledger.close_time)
-        assert as_read(state, slow) == slow
-        assert changes.alarms == ()
-        client_applies(client, changes)
-        assert client == {k: offer_entry(row) for k, row in listed(state).items()}
-        for name, account_ in story.model.accounts.items():
-            if account_.pseq or account_.tseq:
-                figures = state.books[name].figures
-                chain = (account_.free, account_.locked, account_.pseq, account_.tseq)
-                assert (figures.free, figures.locked, figures.pseq, figures.tseq) == chain
-        assert story.model.custody() == story.model.owed()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_a_rebuild_equals_the_fold_of_every_ledger_and_needs_only_those_with_events(seed: int):
-    story = RandomHistory(seed)
-    history = [story.ledger() for _ in range(300)]
-    state, _ = folded(history)
-    with_events = [ledger for ledger in history[:-1] if ledger[1]] + history[-1:]
-    assert rebuild(history).ledgers == 300
-    for rebuilt in (rebuild(history).state, rebuild(with_events).state):
-        assert rebuilt.orders == state.orders
-        assert rebuilt.books == state.books
-        assert rebuilt.depth == state.depth
-        assert rebuilt.totals == state.totals
-        assert (rebuilt.config, rebuilt.rails, rebuilt.as_of) == (
-            state.config,
-            state.rails,
-            state.as_of,
-        )
-
-
-def test_random_histories_reach_every_kind_of_event_and_status():
-    story = RandomHistory(7)
-    history = [event for _ in range(1_200) for event in story.ledger()[1]]
-    kinds = {type(event) for event in history}
-    assert {OrderOpen, OrderFulfill, OrderCancel, OrderExpire, *get_args(RailTermsEvent)} <= kinds
-    fulfilled = [event for event in history if isinstance(event, OrderFulfill)]
-    assert {event.claim for event in fulfilled} == {"proof", "manual"}
-    amounts = {event.order_id: event.amount for event in history if isinstance(event, OrderOpen)}
-    assert any(event.released < amounts[event.order_id] for event in fulfilled)
-    pruned_and_opened = [
-        (a, b)
-        for a, b in pairwise(history)
-        if isinstance(a, OrderExpire)
-        and isinstance(b, OrderOpen)
-        and a.seen.height == b.seen.height
-    ]
-    assert pruned_and_opened
 
 
 def test_the_fold_knows_every_event_of_both_contracts():
@@ -191,81 +79,6 @@ def test_combined_ledgers_change_the_same_rows_as_the_ledgers_one_by_one():
     assert (start.depth, start.totals) == (one_by_one.depth, one_by_one.totals)
 
 
-# Planted faults
-
-
-def planted(
-    history: Sequence[Ledger], fault: Callable[[BookEvent], BookEvent | None]
-) -> list[Ledger]:
-    """The history with each event replaced by what `fault` makes of it; None drops it."""
-    return [
-        (ledger, [made for event in events if (made := fault(event)) is not None])
-        for ledger, events in history
-    ]
-
-
-def nth(history: Sequence[Ledger], kind: type | tuple[type, ...], n: int) -> Any:
-    return [event for _, events in history for event in events if isinstance(event, kind)][n]
-
-
-@pytest.mark.parametrize("n", range(5))
-@pytest.mark.parametrize("kind", [OrderOpen, OrderFulfill, OrderExpire, OrderCancel])
-def test_a_dropped_event_is_noticed_at_the_providers_next_event(n: int, kind: type):
-    story = RandomHistory(3)
-    history = [story.ledger() for _ in range(400)]
-    victim = nth(history, kind, n)
-    state, alarms = folded(planted(history, lambda event: None if event is victim else event))
-    first = next(alarm for alarm in alarms if alarm.subject == victim.provider)
-    assert first.kind in ("sequence_gap", "unknown_order")
-    assert state.books[victim.provider].figures.stale is not None
-    assert not state.books[victim.provider].offers
-    assert {alarm.subject for alarm in alarms} == {victim.provider}
-
-
-@pytest.mark.parametrize("n", [0, 3, 9])
-def test_a_dropped_terms_event_is_noticed(n: int):
-    story = RandomHistory(5)
-    history = [story.ledger() for _ in range(200)]
-    victim = nth(history, type(make_terms_set()), n)
-    state, alarms = folded(planted(history, lambda event: None if event is victim else event))
-    assert [alarm.kind for alarm in alarms if alarm.subject == victim.provider] == ["sequence_gap"]
-    assert state.books[victim.provider].figures.stale is not None
-
-
-@pytest.mark.parametrize("field", ["free_after", "locked_after"])
-def test_a_changed_balance_is_noticed_at_that_event(field: str):
-    story = RandomHistory(3)
-    history = [story.ledger() for _ in range(100)]
-    victim = nth(history, OrderOpen, 2)
-    wrong = replace(victim, **{field: getattr(victim, field) + 1})
-    _, alarms = folded(planted(history, lambda event: wrong if event is victim else event))
-    assert (alarms[0].kind, alarms[0].subject) == ("balance_mismatch", victim.provider)
-
-
-@pytest.mark.parametrize("off_by", [-1, 1])
-def test_an_expiry_boundary_off_by_one_would_be_noticed(off_by: int, monkeypatch):
-    real = order_rules.is_past_expiry
-    monkeypatch.setattr(order_rules, "is_past_expiry", lambda order, now: real(order, now + off_by))
-    story = RandomHistory(2)
-    state, history, differ = BookState(), [], False
-    for _ in range(300):
-        ledger, events = story.ledger()
-        history += events
-        advance(state, fold_ledger(state, ledger, events))
-        slow = read_book(history, ledger.close_time)
-        differ = differ or as_read(state, slow).orders != slow.orders
-    assert differ
-
-
-def test_expired_locks_that_were_not_reclaimed_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(book_module, "_expire_by_clock", lambda draft: None)
-    story = RandomHistory(2)
-    history = [story.ledger() for _ in range(150)]
-    state, _ = folded(history)
-    slow = read_book([e for _, events in history for e in events], history[-1][0].close_time)
-    assert as_read(state, slow).providers != slow.providers
-
-
 # Single rules
 
 
@@ -276,7 +89,8 @@ def ledger_of(height: int, close_time: int, *events: BookEvent) -> Ledger:
 
 
 def funded(*more: BookEvent) -> list[Ledger]:
-    return [ledger_of(1, 1_000, make_rail_set(), make_deposit(), make_terms_set(), *more)]
+    begin = (make_rail_set(), make_deposit(), make_terms_set(), make_payee_set())
+    return [ledger_of(1, 1_000, *begin, *more)]
 
 
 def after_opening(*later: Ledger) -> tuple[BookState, list[Alarm]]:

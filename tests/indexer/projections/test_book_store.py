@@ -17,9 +17,6 @@ from indexer.projections.book import (
     BookEvent,
     BookState,
     LedgerClose,
-    advance,
-    fold_ledger,
-    messages,
     rebuild,
 )
 from indexer.projections.book_store import (
@@ -46,11 +43,10 @@ from tests.factories.book import (
     usdc,
     word,
 )
-from tests.factories.contract_model import ContractModel, RandomHistory
+from tests.factories.book_history import Ledger, RandomHistory
+from tests.factories.contract_model import ContractModel
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId, UnixSeconds
-
-Ledger = tuple[LedgerClose, Sequence[BookEvent]]
 
 
 def random_history(seed: int, ledgers: int) -> list[Ledger]:
@@ -80,31 +76,6 @@ def stream(conn: Connection) -> list[Any]:
     stored = tables.stream_events.c
     query = select(stored.ledger, stored.channel, stored.op, stored.entry, stored.last)
     return [tuple(row) for row in conn.execute(query.order_by(stored.id))]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_ranges_of_any_size_store_what_a_rebuild_gives(seed: int, connection: Connection):
-    history = random_history(seed, 150)
-    said = []
-    state = BookState()
-    for ledger, events in history:
-        changes = fold_ledger(state, ledger, events)
-        advance(state, changes)
-        said += [
-            (ledger.height, m.channel, m.op, m.entry, m.last)
-            for m in messages(changes.offers, changes.intents)
-        ]
-    for part in cut(history, seed):
-        assert apply(connection, part) == []
-    assert dump(connection, CHAIN) == rows_of(CHAIN, rebuild(history).state)
-    assert stream(connection) == said
-
-
-def test_every_ledger_alone_leaves_the_rows_of_a_rebuild_up_to_it(connection: Connection):
-    history = random_history(8, 60)
-    for n, ledger in enumerate(history, 1):
-        apply(connection, [ledger])
-        assert dump(connection, CHAIN) == rows_of(CHAIN, rebuild(history[:n]).state)
 
 
 def test_load_holds_just_what_the_events_and_the_clock_touch(connection: Connection):
