@@ -263,9 +263,23 @@ def _open(draft: _Draft, event: OrderOpen) -> None:
         detail = f"order {event.order_id} opened twice"
         draft.distrust(event.provider, "order_reopened", detail)
         return
-    figures = draft.book(event.provider).figures
-    _account(draft, event, active_orders=figures.active_orders + 1)
+    book = draft.book(event.provider)
+    _account(draft, event, active_orders=book.figures.active_orders + 1)
+    if draft.book(event.provider).figures.stale is None:
+        for detail in order_rules.opening_breaches(event, _standing(draft, book, event)):
+            draft.distrust(event.provider, "contract_rule", detail)
     draft.publish_order(order_rules.opened(event))
+
+
+def _standing(draft: _Draft, book: ProviderBook, event: OrderOpen) -> order_rules.Standing:
+    config = draft.config
+    return order_rules.Standing(
+        bond_bps=FULL_BOND_BPS if config.bond_bps is None else config.bond_bps,
+        takes_orders=not (config.takes_no_orders or book.figures.paused),
+        rail=draft.rails.get(event.rail) or draft.state.rails.get(event.rail),
+        terms=book.terms.get(TermsKey(event.direction, event.rail, event.currency)),
+        payee=book.payees.get(event.rail),
+    )
 
 
 def _end(draft: _Draft, event: OrderEnd) -> None:

@@ -29,6 +29,7 @@ from indexer.events.escrow import (
     OrderFulfill,
     OrderOpen,
 )
+from indexer.projections.offers import Payee, Rail, Terms
 from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,
@@ -116,6 +117,61 @@ def opened(event: OrderOpen) -> Order:
         chain_status="open",
         open_tx=event.seen.tx_hash,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an order must have been opened on: as it stands just before."""
+
+    bond_bps: int
+    takes_orders: bool
+    """Whether neither the contract nor the provider is paused."""
+    rail: Rail | None
+    terms: Terms | None
+    payee: Payee | None
+
+
+def opening_breaches(event: OrderOpen, standing: Standing) -> list[str]:
+    """Sentences on how an opening does not follow from what stands.
+
+    A sound contract opens on standing terms alone, and copies them. `rail_set`, `paused_set` and
+    `config_set` have no number that would show a gap; an order that opens otherwise than they would
+    let it shows that one of them was not seen.
+    """
+    rail, terms, onramp = standing.rail, standing.terms, event.direction == "onramp"
+    broken = []
+    if not standing.takes_orders:
+        broken.append("opened during a pause")
+    if rail is None or not rail.enabled or event.currency not in rail.currencies:
+        broken.append(f"opened on {event.rail} in {event.currency}, which is closed")
+    elif (event.tier, event.fee_bps) != (rail.tier, rail.fee_bps):
+        broken.append(
+            f"opened at tier {event.tier} for {event.fee_bps} bps; {event.rail} has tier"
+            f" {rail.tier} and takes {rail.fee_bps}"
+        )
+    if terms is None:
+        broken.append(f"opened on {event.rail} in {event.currency} without terms")
+    elif event.rate != terms.rate or not terms.min <= event.amount <= terms.max:
+        broken.append(f"opened for {event.amount} at {event.rate}, outside the terms")
+    if onramp and (standing.payee is None or event.payee_hash != standing.payee.payee_hash):
+        broken.append("opened for a payee that is not the registered one")
+    return [
+        f"order {event.order_id} {each}" for each in [*broken, *_lock_breaches(event, standing)]
+    ]
+
+
+def _lock_breaches(event: OrderOpen, standing: Standing) -> list[str]:
+    onramp = event.direction == "onramp"
+    bond = event.amount if onramp else event.amount * standing.bond_bps // 10_000
+    taker = 0 if onramp else event.amount
+    # Rounded for the provider: up when it receives fiat, down when it pays.
+    fiat, rest = divmod(event.amount * event.rate, 10_000_000)
+    broken = []
+    if (event.lp_lock, event.taker_lock) != (bond, taker):
+        broken.append(f"locked {event.lp_lock} and {event.taker_lock} for {event.amount}")
+    if event.fiat_amount != fiat + (onramp and rest > 0):
+        broken.append(f"asks {event.fiat_amount} for {event.amount} at {event.rate}")
+    return broken
 
 
 def is_past_expiry(order: Order, now: UnixSeconds) -> bool:
