@@ -9,7 +9,7 @@ from tests.factories.book import account, usdc, word
 from tests.factories.contract_model import ContractModel, Refused
 from warehouse_schema.identifiers import Bytes32, StellarAddress
 
-Ledger = tuple[LedgerClose, Sequence[BookEvent]]
+Ledger = tuple[LedgerClose, list[BookEvent]]
 
 RAILS = ("revolut", "venmo", "wise")
 CURRENCIES = ("EUR", "USD")
