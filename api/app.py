@@ -6,7 +6,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from api.deps import Deps, hold
 from api.errors import answer_errors
 from api.health.views import health
-from api.orderbook.views import orderbook
+from api.orderbook.books import Books
+from api.orderbook.views import hold_books, orderbook
 from api.request_log import log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
@@ -24,6 +25,7 @@ def create_app(deps: Deps) -> Flask:
     # that it was too large.
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     hold(app, deps)
+    hold_books(app, Books(deps.engine, deps.network.stellar.id, deps.changes))
     log_requests(app)
     app.before_request(_refuse_large_body)
     answer_errors(app)

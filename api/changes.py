@@ -114,7 +114,7 @@ class Changes:
                     pause = _FIRST_PAUSE
                     self._hear(session)
             except psycopg.OperationalError as error:
-                logger.warning("not listening to %s: %s", CHANNEL, error)
+                logger.warning("not listening to %s: %s", CHANNEL, " ".join(str(error).split()))
                 # Workers that lost the same server do not all come back at once.
                 self._over.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311
                 pause = min(_LONGEST_PAUSE, pause * 2)
@@ -125,7 +125,7 @@ class Changes:
         session: Session = pooled.driver_connection  # type: ignore[assignment]
         # A session that listens is closed, never handed on to whoever asks the pool next.
         pooled.detach()
-        with closing(pooled):
+        with closing(session):
             session.autocommit = True
             session.execute("SET application_name = 'isthmus-api-changes'")
             session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))

@@ -1,7 +1,7 @@
 """What the app needs from the world, as one value, and how views get at it."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from flask import Flask, current_app
@@ -38,13 +38,18 @@ def deps() -> Deps:
     return held
 
 
+def snapshot() -> AbstractContextManager[Connection]:
+    """`reading` of the app's warehouse."""
+    return reading(deps().engine)
+
+
 @contextmanager
-def snapshot() -> Iterator[Connection]:
+def reading(engine: Engine) -> Iterator[Connection]:
     """A read-only transaction that sees one state of the warehouse, whatever commits meanwhile.
 
     What one answer says, header and body, is read through one of these.
     """
-    with deps().engine.connect() as connection:
+    with engine.connect() as connection:
         reading = connection.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )

@@ -1,11 +1,16 @@
 """How answers leave: JSON by orjson, with an entity tag where they can be cached."""
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 import orjson
 from flask import Response, request
 from flask.json.provider import JSONProvider
+from werkzeug.datastructures import Accept
+from werkzeug.http import parse_accept_header
+
+from api.bodies import Body
 
 
 class OrjsonProvider(JSONProvider):
@@ -32,3 +37,26 @@ def cacheable(response: Response, *, version: str = "") -> Response:
     response.headers["Cache-Control"] = "no-cache"
     response.make_conditional(request)
     return response
+
+
+def send(body: Body, *, version: str) -> Response:
+    """A body that lies ready, with `cacheable`'s promises; packed where the client takes that.
+
+    A tag is for bytes, so the packed form has one of its own.
+    """
+    packed = body.packed if takes_gzip(request.headers.get("Accept-Encoding", "")) else None
+    response = Response(packed or body.plain, mimetype="application/json")
+    response.set_etag(f"{version}-{body.digest}{'-gzip' if packed else ''}")
+    response.headers["Cache-Control"] = "no-cache"
+    response.headers["Vary"] = "Accept-Encoding"
+    if packed:
+        response.headers["Content-Encoding"] = "gzip"
+    response.make_conditional(request)
+    return response
+
+
+@lru_cache(maxsize=256)
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether a client that says this would rather have gzip than nothing (RFC 9110, 12.5.3)."""
+    accepted = parse_accept_header(accept_encoding, Accept)
+    return accepted.quality("gzip") > 0 and accepted.quality("gzip") >= accepted.quality("identity")

@@ -10,6 +10,7 @@ from typing import cast
 
 from api.errors import BadRequest
 from indexer.events.escrow import Direction
+from indexer.projections.offers import Offer
 from warehouse_schema.identifiers import BaseUnits
 
 DECIMALS = 7
@@ -31,6 +32,20 @@ class OfferFilters:
     """The offer must take an order of this size …"""
     max_amount: BaseUnits | None = None
     """… and one of this size."""
+
+
+def fits(offer: Offer, filters: OfferFilters) -> bool:
+    """Whether the offer is one of those asked for. An offer fits by any of its rails, whole."""
+    return (
+        (filters.rail is None or filters.rail in offer.rails)
+        and (filters.currency is None or filters.currency == offer.currency)
+        and (filters.direction is None or filters.direction == offer.direction)
+        and all(
+            offer.min <= size <= offer.max
+            for size in (filters.min_amount, filters.max_amount)
+            if size is not None
+        )
+    )
 
 
 def parse_filters(query: Mapping[str, str]) -> OfferFilters:

@@ -1,15 +1,13 @@
 """What the order book holds, read as the indexer's own row types. Nothing is formatted here.
 
-Every function takes the connection of one `snapshot()`.
+Every function takes the connection of one `reading()`.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, any_, case, false, literal, select
+from sqlalchemy import Connection, Row, case, func, literal_column, select
 
-from api.orderbook.filters import OfferFilters
 from indexer.projections.depth import RailDepth, Totals
 from indexer.projections.offers import Offer, Payee, Rail, Terms, accepted_rails, live_terms
 from indexer.projections.orders import Order
@@ -23,9 +21,6 @@ from warehouse_schema.identifiers import (
     UnixSeconds,
 )
 
-# A rail is a Soroban Symbol. Other text names none, and may not even fit a Postgres string (NUL).
-_SYMBOL = re.compile(r"[A-Za-z0-9_]{1,32}")
-
 
 @dataclass(frozen=True, slots=True)
 class Book:
@@ -38,6 +33,21 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What tells one state of the stored book from another, in one run of one server.
+
+    Whoever writes any of the book's tables writes its row in `book` too, in the same transaction
+    (`indexer.projections.book_store`), so that row's transaction changes with every change. Offers
+    and depth change with a message in the socket's outbox and not without one.
+    """
+
+    written_by: int
+    """Transaction that last wrote the book."""
+    last_message: int | None
+    """Id of the newest message in the outbox; None while it is empty."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProviderView:
     """A provider's figures, and the rails on which it has live terms, sorted."""
 
@@ -45,12 +55,18 @@ class ProviderView:
     accepted_rails: tuple[str, ...]
 
 
-def read_book(connection: Connection, chain: ChainId) -> Book | None:
-    """The book as of the last folded ledger; None before the first."""
-    row = connection.execute(select(tables.book).where(tables.book.c.chain == chain)).one_or_none()
+def read_book(connection: Connection, chain: ChainId) -> tuple[Mark, Book] | None:
+    """The book as of the last folded ledger, and its mark; None before the first."""
+    row = connection.execute(
+        select(
+            tables.book,
+            literal_column("book.xmin::text::bigint").label("written_by"),
+            select(func.max(tables.stream_events.c.id)).scalar_subquery().label("last_message"),
+        ).where(tables.book.c.chain == chain)
+    ).one_or_none()
     if row is None:
         return None
-    return Book(
+    return Mark(row.written_by, row.last_message), Book(
         ledger=row.as_of_ledger,
         close_time=row.as_of,
         takes_no_orders=row.opens_paused or row.all_paused,
@@ -58,14 +74,13 @@ def read_book(connection: Connection, chain: ChainId) -> Book | None:
     )
 
 
-def offers(connection: Connection, filters: OfferFilters) -> list[Offer]:
-    """Offers that fit, the taker's best rate first within each direction and currency."""
+def offers(connection: Connection) -> list[Offer]:
+    """Every offer, the taker's best rate first within each direction and currency."""
     offer = tables.offers.c
     # Whoever buys USDC wants to pay little fiat for one, whoever sells wants to get much.
     cost = case((offer.direction == "onramp", offer.rate), else_=-offer.rate)
     query = (
         select(tables.offers)
-        .where(*_conditions(filters))
         # The collation is named because the order must not hang on how the database was made; the
         # rails make it total.
         .order_by(
@@ -78,22 +93,6 @@ def offers(connection: Connection, filters: OfferFilters) -> list[Offer]:
         )
     )
     return [_offer(row) for row in connection.execute(query)]
-
-
-def _conditions(filters: OfferFilters) -> list[ColumnElement[bool]]:
-    offer = tables.offers.c
-    conditions: list[ColumnElement[bool]] = []
-    if filters.rail is not None:
-        known = _SYMBOL.fullmatch(filters.rail) is not None
-        conditions.append(literal(filters.rail) == any_(offer.rails) if known else false())
-    if filters.currency is not None:
-        conditions.append(offer.currency == filters.currency)
-    if filters.direction is not None:
-        conditions.append(offer.direction == filters.direction)
-    for size in (filters.min_amount, filters.max_amount):
-        if size is not None:
-            conditions += [offer.min <= size, offer.max >= size]
-    return conditions
 
 
 def _offer(row: Row[Any]) -> Offer:

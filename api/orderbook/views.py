@@ -1,74 +1,64 @@
 """The reads of the order book."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
-from flask import Blueprint, Response, g, request
-from sqlalchemy import Connection
+from flask import Blueprint, Flask, Response, current_app, g, request
 
 from api.auth.owner import public
-from api.deps import deps, snapshot
-from api.errors import BadRequest, NotFound, OrderBookNotReady
-from api.orderbook import queries
+from api.deps import deps
+from api.errors import BadRequest, NotFound
+from api.orderbook.books import Answer, Books
 from api.orderbook.filters import parse_filters
 from api.orderbook.queries import Book
-from api.orderbook.recent import parse_recent, recent_orders
-from api.orderbook.shapes import shape_offer, shape_order, shape_provider, shape_summary
-from api.responses import cacheable
+from api.orderbook.recent import parse_recent
+from api.responses import send
 from indexer.addresses import stellar_holder
 from warehouse_schema.identifiers import Bytes32, StellarAddress
 
 orderbook = Blueprint("orderbook", __name__, url_prefix="/api/v1")
 orderbook.before_request(public)
 
+_KEY = "isthmus.books"
 _ORDER_ID = re.compile(r"[0-9a-f]{64}")
 
 
+def hold_books(app: Flask, books: Books) -> None:
+    """Give an app the order book that its views answer from."""
+    app.extensions[_KEY] = books
+
+
 @orderbook.get("/orderbook")
-def list_offers() -> list[dict[str, Any]]:
+def list_offers() -> Response:
     """Offers that can be taken now and fit the filters."""
     filters = parse_filters(request.args)
-    with _open_book() as (connection, _):
-        return [shape_offer(offer) for offer in queries.offers(connection, filters)]
+    return _say(_books().offers(filters))
 
 
 @orderbook.get("/orderbook/summary")
-def summarise() -> dict[str, Any]:
+def summarise() -> Response:
     """Depth of the book, in total and by rail."""
-    with _open_book() as (connection, book):
-        return shape_summary(book.totals, queries.depth(connection))
+    return _say(_books().summary())
 
 
 @orderbook.get("/providers/<address>")
-def show_provider(address: str) -> dict[str, Any]:
+def show_provider(address: str) -> Response:
     """A provider's record."""
-    known = _parse_provider(address)
-    with _open_book() as (connection, book):
-        view = queries.provider(connection, known, takes_no_orders=book.takes_no_orders)
-    if view is None:
-        raise NotFound(f"no provider {address} has been seen", code="PROVIDER_NOT_FOUND")
-    return shape_provider(view)
+    answer = _books().provider(_parse_provider(address))
+    return _say(answer, f"no provider {address} has been seen", "PROVIDER_NOT_FOUND")
 
 
 @orderbook.get("/intents")
-def list_orders() -> list[dict[str, Any]]:
+def list_orders() -> Response:
     """The newest orders (intents)."""
     wanted = parse_recent(request.args)
-    with _open_book() as (connection, _):
-        return [shape_order(order) for order in recent_orders(connection, wanted)]
+    return _say(_books().newest(wanted))
 
 
 @orderbook.get("/intents/<order_id>")
-def show_order(order_id: str) -> dict[str, Any]:
+def show_order(order_id: str) -> Response:
     """An order (intent)."""
-    known = _parse_order_id(order_id)
-    with _open_book() as (connection, _):
-        order = queries.order(connection, known)
-    if order is None:
-        raise NotFound(f"no order {order_id} has been seen", code="INTENT_NOT_FOUND")
-    return shape_order(order)
+    answer = _books().order(_parse_order_id(order_id))
+    return _say(answer, f"no order {order_id} has been seen", "INTENT_NOT_FOUND")
 
 
 @orderbook.after_request
@@ -80,19 +70,20 @@ def _name_ledger(response: Response) -> Response:
     age = max(0, deps().clock() - book.close_time)
     response.headers["X-Ledger"] = str(book.ledger)
     response.headers["X-Ledger-Age"] = str(age)
-    return cacheable(response, version=str(book.ledger))
+    return response
 
 
-@contextmanager
-def _open_book() -> Iterator[tuple[Connection, Book]]:
-    """One state of the book. What is read through it is as of the ledger that the headers name."""
-    stellar = deps().network.stellar
-    with snapshot() as connection:
-        book = queries.read_book(connection, stellar.id)
-        if book is None:
-            raise OrderBookNotReady(f"no ledger of {stellar.id} has been folded yet")
-        g.book = book
-        yield connection, book
+def _say(answer: Answer, otherwise: str = "", code: str = NotFound.code) -> Response:
+    """The answer, as of its book; raises `NotFound` where there is none."""
+    g.book = answer.book
+    if answer.body is None:
+        raise NotFound(otherwise, code=code)
+    return send(answer.body, version=str(answer.book.ledger))
+
+
+def _books() -> Books:
+    books: Books = current_app.extensions[_KEY]
+    return books
 
 
 def _parse_provider(text: str) -> StellarAddress:

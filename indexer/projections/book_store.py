@@ -3,6 +3,9 @@
 A range of ledgers is one load, a fold in memory ledger by ledger, and one save, all in the caller's
 transaction; the number of statements does not grow with the range, nor with a provider's history.
 
+Whoever writes any of the tables writes the row of `book` too: readers who keep what they read see
+by it that something changed.
+
 Messages for the socket are written beside the rows. Their ids are given out under one lock that is
 held until commit, so a reader who goes on from the last id it saw misses none.
 """

@@ -9,34 +9,12 @@ import pytest
 from sqlalchemy import Connection, Engine, column, create_engine, func, select, text
 from sqlalchemy.engine import URL
 
-from api.changes import Changes, Committed, Told, Unsure
+from api.changes import Changes, Committed, Told
 from indexer.drain import CHANNEL
+from tests.api.heard import GAINED, LOST, PATIENCE, Heard
 from warehouse_schema.engine import make_engine
 
-PATIENCE = 5
-GAINED, LOST = Unsure(connected=True), Unsure(connected=False)
 OUR_SESSIONS = "application_name = 'isthmus-api-changes' AND datname = current_database()"
-
-
-class Heard:
-    """What a subscriber was told, in order."""
-
-    def __init__(self) -> None:
-        self._told: queue.Queue[Told] = queue.Queue()
-        self.tell = self._told.put
-
-    def next(self) -> Told:
-        return self._told.get(timeout=PATIENCE)
-
-    def until(self, told: Told) -> list[Told]:
-        """What came before it."""
-        before = []
-        while (said := self.next()) != told:
-            before.append(said)
-        return before
-
-    def is_empty(self) -> bool:
-        return self._told.empty()
 
 
 @pytest.fixture

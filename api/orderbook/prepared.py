@@ -1,0 +1,55 @@
+"""One state of the order book, prepared to be sent: every number is formatted once.
+
+Nothing here reads a clock or the warehouse.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import orjson
+
+from api.bodies import Body, Kept
+from api.orderbook.filters import OfferFilters, fits
+from api.orderbook.queries import Book, Mark
+from api.orderbook.recent import RecentOrders
+from api.orderbook.shapes import shape_offer
+from indexer.projections.offers import Offer
+from warehouse_schema.identifiers import Bytes32, StellarAddress
+
+_MOST_LISTS = 32 * 1024 * 1024
+_MOST_RECORDS = 8 * 1024 * 1024
+"""Bytes. Anyone may ask for any filter: what is kept of the answers is bounded."""
+
+RecordKey: TypeAlias = StellarAddress | Bytes32 | RecentOrders
+"""A provider's address, an order's id, or which of the newest orders: none looks like another."""
+
+
+class Listing:
+    """The offers of one state, in the order in which they are listed."""
+
+    def __init__(self, offers: Sequence[Offer]) -> None:
+        self._offers = [(offer, orjson.dumps(shape_offer(offer))) for offer in offers]
+        self._lists: Kept[OfferFilters] = Kept(_MOST_LISTS)
+
+    def fitting(self, filters: OfferFilters) -> Body:
+        """A JSON array of the offers that fit."""
+        known = self._lists.get(filters)
+        if known is not None:
+            return known
+        texts = (text for offer, text in self._offers if fits(offer, filters))
+        body = Body(b"[" + b",".join(texts) + b"]")
+        self._lists.put(filters, body)
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A state of the book, as its answers are sent."""
+
+    mark: Mark
+    book: Book
+    listing: Listing
+    summary: Body
+    records: Kept[RecordKey] = field(default_factory=lambda: Kept(_MOST_RECORDS))
+    """Providers and orders that were asked for and are there."""

@@ -1,0 +1,26 @@
+"""What a subscriber of the listener was told, in order."""
+
+import queue
+
+from api.changes import Told, Unsure
+
+PATIENCE = 20
+GAINED, LOST = Unsure(connected=True), Unsure(connected=False)
+
+
+class Heard:
+    """Subscribe `tell`; every wait is bounded."""
+
+    def __init__(self) -> None:
+        self._told: queue.Queue[Told] = queue.Queue()
+        self.tell = self._told.put
+
+    def next(self) -> Told:
+        return self._told.get(timeout=PATIENCE)
+
+    def until(self, told: Told) -> None:
+        while self.next() != told:
+            pass
+
+    def is_empty(self) -> bool:
+        return self._told.empty()

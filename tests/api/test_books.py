@@ -1,0 +1,407 @@
+"""The order book kept in memory: served without Postgres, and never older than it may be."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import orjson
+import pytest
+from sqlalchemy import Connection, Engine, delete, event, func, insert, select, text, update
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+
+from api.changes import Changes, Committed
+from api.errors import OrderBookNotReady
+from api.orderbook.books import LEASE, Answer, Books
+from api.orderbook.filters import OfferFilters
+from api.orderbook.recent import RecentOrders
+from indexer.drain import CHANNEL
+from indexer.projections import book_store
+from tests.api.heard import GAINED, LOST, Heard
+from tests.factories import book as factory
+from tests.factories.contract_model import RandomHistory
+from tests.factories.projections import (
+    LEDGER,
+    ORDER_ID,
+    PROVIDER,
+    STELLAR,
+    address,
+    insert_book,
+    insert_offer,
+    insert_order,
+    insert_provider,
+)
+from warehouse_schema import projections as tables
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import ChainId, Height, StellarAddress
+
+ALL = OfferFilters()
+CHAIN = ChainId(STELLAR)
+
+
+class Clock:
+    """Stands until it is moved; seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def silent(reader: Engine, clock: Clock) -> Books:
+    """A book that is never told anything."""
+    return Books(reader, CHAIN, Changes(reader), clock)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What the book of `told` hears."""
+
+    owner: Engine
+    heard: Heard
+
+    def commit(self, chain: str = STELLAR, height: int = LEDGER) -> None:
+        """Returns when the book has heard of it."""
+        with self.owner.begin() as connection:
+            connection.execute(select(func.pg_notify(CHANNEL, f"{chain}:{height}")))
+        self.heard.until(Committed(ChainId(chain), Height(height)))
+
+    def cut(self) -> None:
+        """Returns when the book has heard that it is listening again."""
+        with self.owner.begin() as connection:
+            ours = "application_name = 'isthmus-api-changes' AND datname = current_database()"
+            query = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}"
+            connection.execute(text(query))
+        self.heard.until(LOST)
+        self.heard.until(GAINED)
+
+
+@pytest.fixture
+def told(
+    api_database: URL, owner: Engine, reader: Engine, clock: Clock
+) -> Iterator[tuple[Books, Wire]]:
+    """A book that hears what commits, while time stands still."""
+    engine, heard = make_engine(api_database, room="api", pool_size=1), Heard()
+    changes = Changes(engine)
+    books = Books(reader, CHAIN, changes, clock)
+    # Told after the book, so whatever it has heard the book has.
+    changes.subscribe(heard.tell)
+    changes.start()
+    heard.until(GAINED)
+    yield books, Wire(owner, heard)
+    changes.stop()
+    engine.dispose()
+
+
+@contextmanager
+def statements(engine: Engine) -> Iterator[list[str]]:
+    """What is asked of Postgres meanwhile."""
+    asked: list[str] = []
+
+    def note(conn, cursor, statement, *rest):
+        asked.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield asked
+    event.remove(engine, "before_cursor_execute", note)
+
+
+@contextmanager
+def before_the_offers_are_read(engine: Engine, act: Callable[[], None]) -> Iterator[None]:
+    done: list[bool] = []
+
+    def note(conn, cursor, statement, *rest):
+        if "FROM projections.offers" in statement and not done:
+            done.append(True)
+            act()
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield
+    event.remove(engine, "before_cursor_execute", note)
+    assert done
+
+
+def offer_count(answer: Answer) -> int:
+    return len(orjson.loads(answer.body.plain))
+
+
+def add_offer(connection: Connection, number: int, *, ledger: int) -> None:
+    """As a fold commits it: the offer, its message and the book's clock at once."""
+    connection.execute(text("BEGIN"))
+    insert_offer(connection, provider=address(number))
+    message = {"chain": STELLAR, "ledger": ledger, "channel": "orderbook", "op": "add"}
+    connection.execute(
+        insert(tables.stream_events).values(message | {"entry": {}, "last": True, "revised": False})
+    )
+    move_on(connection, ledger)
+    connection.execute(text("COMMIT"))
+
+
+def move_on(connection: Connection, ledger: int) -> None:
+    connection.execute(update(tables.book).values(as_of_ledger=ledger))
+
+
+def test_what_was_read_is_served_without_asking_again(silent, book, reader):
+    insert_offer(book)
+    insert_provider(book)
+    insert_order(book)
+
+    def ask() -> list[Answer]:
+        return [
+            silent.offers(ALL),
+            silent.offers(OfferFilters(currency="USD")),
+            silent.summary(),
+            silent.provider(PROVIDER),
+            silent.newest(RecentOrders()),
+            silent.order(ORDER_ID),
+        ]
+
+    first = ask()
+    with statements(reader) as asked:
+        assert ask() == first
+    assert asked == []
+
+
+def test_a_commit_is_in_the_next_answer_after_it_was_told(told, book):
+    books, wire = told
+    assert offer_count(books.offers(ALL)) == 0
+    add_offer(book, 1, ledger=LEDGER + 1)
+    wire.commit(height=LEDGER + 1)
+    answer = books.offers(ALL)
+    assert (answer.book.ledger, offer_count(answer)) == (LEDGER + 1, 1)
+
+
+def test_a_commit_that_nobody_told_of_is_seen_within_the_lease(silent, book, clock):
+    assert LEASE < 0.1
+    silent.offers(ALL)
+    add_offer(book, 1, ledger=LEDGER + 1)
+    clock.now = LEASE
+    answer = silent.offers(ALL)
+    assert (answer.book.ledger, offer_count(answer)) == (LEDGER + 1, 1)
+
+
+def test_what_other_chains_commit_costs_nothing(told, book, reader):
+    books, wire = told
+    books.offers(ALL)
+    wire.commit("eip155:11155111", 7)
+    with statements(reader) as asked:
+        books.offers(ALL)
+    assert asked == []
+
+
+def test_a_look_that_finds_nothing_changed_reads_the_mark_alone(silent, book, clock, reader):
+    first = silent.offers(ALL)
+    clock.now = 1.0
+    with statements(reader) as asked:
+        assert silent.offers(ALL).body is first.body
+    assert sum("FROM projections.book" in statement for statement in asked) == 1
+    assert not any("FROM projections.offers" in statement for statement in asked)
+
+
+def test_a_ledger_that_changes_no_offer_moves_the_clock_and_keeps_the_bytes(told, book, reader):
+    books, wire = told
+    insert_offer(book)
+    insert_provider(book)
+    first = books.offers(ALL)
+    books.provider(PROVIDER)
+    move_on(book, LEDGER + 1)
+    book.execute(update(tables.providers).values(active_orders=3))
+    wire.commit(height=LEDGER + 1)
+    with statements(reader) as asked:
+        second = books.offers(ALL)
+    assert second.body is first.body
+    assert second.book.ledger == LEDGER + 1
+    assert not any("FROM projections.offers" in statement for statement in asked)
+    # A provider can change without a message.
+    assert orjson.loads(books.provider(PROVIDER).body.plain)["activeIntents"] == 3
+
+
+def test_after_a_lost_session_nothing_is_taken_for_the_same(told, book):
+    """The server that comes back may be another one, whose marks mean something else."""
+    books, wire = told
+    books.offers(ALL)
+    # What a server that lost its last writes may hold: the same marks, other offers.
+    insert_offer(book)
+    wire.cut()
+    assert offer_count(books.offers(ALL)) == 1
+
+
+def test_a_commit_during_a_read_is_in_the_next_answer(told, book, reader):
+    books, wire = told
+    add_offer(book, 1, ledger=LEDGER + 1)
+
+    def land() -> None:
+        add_offer(book, 2, ledger=LEDGER + 2)
+        wire.commit(height=LEDGER + 2)
+
+    with before_the_offers_are_read(reader, land):
+        during = books.offers(ALL)
+    assert (during.book.ledger, offer_count(during)) == (LEDGER + 1, 1)
+    after = books.offers(ALL)
+    assert (after.book.ledger, offer_count(after)) == (LEDGER + 2, 2)
+
+
+def test_a_record_is_as_of_the_ledger_it_names_even_if_the_offers_are_older(silent, book):
+    insert_provider(book)
+    silent.offers(ALL)
+    move_on(book, LEDGER + 1)
+    book.execute(update(tables.providers).values(active_orders=3))
+    record = silent.provider(PROVIDER)
+    assert (record.book.ledger, b'"activeIntents":3' in record.body.plain) == (LEDGER + 1, True)
+    # And it is not kept among what is as of the ledger before.
+    move_on(book, LEDGER + 2)
+    book.execute(update(tables.providers).values(active_orders=4))
+    record = silent.provider(PROVIDER)
+    assert (record.book.ledger, b'"activeIntents":4' in record.body.plain) == (LEDGER + 2, True)
+
+
+def test_many_who_come_at_once_cause_one_read(silent, book, reader):
+    insert_offer(book)
+    everyone = threading.Barrier(8)
+
+    def ask(_: int) -> Answer:
+        everyone.wait()
+        return silent.offers(ALL)
+
+    with statements(reader) as asked, ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(ask, range(8)))
+    assert len({id(answer.body) for answer in answers}) == 1
+    assert sum("FROM projections.offers" in statement for statement in asked) == 1
+
+
+def test_what_is_fresh_is_served_while_one_looks_again(silent, book, clock, reader):
+    silent.offers(ALL)
+    add_offer(book, 1, ledger=LEDGER + 1)
+    clock.now = LEASE * 0.9
+    served = []
+    with before_the_offers_are_read(reader, lambda: served.append(silent.offers(ALL))):
+        looked = silent.offers(ALL)
+    assert [answer.book.ledger for answer in served] == [LEDGER]
+    assert looked.book.ledger == LEDGER + 1
+
+
+def test_what_is_past_its_lease_is_not_served_while_a_look_takes_long(silent, book, clock, reader):
+    silent.offers(ALL)
+    add_offer(book, 1, ledger=LEDGER + 1)
+    clock.now = LEASE * 0.9
+    with ThreadPoolExecutor(1) as threads:
+        waiting = []
+
+        def stall() -> None:
+            clock.now = LEASE
+            waiting.append(threads.submit(silent.offers, ALL))
+            # Long enough for an answer from memory; it must be waiting for ours instead.
+            wait(waiting, timeout=0.3)
+
+        with before_the_offers_are_read(reader, stall):
+            silent.offers(ALL)
+        assert [each.result().book.ledger for each in waiting] == [LEDGER + 1]
+
+
+def test_names_that_nothing_has_are_not_kept(silent, book):
+    for number in range(50):
+        assert silent.provider(address(number)).body is None
+        assert silent.order(f"0x{number:064x}").body is None
+        assert (
+            silent.newest(RecentOrders(provider=StellarAddress(address(number)))).body.plain
+            == b"[]"
+        )
+    assert len(silent._held.prepared.records) == 0
+
+
+def test_without_a_book_every_request_looks_for_one(silent, rows):
+    for _ in range(2):
+        with pytest.raises(OrderBookNotReady):
+            silent.offers(ALL)
+    insert_book(rows)
+    assert offer_count(silent.offers(ALL)) == 0
+
+
+def test_a_book_that_is_gone_is_not_served_on(silent, book, clock):
+    silent.offers(ALL)
+    book.execute(delete(tables.book))
+    clock.now = 1.0
+    with pytest.raises(OrderBookNotReady):
+        silent.offers(ALL)
+
+
+def test_without_a_database_an_old_state_is_not_served(database, engine, server_engine, clock):
+    reader = make_engine(database, room="api")
+    books = Books(reader, CHAIN, Changes(reader), clock)
+    with engine.begin() as connection:
+        insert_book(connection)
+    books.offers(ALL)
+    with server_engine.connect() as server:
+        server.execute(text(f"ALTER DATABASE {database.database} ALLOW_CONNECTIONS false"))
+    reader.dispose()
+    assert offer_count(books.offers(ALL)) == 0
+    clock.now = LEASE
+    with pytest.raises(OperationalError):
+        books.offers(ALL)
+
+
+def test_who_is_never_told_reads_anew_every_time(reader, book):
+    books = Books(reader, CHAIN, None)
+    assert offer_count(books.offers(ALL)) == 0
+    insert_offer(book)
+    assert offer_count(books.offers(ALL)) == 1
+
+
+FILTERS = [
+    ALL,
+    OfferFilters(direction="onramp"),
+    OfferFilters(currency="USD", min_amount=factory.usdc(20)),
+    OfferFilters(rail="venmo", max_amount=factory.usdc("0.5")),
+]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_at_every_ledger_of_a_history_what_is_kept_says_what_is_stored(
+    seed, owner, reader, rows, clock
+):
+    """The marks miss nothing, whichever writer wrote: ranges of ledgers, or a rebuild."""
+    kept = Books(reader, factory.CHAIN, Changes(reader), clock)
+    anew = Books(reader, factory.CHAIN, None)
+    story, randomly = RandomHistory(seed), random.Random(seed)
+    ledgers, events = [], []
+    for _ in range(25):
+        told = [story.ledger() for _ in range(randomly.choice([1, 1, 3]))]
+        ledgers += [ledger for ledger, _ in told]
+        events += [event for _, said in told for event in said]
+        with owner.begin() as connection:
+            if randomly.random() < 0.1:
+                book_store.rebuild(connection, factory.CHAIN, ledgers, events)
+            else:
+                fresh = ledgers[-len(told) :]
+                said = [event for _, said in told for event in said]
+                book_store.apply_ledgers(connection, factory.CHAIN, fresh, said)
+        clock.now += 1.0
+        for ask in questions(rows):
+            assert saying(ask(kept)) == saying(ask(anew))
+
+
+def questions(rows: Connection) -> list[Callable[[Books], Answer]]:
+    providers = rows.scalars(select(tables.providers.c.provider).limit(4)).all()
+    order_ids = rows.scalars(select(tables.orders.c.order_id).limit(4)).all()
+    return [
+        *(partial(Books.offers, filters=filters) for filters in FILTERS),
+        Books.summary,
+        partial(Books.newest, wanted=RecentOrders(limit=20)),
+        *(partial(Books.provider, address=provider) for provider in providers),
+        *(partial(Books.order, order_id=order_id) for order_id in order_ids),
+    ]
+
+
+def saying(answer: Answer) -> tuple[object, bytes]:
+    return answer.book, answer.body.plain
