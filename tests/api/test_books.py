@@ -23,7 +23,7 @@ from indexer.drain import CHANNEL
 from indexer.projections import book_store
 from tests.api.heard import GAINED, LOST, Heard
 from tests.factories import book as factory
-from tests.factories.contract_model import RandomHistory
+from tests.factories.book_history import RandomHistory
 from tests.factories.projections import (
     LEDGER,
     ORDER_ID,
