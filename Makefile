@@ -40,15 +40,18 @@ demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and 
 test: setup ## Run the whole suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST)
 
-check: $(TOOLS) ## Formatter, linter, types, import rules
+check: setup ## Formatter, linter, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy warehouse_schema indexer pipelines api tests
+	node_modules/.bin/prettier --check --log-level warn .
+	node_modules/.bin/tsc -p api/market
 	$(BIN)/python -m pytest -q tests/architecture -p no:randomly
 
-format: $(TOOLS) ## Format and sort what can be
+format: setup ## Format and sort what can be
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	node_modules/.bin/prettier --write --log-level warn .
 
 bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
 	$(BIN)/python -m tests.bench $(ONLY)

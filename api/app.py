@@ -6,6 +6,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from api.deps import Deps, hold
 from api.errors import answer_errors
 from api.health.views import health
+from api.market.views import market
 from api.orderbook.books import Books
 from api.orderbook.views import hold_books, orderbook
 from api.request_log import log_requests
@@ -29,7 +30,7 @@ def create_app(deps: Deps) -> Flask:
     log_requests(app)
     app.before_request(_refuse_large_body)
     answer_errors(app)
-    for blueprint in (health, routes, orderbook):
+    for blueprint in (health, routes, orderbook, market):
         app.register_blueprint(blueprint)
     return app
 

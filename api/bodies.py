@@ -17,12 +17,16 @@ _OVERHEAD = 500
 
 
 class Body:
-    """JSON in bytes; `digest` is the same in every process that says the same."""
+    """JSON, or a file; `digest` is the same in every process that says the same.
 
-    __slots__ = ("_packed", "digest", "plain")
+    `packs` is False for what is compressed already.
+    """
 
-    def __init__(self, plain: bytes) -> None:
+    __slots__ = ("_packed", "_packs", "digest", "plain")
+
+    def __init__(self, plain: bytes, *, packs: bool = True) -> None:
         self.plain = plain
+        self._packs = packs and len(plain) >= LEAST_PACKED
         self.digest = hashlib.sha256(plain).hexdigest()[:32]
         self._packed: bytes | None = None
 
@@ -30,7 +34,7 @@ class Body:
     def packed(self) -> bytes | None:
         """The same by gzip, made when it is first asked for; None where it is not worth it."""
         # Two threads may both make it: the bytes are the same.
-        if self._packed is None and len(self.plain) >= LEAST_PACKED:
+        if self._packed is None and self._packs:
             self._packed = gzip.compress(self.plain, _LEVEL, mtime=0)
         return self._packed
 

@@ -39,13 +39,13 @@ def cacheable(response: Response, *, version: str = "") -> Response:
     return response
 
 
-def send(body: Body, *, version: str) -> Response:
+def send(body: Body, *, version: str, media_type: str = "application/json") -> Response:
     """A body that lies ready, with `cacheable`'s promises; packed where the client takes that.
 
     A tag is for bytes, so the packed form has one of its own.
     """
     packed = body.packed if takes_gzip(request.headers.get("Accept-Encoding", "")) else None
-    response = Response(packed or body.plain, mimetype="application/json")
+    response = Response(packed or body.plain, content_type=media_type)
     response.set_etag(f"{version}-{body.digest}{'-gzip' if packed else ''}")
     response.headers["Cache-Control"] = "no-cache"
     response.headers["Vary"] = "Accept-Encoding"

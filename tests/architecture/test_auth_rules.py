@@ -8,6 +8,8 @@ from api.auth.owner import RULES, public
 from tests.factories.app import make_app
 
 PUBLIC = {
+    "/",
+    "/assets/<version>/<path:name>",
     "/healthz",
     "/readyz",
     "/v1/routes",
@@ -17,7 +19,8 @@ PUBLIC = {
     "/api/v1/intents",
     "/api/v1/intents/<order_id>",
 }
-"""What the specification opens, and the process's own health. Nothing joins by accident."""
+"""What the specification opens, the page that shows it, and the process's own health. Nothing joins
+by accident."""
 
 
 @pytest.fixture(scope="module")

@@ -37,10 +37,12 @@ def assert_is_error(response, status, code):
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
-        ("GET", "/", 404, "NOT_FOUND"),
+        ("POST", "/", 405, "METHOD_NOT_ALLOWED"),
         ("GET", "/nothing", 404, "NOT_FOUND"),
         ("POST", "/nothing", 404, "NOT_FOUND"),
         ("GET", "/static/x.css", 404, "NOT_FOUND"),
+        ("GET", "/assets/", 404, "NOT_FOUND"),
+        ("GET", "/assets/0/x.css", 404, "NOT_FOUND"),
         ("GET", "/v1/routes/", 404, "NOT_FOUND"),
         ("GET", "//v1/routes", 404, "NOT_FOUND"),
         ("GET", "/v1//routes", 404, "NOT_FOUND"),

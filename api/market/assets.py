@@ -1,0 +1,64 @@
+"""The page's files, read once: what is sent of each, and under which version of them all."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from string import Template
+
+from api.bodies import Body
+
+STATIC = Path(__file__).parent / "static"
+PAGE = "index.html"
+
+TYPES: Mapping[str, str] = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+"""Suffix → media type. A file of another suffix (a licence) is kept there and not served."""
+
+_PACKED_ALREADY = {".woff2"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file as it is sent."""
+
+    media_type: str
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """All files of one build of the page."""
+
+    version: str
+    """Changes with any byte of any file."""
+    page: Template
+    """The page itself, which names its files' folder `$assets` and the network `$network`."""
+    assets: Mapping[str, Asset]
+    """Path below `static/` → file, the page not among them."""
+
+
+@cache
+def load_bundle() -> Bundle:
+    """The files as they are on disk when they are first asked for."""
+    files = {
+        path.relative_to(STATIC).as_posix(): path.read_bytes()
+        for path in sorted(STATIC.rglob("*"))
+        if path.suffix in TYPES
+    }
+    digest = hashlib.sha256()
+    for name, content in files.items():
+        digest.update(name.encode() + b"\0" + hashlib.sha256(content).digest())
+    page = Template(files.pop(PAGE).decode())
+    assets = {name: _asset(Path(name).suffix, content) for name, content in files.items()}
+    return Bundle(digest.hexdigest()[:16], page, assets)
+
+
+def _asset(suffix: str, content: bytes) -> Asset:
+    return Asset(TYPES[suffix], Body(content, packs=suffix not in _PACKED_ALREADY))

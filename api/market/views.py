@@ -1,0 +1,72 @@
+"""The page and its files."""
+
+import html
+
+from flask import Blueprint, Response
+
+from api.auth.owner import public
+from api.bodies import Body
+from api.deps import deps
+from api.errors import NotFound
+from api.market.assets import TYPES, load_bundle
+from api.responses import send
+
+market = Blueprint("market", __name__)
+market.before_request(public)
+
+_POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "font-src": "'self'",
+    "img-src": "'self'",
+    "connect-src": "'self'",
+    "base-uri": "'none'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+    # Text that a stranger wrote on the chain stays text: no script may make markup of a string.
+    "require-trusted-types-for": "'script'",
+    "trusted-types": "'none'",
+}
+
+HEADERS = {
+    "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in _POLICY.items()),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Sent with everything here."""
+
+
+@market.get("/")
+def show_page() -> Response:
+    """The market page; what of the market it shows is in the address's query, for its script."""
+    bundle = load_bundle()
+    text = bundle.page.substitute(
+        assets=f"assets/{bundle.version}", network=html.escape(deps().network.name)
+    )
+    return send(Body(text.encode()), version=bundle.version, media_type=TYPES[".html"])
+
+
+@market.get("/assets/<version>/<path:name>")
+def send_asset(version: str, name: str) -> Response:
+    """A file of the page: for good under its version, to be asked for again under another.
+
+    While one build takes another's place, a page of the one may ask the other for its files.
+    """
+    bundle = load_bundle()
+    asset = bundle.assets.get(name)
+    if asset is None:
+        raise NotFound("the page has no file of that name")
+    response = send(asset.body, version=bundle.version, media_type=asset.media_type)
+    if version == bundle.version:
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    return response
+
+
+@market.after_request
+def _harden(response: Response) -> Response:
+    response.headers.update(HEADERS)
+    return response

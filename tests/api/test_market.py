@@ -1,0 +1,167 @@
+"""`/`: the market page and its files, as they are sent. What it shows is tested in a browser."""
+
+import gzip
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from api.market.assets import STATIC, TYPES, load_bundle
+from api.market.views import HEADERS
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVED = sorted(load_bundle().assets)
+SHIPPED = {
+    "uplot/uPlot.esm.js": "uplot/dist/uPlot.esm.js",
+    "uplot/uPlot.min.css": "uplot/dist/uPlot.min.css",
+    "uplot/LICENSE": "uplot/LICENSE",
+    "inter/inter-latin-wght-normal.woff2": (
+        "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2"
+    ),
+    "inter/LICENSE": "@fontsource-variable/inter/LICENSE",
+}
+"""File below `vendor/` → where its npm package, pinned in package-lock.json, has it."""
+
+
+def url(name, version=None):
+    return f"/assets/{version or load_bundle().version}/{name}"
+
+
+# None of it needs the database: the page is there to say that the book is not.
+
+
+def test_the_page_names_its_files_and_its_network(cut_off):
+    response = cut_off.get("/")
+    assert response.status_code == 200
+    assert response.content_type == "text/html; charset=utf-8"
+    assert ">testnet</span>" in response.text
+    assert "$" not in response.text
+    named = re.findall(r'(?:src|href)="(assets/[^"]+)"', response.text)
+    assert len(named) >= 5
+    for path in named:
+        assert cut_off.get(f"/{path}").status_code == 200, path
+
+
+def test_the_page_is_asked_for_again_and_sent_only_when_it_has_changed(cut_off):
+    first = cut_off.get("/?provider=x")
+    assert first.headers["Cache-Control"] == "no-cache"
+    again = cut_off.get("/", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_file_is_kept_for_good_under_its_version(cut_off, name):
+    response = cut_off.get(url(name))
+    assert response.status_code == 200
+    assert response.data == (STATIC / name).read_bytes()
+    assert response.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert response.content_type == TYPES[Path(name).suffix]
+
+
+def test_a_file_under_another_builds_version_is_ours_and_not_kept(cut_off):
+    response = cut_off.get(url("js/main.js", "0123"))
+    assert response.data == (STATIC / "js/main.js").read_bytes()
+    assert response.headers["Cache-Control"] == "no-cache"
+    again = cut_off.get(
+        url("js/main.js", "0123"), headers={"If-None-Match": response.headers["ETag"]}
+    )
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/", url("js/main.js")])
+def test_who_takes_gzip_gets_gzip_under_a_tag_of_its_own(cut_off, path):
+    plain = cut_off.get(path)
+    packed = cut_off.get(path, headers={"Accept-Encoding": "br;q=1.0, gzip;q=0.8"})
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.data) == plain.data
+    assert "Content-Encoding" not in plain.headers
+    assert plain.headers["Vary"] == packed.headers["Vary"] == "Accept-Encoding"
+    tags = {response.headers.get("ETag") for response in (plain, packed)}
+    assert tags == {None} or len(tags) == 2
+    refused = cut_off.get(path, headers={"Accept-Encoding": "gzip;q=0"})
+    assert "Content-Encoding" not in refused.headers
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nothing.js",
+        "index.html",
+        "vendor/uplot/LICENSE",
+        "js",
+        "../views.py",
+        "..%2fviews.py",
+        "js/../js/main.js",
+        "%00",
+    ],
+)
+def test_nothing_else_is_served(cut_off, name):
+    response = cut_off.get(url(name))
+    assert (response.status_code, response.json["code"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("path", ["/", url("js/main.js"), url("nothing.js")])
+def test_everything_carries_the_headers_that_keep_strangers_out(cut_off, path):
+    headers = cut_off.get(path).headers
+    for name, value in HEADERS.items():
+        assert headers[name] == value
+
+
+def test_the_policy_lets_in_nothing_but_this_host():
+    policy = HEADERS["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; ")
+    sources = {word for part in policy.split("; ") for word in part.split()[1:]}
+    assert sources == {"'none'", "'self'", "'script'"}
+
+
+def test_no_markup_of_the_page_needs_a_laxer_policy():
+    page = (STATIC / "index.html").read_text()
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", page)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page))
+
+
+def test_no_file_of_ours_reaches_for_another_host():
+    for path in [STATIC / "index.html", *STATIC.glob("css/*"), *STATIC.glob("js/**/*.js")]:
+        for address in re.findall(r"\b(?:https?|wss?):?//[^\s\"')]+", path.read_text()):
+            pytest.fail(f"{path.name} names {address}")
+
+
+@pytest.mark.parametrize(("ours", "theirs"), SHIPPED.items())
+def test_what_is_shipped_of_others_is_what_their_package_holds(ours, theirs):
+    assert (STATIC / "vendor" / ours).read_bytes() == (ROOT / "node_modules" / theirs).read_bytes()
+
+
+def test_everything_that_is_shipped_of_others_is_named_above_and_its_package_pinned():
+    vendor = STATIC / "vendor"
+    found = {path.relative_to(vendor).as_posix() for path in vendor.rglob("*") if path.is_file()}
+    assert found == set(SHIPPED)
+    asked = json.loads((ROOT / "package.json").read_text())["dependencies"]
+    locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    for package in ("uplot", "@fontsource-variable/inter"):
+        installed = json.loads((ROOT / "node_modules" / package / "package.json").read_text())
+        assert locked[f"node_modules/{package}"]["version"] == installed["version"]
+        assert asked[package] == installed["version"]
+
+
+def test_every_module_is_checked_for_its_types():
+    modules = list(STATIC.glob("js/**/*.js"))
+    assert modules
+    for path in modules:
+        assert path.read_text().startswith("// @ts-check\n"), path
+
+
+def test_the_modules_that_reckon_and_read_do_so_rightly():
+    """Their own tests, which need Node and no browser."""
+    done = subprocess.run(
+        ["node", "--test", "--test-reporter=tap", "tests/api/market"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    passed = re.search(r"^# pass (\d+)$", done.stdout, re.MULTILINE)
+    assert passed is not None
+    assert int(passed[1]) > 20
