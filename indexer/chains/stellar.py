@@ -20,7 +20,7 @@ from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.stellar_filters import Filter, filters_of_calls, wanted_by
 from indexer.chains.stellar_rpc import RequestRefused, StellarRpc
 from indexer.decode.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
-from indexer.decode.positions import parse_event_id
+from indexer.decode.positions import EventId, parse_event_id
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -257,9 +257,9 @@ class StellarReader:
             self._check_reach(page, first, last)
             records = _objects(page, "events")
             for record in records:
-                if _field(record, "ledger", int) > last:
-                    return
-                if record.get("inSuccessfulContractCall", True):
+                # Whether all of the range came is for the cursor to say, not for one record.
+                is_within = _ledger(record) <= last
+                if is_within and record.get("inSuccessfulContractCall", True):
                     yield record
             previous, cursor = cursor, _field(page, "cursor", str)
             if _is_done(cursor, last, full=len(records) >= EVENTS_PER_CALL):
@@ -297,15 +297,30 @@ def _block(record: Mapping[str, Any], chain: ChainId) -> Block:
     return block
 
 
+def _ledger(record: Mapping[str, Any]) -> Height:
+    """The ledger of an event, which the record says twice."""
+    ledger = Height(_field(record, "ledger", int))
+    text = _field(record, "id", str)
+    if _parsed(text).ledger != ledger:
+        raise InconsistentAnswer(f"event {text} is not of the ledger {ledger} that it says")
+    return ledger
+
+
+def _parsed(text: str) -> EventId:
+    try:
+        return parse_event_id(text)
+    except ValueError as error:
+        raise InconsistentAnswer(f"event {text}: {error}") from error
+
+
 def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> StellarEvent:
-    block = blocks.get(Height(_field(record, "ledger", int)))
+    block = blocks.get(_ledger(record))
     text = _field(record, "id", str)
     try:
-        event_id = parse_event_id(text)
         closed_at = datetime.fromisoformat(_field(record, "ledgerClosedAt", str)).timestamp()
     except ValueError as error:
         raise InconsistentAnswer(f"event {text}: {error}") from error
-    if block is None or (event_id.ledger, closed_at) != (block.height, block.time):
+    if block is None or closed_at != block.time:
         raise InconsistentAnswer(f"event {text} is not of the ledger it says")
     # A node leaves out the list of an event that has no topics.
     topics = _field({"topic": [], **record}, "topic", list)
@@ -315,7 +330,7 @@ def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> Stellar
             height=block.height,
             block_hash=block.hash,
             tx_hash=TxHash(_field(record, "txHash", str)),
-            position=event_id.position,
+            position=_parsed(text).position,
             block_time=block.time,
         ),
         event_id=text,

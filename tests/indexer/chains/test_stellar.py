@@ -373,6 +373,29 @@ def test_an_answer_that_makes_no_sense_is_inconsistent(
         ask()
 
 
+def test_an_event_said_to_be_of_the_next_ledger_is_not_left_to_it(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    node.emit(_escrow(7))
+    node.answer_with(*_in_events(ledger=8))
+    with pytest.raises(InconsistentAnswer, match="not of the ledger 8"):
+        reader.read(h(7), h(7), [])
+
+
+def test_an_event_beyond_the_range_does_not_end_it(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    def newest_first_without_end(params: Any, real: Callable[[], Any]) -> Any:
+        params["endLedger"] += 1
+        page = real()
+        return page | {"events": page["events"][::-1]}
+
+    node.emit(_escrow(7), _escrow(8))
+    node.answer_with("getEvents", newest_first_without_end)
+    (event,) = reader.read(h(7), h(7), []).events
+    assert event.seen.height == 7
+
+
 def test_an_event_without_topics_is_an_event(node: FakeStellarNode, reader: ChainReader) -> None:
     bare = dataclasses.replace(_escrow(7), topics=())
     node.emit(bare)
