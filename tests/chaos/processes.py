@@ -85,6 +85,9 @@ class Nursery:
         for line in self._process.stdout:
             told = json.loads(line)
             if "born" in told:
+                with self._changed:
+                    # The number may have been another child's, who is long gone.
+                    self._codes.pop(told["born"], None)
                 self._born.put(told["born"])
                 continue
             with self._changed:
