@@ -15,12 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import httpx
-
 from indexer.devnet import services
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.life import Life
+from indexer.devnet.local_http import local_client
 from indexer.devnet.scenario import Say, Scenario
 from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor
 from indexer.devnet.verify import NotCaughtUp, Service, Story, verify
@@ -160,7 +159,7 @@ def _verify(
 ) -> list[str]:
     engine = open_engine(settings, "analyst")
     try:
-        with httpx.Client(base_url=ports.api_url, timeout=10.0) as api:
+        with local_client(ports.api_url, timeout=10.0) as api:
             service = Service(api, engine, settings.network)
             return verify(story, service, say=say, check=supervisor.check)
     except NotCaughtUp as error:

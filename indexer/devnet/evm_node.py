@@ -23,11 +23,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import httpx
 from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
 from eth_abi.grammar import TupleType, parse
 from eth_utils.crypto import keccak
+
+from indexer.devnet.local_http import local_client
 
 CHAIN_ID = 31337
 ARTIFACTS = Path(__file__).parent / "contracts" / "artifacts"
@@ -152,7 +153,7 @@ class JsonRpc:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._client = httpx.Client(timeout=60.0)
+        self._client = local_client(timeout=60.0)
 
     def __enter__(self) -> Self:
         return self

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import httpx
 
+from indexer.devnet.local_http import local_client
 from indexer.devnet.supervisor import HOST, ChildSpec, free_port, listens
 from indexer.devnet.world import World
 from indexer.networks import load_network
 from indexer.settings import Settings, rpc_variable
 from indexer.warehouse import dagster_storage_url
+from warehouse_schema.identifiers import ChainId
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -25,6 +27,10 @@ WORKSPACE = PROJECT / "pipelines" / "workspace.yaml"
 API_PORT = 8080
 PAGE_PORT = 3000
 CODE_PORT = 4000
+
+_ASKED_SECONDS = 5.0
+_NODES = rpc_variable(ChainId(""))
+"""What the names of all variables of nodes begin with."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,16 @@ def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
 
 
 def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> ChildSpec:
-    """The API; ready when it answers, whether or not the chains are well yet."""
+    """The API; ready when it answers, whether or not the chains are well yet.
+
+    Nodes, and the keys that their URLs may hold, are no business of a public process.
+    """
+    own = {name: value for name, value in variables.items() if not name.startswith(_NODES)}
     return ChildSpec(
         name="api",
         command=_python("api", "--bind", f"{HOST}:{ports.api}", "--workers", str(workers)),
         ready=lambda: _answers(f"{ports.api_url}/healthz"),
-        environment=variables,
+        environment=own,
         directory=PROJECT,
     )
 
@@ -146,7 +156,8 @@ def _python(module: str, *arguments: str) -> Sequence[str]:
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(url, timeout=5.0).status_code == 200
+        with local_client(timeout=_ASKED_SECONDS) as http:
+            return http.get(url).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -154,7 +165,8 @@ def _answers(url: str) -> bool:
 def _daemon_is_healthy(page_url: str) -> bool:
     query = "{ instance { daemonHealth { allDaemonStatuses { required healthy } } } }"
     try:
-        answer = httpx.post(f"{page_url}/graphql", json={"query": query}, timeout=5.0)
+        with local_client(timeout=_ASKED_SECONDS) as http:
+            answer = http.post(f"{page_url}/graphql", json={"query": query})
     except httpx.TransportError:
         return False
     if answer.status_code != 200:

@@ -15,6 +15,7 @@ import httpx
 from indexer.devnet.evm import EvmDevnet, StellarRemotes, deploy, expected_addresses
 from indexer.devnet.evm_messages import Attesters
 from indexer.devnet.evm_node import CHAIN_ID, JsonRpc, RpcFailed, anvil_binary
+from indexer.devnet.local_http import local_client
 from indexer.devnet.stellar.client import DevnetClient
 from indexer.devnet.stellar.registry import Remotes, devnet_contracts
 from indexer.devnet.supervisor import HOST, ChildSpec, Supervisor, free_port
@@ -151,7 +152,8 @@ def _serves_evm(url: str) -> bool:
 def _serves_stellar(url: str) -> bool:
     body = {"jsonrpc": "2.0", "id": 1, "method": "getHealth"}
     try:
-        answer = httpx.post(url, json=body, timeout=5.0).json()
+        with local_client(timeout=5.0) as http:
+            answer = http.post(url, json=body).json()
     except httpx.TransportError:
         return False
     return bool(answer.get("result", {}).get("status") == "healthy")

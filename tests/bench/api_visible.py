@@ -10,10 +10,9 @@ import threading
 import time
 from typing import Any
 
-import httpx
-
 from indexer.devnet import services
 from indexer.devnet.expectations import UNIT, Terms, TermsKey, decimal
+from indexer.devnet.local_http import local_client
 from indexer.devnet.order_book import OrderBook
 from indexer.devnet.scenario import PacedClient, real_time
 from indexer.devnet.services import api, choose_ports, follower
@@ -35,7 +34,7 @@ class Watcher(threading.Thread):
 
     def __init__(self, base_url: str) -> None:
         super().__init__(daemon=True)
-        self._client = httpx.Client(base_url=base_url)
+        self._client = local_client(base_url, timeout=5.0)
         self._over = threading.Event()
         self.first_seen: dict[str, float] = {}
         self.asked = 0

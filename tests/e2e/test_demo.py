@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from indexer.devnet.local_http import local_client
 from indexer.devnet.process_groups import MARK, members
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -102,7 +103,8 @@ class Demo:
     def heights(self) -> dict[str, int]:
         """How far each chain is, by the API; nothing while it does not answer."""
         try:
-            answer = httpx.get(f"{self.api}/readyz", timeout=5.0)
+            with local_client(self.api, timeout=5.0) as api:
+                answer = api.get("/readyz")
         except httpx.TransportError:
             return {}
         return {row["chain"]: row["height"] for row in answer.json().get("chains", [])}

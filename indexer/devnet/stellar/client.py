@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from stellar_sdk import Asset, Keypair, SorobanServer, scval, xdr
+from stellar_sdk.client.requests_client import RequestsClient
 from stellar_sdk.memo import Memo
 from stellar_sdk.operation import ChangeTrust, Operation, Payment
 from stellar_sdk.soroban_rpc import GetTransactionResponse, GetTransactionStatus
@@ -76,8 +77,10 @@ class DevnetClient:
     """Talks to one devnet through the ordinary `SorobanServer`."""
 
     def __init__(self, url: str) -> None:
-        self.server = SorobanServer(url)
-        self._http = self.server._client
+        self._http = RequestsClient()
+        # As `local_client` does, for the client that the SDK brings.
+        self._http._session.trust_env = False
+        self.server = SorobanServer(url, self._http)
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,5 @@
 """The devnet as a child process, for tests and scenarios."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -9,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
+import httpx
+
+from indexer.devnet.local_http import local_client
 from indexer.devnet.stellar.__main__ import READY
 from indexer.devnet.stellar.registry import Remotes
 
@@ -74,7 +74,7 @@ class StellarProcess:
             try:
                 if self.rpc("getHealth")["status"] == "healthy":
                     return
-            except (URLError, ConnectionError) as error:
+            except httpx.TransportError as error:
                 if time.monotonic() > deadline or self.child.poll() is not None:
                     raise DevnetNotReady(str(error)) from error
             time.sleep(0.02)
@@ -82,10 +82,8 @@ class StellarProcess:
     def rpc(self, method: str, **params: object) -> dict[str, object]:
         """One raw JSON-RPC call; raise ValueError with the error object when it is refused."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        headers = {"Content-Type": "application/json"}
-        request = Request(self.url, json.dumps(body).encode(), headers)
-        with urlopen(request, timeout=READY_WITHIN) as response:
-            answer = json.load(response)
+        with local_client(timeout=READY_WITHIN) as http:
+            answer = http.post(self.url, json=body).json()
         if "error" in answer:
             raise ValueError(answer["error"])
         result: dict[str, object] = answer["result"]

@@ -1,0 +1,14 @@
+"""HTTP on this machine: a proxy that the environment names is for the world outside."""
+
+from __future__ import annotations
+
+import httpx
+
+from indexer.chains.http import client
+
+
+def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:
+    """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
+    http = client(timeout=timeout)
+    http.base_url = httpx.URL(base_url)
+    return http

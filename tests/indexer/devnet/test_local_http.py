@@ -1,0 +1,93 @@
+"""The demo's processes talk to each other directly, whatever proxy the environment names."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from indexer.devnet import services, world
+from indexer.devnet.evm_node import JsonRpc
+from indexer.devnet.local_http import local_client
+from indexer.devnet.stellar.client import DevnetClient
+from indexer.devnet.stellar.process import StellarProcess
+from indexer.devnet.supervisor import HOST, free_port
+
+
+class Healthy(BaseHTTPRequestHandler):
+    """Says to every question that all is well."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"status": "healthy"}}).encode()
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing to standard error."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = ThreadingHTTPServer((HOST, 0), Healthy)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://{HOST}:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def by_the_sdk(url: str) -> str:
+    with DevnetClient(url) as client:
+        return str(client._http.get(url).json()["result"]["status"])
+
+
+def by_the_evm_client(url: str) -> str:
+    with JsonRpc(url) as rpc:
+        return str(rpc("anything")["status"])
+
+
+def by_a_client(url: str) -> str:
+    with local_client(url, timeout=5.0) as http:
+        return str(http.get("/path").json()["result"]["status"])
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (by_a_client, "healthy"),
+        (by_the_evm_client, "healthy"),
+        (by_the_sdk, "healthy"),
+        (lambda url: StellarProcess(child=None, url=url).rpc("getHealth")["status"], "healthy"),  # type: ignore[arg-type]
+        (services._answers, True),
+        (world._serves_stellar, True),
+    ],
+    ids=["client", "evm", "sdk", "process", "services", "world"],
+)
+def test_no_proxy_is_asked_for_a_process_of_this_machine(
+    url: str, ask: Callable[[str], object], answer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = f"http://{HOST}:{free_port()}"
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, nobody)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert ask(url) == answer
+
+
+def test_the_api_is_told_of_no_node() -> None:
+    variables = {
+        "ISTHMUS_NETWORK": "devnet",
+        "ISTHMUS_RPC_EIP155_31337": "https://node.example/key",
+        "ISTHMUS_RPC_STELLAR_DEVNET": "https://stellar.example/key",
+    }
+    ports = services.Ports(api=1, page=2, code=3)
+    assert services.api(ports, variables).environment == {"ISTHMUS_NETWORK": "devnet"}
+    assert services.follower("eip155:31337", variables).environment == variables
