@@ -15,7 +15,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export UV_COMPILE_BYTECODE := 1
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test check format bench replay contracts lock clean
+.PHONY: help setup demo test check format bench chaos replay contracts lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12

@@ -11,7 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.bench import api_visible, evm_backfill, evm_head_latency, follower_recovery, stellar_lake
+from tests.bench import (
+    api_visible,
+    evm_backfill,
+    evm_head_latency,
+    follower_idle,
+    follower_recovery,
+    stellar_lake,
+)
 from tests.bench.site import tell
 
 FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
@@ -19,6 +26,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "evm_backfill": evm_backfill.measure,
     "evm_backfill_4x": evm_backfill.measure_4x,
     "api_visible": api_visible.measure,
+    "follower_idle": follower_idle.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,

@@ -15,8 +15,9 @@ import psycopg
 from sqlalchemy import Engine
 
 from indexer.devnet.databases import fresh_databases
+from indexer.devnet.process_groups import members
 from indexer.devnet.services import demo_settings, environment, with_world
-from indexer.devnet.supervisor import PostgresService, Supervisor
+from indexer.devnet.supervisor import Child, PostgresService, Supervisor
 from indexer.devnet.world import Pace, World, start_world
 from indexer.drain import CHANNEL
 from indexer.networks import load_network
@@ -106,6 +107,15 @@ class Commits(threading.Thread):
             if seen >= height:
                 return at
         raise ValueError(f"height {height} was never committed; the last was {self.seen[-1:]}")
+
+
+def run_pids(code_server: Child) -> list[int]:
+    """Processes of the runs of Dagster: what the code server spawns, and nothing else of it is."""
+    return [
+        process.pid
+        for process in members(code_server.pid)
+        if b"spawn_main" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    ]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -17,10 +17,10 @@ from sqlalchemy import Engine
 from indexer.backfill import backfill
 from indexer.chains.evm import EvmReader
 from indexer.chains.ports import ChainReader
-from indexer.chains.recorded import RecordedLedgers, recorded_ledgers
+from indexer.chains.recorded import RecordedLedgers
 from indexer.chains.stellar import StellarReader
-from indexer.decode.ledger_hashes import LedgerProof, verify_ledger
-from indexer.decode.ledgers import Ledger, block_of_meta
+from indexer.decode.ledger_hashes import LedgerProof
+from indexer.decode.ledgers import Ledger
 from indexer.decode.stellar_assets import LookAlike, classify_asset_event
 from indexer.drain import drain_once
 from indexer.errors import WrongChain
@@ -129,25 +129,19 @@ class _LedgerArchive(RecordedLedgers):
     def __init__(self, chain: StellarChain, file: Path) -> None:
         super().__init__(chain, [file])
         self._identified = False
-        self._file = file
 
     def check_identity(self) -> None:
         if not self._identified:
             super().check_identity()
             self._identified = True
 
-    def meta(self, height: Height) -> bytes:
-        """The ledger as it was recorded."""
-        metas = recorded_ledgers(self._file)
-        return next(meta for meta in metas if block_of_meta(meta, self.chain).height == height)
-
 
 def _replay_ledgers(engine: Engine, network: Network, file: Path) -> Iterator[ReplayedLedger]:
     reader = _LedgerArchive(network.stellar, file)
     for height in reader.heights:
         backfill(engine, reader, network, height, height, on_progress=_say_nothing)
-        proof = verify_ledger(reader.meta(height), network.stellar.passphrase)
-        yield replayed_ledger(reader.ledger(height), proof, network.stellar.passphrase)
+        ledger, proof = reader.ledger(height), reader.proof(height)
+        yield replayed_ledger(ledger, proof, network.stellar.passphrase)
 
 
 def replayed_ledger(ledger: Ledger, proof: LedgerProof, passphrase: str) -> ReplayedLedger:

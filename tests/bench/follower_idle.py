@@ -1,0 +1,143 @@
+"""What following costs while nothing of ours happens: shares of one core, at the head.
+
+Blocks and ledgers come once a second and hold nothing. First the chains run by themselves, then
+with one bare follower at a time, then with both under the orchestrator. What a node and Postgres
+take beyond the first of these is what the followers cause there.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from sqlalchemy import NullPool, create_engine, text
+
+from indexer.devnet import services
+from indexer.devnet.supervisor import Child
+from indexer.devnet.world import Pace
+from indexer.warehouse import database_url, embedded_postgres
+from tests.bench.processor import family_seconds, owner_of_port, processor_seconds
+from tests.bench.site import Commits, Site, run_pids, site, tell
+from warehouse_schema import locks
+
+SECONDS = 30.0
+SETTLED_SECONDS = 5.0
+"""Imports, first connections and catching up are not idling."""
+ORCHESTRATOR_SETTLED_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
+
+Shares = dict[str, float]
+
+_SESSION = text("""
+    SELECT a.client_port FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+     WHERE l.locktype = 'advisory' AND l.classid = :locks
+       AND l.objid = (hashtext(:chain)::bigint & 4294967295)::oid
+""")
+
+
+def measure() -> dict[str, Any]:
+    """Shares of one core over half a minute each; `cpu_share` is the greater bare follower's."""
+    with site(Pace(block_seconds=1, ledger_seconds=1)) as running:
+        alone = _shares(running, SETTLED_SECONDS, {})
+        tell(f"no follower: {alone}")
+        network = running.settings.network
+        bare = {
+            kind: _bare(running, chain, kind, alone)
+            for kind, chain in (("evm", network.evm[0].id), ("stellar", network.stellar.id))
+        }
+        orchestrated = _orchestrated(running)
+    return {
+        "cpu_share": max(shares["follower"] for shares in bare.values()),
+        "bare": bare,
+        "orchestrated": orchestrated,
+        "block_seconds": 1,
+        "seconds": SECONDS,
+        "of": "one core; a bare follower's node and postgres: what it adds to them",
+    }
+
+
+def _bare(running: Site, chain: str, kind: str, alone: Shares) -> Shares:
+    child = running.supervisor.run(services.follower(chain, running.variables))
+    _await_commits(running, [chain])
+    shares = _shares(running, SETTLED_SECONDS, {"follower": child.pid})
+    child.stop()
+    tell(f"{chain} followed: {shares}")
+    return {
+        "follower": shares["follower"],
+        "node": round(shares[kind] - alone[kind], 4),
+        "postgres": round(shares["postgres"] - alone["postgres"], 4),
+    }
+
+
+def _orchestrated(running: Site) -> Shares:
+    ports = services.choose_ports()
+    variables = services.environment(running.settings, ports)
+    start = running.supervisor.run
+    parts = {"code_server": start(services.code_server(ports, variables))}
+    parts["page"] = start(services.webserver(ports, variables))
+    parts["daemon"] = start(services.daemon(ports, variables))
+    _await_commits(running, [chain.id for chain in running.settings.network.chains])
+    runs = _runs(running, parts["code_server"])
+    shares = _shares(
+        running,
+        ORCHESTRATOR_SETTLED_SECONDS,
+        {name: child.pid for name, child in parts.items()} | runs,
+    )
+    tell(f"orchestrated: {shares}")
+    return shares
+
+
+def _runs(running: Site, code_server: Child) -> dict[str, int]:
+    """The process of each chain's run: the one that holds the connection that holds its lock."""
+    found = {}
+    # As the owner: roles see of other sessions no more than that they are there.
+    engine = create_engine(database_url(running.settings), poolclass=NullPool)
+    with engine.connect() as conn:
+        for chain in running.settings.network.chains:
+            values = {"locks": locks.FOLLOWER, "chain": chain.id}
+            port = conn.execute(_SESSION, values).scalar_one()
+            name = f"run_{chain.id.partition(':')[0].replace('eip155', 'evm')}"
+            found[name] = owner_of_port(port, run_pids(code_server))
+    return found
+
+
+def _shares(running: Site, settle: float, more: Mapping[str, int]) -> Shares:
+    """What each of these, the nodes and Postgres take of a core, once things have settled."""
+    running.supervisor.wait(settle)
+    meters = {
+        "evm": partial(processor_seconds, _pid(running, "evm")),
+        "stellar": partial(processor_seconds, _pid(running, "stellar")),
+        "postgres": partial(family_seconds, _postmaster(running)),
+        **{name: partial(processor_seconds, pid) for name, pid in more.items()},
+    }
+    began = time.monotonic()
+    before = {name: read() for name, read in meters.items()}
+    running.supervisor.wait(SECONDS)
+    after = {name: read() for name, read in meters.items()}
+    took = time.monotonic() - began
+    return {name: round((after[name] - before[name]) / took, 4) for name in meters}
+
+
+def _pid(running: Site, name: str) -> int:
+    entries = json.loads((running.supervisor.folder / "processes.json").read_text())
+    return next(int(entry["pid"]) for entry in entries if entry["name"] == name)
+
+
+def _postmaster(running: Site) -> int:
+    data = embedded_postgres(running.settings).data_dir
+    return int((data / "postmaster.pid").read_text().split()[0])
+
+
+def _await_commits(running: Site, chains: Iterable[str]) -> None:
+    """Return once each chain has a new commit."""
+    watching = [Commits(running.settings, chain) for chain in chains]
+    for each in watching:
+        each.start()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not all(each.seen for each in watching):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no commit on every chain after {PATIENCE_SECONDS} s")
+        running.supervisor.wait(0.1)
+    for each in watching:
+        each.stop()
