@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
+from indexer.chains.beat import Beat
 from indexer.chains.nodes import asked_of_all, node_of_chain
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.stellar_filters import Filter, filters_of_calls, wanted_by
@@ -44,8 +45,6 @@ EVENTS_PER_CALL = 1_000
 LEDGERS_PER_CALL = 10
 """getLedgers sends each ledger's whole meta beside its header: 1 to 2 MB on pubnet."""
 _KEPT_HEADERS = 512
-_LONGEST_POLL = 1.0
-_POLLS_PER_LEDGER = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +73,7 @@ class StellarReader:
         self._identified: set[StellarRpc] = set()
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
+        self._beat = Beat(chain.block_seconds)
 
     def check_identity(self) -> None:
         """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain."""
@@ -115,15 +115,22 @@ class StellarReader:
         return self._asked(lambda: self._read(first, last, watched))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
-        """Poll until the head is above `above`, at most `timeout` seconds."""
-        period = min(_LONGEST_POLL, self._chain.block_seconds / _POLLS_PER_LEDGER)
+        """Look for a head above `above` when one is likely, for at most `timeout` seconds."""
+        if self._head is not None and self._head.height > above:
+            return self._head
         deadline = time.monotonic() + timeout
-        while (head := self.head()).height <= above:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
+        while True:
+            now = time.monotonic()
+            left = max(0.0, deadline - now)
+            pause = self._beat.pause(now)
+            time.sleep(min(pause, left))
+            if pause > left:
                 return None
-            time.sleep(min(period, remaining))
-        return head
+            head = self.head()
+            is_new = head.height > above
+            self._beat.looked(time.monotonic(), is_new=is_new)
+            if is_new:
+                return head
 
     def close(self) -> None:
         """Let go of connections."""

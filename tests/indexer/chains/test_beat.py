@@ -1,0 +1,64 @@
+"""Looking for blocks that come on a beat: fewer looks, and sooner after a block than without it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import pytest
+
+from indexer.chains.beat import Beat
+
+
+def looks(
+    closes: Sequence[float], block_seconds: float, until: float
+) -> Iterator[tuple[float, int]]:
+    """Times of looks at a chain whose blocks close then, and how many have closed by each."""
+    beat, now, known = Beat(block_seconds), 0.0, 0
+    while (now := now + beat.pause(now)) < until:
+        closed = sum(close <= now for close in closes)
+        beat.looked(now, is_new=closed > known)
+        known = closed
+        yield now, closed
+
+
+def lateness(closes: Sequence[float], block_seconds: float) -> list[float]:
+    """How long after each close, but for the first, it was seen."""
+    seen = list(looks(closes, block_seconds, closes[-1] + 10 * block_seconds))
+    return [
+        next(at for at, closed in seen if closed > number) - close
+        for number, close in enumerate(closes)
+    ]
+
+
+@pytest.mark.parametrize("block_seconds", [1.0, 5.5])
+def test_blocks_on_the_beat_are_seen_soon_with_few_looks(block_seconds: float) -> None:
+    closes = [0.03 + block_seconds * number for number in range(100)]
+    late = lateness(closes, block_seconds)[5:]
+    assert max(late) <= 0.11 * block_seconds
+    made = [at for at, _ in looks(closes, block_seconds, closes[-1]) if at > closes[5]]
+    assert len(made) <= 4 * 95
+
+
+@pytest.mark.parametrize("apart", [0.05, 0.4, 0.55])
+def test_blocks_that_come_when_they_like_are_seen_as_soon_as_by_even_looks(apart: float) -> None:
+    closes = [0.03 + apart * number for number in range(100)]
+    assert max(lateness(closes, 1.0)) <= 0.2 + 1e-9
+
+
+def test_a_block_before_its_time_is_late_once() -> None:
+    closes = [*(0.03 + number for number in range(20)), *(19.2 + 0.3 * n for n in range(20))]
+    late = lateness(closes, 1.0)
+    assert late[20] <= 0.8
+    assert max(late[24:]) <= 0.2 + 1e-9
+
+
+def test_a_beat_that_shifts_is_found_again() -> None:
+    closes = [*(0.03 + number for number in range(20)), *(25.5 + number for number in range(20))]
+    late = lateness(closes, 1.0)
+    assert late[20] <= 0.2 + 1e-9
+    assert max(late[23:]) <= 0.11
+
+
+def test_a_chain_that_stands_still_is_looked_at_evenly() -> None:
+    closes = [0.03 + 5.5 * number for number in range(10)]
+    made = [at for at, _ in looks(closes, 5.5, 120.0) if at > closes[-1] + 2 * 5.5 + 1]
+    assert {round(after - before, 6) for before, after in pairwise(made)} == {1.0}
