@@ -144,15 +144,15 @@ def load(
     conn: Connection, chain: ChainId, events: Sequence[BookEvent], close_time: UnixSeconds
 ) -> BookState:
     """The part of the book that these events, and the clock up to `close_time`, can touch."""
-    state = BookState(
-        rails={row.rail: _rail(row) for row in conn.execute(select(tables.rails))},
-        depth={
-            row.rail: RailDepth(row.available, row.offer_count)
-            for row in conn.execute(select(tables.depth))
-        },
-        orders=_load_orders(conn, events, close_time),
-    )
+    state = BookState(orders=_load_orders(conn, events, close_time))
     _load_book(conn, chain, state)
+    if not events and not state.orders:
+        return state  # Nothing moves but the clock.
+    state.rails = {row.rail: _rail(row) for row in conn.execute(select(tables.rails))}
+    state.depth = {
+        row.rail: RailDepth(row.available, row.offer_count)
+        for row in conn.execute(select(tables.depth))
+    }
     for order in state.orders.values():
         if order.status == "active":
             state.watch_expiry(order)
