@@ -46,6 +46,9 @@ CHANNEL = "isthmus"
 """NOTIFY channel; the payload is `<chain>:<height>`."""
 
 _HEAD_WAIT = 1.0
+_FINALITY_SECONDS = 2.0
+"""Least seconds between two questions of what is final: chains name it minutes behind their head,
+the quickest a few seconds."""
 _RANGES_UNTIL_REFUSAL_IS_FORGOTTEN = 50
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 30.0
@@ -87,7 +90,7 @@ def drain_once(
     `indexer.errors`; whatever is raised, nothing half-written stays.
     """
     with follower(engine, reader.chain) as conn:
-        return _drain(conn, reader, network, reader.head(), max_blocks)
+        return _drain(conn, reader, network, reader.head(), max_blocks).progress
 
 
 def follow(
@@ -142,39 +145,102 @@ def _follow(
     should_stop: Callable[[], bool],
     on_progress: Callable[[Progress], None],
 ) -> None:
-    size = _RangeSize()
-    head: Block | None = None
-    identified = moving = False
+    def committed(progress: Progress) -> None:
+        # The range is committed, whatever becomes of the next question.
+        on_progress(progress)
+        backoff.reset()
+
+    session = _Session(conn, reader, network, committed)
     while not should_stop():
         try:
-            if not identified:
-                reader.check_identity()
-                identified = True
-            progress = _drain(conn, reader, network, head or reader.head(), size.blocks)
-            if progress is None:
-                head = reader.wait_for_head(_height(conn, reader.chain), _HEAD_WAIT)
-                continue
-            head = None
-            # The range is committed, whatever becomes of the next question.
-            on_progress(progress)
-            if not moving:
-                moving = True
-                with conn.begin():
-                    store.clear_alarms_about(conn, reader.chain, reader.chain)
-            backoff.reset()
-            size.grow()
-            _note_finality(conn, reader, network.chain(reader.chain))
+            session.turn()
         except RangeTooWide as error:
-            if size.blocks == 1:
-                raise PermanentChainError(
-                    f"{reader.chain}: one block is too much: {error}"
-                ) from error
-            size.halve()
-            logger.info("range halved chain=%s blocks=%d: %s", reader.chain, size.blocks, error)
+            session.ask_for_less(error)
         except RetryableChainError as error:
             logger.warning("node chain=%s: %s", reader.chain, error)
-            head = None
+            session.look_again()
             backoff.pause(error.retry_after)
+
+
+class _Session:
+    """Following on one connection, which alone may write: what was seen of the chain last."""
+
+    def __init__(
+        self,
+        conn: Connection,
+        reader: ChainReader,
+        network: Network,
+        committed: Callable[[Progress], None],
+    ) -> None:
+        self._conn = conn
+        self._reader = reader
+        self._network = network
+        self._committed = committed
+        self._size = _RangeSize()
+        self._finality = _Seldom(_FINALITY_SECONDS)
+        self._identified = self._moving = False
+        self._stands: Cursor | None = None
+        """The cursor as last read or written; None when it has to be read."""
+        self._head: Block | None = None
+        """A head that was seen and not looked at so far."""
+        self._is_news = True
+        """Whether the node may have what we have not, when no head was seen."""
+
+    def turn(self) -> None:
+        """Bring in one range if there is one; at the head, wait a little for a new one."""
+        if not self._identified:
+            self._reader.check_identity()
+            self._identified = True
+        progress = self._bring_in()
+        if progress is not None:
+            self._note(progress)
+        if self._finality.is_due():
+            _note_finality(self._conn, self._reader, self._network.chain(self._reader.chain))
+        self._look_out(progress)
+
+    def ask_for_less(self, error: RangeTooWide) -> None:
+        """Halve the range. Raises `PermanentChainError` when it is a block already."""
+        chain = self._reader.chain
+        if self._size.blocks == 1:
+            raise PermanentChainError(f"{chain}: one block is too much: {error}") from error
+        self._size.halve()
+        logger.info("range halved chain=%s blocks=%d: %s", chain, self._size.blocks, error)
+
+    def look_again(self) -> None:
+        """A head that was seen may be another node's: ask for it anew."""
+        self._head, self._is_news = None, True
+
+    def _bring_in(self) -> Progress | None:
+        head = self._head
+        if head is None:
+            if not self._is_news:
+                return None
+            head = self._reader.head()
+        if self._stands is not None and self._stands.block_hash == head.hash:
+            return None
+        step = _drain(self._conn, self._reader, self._network, head, self._size.blocks)
+        self._stands = step.stands
+        return step.progress
+
+    def _note(self, progress: Progress) -> None:
+        self._committed(progress)
+        if not self._moving:
+            self._moving = True
+            with self._conn.begin():
+                store.clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
+        self._size.grow()
+        self._finality.want()
+
+    def _look_out(self, progress: Progress | None) -> None:
+        """Find the next head to look at: while behind, by asking again, at the head by waiting."""
+        self.look_again()
+        if progress is not None and progress.lag_blocks > 0:
+            return
+        stands = -1 if self._stands is None else self._stands.height
+        height = stands if progress is None else progress.height
+        self._head = self._reader.wait_for_head(Height(height), _HEAD_WAIT)
+        # What is not final may be replaced without the chain growing.
+        self._is_news = self._stands is None or not self._stands.is_final
 
 
 @contextmanager
@@ -199,25 +265,33 @@ def follower(engine: Engine, chain: ChainId) -> Iterator[Connection]:
                 conn.commit()
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One look at a chain: the cursor after it, None if it has to be read, and what it brought."""
+
+    stands: Cursor | None
+    progress: Progress | None
+
+
 def _drain(
     conn: Connection, reader: ChainReader, network: Network, head: Block, max_blocks: int
-) -> Progress | None:
+) -> _Step:
     chain = network.chain(reader.chain)
     with conn.begin():
-        cursor = store.read_cursor(conn, chain.id)
-        watched = [*chain.watched, *store.watched_addresses(conn, chain.id)]
+        cursor, asked_for = store.read_outset(conn, chain.id)
     if cursor is not None and _forked_at_head(cursor, head):
         return _take_back(conn, reader, network, chain, cursor, head)
     first = Height(chain.first_height if cursor is None else cursor.height + 1)
     if head.height < first:
-        return None
-    fresh = reader.read(first, Height(min(head.height, first + max_blocks - 1)), watched)
+        return _Step(cursor, None)
+    last = Height(min(head.height, first + max_blocks - 1))
+    fresh = reader.read(first, last, [*chain.watched, *asked_for])
     if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
         return _take_back(conn, reader, network, chain, cursor, head)
     moved = _cursor_at(fresh.blocks[-1], head, cursor)
     if not isinstance(reader, TellsFinality):
         moved = _final_by_depth(chain, moved)
-    return _commit(conn, network, chain, cursor, moved, fresh)
+    return _Step(moved, _commit(conn, network, chain, cursor, moved, fresh))
 
 
 def _forked_at_head(cursor: Cursor, head: Block) -> bool:
@@ -307,7 +381,7 @@ def _take_back(
     chain: Chain,
     cursor: Cursor,
     head: Block,
-) -> Progress:
+) -> _Step:
     with conn.begin():
         fork = find_fork(conn, reader, chain, cursor)
     if fork.height == cursor.height:
@@ -318,7 +392,7 @@ def _take_back(
         taken = rewind(conn, cursor, fork)
         refold_transfers(conn, network, *touched_movements(taken))
         _notify(conn, fork)
-    return Progress(
+    progress = Progress(
         chain=chain.id,
         height=fork.height,
         block_time=fork.time,
@@ -328,6 +402,7 @@ def _take_back(
         events=-len(taken),
         undecodable=0,
     )
+    return _Step(None, progress)
 
 
 def _note_finality(conn: Connection, reader: ChainReader, chain: Chain) -> None:
@@ -366,12 +441,6 @@ def _cursor_at(block: Block, head: Block, before: Cursor | None) -> Cursor:
     )
 
 
-def _height(conn: Connection, chain: ChainId) -> Height:
-    with conn.begin():
-        cursor = store.read_cursor(conn, chain)
-    return cursor.height if cursor is not None else Height(-1)
-
-
 def _notify(conn: Connection, block: Block) -> None:
     conn.execute(
         text("SELECT pg_notify(:channel, :payload)"),
@@ -401,6 +470,27 @@ class _RangeSize:
         if self._until_forgotten <= 0:
             self._refused = MAX_BLOCKS + 1
         self.blocks = max(self.blocks, min(self.blocks * 2, self._refused - 1, MAX_BLOCKS))
+
+
+class _Seldom:
+    """Something that is wanted often and done at most every so many seconds, the last time too."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._wanted = False
+        self._not_before = 0.0
+
+    def want(self) -> None:
+        self._wanted = True
+
+    def is_due(self) -> bool:
+        """Whether to do it now. True is said once."""
+        now = self._clock()
+        if not self._wanted or now < self._not_before:
+            return False
+        self._wanted, self._not_before = False, now + self._seconds
+        return True
 
 
 class _Backoff:

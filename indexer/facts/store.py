@@ -82,6 +82,11 @@ class Cursor:
     safe_height: Height | None = None
     final_height: Height | None = None
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the last committed block can no longer be replaced."""
+        return self.final_height is not None and self.final_height >= self.height
+
     def finalized(self, *, safe: Height, final: Height) -> "Cursor":
         """The cursor once stored blocks became safe and final. What was final stays final."""
         final = final if self.final_height is None else max(final, self.final_height)
@@ -295,8 +300,11 @@ def _blocks(chain: ChainId) -> Select[Any]:
 
 def watched_addresses(conn: Connection, chain: ChainId) -> list[str]:
     """Addresses that clients and operators asked to watch on a chain."""
-    query = select(watched.c.address).where(watched.c.chain == chain)
-    return list(conn.scalars(query.order_by(watched.c.address)))
+    return list(conn.scalars(_watched_on(chain)))
+
+
+def _watched_on(chain: ChainId) -> Select[str]:
+    return select(watched.c.address).where(watched.c.chain == chain).order_by(watched.c.address)
 
 
 def _stream(
@@ -339,11 +347,23 @@ def _any_of(values: Collection[str]) -> ColumnElement[Any]:
 # Cursors.
 
 
+_CURSOR_COLUMNS = [cursors.c[field.name] for field in fields(Cursor)]
+
+
 def read_cursor(conn: Connection, chain: ChainId) -> Cursor | None:
     """How far a chain is; None before its first range."""
-    columns = [cursors.c[field.name] for field in fields(Cursor)]
-    row = conn.execute(select(*columns).where(cursors.c.chain == chain)).one_or_none()
+    row = conn.execute(select(*_CURSOR_COLUMNS).where(cursors.c.chain == chain)).one_or_none()
     return None if row is None else Cursor(*row)
+
+
+def read_outset(conn: Connection, chain: ChainId) -> tuple[Cursor | None, list[str]]:
+    """What a range begins with: `read_cursor` and `watched_addresses`, in one statement."""
+    addresses = func.array(_watched_on(chain).scalar_subquery()).label("addresses")
+    always = select(addresses).subquery()
+    outset = always.outerjoin(cursors, cursors.c.chain == chain)
+    row = conn.execute(select(always, *_CURSOR_COLUMNS).select_from(outset)).one()
+    wanted, *cursor = row
+    return (None if cursor[0] is None else Cursor(*cursor)), list(wanted)
 
 
 def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:

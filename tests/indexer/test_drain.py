@@ -1,13 +1,15 @@
 """Draining: each range once, whatever happens in between; what a chain takes back, we take back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import psycopg
 import pytest
-from sqlalchemy import URL, Connection, Engine, func, select, text
+from sqlalchemy import URL, Connection, Engine, event, func, select, text
 from sqlalchemy.exc import OperationalError
 
 from indexer import drain
+from indexer.chains.ports import Block
 from indexer.drain import Progress, drain_once, follow, follower
 from indexer.errors import (
     DeepReorg,
@@ -19,6 +21,7 @@ from indexer.errors import (
 from indexer.facts import store
 from indexer.facts.checks import blocks_join, open_alarms
 from indexer.facts.status import chain_status
+from indexer.networks import Network
 from indexer.projections.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema.engine import make_engine
@@ -392,3 +395,97 @@ def test_a_changed_projection_is_found(indexer_engine: Engine) -> None:
     with indexer_engine.begin() as conn:
         conn.execute(transfer_progress.update().values(amount_in=1))
     assert len(differences(indexer_engine, NETWORK)) == 3
+
+
+class LiveChain(FakeChain):
+    """A chain on which something happens whenever somebody waits for its head."""
+
+    def __init__(self, network: Network, happenings: Sequence[Callable[["LiveChain"], None]]):
+        super().__init__(network)
+        self.happenings = list(happenings)
+        self.asked = 0
+        """Times that its head was asked for."""
+
+    def head(self) -> Block:
+        self.asked += 1
+        return super().head()
+
+    def wait_for_head(self, above: Height, timeout: float) -> Block | None:
+        if self.happenings:
+            self.happenings.pop(0)(self)
+        return self.blocks[-1] if self.blocks[-1].height > above else None
+
+    def is_over(self) -> bool:
+        return not self.happenings
+
+
+def grow(chain: LiveChain) -> None:
+    chain.grow(1, sends=0)
+
+
+def rest(chain: LiveChain) -> None:
+    """Nothing happens."""
+
+
+def replace_head(chain: LiveChain) -> None:
+    chain.drop(1)
+    chain.grow(1, fork="other")
+
+
+def live(
+    engine: Engine, happenings: Sequence[Callable[[LiveChain], None]], confirmations: int = 8
+) -> LiveChain:
+    """Follow a chain until all of this has happened."""
+    network = fake_network(confirmations=confirmations)
+    chain = LiveChain(network, happenings)
+    chain.grow(5)
+    follow(engine, chain, network, should_stop=chain.is_over, on_progress=lambda progress: None)
+    return chain
+
+
+def test_an_empty_block_at_the_head_costs_three_statements_and_a_copy(
+    indexer_engine: Engine,
+) -> None:
+    seen: list[str] = []
+    event.listen(
+        indexer_engine, "before_cursor_execute", lambda conn, cursor, sql, *_: seen.append(sql)
+    )
+    marks: list[int] = []
+
+    def grow_and_mark(chain: LiveChain) -> None:
+        marks.append(len(seen))
+        grow(chain)
+
+    live(indexer_engine, [grow_and_mark] * 5)
+    assert [after - before for before, after in pairwise(marks)] == [3] * 4
+
+
+def test_at_the_head_a_node_is_asked_for_its_head_once(indexer_engine: Engine) -> None:
+    assert live(indexer_engine, [grow] * 10).asked == 1
+
+
+def test_while_nothing_happens_a_head_that_may_be_replaced_is_looked_at(
+    indexer_engine: Engine,
+) -> None:
+    chain = live(indexer_engine, [rest, rest, replace_head, rest, rest])
+    with indexer_engine.connect() as conn:
+        assert conn.scalar(select(cursors.c.block_hash)) == chain.blocks[-1].hash
+
+
+def test_while_nothing_happens_a_final_head_is_not_looked_at(indexer_engine: Engine) -> None:
+    assert live(indexer_engine, [rest] * 10, confirmations=0).asked == 1
+
+
+def test_what_is_wanted_often_is_done_seldom_and_once_more_at_the_end() -> None:
+    now = 0.0
+    seldom = drain._Seldom(2.0, clock=lambda: now)
+    done = []
+    for now in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5):
+        seldom.want()
+        done += [now] if seldom.is_due() else []
+    assert done == [0.0, 2.0]
+    now = 3.9
+    assert not seldom.is_due()
+    now = 4.0
+    assert seldom.is_due()
+    assert not seldom.is_due()

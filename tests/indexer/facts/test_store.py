@@ -374,8 +374,12 @@ def test_addresses_to_watch_are_those_of_the_chain(connection: Connection) -> No
         [{"chain": chain, "address": address, "reason": "a test"} for chain, address in rows],
     )
     assert store.watched_addresses(connection, EVM) == ["0x01", "0x02"]
+    assert store.read_outset(connection, EVM) == (None, ["0x01", "0x02"])
+    store.move_cursor(connection, None, make_cursor(100))
+    assert store.read_outset(connection, EVM) == (make_cursor(100), ["0x01", "0x02"])
     connection.execute(delete(watched_addresses))
     assert store.watched_addresses(connection, EVM) == []
+    assert store.read_outset(connection, EVM) == (make_cursor(100), [])
 
 
 def test_the_indexer_may_do_all_of_this(indexer_engine: Engine) -> None:
