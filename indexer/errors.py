@@ -14,6 +14,7 @@ IndexerError
 │   ├── RetentionGap             the node no longer has what we need next
 │   └── UnsupportedProtocol      the chain speaks a protocol newer than our decoder
 ├── Undecodable                  one event that is ours and makes no sense; kept raw, alarmed
+├── UndecodableLedger            a whole ledger that this build cannot read; put into quarantine
 └── FollowerConflict             another process writes this chain
 """
 
@@ -77,6 +78,10 @@ class UnsupportedProtocol(PermanentChainError):
 
 class Undecodable(IndexerError):
     """An event of a contract of ours that does not have the shape it must have."""
+
+
+class UndecodableLedger(IndexerError):
+    """A ledger that is the chain's own, as far as its header tells, and cannot be decoded."""
 
 
 class FollowerConflict(IndexerError):

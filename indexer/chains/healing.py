@@ -82,4 +82,8 @@ class HealingReader:
             raise NodeBehind(f"{self.chain}: the lake ends at {reached}; {gap}") from gap
         if new.blocks[0].parent_hash != old.blocks[-1].hash:
             raise InconsistentAnswer(f"{self.chain}: node and lake differ at {reached}")
-        return Range((*old.blocks, *new.blocks), (*old.events, *new.events))
+        return Range(
+            blocks=(*old.blocks, *new.blocks),
+            events=(*old.events, *new.events),
+            unread=(*old.unread, *new.unread),
+        )

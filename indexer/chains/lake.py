@@ -1,12 +1,15 @@
 """Stellar's history from a data lake: all ledgers since genesis, an object each or a few (SEP-54).
 
-Most ledgers hold nothing of ours. Of those only the header is read, which hashes to its name and
-names the ledger before, so that none is left out; that nothing of ours is inside is seen in their
-bytes (`indexer.decode.needles`). Of the others every hash is recomputed before an event is given.
+Most ledgers hold nothing of ours, which is seen in their bytes (`indexer.decode.needles`). Of those
+the header is read, which hashes to its name and names the ledger before, so that none is left out;
+and the transactions are held against it, so that none of them can have called a contract of ours.
+Of the others every hash is recomputed before an event is given.
 
-What that proves: the sequence of ledgers; and of a ledger with a hit its transactions, their
-results, and the events of contracts that were invoked. It does not prove events of classic
-operations, nor that the lake kept nothing back of a ledger without a hit: there it is trusted.
+What that proves: the sequence of ledgers, and all events of our contracts. It does not prove the
+events of classic operations, which no header commits to: movements of tokens at watched accounts
+rest on the lake and on the checksum of its objects.
+
+A ledger with a hit that cannot be decoded is given as such: its header, its bytes, no events.
 
 Objects are fetched and decompressed in threads, a few ahead of the one that is read.
 """
@@ -16,27 +19,28 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 import zstandard
 
 from indexer.chains.lake_store import CONFIGURATION, FIRST_LEDGER, Batch, LakeStore, Layout
-from indexer.chains.ports import Block, Range, StellarEvent
+from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
 from indexer.chains.stellar_filters import wanted_by
 from indexer.decode.batches import BatchedLedger, split_batch
-from indexer.decode.ledger_hashes import verify_ledger
-from indexer.decode.ledgers import Ledger, check_linked, parse_meta, read_ledger
+from indexer.decode.close_meta import decode_meta
+from indexer.decode.ledgers import Ledger, check_linked
 from indexer.decode.needles import needles_of
-from indexer.decode.xdr_skip import Malformed
-from indexer.decode.xdr_walk import walk_ledger
+from indexer.decode.transaction_set import check_transaction_set
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
     NodeBehind,
-    PermanentChainError,
     RetentionGap,
+    UndecodableLedger,
+    UnsupportedProtocol,
     WrongChain,
 )
 from indexer.networks import StellarChain
@@ -53,17 +57,6 @@ _PIECE = 1 << 17
 _POLL_SECONDS = 1.0
 
 
-class UndecodableLedger(PermanentChainError):
-    """A ledger that may hold something of ours and that neither decoder can read.
-
-    It stops the chain before it. `raw` is its `LedgerCloseMeta`, to be kept for a newer decoder.
-    """
-
-    def __init__(self, height: Height, reason: str, raw: bytes) -> None:
-        super().__init__(f"ledger {height} cannot be decoded: {reason}")
-        self.height, self.reason, self.raw = height, reason, raw
-
-
 @dataclass(frozen=True, slots=True)
 class LakeCounts:
     """What a reader has read so far."""
@@ -73,6 +66,8 @@ class LakeCounts:
     """Ledgers with a needle in them, which were decoded."""
     slow: int = 0
     """Hits that only the SDK could decode."""
+    unread: int = 0
+    """Hits that nothing could decode."""
 
 
 class LakeReader:
@@ -116,27 +111,29 @@ class LakeReader:
         return ledger.block
 
     def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
-        """Ledgers and wanted events of `first … last`.
-
-        Raises `UndecodableLedger` beside the errors of the port.
-        """
+        """Ledgers and wanted events of `first … last`."""
         needles = needles_of(self._chain, watched, self._issued())
         is_wanted = wanted_by(self._chain, watched)
         blocks: list[Block] = []
         events: list[StellarEvent] = []
-        hits = slow = 0
+        unread: list[UnreadLedger] = []
         for ledger in self._ledgers(first, last):
             blocks.append(ledger.block)
-            if needles.are_in(ledger.batch, ledger.begin, ledger.end):
-                decoded, is_slow = self._decode(ledger)
-                events += filter(is_wanted, decoded.events)
-                hits, slow = hits + 1, slow + is_slow
-        check_linked(blocks)
-        logger.info("read lake chain=%s from=%d to=%d hits=%d", self.chain, first, last, hits)
-        self.counts = LakeCounts(
-            self.counts.ledgers + len(blocks), self.counts.hits + hits, self.counts.slow + slow
+            if not needles.are_in(ledger.batch, ledger.begin, ledger.end):
+                self._check_miss(ledger)
+                continue
+            found = self._decode(ledger)
+            if isinstance(found, UnreadLedger):
+                unread.append(found)
+            else:
+                events += filter(is_wanted, found.events)
+        with self._naming_itself():
+            check_linked(blocks)
+        self._count(ledgers=len(blocks), unread=len(unread))
+        logger.info(
+            "read lake chain=%s from=%d to=%d events=%d", self.chain, first, last, len(events)
         )
-        return Range(tuple(blocks), tuple(events))
+        return Range(tuple(blocks), tuple(events), tuple(unread))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Poll until the head is above `above`, at most `timeout` seconds."""
@@ -154,25 +151,38 @@ class LakeReader:
 
     # Decoding.
 
-    def _decode(self, ledger: BatchedLedger) -> tuple[Ledger, bool]:
-        """A hit, decoded, and whether only the SDK could do that."""
-        contracts = [*self._chain.event_contracts, *self._chain.tokens]
-        meta = ledger.meta
-        try:
-            walked, _ = walk_ledger(meta, self.chain, self._chain.passphrase, contracts)
-        except Malformed as error:
-            logger.warning("walked in vain chain=%s %d: %s", self.chain, ledger.block.height, error)
-            return self._decode_whole(ledger.block.height, meta), True
-        return walked, False
+    def _check_miss(self, ledger: BatchedLedger) -> None:
+        with self._naming_itself():
+            check_transaction_set(ledger.batch, ledger.begin, ledger.end, ledger.block)
 
-    def _decode_whole(self, height: Height, raw: bytes) -> Ledger:
+    def _decode(self, ledger: BatchedLedger) -> Ledger | UnreadLedger:
+        """A hit."""
+        raw, height = ledger.meta, ledger.block.height
         try:
-            meta = parse_meta(raw)
-        except InconsistentAnswer as error:
-            # Its header is what it should be, so that this is no question of asking again.
-            raise UndecodableLedger(height, str(error), raw) from error
-        verify_ledger(meta, self._chain.passphrase)
-        return read_ledger(meta, self.chain)
+            with self._naming_itself():
+                decoded, why_slow = decode_meta(raw, self._chain)
+        except UndecodableLedger as error:
+            self._count(hits=1)
+            self._kept = None
+            return UnreadLedger(ledger.block, str(error), raw, self._store.name)
+        if why_slow is not None:
+            logger.warning("walked in vain chain=%s %d: %s", self.chain, height, why_slow)
+        self._count(hits=1, slow=why_slow is not None)
+        return decoded
+
+    def _count(self, **more: int) -> None:
+        counts = {name: getattr(self.counts, name) + by for name, by in more.items()}
+        self.counts = replace(self.counts, **counts)
+
+    @contextmanager
+    def _naming_itself(self) -> Iterator[None]:
+        """Around what judges the lake's bytes: what is wrong with them, is wrong with this lake."""
+        try:
+            yield
+        except (InconsistentAnswer, UnsupportedProtocol) as error:
+            # Whoever asks again is to see what the lake has by then.
+            self._kept = None
+            raise type(error)(f"{self._store.name}: {error}") from error
 
     # Objects.
 
@@ -203,13 +213,15 @@ class LakeReader:
                 fetching.cancel()
 
     def _opened(self, batch: Batch, fetching: Future[bytes | None]) -> tuple[BatchedLedger, ...]:
-        raw = fetching.result()
-        if raw is None:
-            raise self._missing(batch)
-        ledgers = split_batch(raw, self.chain)
-        held = (ledgers[0].block.height, ledgers[-1].block.height)
-        if held not in ((batch.first, batch.last), (max(batch.first, FIRST_LEDGER), batch.last)):
-            raise InconsistentAnswer(f"{self._store.name}: {batch} holds {held}")
+        with self._naming_itself():
+            raw = fetching.result()
+            if raw is None:
+                raise self._missing(batch)
+            ledgers = split_batch(raw, self.chain)
+            held = (ledgers[0].block.height, ledgers[-1].block.height)
+            starts = (batch.first, max(batch.first, FIRST_LEDGER))
+            if held not in ((start, batch.last) for start in starts):
+                raise InconsistentAnswer(f"{batch} holds {held}")
         self._kept = batch, ledgers
         return ledgers
 

@@ -8,6 +8,7 @@ from indexer.events.raw import Block as Block
 from indexer.events.raw import EvmLog as EvmLog
 from indexer.events.raw import RawEvent as RawEvent
 from indexer.events.raw import StellarEvent as StellarEvent
+from indexer.events.raw import UnreadLedger as UnreadLedger
 from warehouse_schema.identifiers import ChainId, Height
 
 
@@ -17,6 +18,8 @@ class Range:
 
     blocks: tuple[Block, ...]
     events: tuple[RawEvent, ...]
+    unread: tuple[UnreadLedger, ...] = ()
+    """Of which of the blocks it is not known what is in them, in order: they have no events."""
 
 
 class ChainReader(Protocol):

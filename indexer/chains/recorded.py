@@ -11,21 +11,24 @@ import binascii
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 import zstandard
 
-from indexer.chains.ports import Block, Range
+from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
 from indexer.chains.stellar_filters import wanted_by
 from indexer.decode.batches import split_batch
+from indexer.decode.close_meta import parse_whole
 from indexer.decode.ledger_hashes import LedgerProof, is_of_network, verify_ledger
-from indexer.decode.ledgers import Ledger, block_of_meta, check_linked, parse_meta, read_ledger
+from indexer.decode.ledgers import Ledger, block_of_meta, check_linked, read_ledger
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
     NodeBehind,
     RetentionGap,
+    UndecodableLedger,
     WrongChain,
 )
 from indexer.networks import StellarChain
@@ -33,6 +36,7 @@ from warehouse_schema.identifiers import ChainId, Height
 
 _UNNAMED = ChainId("stellar:recorded")
 """A file does not say which chain it is of, and parting its ledgers needs no name."""
+_SOURCE = "a recording"
 _KEPT_LEDGERS = 4
 """Parsed ledgers that are kept: each takes tens of megabytes."""
 
@@ -62,7 +66,7 @@ class RecordedLedgers:
     def ledger(self, height: Height) -> Ledger:
         """A recorded ledger with every contract event in it, proven.
 
-        `NodeBehind` or `RetentionGap` when it was not recorded.
+        `NodeBehind` or `RetentionGap` when it was not recorded; `UndecodableLedger`.
         """
         return self._proven(height)[0]
 
@@ -72,9 +76,12 @@ class RecordedLedgers:
 
     def check_identity(self) -> None:
         """Raise `WrongChain` unless each ledger's transactions are of the configured network."""
-        for height, meta in self._metas.items():
-            if not is_of_network(parse_meta(meta), self._chain.passphrase):
-                raise WrongChain(f"recorded ledger {height} is not of {self._chain.passphrase!r}")
+        for height, raw in self._metas.items():
+            with suppress(UndecodableLedger):
+                if not is_of_network(parse_whole(raw, self.chain), self._chain.passphrase):
+                    raise WrongChain(
+                        f"recorded ledger {height} is not of {self._chain.passphrase!r}"
+                    )
 
     def head(self) -> Block:
         """The newest recorded ledger."""
@@ -87,12 +94,17 @@ class RecordedLedgers:
 
     def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
         """Ledgers and wanted events of `first … last`, all of which must be recorded."""
-        ledgers = [self.ledger(Height(height)) for height in range(first, last + 1)]
-        blocks = tuple(ledger.block for ledger in ledgers)
-        check_linked(blocks)
         is_wanted = wanted_by(self._chain, watched)
-        events = (event for ledger in ledgers for event in ledger.events)
-        return Range(blocks, tuple(event for event in events if is_wanted(event)))
+        blocks = [self.block(Height(height)) for height in range(first, last + 1)]
+        check_linked(blocks)
+        events: list[StellarEvent] = []
+        unread: list[UnreadLedger] = []
+        for block in blocks:
+            try:
+                events += filter(is_wanted, self.ledger(block.height).events)
+            except UndecodableLedger as error:
+                unread.append(UnreadLedger(block, str(error), self._metas[block.height], _SOURCE))
+        return Range(tuple(blocks), tuple(events), tuple(unread))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """The head if it is above `above`; a recording does not grow, so there is no waiting."""
@@ -104,7 +116,7 @@ class RecordedLedgers:
 
     def _prove(self, height: Height) -> tuple[Ledger, LedgerProof]:
         self._check_recorded(height)
-        meta = parse_meta(self._metas[height])
+        meta = parse_whole(self._metas[height], self.chain)
         proof = verify_ledger(meta, self._chain.passphrase)
         return read_ledger(meta, self.chain), proof
 

@@ -33,6 +33,8 @@ from warehouse_schema.identifiers import (
 
 NEWEST_PROTOCOL = 28
 """Newest protocol whose XDR the installed SDK knows; a newer ledger is refused unread."""
+_NEWEST_WRAPPER = 2
+"""Newest version of `LedgerCloseMeta`. A node writes all its ledgers in one, whoever uses them."""
 
 ClosedLedger: TypeAlias = xdr.LedgerCloseMetaV0 | xdr.LedgerCloseMetaV1 | xdr.LedgerCloseMetaV2
 Applied: TypeAlias = xdr.TransactionResultMeta | xdr.TransactionResultMetaV1
@@ -105,7 +107,7 @@ def parse_meta(raw: bytes) -> xdr.LedgerCloseMeta:
     header_entry(raw)
     try:
         return xdr.LedgerCloseMeta.from_xdr_bytes(raw)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, RecursionError) as error:
         raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
 
 
@@ -131,11 +133,17 @@ def header_entry(raw: bytes) -> xdr.LedgerHeaderHistoryEntry:
     """The header of a `LedgerCloseMeta`, without reading the rest. Raises as `read_ledger`."""
     unpacker = Unpacker(raw)
     try:
-        if unpacker.unpack_int() != 0:
+        wrapper = unpacker.unpack_uint()
+        if wrapper > 0:
             xdr.LedgerCloseMetaExt.unpack(unpacker)
     except (ValueError, EOFError) as error:
         raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
-    return _header_entry(unpacker, raw, unpacker.get_position())
+    entry = _header_entry(unpacker, raw, unpacker.get_position())
+    if wrapper > _NEWEST_WRAPPER and _names_itself(entry):
+        raise UnsupportedProtocol(
+            f"a ledger in a wrapper of version {wrapper}; this build reads up to {_NEWEST_WRAPPER}"
+        )
+    return entry
 
 
 def check_linked(blocks: Sequence[Block]) -> None:
@@ -159,9 +167,13 @@ def _header_entry(unpacker: Unpacker, raw: bytes, start: int) -> xdr.LedgerHeade
         raise InconsistentAnswer(f"not the XDR of a ledger header: {error}") from error
 
 
+def _names_itself(entry: xdr.LedgerHeaderHistoryEntry) -> bool:
+    return sha256(entry.header.to_xdr_bytes()).digest() == entry.hash.hash
+
+
 def _block(entry: xdr.LedgerHeaderHistoryEntry, chain: ChainId) -> Block:
     header = entry.header
-    if sha256(header.to_xdr_bytes()).digest() != entry.hash.hash:
+    if not _names_itself(entry):
         name = entry.hash.hash.hex()
         raise InconsistentAnswer(
             f"ledger {header.ledger_seq.uint32}: its header does not hash to {name}"

@@ -36,7 +36,7 @@ def parse(raw: bytes) -> xdr.SCVal:
     """Read XDR. Raises `Undecodable`."""
     try:
         return xdr.SCVal.from_xdr_bytes(raw)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, RecursionError) as error:
         raise Undecodable(f"is not the XDR of an SCVal: {error}") from error
 
 

@@ -48,3 +48,15 @@ class StellarEvent:
 
 
 RawEvent = EvmLog | StellarEvent
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadLedger:
+    """A ledger whose header was read, and whose contents this build cannot decode."""
+
+    block: Block
+    reason: str
+    raw: bytes
+    """Its `LedgerCloseMeta`, for a newer build."""
+    source: str
+    """Where it was read; without credentials."""

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import Thread
@@ -14,11 +15,12 @@ import zstandard
 from stellar_sdk import scval, xdr
 
 from indexer.chains import lake
-from indexer.chains.lake import LakeCounts, LakeReader, UndecodableLedger
+from indexer.chains.lake import LakeCounts, LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader, Range
 from indexer.chains.recorded import RecordedLedgers
 from indexer.chains.stellar import StellarReader
+from indexer.decode import close_meta
 from indexer.decode.ledgers import parse_meta
 from indexer.decode.xdr_skip import Malformed
 from indexer.devnet.stellar.rpc import Rpc
@@ -27,7 +29,6 @@ from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
     NodeBehind,
-    PermanentChainError,
     RetentionGap,
     WrongChain,
 )
@@ -379,7 +380,7 @@ def test_what_the_walk_refuses_is_decoded_by_the_sdk(
     def refuse(*_: Any) -> Any:
         raise Malformed("99 at 1000")
 
-    monkeypatch.setattr(lake, "walk_ledger", refuse)
+    monkeypatch.setattr(close_meta, "walk_ledger", refuse)
     reader = opened(write_lake(tmp_path, history_metas()))
     with caplog.at_level(logging.WARNING):
         assert reader.read(h(FIRST), LAST, watched_accounts()) == by_node
@@ -387,22 +388,62 @@ def test_what_the_walk_refuses_is_decoded_by_the_sdk(
     assert reader.counts.hits == caplog.text.count("walked in vain") > 0
 
 
-def test_what_neither_can_read_is_handed_over_for_a_newer_decoder(
-    tmp_path: Path, opened: Open
+def _unknown_arm(raw: bytes) -> bytes:
+    """The ledger with an arm behind its transactions that no protocol knows yet."""
+    at = raw.index(b"\0\0\0\4", 2000)
+    return raw[:at] + b"\0\0\0\x63" + raw[at + 4 :]
+
+
+def _put(tmp_path: Path, height: int, raw: bytes) -> None:
+    path = tmp_path / name_of(height, height, 1, 1)
+    path.write_bytes(compressed(batch_of([raw], height)))
+
+
+def test_what_neither_can_read_is_given_without_its_events(
+    by_node: Range, tmp_path: Path, opened: Open
 ) -> None:
     height, raw = _hit()
+    reader = opened(write_lake(tmp_path, history_metas()))
+    _put(tmp_path, height, _unknown_arm(raw))
+    given = reader.read(h(FIRST), LAST, watched_accounts())
+    assert given.blocks == by_node.blocks
+    assert given.events == tuple(e for e in by_node.events if e.seen.height != height)
+    (unread,) = given.unread
+    assert unread.block == by_node.blocks[height - FIRST]
+    assert (unread.raw, unread.source) == (_unknown_arm(raw), tmp_path.as_uri())
+    assert f"ledger {height} cannot be decoded" in unread.reason
+    assert reader.counts.unread == 1
+
+
+def test_a_ledger_that_was_not_read_is_fetched_anew(
+    by_node: Range, tmp_path: Path, opened: Open
+) -> None:
+    height, raw = _hit()
+    reader = opened(write_lake(tmp_path, history_metas()))
+    for damaged in (_unknown_arm(raw), raw[:1000], raw[:1500] + b"\1" + raw[1501:]):
+        _put(tmp_path, height, damaged)
+        with suppress(InconsistentAnswer):
+            reader.read(h(height), h(height), [])
+    _put(tmp_path, height, raw)
+    given = reader.read(h(height), h(height), watched_accounts())
+    assert given.events == tuple(e for e in by_node.events if e.seen.height == height)
+
+
+def test_transactions_that_were_left_out_of_a_ledger_are_missed(
+    tmp_path: Path, opened: Open
+) -> None:
+    """A ledger without anything of ours in it must be shown to be one."""
+    height, raw = _hit()
+    empty = parse_meta(history_metas()[12])
+    hit = parse_meta(raw)
+    assert hit.v2 is not None
+    assert empty.v2 is not None
+    assert not empty.v2.tx_processing
+    empty.v2.ledger_header = hit.v2.ledger_header
     url = write_lake(tmp_path, history_metas())
-    # An arm that no protocol knows yet, behind the header.
-    at = raw.index(b"\0\0\0\4", 2000)
-    unknown = raw[:at] + b"\0\0\0\x63" + raw[at + 4 :]
-    path = tmp_path / name_of(height, height, 1, 1)
-    path.write_bytes(compressed(batch_of([unknown], height)))
-    reader = opened(url)
-    with pytest.raises(UndecodableLedger, match=f"ledger {height} cannot be decoded") as caught:
-        reader.read(h(FIRST), LAST, [])
-    assert isinstance(caught.value, PermanentChainError)
-    assert (caught.value.height, caught.value.raw) == (height, unknown)
-    assert reader.read(h(FIRST), h(height - 1), []).blocks[-1].height == height - 1
+    _put(tmp_path, height, empty.to_xdr_bytes())
+    with pytest.raises(InconsistentAnswer, match=f"{tmp_path.as_uri()}: ledger {height}: its tran"):
+        opened(url).read(h(FIRST), LAST, [])
 
 
 def test_closing_ends_the_threads(tmp_path: Path) -> None:

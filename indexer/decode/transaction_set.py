@@ -1,0 +1,85 @@
+"""Are these the transactions that a ledger's header names? Told from bytes, decodable or not.
+
+The header holds the hash of the transaction set, which stands right behind it. So of a ledger that
+holds nothing of ours it can be known that nothing was left out: a contract emits events only when
+a transaction calls it, and that transaction names it. And of a ledger that cannot be decoded it
+can be known that the bytes are the chain's and not a damaged copy.
+"""
+
+from hashlib import sha256
+
+from indexer.decode.xdr_skip import Malformed, Skipper, fields, skipper
+from indexer.errors import InconsistentAnswer
+from indexer.events.raw import Block
+
+_HASH = 32
+_BEFORE_SET_HASH = 4 + _HASH
+"""A header's version and parent; then comes the hash of the transaction set."""
+_COUNT = 4
+_WORD = 4
+"""Every XDR value takes a whole number of these."""
+_OLD, _NEW = skipper("TransactionSet"), skipper("GeneralizedTransactionSet")
+
+
+def check_transaction_set(raw: bytes, begin: int, end: int, block: Block) -> None:
+    """Raise `InconsistentAnswer` unless the ledger's transactions are those its header names.
+
+    `block` is the header of the `LedgerCloseMeta` between `begin` and `end`, which was read and
+    hashes to its name.
+    """
+    version = int.from_bytes(raw[begin : begin + 4], "big")
+    try:
+        header, at = _places(raw, begin, version)
+    except Malformed as error:
+        raise InconsistentAnswer(
+            f"ledger {block.height}: before its transactions: {error}"
+        ) from error
+    place = header + _BEFORE_SET_HASH
+    digest = raw[place : place + _HASH]
+    is_old = version == 0
+    if not (_as_decoded(raw, at, digest, is_old) or _as_some_length(raw, at, end, digest, is_old)):
+        raise InconsistentAnswer(
+            f"ledger {block.height}: its transaction set does not hash to {digest.hex()}"
+        )
+
+
+def _places(raw: bytes, begin: int, version: int) -> tuple[int, int]:
+    """Where the header begins, behind its hash, and where the transaction set begins."""
+    header, at = 0, begin + 4
+    for part, skip in fields(f"LedgerCloseMetaV{version}"):
+        if part == "txSet":
+            break
+        if part == "ledgerHeader":
+            header = at + _HASH
+        at = skip(raw, at)
+    return header, at
+
+
+def _as_decoded(raw: bytes, at: int, digest: bytes, is_old: bool) -> bool:
+    """Whether the set that is read here is the one."""
+    skip: Skipper = _OLD if is_old else _NEW
+    try:
+        end = skip(raw, at)
+    except (Malformed, RecursionError):
+        return False
+    committed = raw[at:end]
+    if is_old:
+        # What it hashes to leaves out how many there are.
+        committed = committed[:_HASH] + committed[_HASH + _COUNT :]
+    return sha256(committed).digest() == digest
+
+
+def _as_some_length(raw: bytes, at: int, end: int, digest: bytes, is_old: bool) -> bool:
+    """Whether bytes from here on are the set, as many as it may be: where none can decode it.
+
+    A tenth of a second for a full ledger.
+    """
+    taken, view = sha256(), memoryview(raw)
+    if is_old:
+        taken.update(view[at : at + _HASH])
+        at += _HASH + _COUNT
+    for place in range(at, end, _WORD):
+        if taken.digest() == digest:
+            return True
+        taken.update(view[place : place + _WORD])
+    return taken.digest() == digest
