@@ -165,17 +165,27 @@ class StellarReader:
             return ask()
         except RangeTooWide:
             raise
+        except UnsupportedProtocol as error:
+            raise UnsupportedProtocol(self._by_name(error)) from error
         except (NodeBehind, PermanentChainError):
             self._nodes.rotate(-1)
             raise
-        except RetryableChainError as error:
+        except InconsistentAnswer as error:
+            # What this node told before may be false too.
+            self._forget()
+            raise InconsistentAnswer(self._by_name(error)) from error
+        except RetryableChainError:
             # Whatever answers at that address when it comes back has to say again what it serves.
             self._identified.discard(self._nodes[0])
-            if isinstance(error, InconsistentAnswer):
-                # What this node told before may be false too.
-                self._forget()
             self._nodes.rotate(-1)
             raise
+
+    def _by_name(self, error: IndexerError) -> str:
+        """What is wrong with the answer, and whose it is; the node's turn is over."""
+        host, words = self._nodes[0].host, str(error)
+        self._identified.discard(self._nodes[0])
+        self._nodes.rotate(-1)
+        return words if host in words else f"{host}: {words}"
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
         return self._nodes[0].call(method, params)

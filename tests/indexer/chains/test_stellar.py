@@ -369,8 +369,9 @@ def test_an_answer_that_makes_no_sense_is_inconsistent(
     node.emit(_escrow(7))
     node.answer_with(method, change)
     ask = reader.head if method == "getHealth" else partial(reader.read, h(7), h(9), [])
-    with pytest.raises(InconsistentAnswer):
+    with pytest.raises(InconsistentAnswer, match=node.url.removeprefix("http://")) as caught:
         ask()
+    assert str(caught.value).count("127.0.0.1") == 1
 
 
 def test_an_event_said_to_be_of_the_next_ledger_is_not_left_to_it(
