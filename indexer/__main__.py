@@ -5,6 +5,7 @@ python -m indexer attest
 python -m indexer status
 python -m indexer clear eip155:1 SUBJECT
 python -m indexer check
+python -m indexer quarantine --retry
 python -m indexer rebuild
 python -m indexer revise start eip155:1
 python -m indexer revise fill | check | swap | abandon
@@ -15,17 +16,21 @@ import logging
 import signal
 import sys
 import threading
+from contextlib import ExitStack, closing
 
 from indexer.attestations import poll_attestations
+from indexer.builds import decoder_build
 from indexer.chains.attestations import Iris
 from indexer.chains.lz_scan import LzScan
 from indexer.drain import Progress, follow
 from indexer.errors import ConfigurationError, IndexerError
+from indexer.facts import quarantine
 from indexer.facts.checks import blocks_join
 from indexer.facts.checks import open_alarms as alarms_of
 from indexer.facts.status import chain_status
 from indexer.facts.store import clear_alarms_about, open_alarms
 from indexer.projections.rebuild import differences, rebuild
+from indexer.quarantine import retry, retry_untried
 from indexer.readers import open_reader
 from indexer.revision_commands import add_revise
 from indexer.settings import Settings, load_settings
@@ -56,6 +61,7 @@ def _arguments() -> argparse.Namespace:
         (_status, "status", "how far each chain is, and what stands against it"),
         (_clear, "clear", "take back the alarms about a subject, once it is mended"),
         (_check, "check", "do facts join, does a refold equal what is stored"),
+        (_quarantine, "quarantine", "ledgers that could not be decoded"),
         (_rebuild, "rebuild", "write the projections anew from the facts"),
     ):
         command = commands.add_parser(name, help=about)
@@ -64,6 +70,12 @@ def _arguments() -> argparse.Namespace:
             command.add_argument("chain", type=parse_chain_id, help="CAIP-2 id, such as eip155:1")
         if run is _clear:
             command.add_argument("subject", help="what the alarm is about, as `status` prints it")
+        if run is _quarantine:
+            command.add_argument(
+                "--retry",
+                action="store_true",
+                help="decode them again, from the bytes that are kept or from their source",
+            )
     add_revise(commands.add_parser("revise", help="bring in new decoders, or projections"))
     return parser.parse_args()
 
@@ -74,6 +86,7 @@ def _follow(settings: Settings, arguments: argparse.Namespace) -> int:
     reader = open_reader(settings, chain)
     engine = open_engine(settings, "indexer")
     try:
+        retry_untried(engine, settings.network, chain.id)
         follow(
             engine, reader, settings.network, should_stop=stop.is_set, on_progress=_print_progress
         )
@@ -134,6 +147,7 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
         print(
             f"{status.chain}: at {status.height} of {status.head_height}, "
             f"{status.lag_seconds} s behind, {status.open_alarms} open alarms"
+            + (f", {status.quarantined} in quarantine" if status.quarantined else "")
             + (f", ON HOLD: {status.held}" if status.held else "")
         )
         well = well and status.held is None and status.open_alarms == 0
@@ -159,6 +173,25 @@ def _check(settings: Settings, _: argparse.Namespace) -> int:
         print(problem)
     print("no differences" if not problems else f"{len(problems)} problems")
     return 1 if problems else 0
+
+
+def _quarantine(settings: Settings, arguments: argparse.Namespace) -> int:
+    engine, chain = open_engine(settings, "indexer"), settings.network.stellar
+    if arguments.retry:
+        with ExitStack() as doors:
+            reader = None
+            if settings.nodes[chain.id]:
+                reader = doors.enter_context(closing(open_reader(settings, chain)))
+            with engine.connect() as conn:
+                ledgers = quarantine.standing(conn, chain.id)
+            for trial in retry(engine, settings.network, ledgers, reader):
+                print(trial, flush=True)
+    with engine.connect() as conn:
+        left = quarantine.standing(conn)
+    for ledger in left:
+        print(ledger)
+    print(f"{len(left)} in quarantine; this build is {decoder_build()}")
+    return 1 if left else 0
 
 
 def _rebuild(settings: Settings, _: argparse.Namespace) -> int:

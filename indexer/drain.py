@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.exc import OperationalError
 
+from indexer.builds import decoder_build
 from indexer.chains.finality import TellsFinality, final_by_depth
 from indexer.chains.ports import Block, ChainReader, EvmLog, Range, RawEvent
 from indexer.decode import decode
@@ -26,7 +27,7 @@ from indexer.errors import (
     RetryableChainError,
     Undecodable,
 )
-from indexer.facts import store
+from indexer.facts import quarantine, store
 from indexer.facts.reorg import final_heights, find_fork, rewind
 from indexer.facts.rows import why_unstorable
 from indexer.facts.store import Cursor, Decoded
@@ -69,6 +70,8 @@ class Progress:
     blocks: int
     events: int
     undecodable: int
+    quarantined: int = 0
+    """Ledgers of which nothing could be decoded but the header."""
 
     @property
     def lag_blocks(self) -> int:
@@ -113,7 +116,7 @@ def follow(
             with follower(engine, reader.chain) as conn:
                 _follow(conn, reader, network, backoff, should_stop, on_progress)
         except OperationalError as error:
-            if not _passes(error):
+            if not passes(error):
                 raise
             # The server went away or is starting. The lock went with the session, so it is taken
             # again before anything is written.
@@ -128,7 +131,7 @@ def follow(
             raise
 
 
-def _passes(error: OperationalError) -> bool:
+def passes(error: OperationalError) -> bool:
     """Whether the warehouse can be well again by itself: a lost server, a lock, a deadlock.
 
     A full disk or a row that Postgres will never take is for a person.
@@ -316,9 +319,14 @@ def _commit(
         # The cursor first: a second writer fails here, before it has written anything.
         store.move_cursor(conn, cursor, moved)
         store.append(conn, fresh.blocks, decoded)
+        quarantine.put(conn, fresh.unread, decoder_build())
         events = [item.event for item in decoded if item.event is not None]
         apply(conn, network, chain.id, fresh.blocks, events)
         _notify(conn, last)
+    for ledger in fresh.unread:
+        logger.error(
+            "quarantined chain=%s height=%d: %s", chain.id, ledger.block.height, ledger.reason
+        )
     logger.info(
         "ingested chain=%s from=%d to=%d events=%d undecodable=%d",
         chain.id,
@@ -336,6 +344,7 @@ def _commit(
         blocks=len(fresh.blocks),
         events=len(decoded),
         undecodable=undecodable,
+        quarantined=len(fresh.unread),
     )
 
 

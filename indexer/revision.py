@@ -30,11 +30,10 @@ from indexer.facts.shadow import AS_REVISED, Replaced, TableDifference
 from indexer.networks import Chain, Network
 from indexer.projections import book, book_store
 from indexer.projections.book import LedgerClose, Rebuilt
-from indexer.projections.rebuild import refold_all_transfers
+from indexer.projections.rebuild import refold_all_transfers, settle_alarms
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from indexer.projections.transfers import OFT_EVENTS, TransferProgress
 from warehouse_schema import locks
-from warehouse_schema.facts import alarms
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
 from warehouse_schema.metadata import PROJECTIONS
 from warehouse_schema.projections import transfer_progress
@@ -394,26 +393,13 @@ def _replace_book(conn: Connection, network: Network, rebuilt: Rebuilt) -> bool:
     """Write the book anew if it is not what is stored; whether it was."""
     chain = network.stellar.id
     _fold_on(conn, network, rebuilt)
-    state = rebuilt.state
-    _settle_alarms(conn, chain, rebuilt)
-    if state.as_of is None or book_store.rows_of(chain, state) == book_store.dump(conn, chain):
-        return False
-    book_store.publish_mended(conn, chain, state, state.as_of)
-    book_store.write_all(conn, chain, state)
-    return True
-
-
-def _settle_alarms(conn: Connection, chain: ChainId, rebuilt: Rebuilt) -> None:
-    """Clear the order book's alarms that the fold no longer raises; raise those never raised."""
-    folded = {(alarm.kind, alarm.subject): alarm for alarm in rebuilt.alarms}
-    subjects = {*rebuilt.state.books, "escrow"}
-    columns = (alarms.c.kind, alarms.c.subject, alarms.c.cleared_at)
-    known = conn.execute(select(*columns).where(alarms.c.chain == chain)).all()
-    for kind, subject, cleared_at in known:
-        if cleared_at is None and subject in subjects and (kind, subject) not in folded:
-            store.clear_alarm(conn, chain, kind, subject)
-    for key in folded.keys() - {(row.kind, row.subject) for row in known}:
-        store.raise_alarm(conn, chain, *key, folded[key].detail)
+    state, as_of = rebuilt.state, rebuilt.state.as_of
+    is_new = as_of is not None and book_store.rows_of(chain, state) != book_store.dump(conn, chain)
+    if as_of is not None and is_new:
+        book_store.publish_mended(conn, chain, state, as_of)
+        book_store.write_all(conn, chain, state)
+    settle_alarms(conn, chain, rebuilt.alarms)
+    return is_new
 
 
 def _notify(conn: Connection, network: Network) -> None:

@@ -4,7 +4,7 @@ A row's key is where it came from, `(chain, block_hash, position)`, so that read
 changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
 except a chain's cursor and an alarm's end. What services beside the chains say of a message stands
 at the end: attestations stay, a status gives way to the next one, and so does what a backfill under
-way has done.
+way has done, or what was last said of a ledger in quarantine.
 """
 
 from sqlalchemy import (
@@ -546,6 +546,41 @@ orphans = Table(
     Index("ix_orphans_chain_tx_hash", "chain", "tx_hash"),
     schema=FACTS,
     comment="Raw logs of blocks that a chain took back",
+)
+
+quarantined_ledgers = Table(
+    "quarantined_ledgers",
+    metadata,
+    chain(),
+    height(comment="Ledger sequence; `blocks` has its header, and no event of it is stored"),
+    text("block_hash", "Hash of the ledger, which its header proves"),
+    seconds("block_time", "Ledger close time, unix seconds"),
+    text("state", "undecodable, or damaged: it can be read and is not what its header says"),
+    text("reason", "What the build that tried last says of it"),
+    text("source", "Where the bytes were read: a lake's URL without credentials"),
+    blob("raw", "LedgerCloseMeta XDR of the whole ledger, compressed with zstd"),
+    text("build", "Decoders that tried last, as `python -m indexer quarantine` names them"),
+    Column(
+        "first_tried_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="When it came here, database clock",
+    ),
+    Column(
+        "tried_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="When it was last tried, database clock",
+    ),
+    PrimaryKeyConstraint("chain", "height"),
+    CheckConstraint("state IN ('undecodable', 'damaged')", name="state"),
+    CheckConstraint("octet_length(raw) > 0", name="kept"),
+    CheckConstraint("first_tried_at <= tried_at", name="in_order"),
+    schema=FACTS,
+    comment="Ledgers that no build could decode so far. A row goes when one has: then the ledger's "
+    "events are stored like any other's",
 )
 
 cctp_attestations = Table(

@@ -11,13 +11,15 @@ from operator import attrgetter
 
 import polars as pl
 
+from indexer.builds import decoder_build
 from indexer.chains.evm_history import EvmColumns
-from indexer.chains.ports import Block, Range
+from indexer.chains.ports import Block, Range, UnreadLedger
 from indexer.decode.evm_columns import ColumnarEvents, decode_columns, logs_of
 from indexer.drain import decode_kept
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
 from indexer.events.raw import EvmLog, RawEvent
+from indexer.facts import quarantine
 from indexer.facts.columns_copy import CopyText, text_of_frame, text_of_rows
 from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES
 from indexer.facts.store import Decoded
@@ -78,7 +80,8 @@ def chunk_of_range(chain: Chain, read: Range) -> Chunk:
     """The chunk of a range whose events are objects."""
     decoded = [decode_kept(raw, chain) for raw in read.events]
     counts = Counter(raw.seen.height for raw in read.events)
-    return _chunk(read.blocks, counts, _copies(decoded), decoded, {})
+    copies = [*_quarantined(read.unread), *_copies(decoded)]
+    return _chunk(read.blocks, counts, copies, decoded, {})
 
 
 def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
@@ -114,6 +117,13 @@ def _chunk(
         undecodable=tuple(_undecodable(decoded)),
         copies=(text_of_rows(_BLOCK_COLUMNS, rows), *copies),
     )
+
+
+def _quarantined(ledgers: Sequence[UnreadLedger]) -> Iterator[CopyText]:
+    if ledgers:
+        build = decoder_build()
+        rows = (quarantine.row(ledger, build) for ledger in ledgers)
+        yield text_of_rows(quarantine.COLUMNS, rows)
 
 
 def _columnar_copies(columnar: ColumnarEvents, chain: ChainId) -> Iterator[CopyText]:

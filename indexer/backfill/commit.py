@@ -14,7 +14,7 @@ from indexer.backfill.chunks import Chunk
 from indexer.errors import ConfigurationError, FollowerConflict, InconsistentAnswer
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
-from indexer.facts import store
+from indexer.facts import quarantine, store
 from indexer.facts.columns_copy import copy_text
 from indexer.networks import Chain, Network
 from indexer.projections.transfer_store import refold_transfers, touched_movements
@@ -108,11 +108,11 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
     with conn.begin():
         _check_seams(conn, chunk)
         again = _events_between(conn, chunk.chain, chunk.first, now.done)
+        alarmed = {*store.undecodables(conn, chunk.chain, chunk.first, chunk.last)}
         before = _remove(conn, chunk)
         for copied in chunk.copies:
             copy_text(conn, copied)
-        for subject, reason in chunk.undecodable:
-            store.raise_alarm(conn, chunk.chain, "undecodable", subject, reason)
+        _settle_alarms(conn, chunk, alarmed)
         burn_keys, guids = touched_movements(before)
         folded = Height(min(now.folded, chunk.first - 1))
         if chunk.movements is not None:
@@ -132,6 +132,18 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         chunk.events,
     )
     return after
+
+
+def _settle_alarms(conn: Connection, chunk: Chunk, alarmed: set[str]) -> None:
+    """Clear what is decoded by now, and call for an operator about what is not.
+
+    `alarmed` are the events that stood here and were undecodable.
+    """
+    decoded = alarmed - {subject for subject, _ in chunk.undecodable}
+    store.clear_alarms_about(conn, chunk.chain, *decoded)
+    for subject, reason in chunk.undecodable:
+        store.raise_alarm(conn, chunk.chain, store.UNDECODABLE, subject, reason)
+    quarantine.settle_alarms(conn, chunk.chain, chunk.first, chunk.last)
 
 
 def _stray(now: Backfill, chunk: Chunk) -> ConfigurationError:

@@ -107,7 +107,9 @@ def parse_meta(raw: bytes) -> xdr.LedgerCloseMeta:
     header_entry(raw)
     try:
         return xdr.LedgerCloseMeta.from_xdr_bytes(raw)
-    except (ValueError, EOFError, RecursionError) as error:
+    except EOFError as error:
+        raise InconsistentAnswer("not the XDR of a ledger: it ends before its end") from error
+    except (ValueError, RecursionError) as error:
         raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from sqlalchemy import ColumnElement, Engine, FromClause, and_, func, select
 
+from indexer.facts import quarantine
 from warehouse_schema.facts import alarms, blocks, cursors
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -64,3 +65,12 @@ def open_alarms(engine: Engine, chain: ChainId) -> list[str]:
     )
     with engine.connect() as conn:
         return [f"{kind} {subject}: {detail}" for kind, subject, detail in conn.execute(query)]
+
+
+def in_quarantine(engine: Engine, chain: ChainId) -> list[str]:
+    """Ledgers of the chain that nobody could decode so far, and why."""
+    with engine.connect() as conn:
+        return [
+            f"{ledger.height} ({ledger.state}): {ledger.reason}"
+            for ledger in quarantine.standing(conn, chain)
+        ]

@@ -14,10 +14,17 @@ import polars as pl
 from sqlalchemy import ARRAY, Column, Connection, LargeBinary, Table
 
 from indexer.facts.rows import copying
-from warehouse_schema.facts import EVENT_TABLES, blocks, evm_logs, stellar_events
+from warehouse_schema.facts import (
+    EVENT_TABLES,
+    blocks,
+    evm_logs,
+    quarantined_ledgers,
+    stellar_events,
+)
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (blocks, evm_logs, stellar_events, *EVENT_TABLES.values())
+    table.name: table
+    for table in (blocks, quarantined_ledgers, evm_logs, stellar_events, *EVENT_TABLES.values())
 }
 """Tables that are copied into so, by name."""
 

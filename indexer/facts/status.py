@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Table, func, select
 
 from indexer.networks import Chain, Network
-from warehouse_schema.facts import alarms, cursors
+from warehouse_schema.facts import alarms, cursors, quarantined_ledgers
 from warehouse_schema.identifiers import ChainId
 
 _HICCUP_SECONDS = 60
@@ -26,6 +26,8 @@ class ChainStatus:
     """Seconds since the cursor last moved, by the database's clock."""
     held: str | None
     open_alarms: int
+    quarantined: int = 0
+    """Ledgers that nobody could decode so far."""
 
 
 def late_after(chain: Chain) -> float:
@@ -42,12 +44,8 @@ def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
     idle = func.extract("epoch", func.now() - cursors.c.updated_at)
     with engine.connect() as conn:
         rows = {row.chain: row for row in conn.execute(select(cursors, idle.label("idle")))}
-        alarms_by_chain = conn.execute(
-            select(alarms.c.chain, func.count().label("open"))
-            .where(alarms.c.cleared_at.is_(None))
-            .group_by(alarms.c.chain)
-        )
-        open_alarms = {row.chain: row.open for row in alarms_by_chain}
+        open_alarms = _by_chain(conn, alarms, alarms.c.cleared_at.is_(None))
+        quarantined = _by_chain(conn, quarantined_ledgers)
     statuses = []
     for chain in network.chains:
         row = rows.get(chain.id)
@@ -61,6 +59,13 @@ def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
                 idle_seconds=float(row.idle) if row else None,
                 held=row.held if row else None,
                 open_alarms=open_alarms.get(chain.id, 0),
+                quarantined=quarantined.get(chain.id, 0),
             )
         )
     return statuses
+
+
+def _by_chain(conn: Connection, table: Table, *which: ColumnElement[bool]) -> dict[ChainId, int]:
+    """How many rows of a table each chain has."""
+    query = select(table.c.chain, func.count()).where(*which).group_by(table.c.chain)
+    return dict(conn.execute(query).all())

@@ -34,7 +34,7 @@ from indexer.events.oft import OftSent
 from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into
 from indexer.facts.rows import copy_rows as copy_rows
-from warehouse_schema.facts import alarms, blocks, cursors, orphans
+from warehouse_schema.facts import alarms, blocks, cursors, orphans, quarantined_ledgers
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash, UnixSeconds, is_evm
 from warehouse_schema.intake import watched_addresses as watched
 
@@ -201,7 +201,8 @@ def remove_range(
     """
     taken = list(read_events(conn, EVENT_SHELVES, chain, first, last))
     emptied = [EVENT_SHELVES[event_type].table for event_type in {type(event) for event in taken}]
-    for table in (*emptied, *(shelf.table for shelf in RAW_SHELVES.values()), blocks):
+    raw = (shelf.table for shelf in RAW_SHELVES.values())
+    for table in (*emptied, *raw, quarantined_ledgers, blocks):
         conn.execute(delete(table).where(_lies_in(table, chain, first, last)))
     return taken
 

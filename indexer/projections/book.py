@@ -88,6 +88,9 @@ BookEvent: TypeAlias = EscrowEvent | RailTermsEvent
 FULL_BOND_BPS = 10_000
 """The one offramp bond under which `available` is also the largest offramp order."""
 
+ESCROW = "escrow"
+"""What an alarm is about that is about the contract as a whole."""
+
 KNOWN_SCHEMA = 1
 """Version of the Escrow contract whose rules this fold knows."""
 
@@ -107,7 +110,7 @@ class Alarm:
 
     kind: str
     subject: str
-    """A provider's address, or `escrow` for the contract as a whole."""
+    """A provider's address, or `ESCROW`."""
     detail: str
 
 
@@ -333,7 +336,7 @@ def _config_set(draft: _Draft, event: EscrowConfigSet) -> None:
     )
     if event.bond_bps != FULL_BOND_BPS:
         detail = f"offramp bond set to {event.bond_bps} bps; offers are right for 10000 only"
-        draft.alarms.append(Alarm("unsupported_bond", "escrow", detail))
+        draft.alarms.append(Alarm("unsupported_bond", ESCROW, detail))
 
 
 def _paused_set(draft: _Draft, event: EscrowPausedSet) -> None:
@@ -344,7 +347,7 @@ def _paused_set(draft: _Draft, event: EscrowPausedSet) -> None:
 def _upgraded(draft: _Draft, event: EscrowUpgraded) -> None:
     if event.schema != KNOWN_SCHEMA:
         detail = f"Escrow upgraded to schema {event.schema}; this build knows {KNOWN_SCHEMA}"
-        draft.alarms.append(Alarm("unknown_schema", "escrow", detail))
+        draft.alarms.append(Alarm("unknown_schema", ESCROW, detail))
 
 
 # RailTerms ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ read first and whenever a process was killed.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, fields
 
 from sqlalchemy import Connection, Engine, delete, select, text
@@ -14,10 +14,16 @@ from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
 from indexer.facts.messages import attested_burns, statuses
 from indexer.facts.rows import copy_rows
-from indexer.facts.store import HIGHEST, blocks_between, read_events
+from indexer.facts.store import (
+    HIGHEST,
+    blocks_between,
+    clear_alarm,
+    raise_alarm,
+    read_events,
+)
 from indexer.networks import Network
 from indexer.projections import book, book_store
-from indexer.projections.book import LedgerClose
+from indexer.projections.book import ESCROW, Alarm, LedgerClose
 from indexer.projections.transfer_store import cctp_rows, oft_rows
 from indexer.projections.transfers import (
     BURN_EVENTS,
@@ -25,8 +31,9 @@ from indexer.projections.transfers import (
     OFT_EVENTS,
     TransferProgress,
 )
-from warehouse_schema.identifiers import Bytes32, Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.facts import alarms
+from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.projections import providers, transfer_progress
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +63,36 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
         movements = refold_all_transfers(conn, network)
         conn.execute(delete(transfer_progress))
         copy_rows(conn, transfer_progress, map(astuple, movements))
-        report = book_store.rebuild(conn, network.stellar.id, *_book_facts(conn, network))
+        report = rebuild_book(conn, network)
     logger.info("rebuilt movements=%d %s", len(movements), report)
     return RebuildReport(len(movements), report.ledgers, report.offers, report.orders)
+
+
+def rebuild_book(conn: Connection, network: Network) -> book_store.BookReport:
+    """Write the order book anew from the facts, and let its alarms say what this fold says.
+
+    In the caller's transaction, which keeps the chain's follower from committing meanwhile.
+    """
+    chain = network.stellar.id
+    report = book_store.rebuild(conn, chain, *_book_facts(conn, network))
+    settle_alarms(conn, chain, report.alarms)
+    return report
+
+
+def settle_alarms(conn: Connection, chain: ChainId, folded: Iterable[Alarm]) -> None:
+    """Clear the order book's alarms that a fold of all facts does not raise; raise the new ones.
+
+    One that was raised before and cleared by hand stays so. The fold's book is written already.
+    """
+    raised = {(alarm.kind, alarm.subject): alarm for alarm in folded}
+    subjects = {ESCROW, *conn.scalars(select(providers.c.provider))}
+    columns = (alarms.c.kind, alarms.c.subject, alarms.c.cleared_at)
+    known = conn.execute(select(*columns).where(alarms.c.chain == chain)).all()
+    for kind, subject, cleared_at in known:
+        if cleared_at is None and subject in subjects and (kind, subject) not in raised:
+            clear_alarm(conn, chain, kind, subject)
+    for key in raised.keys() - {(row.kind, row.subject) for row in known}:
+        raise_alarm(conn, chain, *key, raised[key].detail)
 
 
 def differences(engine: Engine, network: Network) -> list[str]:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from indexer.networks import Chain
-from pipelines.defs.facts.checks import BLOCKS_JOIN, HISTORY_JOINS, KEEPS_UP, NO_OPEN_ALARMS
+from pipelines.defs.facts.checks import (
+    ALL_DECODED,
+    BLOCKS_JOIN,
+    HISTORY_JOINS,
+    KEEPS_UP,
+    NO_OPEN_ALARMS,
+    has_quarantine,
+)
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.facts.supervision import IN_FLIGHT
 from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
@@ -38,6 +45,11 @@ def watch(followed: Sequence[Chain]) -> dg.Definitions:
             (blocks_key, KEEPS_UP),
             (events_key, NO_OPEN_ALARMS),
         )
+    ]
+    facts += [
+        dg.AssetCheckKey(events_key(chain.id), ALL_DECODED)
+        for chain in followed
+        if has_quarantine(chain)
     ]
     history = [dg.AssetCheckKey(blocks_key(chain.id), HISTORY_JOINS) for chain in followed]
     recent = _job(CHECK_FACTS, _checks(facts), "Do recent blocks join, do chains keep up?", 900)

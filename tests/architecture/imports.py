@@ -44,12 +44,13 @@ _VALUES = ("indexer.errors", "indexer.addresses")
 _NETWORKS = (*_VALUES, "indexer.networks")
 _DECODE = (*_NETWORKS, "indexer.events", "indexer.decode")
 _CHAINS = (*_DECODE, "indexer.chains")
-_FACTS = (*_CHAINS, "indexer.facts")
+_FACTS = (*_CHAINS, "indexer.builds", "indexer.facts")
 _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
 _DRAIN = (*_FACTS, "indexer.projections", "indexer.drain")
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
-    *("indexer.attestations", "indexer.backfill", "indexer.revision"),
+    *("indexer.attestations", "indexer.backfill", "indexer.quarantine"),
+    "indexer.revision",
     "indexer.revision_commands",
 )
 
@@ -57,6 +58,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
     "indexer.networks": _VALUES,
+    "indexer.builds": (),
     "indexer.routes": _NETWORKS,
     "indexer.settings": _NETWORKS,
     "indexer.events": ("indexer.events",),
@@ -67,6 +69,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.drain": _DRAIN,
     "indexer.backfill": _DRAIN,
     "indexer.attestations": (*_FACTS, "indexer.projections"),
+    "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
     "indexer.revision_commands": ("indexer.revision", "indexer.settings", "indexer.warehouse"),
     "indexer.readers": (*_CHAINS, "indexer.settings"),

@@ -75,6 +75,7 @@ def test_only_checks_that_blocks_join_fail_their_run(devnet):
         for key in devnet.asset_graph.asset_check_keys
     }
     assert checks == {
+        "all_decoded": False,
         "blocks_join": True,
         "history_joins": True,
         "keeps_up": False,

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from indexer.facts.checks import blocks_join, open_alarms
+from indexer.facts.checks import blocks_join, in_quarantine, open_alarms
 from indexer.facts.status import ChainStatus, chain_status, late_after
-from indexer.networks import Chain, Network
+from indexer.networks import Chain, Network, StellarChain
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.resources import Warehouse
 from warehouse_schema.identifiers import ChainId, Height
 
 BLOCKS_JOIN, HISTORY_JOINS = "blocks_join", "history_joins"
 NO_OPEN_ALARMS, KEEPS_UP = "no_open_alarms", "keeps_up"
+ALL_DECODED = "all_decoded"
 
 RECENT_BLOCKS = 20_000
 """More than a chain that keeps up adds from one check of all its history to the next, as a rule."""
@@ -20,12 +21,18 @@ RECENT_BLOCKS = 20_000
 
 def chain_checks(network: Network, chain: Chain) -> list[dg.AssetChecksDefinition]:
     """The checks of one chain's facts."""
-    return [
+    checks = [
         _blocks_join(network, chain),
         _history_joins(chain.id),
         _no_open_alarms(chain.id),
         _keeps_up(network, chain),
     ]
+    return [*checks, _all_decoded(chain.id)] if has_quarantine(chain) else checks
+
+
+def has_quarantine(chain: Chain) -> bool:
+    """Whether a block of the chain may be kept undecoded: EVM logs fail one by one."""
+    return isinstance(chain, StellarChain)
 
 
 def _blocks_join(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
@@ -69,6 +76,19 @@ def _no_open_alarms(chain: ChainId) -> dg.AssetChecksDefinition:
     def check(warehouse: Warehouse) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             return verdict(open_alarms(engine, chain), severity=dg.AssetCheckSeverity.WARN)
+
+    return check
+
+
+def _all_decoded(chain: ChainId) -> dg.AssetChecksDefinition:
+    @dg.asset_check(
+        asset=events_key(chain),
+        name=ALL_DECODED,
+        description="No ledger is in quarantine: facts.quarantined_ledgers.",
+    )
+    def check(warehouse: Warehouse) -> dg.AssetCheckResult:
+        with warehouse.engine() as engine:
+            return verdict(in_quarantine(engine, chain), severity=dg.AssetCheckSeverity.WARN)
 
     return check
 

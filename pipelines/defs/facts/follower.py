@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from indexer.drain import Progress, follow
 from indexer.facts.status import ChainStatus, chain_status
 from indexer.networks import Network
+from indexer.quarantine import retry_untried
 from pipelines.defs.facts.keeping import MINUTES
 from pipelines.defs.facts.reports import Report, Reporter, Told
 from pipelines.defs.resources import ChainNodes, Warehouse
@@ -59,6 +60,7 @@ def follow_chain(
         goal = Goal(target, _status(engine, network, chain).height)
         deadline = time.monotonic() + 60 * (config.minutes or MINUTES)
         with stopping() as stop:
+            retry_untried(engine, network, chain)
             follow(
                 engine,
                 reader,

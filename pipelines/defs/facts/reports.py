@@ -38,6 +38,7 @@ class Report:
     blocks: int
     events: int
     undecodable: int
+    quarantined: int
     reorgs: int
     seconds: float = 0.0
     """How long that took."""
@@ -51,6 +52,7 @@ class Report:
             blocks=0 if taken_back else progress.blocks,
             events=progress.events,
             undecodable=progress.undecodable,
+            quarantined=progress.quarantined,
             reorgs=int(taken_back),
         )
 
@@ -61,6 +63,7 @@ class Report:
             blocks=self.blocks + later.blocks,
             events=self.events + later.events,
             undecodable=self.undecodable + later.undecodable,
+            quarantined=self.quarantined + later.quarantined,
             reorgs=self.reorgs + later.reorgs,
         )
 
@@ -107,6 +110,7 @@ def chain_metadata(report: Report) -> Metadata:
         "blocks_per_second": dg.MetadataValue.float(round(rate, 1)),
         "events": dg.MetadataValue.int(report.events),
         "undecodable": dg.MetadataValue.int(report.undecodable),
+        "quarantined": dg.MetadataValue.int(report.quarantined),
         "reorgs": dg.MetadataValue.int(report.reorgs),
     }
 

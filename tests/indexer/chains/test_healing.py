@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import URL, Engine, select
+from sqlalchemy import URL, Engine
 
 from indexer.chains.healing import HealingReader
 from indexer.chains.lake import LakeReader
@@ -28,6 +28,7 @@ from indexer.errors import (
 )
 from indexer.facts.checks import blocks_join
 from indexer.networks import load_network
+from tests.factories.contents import contents
 from tests.factories.stellar_lake import (
     DEVNET,
     FIRST,
@@ -39,7 +40,6 @@ from tests.factories.stellar_lake import (
 from tests.factories.stellar_recorded import PUBNET
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import BlockHash, Height
-from warehouse_schema.metadata import metadata
 
 LAST = Height(FIRST + 43)
 NETWORK = dataclasses.replace(
@@ -84,22 +84,6 @@ def _drained(engine: Engine, reader: ChainReader, max_blocks: int) -> list[Progr
     return done
 
 
-def _contents(engine: Engine) -> dict[str, list[str]]:
-    """Every row of every table, but for the database's own clocks and counters."""
-    with engine.connect() as conn:
-        return {
-            name: sorted(
-                repr([row[c.name] for c in table.c if not _is_database_own(c)])
-                for row in conn.execute(select(table)).mappings()
-            )
-            for name, table in metadata.tables.items()
-        }
-
-
-def _is_database_own(column: Any) -> bool:
-    return column.server_default is not None or column.identity is not None
-
-
 @pytest.fixture
 def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
     engine = make_engine(clone(), room="indexer")
@@ -126,9 +110,9 @@ def test_a_gap_is_healed_to_the_same_database(
         done = _drained(indexer_engine, reader, max_blocks)
         reader.close()
     assert done[-1].height == LAST
-    contents = _contents(indexer_engine)
-    assert contents == _contents(second_engine)
-    filled = {name.partition(".")[2] for name, rows in contents.items() if rows}
+    found = contents(indexer_engine)
+    assert found == contents(second_engine)
+    filled = {name.partition(".")[2] for name, rows in found.items() if rows}
     assert {"blocks", "stellar_events", "oft_sent", "asset_movements", "cursors"} <= filled
     assert blocks_join(indexer_engine, DEVNET.id) == []
     # Back on the node as soon as its window is reached.

@@ -1970,6 +1970,76 @@ def upgrade() -> None:
         schema="facts",
     )
     op.create_table(
+        "quarantined_ledgers",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column(
+            "height",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Ledger sequence; `blocks` has its header, and no event of it is stored",
+        ),
+        sa.Column(
+            "block_hash",
+            sa.Text(),
+            nullable=False,
+            comment="Hash of the ledger, which its header proves",
+        ),
+        sa.Column(
+            "block_time", sa.BigInteger(), nullable=False, comment="Ledger close time, unix seconds"
+        ),
+        sa.Column(
+            "state",
+            sa.Text(),
+            nullable=False,
+            comment="undecodable, or damaged: it can be read and is not what its header says",
+        ),
+        sa.Column(
+            "reason", sa.Text(), nullable=False, comment="What the build that tried last says of it"
+        ),
+        sa.Column(
+            "source",
+            sa.Text(),
+            nullable=False,
+            comment="Where the bytes were read: a lake's URL without credentials",
+        ),
+        sa.Column(
+            "raw",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="LedgerCloseMeta XDR of the whole ledger, compressed with zstd",
+        ),
+        sa.Column(
+            "build",
+            sa.Text(),
+            nullable=False,
+            comment="Decoders that tried last, as `python -m indexer quarantine` names them",
+        ),
+        sa.Column(
+            "first_tried_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it came here, database clock",
+        ),
+        sa.Column(
+            "tried_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was last tried, database clock",
+        ),
+        sa.CheckConstraint(
+            "state IN ('undecodable', 'damaged')", name=op.f("ck_quarantined_ledgers_state")
+        ),
+        sa.CheckConstraint(
+            "first_tried_at <= tried_at", name=op.f("ck_quarantined_ledgers_in_order")
+        ),
+        sa.CheckConstraint("octet_length(raw) > 0", name=op.f("ck_quarantined_ledgers_kept")),
+        sa.PrimaryKeyConstraint("chain", "height", name=op.f("pk_quarantined_ledgers")),
+        schema="facts",
+        comment="Ledgers that no build could decode so far. A row goes when one has: then the ledger's events are stored like any other's",
+    )
+    op.create_table(
         "rails_set",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(

@@ -29,8 +29,8 @@ def terms(rail="venmo", currency="USD", direction="onramp", rate=1.02, minimum=1
 class Market:
     """A chain, a provider p, and a taker with USDC of its own."""
 
-    def __init__(self, provider_usdc=1000):
-        self.chain = Chain()
+    def __init__(self, provider_usdc=1000, chain=None):
+        self.chain = chain or Chain()
         self.provider = self.chain.open("provider one", usdc=provider_usdc * UNIT)
         self.taker = self.chain.open("taker one", usdc=100 * UNIT)
 

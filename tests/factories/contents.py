@@ -1,0 +1,28 @@
+"""What a warehouse holds, to be compared with what another one holds."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Engine, select
+
+from warehouse_schema.metadata import metadata
+
+
+def contents(engine: Engine, without: Collection[str] = ()) -> dict[str, list[str]]:
+    """Every row of every table, but for the database's own clocks and counters.
+
+    `without` leaves tables out, by their names with the schema's.
+    """
+    with engine.connect() as conn:
+        return {
+            name: sorted(
+                repr([row[c.name] for c in table.c if not _is_database_own(c)])
+                for row in conn.execute(select(table)).mappings()
+            )
+            for name, table in metadata.tables.items()
+            if name not in without
+        }
+
+
+def _is_database_own(column: Any) -> bool:
+    return column.server_default is not None or column.identity is not None

@@ -1,0 +1,96 @@
+"""The command line, as an operator uses it."""
+
+import sys
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Engine
+
+from indexer.__main__ import main
+from indexer.builds import decoder_build
+from indexer.chains.ports import UnreadLedger
+from indexer.decode.ledgers import block_of_meta
+from indexer.facts import quarantine, store
+from tests.factories.stellar_lake import DEVNET, FIRST, history_metas
+from warehouse_schema.identifiers import Height
+
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def command(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Runs `python -m indexer …` in this process; its exit code and what it printed."""
+    monkeypatch.setenv("ISTHMUS_NETWORK", "devnet")
+    monkeypatch.setattr("indexer.__main__.open_engine", lambda *_: indexer_engine)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["indexer", *arguments])
+        code = main()
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def _put(engine: Engine, height: int, raw: bytes) -> None:
+    block = block_of_meta(history_metas()[height - FIRST], DEVNET.id)
+    cursor = store.Cursor(
+        chain=block.chain,
+        height=block.height,
+        block_hash=block.hash,
+        block_time=block.time,
+        head_height=block.height,
+        head_time=block.time,
+    )
+    with engine.begin() as conn:
+        store.move_cursor(conn, store.read_cursor(conn, DEVNET.id), cursor)
+        store.append(conn, [block], [])
+        quarantine.put(conn, [UnreadLedger(block, "99 at 4", raw, "a lake")], "older")
+
+
+def test_quarantine_is_listed_and_tried_again(command: Command, indexer_engine: Engine) -> None:
+    assert command("quarantine") == (0, f"0 in quarantine; this build is {decoder_build()}\n")
+    sound = history_metas()[30]
+    _put(indexer_engine, FIRST + 30, sound)
+    _put(indexer_engine, FIRST + 31, history_metas()[31][:-4])
+    code, printed = command("quarantine")
+    assert code == 1
+    first, second, count = printed.splitlines()
+    assert first.startswith(f"{DEVNET.id} {FIRST + 30} undecodable, read from a lake, last tried")
+    assert first.endswith(": 99 at 4")
+    assert " by build older at " in second
+    assert count.startswith("2 in quarantine")
+    code, printed = command("status")
+    assert code == 1
+    assert ", 2 open alarms, 2 in quarantine\n" in printed
+    code, printed = command("quarantine", "--retry")
+    assert code == 1
+    let_out, kept, listed, count = printed.splitlines()
+    assert let_out == f"{DEVNET.id} {FIRST + 30} is out of quarantine, 0 events"
+    assert kept.startswith(f"{DEVNET.id} {FIRST + 31} stays in quarantine: ledger {FIRST + 31} ")
+    assert f" by build {decoder_build()} at " in listed
+    assert count == f"1 in quarantine; this build is {decoder_build()}"
+
+
+def test_a_ledger_that_is_out_is_no_alarm(command: Command, indexer_engine: Engine) -> None:
+    _put(indexer_engine, FIRST + 30, history_metas()[30])
+    code, printed = command("quarantine", "--retry")
+    assert (code, printed.splitlines()[-1][:15]) == (0, "0 in quarantine")
+    assert command("status")[0] == 0
+    with indexer_engine.connect() as conn:
+        assert quarantine.raw_of(conn, DEVNET.id, Height(FIRST + 30)) is None
+
+
+def test_the_builds_name_follows_the_decoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = decoder_build()
+    assert genuine == decoder_build.__wrapped__()
+    assert len(genuine) == 12
+    for name, value in (
+        ("_DECODERS", ("decode",)),
+        ("_LIBRARIES", ("stellar-sdk",)),
+        ("version", lambda _: "0"),
+    ):
+        with monkeypatch.context() as other:
+            other.setattr(f"indexer.builds.{name}", value)
+            assert decoder_build.__wrapped__() != genuine
