@@ -1,30 +1,23 @@
 """A ledger that cannot be decoded costs its own contents, until a build can decode it."""
 
-import dataclasses
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import URL, Connection, Engine, event, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import Engine, select, text
 from stellar_sdk import scval
 
 from indexer import drain, quarantine
 from indexer.backfill import backfill
-from indexer.backfill.commit import backfiller
 from indexer.builds import decoder_build
-from indexer.chains import lake
 from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
-from indexer.chains.ports import ChainReader, Range
+from indexer.chains.ports import Range
 from indexer.decode import close_meta
-from indexer.drain import CHANNEL, drain_once
+from indexer.drain import CHANNEL
 from indexer.errors import (
-    FollowerConflict,
     InconsistentAnswer,
     NodeUnavailable,
     RetentionGap,
@@ -34,140 +27,24 @@ from indexer.facts import quarantine as rows
 from indexer.facts import store
 from indexer.facts.checks import blocks_join, in_quarantine
 from indexer.facts.status import chain_status
-from indexer.networks import load_network
 from indexer.projections.rebuild import differences
-from indexer.quarantine import Trial, retry, retry_untried
+from indexer.quarantine import retry_untried
 from tests.factories.contents import contents
-from tests.factories.stellar_lake import (
-    DEVNET,
-    FIRST,
-    batch_of,
-    compressed,
-    name_of,
-    write_lake,
+from tests.factories.quarantine import (
+    OLDER,
+    alarms,
+    damage,
+    drained,
+    everything_of_ours,
+    history,
+    mended,
+    network,
+    standing,
+    tried,
 )
-from tests.indexer.devnet.stellar.chain import UNIT, Chain
-from tests.indexer.devnet.stellar.market import Market
-from tests.indexer.devnet.stellar.test_cctp import REMOTES
-from tests.indexer.devnet.stellar.test_oft import send
+from tests.factories.stellar_lake import DEVNET, FIRST, write_lake
 from warehouse_schema import facts
-from warehouse_schema.engine import make_engine
-from warehouse_schema.identifiers import Height, StellarAddress
-
-OLDER = "an older build"
-
-
-@dataclasses.dataclass(frozen=True)
-class History:
-    """A devnet's ledgers, of which some are worth losing."""
-
-    metas: tuple[bytes, ...]
-    provider: StellarAddress
-    sent: Height
-    """An OFT send."""
-    terms: Height
-    deposits: tuple[Height, ...]
-    """The provider's Escrow events, in order."""
-
-    @property
-    def last(self) -> Height:
-        return Height(FIRST + len(self.metas) - 1)
-
-
-@cache
-def history() -> History:
-    chain = Chain(REMOTES)
-    alice = chain.open("alice", usdt0=100 * UNIT)
-    assert send(chain, alice, 5 * UNIT).succeeded
-    sent = chain.node.latest.sequence
-    market = Market(chain=chain)
-    market.set_terms()
-    terms = chain.node.latest.sequence
-    market.set_payee()
-    deposits = []
-    for amount in (20, 5, 7):
-        market.deposit(amount)
-        deposits.append(Height(chain.node.latest.sequence))
-    chain.node.close_ledger()
-    node = chain.node
-    return History(
-        metas=tuple(node.ledger(at).meta for at in range(FIRST, node.latest.sequence + 1)),
-        provider=StellarAddress(market.provider.public_key),
-        sent=Height(sent),
-        terms=Height(terms),
-        deposits=tuple(deposits),
-    )
-
-
-@cache
-def network():
-    return dataclasses.replace(
-        load_network("devnet"),
-        stellar=dataclasses.replace(DEVNET, watched=(history().provider,)),
-    )
-
-
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[LakeReader]:
-    reader = LakeReader(network().stellar, LakeStore(write_lake(tmp_path, history().metas)))
-    yield reader
-    reader.close()
-
-
-@pytest.fixture
-def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
-    """Another empty warehouse, to compare with."""
-    engine = make_engine(clone(), room="indexer")
-    yield engine
-    engine.dispose()
-
-
-def drained(engine: Engine, reader: ChainReader, max_blocks: int = 200) -> int:
-    """How many ledgers were put into quarantine on the way to the head."""
-    count = 0
-    while progress := drain_once(engine, reader, network(), max_blocks=max_blocks):
-        count += progress.quarantined
-    return count
-
-
-@pytest.fixture
-def by_an_older_build(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Drains with decoders that cannot read some ledgers, though they are sound."""
-    genuine = close_meta.decode_meta
-
-    def drain_all(engine: Engine, reader: ChainReader, *unreadable: Height, **options: int) -> None:
-        def decode_meta(raw: bytes, chain: Any) -> Any:
-            ledger, why = genuine(raw, chain)
-            if ledger.block.height in unreadable:
-                raise UndecodableLedger(f"ledger {ledger.block.height} cannot be decoded: 99 at 4")
-            return ledger, why
-
-        with monkeypatch.context() as older:
-            older.setattr(lake, "decode_meta", decode_meta)
-            older.setattr(drain, "decoder_build", lambda: OLDER)
-            assert drained(engine, reader, **options) == len(unreadable)
-
-    return drain_all
-
-
-def standing(engine: Engine) -> list[rows.Quarantined]:
-    with engine.connect() as conn:
-        return rows.standing(conn)
-
-
-def alarms(engine: Engine) -> list[tuple[str, str]]:
-    with engine.connect() as conn:
-        return [(alarm.kind, alarm.subject) for alarm in store.open_alarms(conn)]
-
-
-def mended(engine: Engine) -> dict[str, list[str]]:
-    """What must be as if nothing had ever been in quarantine."""
-    return contents(engine, without=("facts.alarms", "projections.stream_events"))
-
-
-def tried(engine: Engine, reader: ChainReader | None = None) -> list[Trial]:
-    return list(retry(engine, network(), standing(engine), reader))
-
+from warehouse_schema.identifiers import Height
 
 # In.
 
@@ -176,7 +53,7 @@ def test_a_ledger_that_cannot_be_decoded_is_kept_and_alarmed_and_stops_nothing(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine
 ) -> None:
     height = history().sent
-    unknown = _damage(tmp_path, height)
+    unknown = damage(tmp_path, height)
     assert drained(indexer_engine, reader) == 1
     (row,) = standing(indexer_engine)
     assert (row.chain, row.height, row.state) == (DEVNET.id, height, "undecodable")
@@ -232,10 +109,6 @@ def test_what_is_missing_of_a_provider_shows_at_its_next_event(
 # Out.
 
 
-def everything_of_ours() -> tuple[Height, ...]:
-    return (history().sent, history().terms, *history().deposits)
-
-
 @pytest.mark.parametrize("pick", [slice(0, 1), slice(1, 2), slice(3, 4), slice(None)], ids=str)
 def test_a_newer_build_leaves_what_a_straight_run_leaves(
     pick: slice,
@@ -285,7 +158,7 @@ def test_the_socket_hears_of_what_is_mended(
 def test_a_build_that_tried_tries_only_when_it_is_asked_to(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _damage(tmp_path, history().sent)
+    damage(tmp_path, history().sent)
     drained(indexer_engine, reader)
     (before,) = standing(indexer_engine)
     monkeypatch.setattr(quarantine, "decode_meta", pytest.fail)
@@ -320,18 +193,10 @@ def test_the_build_that_tried_last_is_written_down(
         assert [alarm.detail for alarm in store.open_alarms(conn)] == ["98 at 4"]
 
 
-def _damage(folder: Path, height: Height) -> bytes:
-    """Cut a ledger in the lake short, behind its transactions."""
-    raw = history().metas[height - FIRST][:-1000]
-    path = folder / name_of(height, height, 1, 1)
-    path.write_bytes(compressed(batch_of([raw], height)))
-    return raw
-
-
 def test_what_its_bytes_do_not_give_its_source_may(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine, second_engine: Engine
 ) -> None:
-    _damage(tmp_path, history().sent)
+    damage(tmp_path, history().sent)
     drained(indexer_engine, reader)
     (trial,) = tried(indexer_engine, reader)
     assert trial.still is not None
@@ -362,7 +227,7 @@ class Answering:
 def test_a_source_that_does_not_have_it_changes_nothing(
     said: Any, tmp_path: Path, reader: LakeReader, indexer_engine: Engine
 ) -> None:
-    _damage(tmp_path, history().sent)
+    damage(tmp_path, history().sent)
     drained(indexer_engine, reader)
     before = mended(indexer_engine)
     if said == "another":
@@ -393,158 +258,6 @@ def test_bytes_that_are_not_what_their_header_says_are_damaged(
     assert [row.state for row in standing(indexer_engine)] == ["damaged"]
 
 
-# Once, whatever happens.
-
-STEPS: tuple[tuple[Any, str], ...] = (
-    (store, "remove_range"),
-    (store, "append"),
-    (rows, "release"),
-    (quarantine, "refold_transfers"),
-    (quarantine, "rebuild_book"),
-    (quarantine, "_notify"),
-)
-
-
-def test_a_kill_at_any_step_leaves_it_in_quarantine_as_it_was(
-    reader: LakeReader,
-    indexer_engine: Engine,
-    by_an_older_build: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    by_an_older_build(indexer_engine, reader, *everything_of_ours())
-    before = contents(indexer_engine)
-    ledgers = [row for row in standing(indexer_engine) if row.height == history().terms]
-    reached = []
-    for module, name in STEPS:
-        for when in ("before", "after"):
-            with monkeypatch.context() as patched:
-                patched.setattr(module, name, _killed(getattr(module, name), when))
-                with pytest.raises(RuntimeError, match="killed"):
-                    list(retry(indexer_engine, network(), ledgers))
-            reached.append(name)
-            assert contents(indexer_engine) == before, f"{when} {name}"
-    assert len(reached) == 2 * len(STEPS)
-    retry_untried(indexer_engine, network(), DEVNET.id)
-    assert standing(indexer_engine) == []
-
-
-def _killed(genuine: Callable[..., Any], when: str) -> Callable[..., Any]:
-    def killed(*arguments: Any, **options: Any) -> Any:
-        if when == "after":
-            genuine(*arguments, **options)
-        raise RuntimeError("killed")
-
-    return killed
-
-
-def test_a_session_that_is_lost_leaves_it_in_quarantine(
-    reader: LakeReader,
-    indexer_engine: Engine,
-    engine: Engine,
-    by_an_older_build: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    by_an_older_build(indexer_engine, reader, history().terms)
-    before = contents(indexer_engine)
-
-    def lose(conn: Connection, *_: Any) -> None:
-        pid = conn.scalar(text("SELECT pg_backend_pid()"))
-        with engine.connect() as other:
-            other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
-        conn.execute(text("SELECT 1"))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(quarantine, "rebuild_book", lose)
-        retry_untried(indexer_engine, network(), DEVNET.id)
-    assert "quarantine waits chain=stellar:devnet" in caplog.text
-    assert contents(indexer_engine) == before
-    retry_untried(indexer_engine, network(), DEVNET.id)
-    assert standing(indexer_engine) == []
-
-
-def test_a_ledger_is_let_out_once(
-    reader: LakeReader, indexer_engine: Engine, by_an_older_build: Callable[..., None]
-) -> None:
-    by_an_older_build(indexer_engine, reader, *everything_of_ours())
-    ledgers = standing(indexer_engine)
-    assert len(list(retry(indexer_engine, network(), ledgers))) == len(ledgers)
-    after = contents(indexer_engine)
-    assert list(retry(indexer_engine, network(), ledgers)) == []
-    assert contents(indexer_engine) == after
-
-
-def test_one_that_was_let_out_meanwhile_is_left_alone(
-    reader: LakeReader,
-    indexer_engine: Engine,
-    by_an_older_build: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    by_an_older_build(indexer_engine, reader, history().sent)
-    ledgers = standing(indexer_engine)
-    genuine = close_meta.decode_meta
-
-    def late(raw: bytes, chain: Any) -> Any:
-        monkeypatch.undo()
-        assert len(tried(indexer_engine)) == 1
-        return genuine(raw, chain)
-
-    monkeypatch.setattr(quarantine, "decode_meta", late)
-    assert list(retry(indexer_engine, network(), ledgers)) == []
-    assert differences(indexer_engine, network()) == []
-
-
-def test_a_retry_does_not_meet_a_backfill(
-    reader: LakeReader,
-    indexer_engine: Engine,
-    by_an_older_build: Callable[..., None],
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    by_an_older_build(indexer_engine, reader, history().sent)
-    with backfiller(indexer_engine, DEVNET.id):
-        with pytest.raises(FollowerConflict, match="another backfill"):
-            tried(indexer_engine)
-        retry_untried(indexer_engine, network(), DEVNET.id)
-    assert "quarantine waits chain=stellar:devnet: another backfill" in caplog.text
-    assert len(standing(indexer_engine)) == 1
-
-
-def test_a_retry_waits_for_nobody_for_long(
-    reader: LakeReader,
-    indexer_engine: Engine,
-    engine: Engine,
-    by_an_older_build: Callable[..., None],
-) -> None:
-    by_an_older_build(indexer_engine, reader, history().sent)
-
-    @event.listens_for(indexer_engine, "begin")
-    def hurry(conn: Connection) -> None:
-        conn.exec_driver_sql("SET LOCAL lock_timeout = 50")
-
-    with engine.begin() as busy:
-        busy.execute(text("UPDATE facts.cursors SET held = NULL"))
-        with pytest.raises(FollowerConflict, match="others write"):
-            tried(indexer_engine)
-    assert len(standing(indexer_engine)) == 1
-
-
-def test_rows_that_the_warehouse_refuses_stay_out_of_it(
-    reader: LakeReader,
-    indexer_engine: Engine,
-    by_an_older_build: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    by_an_older_build(indexer_engine, reader, history().sent)
-
-    def refuse(conn: Connection, *_: Any) -> None:
-        raise IntegrityError("INSERT", {}, psycopg.errors.CheckViolation("some check"))
-
-    monkeypatch.setattr(quarantine, "refold_transfers", refuse)
-    retry_untried(indexer_engine, network(), DEVNET.id)
-    (row,) = standing(indexer_engine)
-    assert row.reason == "the warehouse refuses its rows: some check"
-
-
 # Beside backfills.
 
 
@@ -567,7 +280,7 @@ def test_a_backfill_puts_into_quarantine_what_it_cannot_decode(
     tmp_path: Path, reader: LakeReader, indexer_engine: Engine
 ) -> None:
     drained(indexer_engine, reader)
-    _damage(tmp_path, history().sent)
+    damage(tmp_path, history().sent)
     reader._kept = None
     backfill(
         indexer_engine, reader, network(), Height(FIRST), history().last, lambda progress: None

@@ -1,0 +1,113 @@
+"""A devnet's history with ledgers that are worth losing, and what a warehouse makes of it."""
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from indexer.chains.ports import ChainReader
+from indexer.drain import drain_once
+from indexer.facts import quarantine as rows
+from indexer.facts import store
+from indexer.networks import Network, load_network
+from indexer.quarantine import Trial, retry
+from tests.factories.contents import contents
+from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, compressed, name_of
+from tests.indexer.devnet.stellar.chain import UNIT, Chain
+from tests.indexer.devnet.stellar.market import Market
+from tests.indexer.devnet.stellar.test_cctp import REMOTES
+from tests.indexer.devnet.stellar.test_oft import send
+from warehouse_schema.identifiers import Height, StellarAddress
+
+OLDER = "an older build"
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """A devnet's ledgers, of which some are worth losing."""
+
+    metas: tuple[bytes, ...]
+    provider: StellarAddress
+    sent: Height
+    """An OFT send."""
+    terms: Height
+    deposits: tuple[Height, ...]
+    """The provider's Escrow events, in order."""
+
+    @property
+    def last(self) -> Height:
+        return Height(FIRST + len(self.metas) - 1)
+
+
+@cache
+def history() -> History:
+    chain = Chain(REMOTES)
+    alice = chain.open("alice", usdt0=100 * UNIT)
+    assert send(chain, alice, 5 * UNIT).succeeded
+    sent = chain.node.latest.sequence
+    market = Market(chain=chain)
+    market.set_terms()
+    terms = chain.node.latest.sequence
+    market.set_payee()
+    deposits = []
+    for amount in (20, 5, 7):
+        market.deposit(amount)
+        deposits.append(Height(chain.node.latest.sequence))
+    chain.node.close_ledger()
+    node = chain.node
+    return History(
+        metas=tuple(node.ledger(at).meta for at in range(FIRST, node.latest.sequence + 1)),
+        provider=StellarAddress(market.provider.public_key),
+        sent=Height(sent),
+        terms=Height(terms),
+        deposits=tuple(deposits),
+    )
+
+
+@cache
+def network() -> Network:
+    """The devnet, with the provider watched."""
+    return dataclasses.replace(
+        load_network("devnet"),
+        stellar=dataclasses.replace(DEVNET, watched=(history().provider,)),
+    )
+
+
+def drained(engine: Engine, reader: ChainReader, max_blocks: int = 200) -> int:
+    """How many ledgers were put into quarantine on the way to the head."""
+    count = 0
+    while progress := drain_once(engine, reader, network(), max_blocks=max_blocks):
+        count += progress.quarantined
+    return count
+
+
+def standing(engine: Engine) -> list[rows.Quarantined]:
+    with engine.connect() as conn:
+        return rows.standing(conn)
+
+
+def alarms(engine: Engine) -> list[tuple[str, str]]:
+    with engine.connect() as conn:
+        return [(alarm.kind, alarm.subject) for alarm in store.open_alarms(conn)]
+
+
+def mended(engine: Engine) -> dict[str, list[str]]:
+    """What must be as if nothing had ever been in quarantine."""
+    return contents(engine, without=("facts.alarms", "projections.stream_events"))
+
+
+def tried(engine: Engine, reader: ChainReader | None = None) -> list[Trial]:
+    return list(retry(engine, network(), standing(engine), reader))
+
+
+def damage(folder: Path, height: Height) -> bytes:
+    """Cut a ledger in the lake short, behind its transactions."""
+    raw = history().metas[height - FIRST][:-1000]
+    path = folder / name_of(height, height, 1, 1)
+    path.write_bytes(compressed(batch_of([raw], height)))
+    return raw
+
+
+def everything_of_ours() -> tuple[Height, ...]:
+    return (history().sent, history().terms, *history().deposits)
