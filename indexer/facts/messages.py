@@ -12,7 +12,14 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
-from indexer.events.services import Attestation, AttestedBurn, MessageStatus, Service
+from indexer.events.common import Provenance
+from indexer.events.services import (
+    Attestation,
+    AttestedBurn,
+    MessageStatus,
+    Service,
+    burn_place,
+)
 from warehouse_schema.facts import cctp_attestations, message_status
 from warehouse_schema.identifiers import Bytes32, ChainId, TxHash
 
@@ -82,6 +89,20 @@ def verified_attestations(
         values: dict[str, Any] = {**row._mapping, "attesters": tuple(row.attesters)}
         by_nonce[row.nonce] = Attestation(**values)
     return list(by_nonce.values())
+
+
+def keys_spoken_of(conn: Connection, sent: Collection[Provenance]) -> set[Bytes32]:
+    """Burn keys of which services have said anything already, among messages sent there."""
+    if not sent:
+        return set()
+    attested = select(cctp_attestations.c.burn_key).where(
+        *_among(cctp_attestations.c.source_chain, {seen.chain for seen in sent}),
+        *_among(cctp_attestations.c.source_tx, {seen.tx_hash for seen in sent}),
+    )
+    waiting = select(message_status.c.group_key).where(
+        *_among(message_status.c.message_id, [burn_place(seen) for seen in sent])
+    )
+    return set(conn.scalars(attested.union_all(waiting)))
 
 
 def set_statuses(

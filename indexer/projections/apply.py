@@ -10,7 +10,7 @@ from indexer.facts.store import raise_alarm
 from indexer.networks import Network
 from indexer.projections.book import LedgerClose
 from indexer.projections.book_store import apply_ledgers
-from indexer.projections.transfer_store import refold_transfers, touched_movements
+from indexer.projections.transfer_store import fold_in
 from warehouse_schema.identifiers import ChainId
 
 
@@ -21,11 +21,11 @@ def apply(
     blocks: Sequence[Block],
     events: Sequence[Event],
 ) -> None:
-    """Fold one ingested range: movements by key, the order book ledger by ledger.
+    """Fold a range that is the chain's newest: movements by key, the order book ledger by ledger.
 
     The order book's clock moves with every ledger, also with those that hold nothing of ours.
     """
-    refold_transfers(conn, network, *touched_movements(events))
+    fold_in(conn, network, events)
     if chain == network.stellar.id:
         ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
         for alarm in apply_ledgers(conn, chain, ledgers, events):

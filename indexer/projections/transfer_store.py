@@ -7,17 +7,18 @@ reads what the first committed.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import groupby
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, bindparam, case, delete, func, insert, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
 from indexer.events.services import AttestedBurn, MessageStatus
-from indexer.facts.messages import attested_burns, statuses
+from indexer.facts.messages import attested_burns, keys_spoken_of, statuses
 from indexer.facts.store import events_by_key, events_of_transactions
 from indexer.networks import Network
 from indexer.projections.transfers import (
@@ -37,6 +38,8 @@ from indexer.projections.transfers import (
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import transfer_progress
+
+_COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
 
 _MANY = 500
 """Beyond so many movements one lock over all of them is cheaper than one each."""
@@ -58,26 +61,114 @@ def touched_movements(events: Iterable[Event]) -> tuple[set[Bytes32], set[Bytes3
 def refold_transfers(
     conn: Connection, network: Network, burn_keys: Collection[Bytes32], guids: Collection[Bytes32]
 ) -> int:
-    """Write anew the rows of these movements from the facts as they stand; rows written."""
+    """Fold these movements anew from the facts as they stand; how many rows that changed."""
     keys = sorted({*burn_keys, *guids})
     if not keys:
         return 0
     _lock(conn, keys)
+    return _refold(conn, network, sorted(burn_keys), sorted(guids))
+
+
+def fold_in(conn: Connection, network: Network, events: Sequence[Event]) -> int:
+    """As `refold_transfers` of what events touch that come after all others of their chain.
+
+    A burn that comes after others of the same bytes leaves their rows as they are, so it costs the
+    same after ten thousand of them: whoever burns the same over and over slows nobody down.
+    """
+    burn_keys, guids = touched_movements(events)
+    keys = sorted({*burn_keys, *guids})
+    if not keys:
+        return 0
+    _lock(conn, keys)
+    appended = _append_burns(conn, network, events, burn_keys)
+    return len(appended) + _refold(
+        conn, network, sorted(burn_keys - {row.group_key for row in appended}), sorted(guids)
+    )
+
+
+def _refold(
+    conn: Connection, network: Network, burn_keys: Sequence[Bytes32], guids: Sequence[Bytes32]
+) -> int:
+    keys = [*burn_keys, *guids]
+    if not keys:
+        return 0
     said = statuses(conn, keys)
     attested = attested_burns(conn, burn_keys)
-    rows = [
-        *cctp_rows(network, *_cctp_facts(conn, sorted(burn_keys)), burn_keys, attested, said),
-        *oft_rows(network, _oft_facts(conn, sorted(guids)), said),
+    folded = [
+        *cctp_rows(network, *_cctp_facts(conn, burn_keys), burn_keys, attested, said),
+        *oft_rows(network, _oft_facts(conn, guids), said),
     ]
-    conn.execute(
-        delete(transfer_progress).where(
-            transfer_progress.c.group_key == func.any(bindparam("keys", type_=ARRAY(Text)))
-        ),
-        {"keys": keys},
+    stored = {row.id: row for row in _stored(conn, keys)}
+    changed = [row for row in folded if stored.pop(row.id, None) != row]
+    # What is left there is no movement any more, or one that changed.
+    _delete(conn, [*stored, *(row.id for row in changed)])
+    _insert(conn, changed)
+    return len(changed)
+
+
+def _append_burns(
+    conn: Connection, network: Network, events: Sequence[Event], burn_keys: Collection[Bytes32]
+) -> list[TransferProgress]:
+    """Write the rows of burns that come after all else there is of their key.
+
+    That is so where nothing but burns was seen now, no mint waits for a burn, and no service has
+    said anything of these: of a transaction that a reorg took back it may have.
+    """
+    burns = _burns_of(events)
+    received = {event.burn_key for event in events if isinstance(event, MessageReceived)}
+    keys = [key for key in sorted(burn_keys) if key in burns and key not in received]
+    seen = [burn.message.seen for key in keys for burn in burns[key]]
+    known = keys_spoken_of(conn, seen)
+    before = _burns_before(conn, keys)
+    rows = [
+        row
+        for key in keys
+        if key not in known and (first := before.get(key, 0)) is not None
+        for row in fold_cctp(network, key, burns[key], [], first=first)
+    ]
+    _insert(conn, rows)
+    return rows
+
+
+def _burns_of(events: Iterable[Event]) -> dict[Bytes32, list[Burn]]:
+    burns: dict[Bytes32, list[Burn]] = defaultdict(list)
+    sending = (event for event in events if isinstance(event, BURN_EVENTS))
+    for of_transaction in by_transaction(sending):
+        for burn in pair_burns(of_transaction):
+            if burn.message.burn_key is not None:
+                burns[burn.message.burn_key].append(burn)
+    return burns
+
+
+def _burns_before(conn: Connection, keys: Sequence[Bytes32]) -> dict[Bytes32, int | None]:
+    """How many burns of a key have rows, if it has rows; None when a mint of it waits for one."""
+    column = transfer_progress.c
+    burnt = func.count(column.source_tx)
+    query = (
+        select(column.group_key, case((burnt == func.count(), burnt)))
+        .where(column.group_key == _any_of(keys))
+        .group_by(column.group_key)
     )
+    return {row[0]: row[1] for row in conn.execute(query)} if keys else {}
+
+
+def _stored(conn: Connection, keys: Sequence[str]) -> list[TransferProgress]:
+    query = select(*_COLUMNS).where(transfer_progress.c.group_key == _any_of(keys))
+    return [TransferProgress(**row._mapping) for row in conn.execute(query)]
+
+
+def _delete(conn: Connection, ids: Sequence[str]) -> None:
+    if ids:
+        conn.execute(delete(transfer_progress).where(transfer_progress.c.id == _any_of(ids)))
+
+
+def _insert(conn: Connection, rows: Sequence[TransferProgress]) -> None:
     if rows:
         conn.execute(insert(transfer_progress), [asdict(row) for row in rows])
-    return len(rows)
+
+
+def _any_of(words: Sequence[str]) -> ColumnElement[Any]:
+    return func.any(bindparam(None, list(words), type_=ARRAY(Text)))
 
 
 def _lock(conn: Connection, keys: Sequence[str]) -> None:

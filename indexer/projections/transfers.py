@@ -138,6 +138,8 @@ def fold_cctp(
     mints: Sequence[Mint],
     attested: Sequence[AttestedBurn] = (),
     said: Mapping[str, MessageStatus] = NOTHING_SAID,
+    *,
+    first: int = 0,
 ) -> list[TransferProgress]:
     """Rows of all burns and mints that share one burn key, both in chain order.
 
@@ -146,17 +148,19 @@ def fold_cctp(
     all the same: the burn's chain is merely not read so far, or took its block back.
 
     `attested` are this key's burns with a verified attestation, oldest first; `said` is what
-    services say, by `burn_place`.
+    services say, by `burn_place`. `first` burns came before, which nothing here can change.
     """
     nonces = _nonces(burns, attested)
     matched, left = _match(mints, nonces)
     rows = [
         _cctp_row(network, key, ordinal, burn, mint, nonce, said.get(burn_place(burn.message.seen)))
-        for ordinal, (burn, mint, nonce) in enumerate(zip(burns, matched, nonces, strict=True))
+        for ordinal, (burn, mint, nonce) in enumerate(
+            zip(burns, matched, nonces, strict=True), first
+        )
     ]
     return rows + [
         _cctp_row(network, key, ordinal, None, mint, None, None)
-        for ordinal, mint in enumerate(left, len(rows))
+        for ordinal, mint in enumerate(left, first + len(rows))
     ]
 
 
