@@ -21,16 +21,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--bind", default="127.0.0.1:8080", help="HOST:PORT, or unix:PATH")
     parser.add_argument("--workers", type=int, default=2, help="processes of 8 threads each")
     options = parser.parse_args(arguments)
+    serve("api.wsgi:app", bind=options.bind, workers=options.workers)
+
+
+def serve(app: str, *, bind: str, workers: int) -> None:
+    """Serve a WSGI app, `module:name`, in this process until told to stop."""
     # gunicorn takes its settings from the command line alone.
     sys.argv = [
         "gunicorn",
-        *("--bind", options.bind),
-        *("--workers", str(options.workers)),
+        *("--bind", bind),
+        *("--workers", str(workers)),
         *("--worker-class", "gthread", "--threads", THREADS),
         *("--graceful-timeout", GRACE_SECONDS),
         # It would be a file in the user's home, shared with every other gunicorn there.
         "--no-control-socket",
-        "api.wsgi:app",
+        app,
     ]
     WSGIApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
 

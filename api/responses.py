@@ -44,14 +44,22 @@ def send(body: Body, *, version: str, media_type: str = "application/json") -> R
 
     A tag is for bytes, so the packed form has one of its own.
     """
-    packed = body.packed if takes_gzip(request.headers.get("Accept-Encoding", "")) else None
-    response = Response(packed or body.plain, content_type=media_type)
-    response.set_etag(f"{version}-{body.digest}{'-gzip' if packed else ''}")
-    response.headers["Cache-Control"] = "no-cache"
-    response.headers["Vary"] = "Accept-Encoding"
+    asked = request.environ
+    packed = body.packed if takes_gzip(asked.get("HTTP_ACCEPT_ENCODING", "")) else None
+    tag = f"{version}-{body.digest}{'-gzip' if packed else ''}"
+    headers = [
+        ("ETag", f'"{tag}"'),
+        ("Cache-Control", "no-cache"),
+        ("Vary", "Accept-Encoding"),
+        ("Content-Type", media_type),
+    ]
     if packed:
-        response.headers["Content-Encoding"] = "gzip"
-    response.make_conditional(request)
+        headers.append(("Content-Encoding", "gzip"))
+    if "HTTP_IF_NONE_MATCH" in asked and request.if_none_match.contains_weak(tag):
+        return Response(status=304, headers=headers)
+    response = Response(packed or body.plain, headers=headers)
+    if "HTTP_IF_MATCH" in asked:
+        response.make_conditional(request)
     return response
 
 

@@ -168,16 +168,23 @@ class Books:
         return prepared
 
     def _read(self, known: Prepared | None) -> Prepared:
+        if known is not None and self._mark() == known.mark:
+            return known
         with reading(self._engine) as connection:
             mark, book = self._open(connection)
-            if known is not None and known.mark == mark:
-                return known
             if known is not None and known.mark.last_message == mark.last_message:
                 listing = known.listing
             else:
                 listing = Listing(queries.offers(connection))
             depth = queries.depth(connection)
         return Prepared(mark, book, listing, Body(orjson.dumps(shape_summary(book.totals, depth))))
+
+    def _mark(self) -> Mark | None:
+        """One statement, no transaction around it: one way to Postgres and back."""
+        with self._engine.connect() as connection:
+            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+            found = queries.read_book(alone, self._chain)
+        return None if found is None else found[0]
 
     def _open(self, connection: Connection) -> tuple[Mark, Book]:
         found = queries.read_book(connection, self._chain)

@@ -6,7 +6,7 @@ Every function takes the connection of one `reading()`.
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, case, func, literal_column, select
+from sqlalchemy import Connection, Row, bindparam, case, func, literal_column, select
 
 from indexer.projections.depth import RailDepth, Totals
 from indexer.projections.offers import Offer, Payee, Rail, Terms, accepted_rails, live_terms
@@ -55,15 +55,17 @@ class ProviderView:
     accepted_rails: tuple[str, ...]
 
 
+_BOOK = select(
+    tables.book,
+    literal_column("book.xmin::text::bigint").label("written_by"),
+    select(func.max(tables.stream_events.c.id)).scalar_subquery().label("last_message"),
+).where(tables.book.c.chain == bindparam("of_chain"))
+"""Made once: it is asked many times a second."""
+
+
 def read_book(connection: Connection, chain: ChainId) -> tuple[Mark, Book] | None:
     """The book as of the last folded ledger, and its mark; None before the first."""
-    row = connection.execute(
-        select(
-            tables.book,
-            literal_column("book.xmin::text::bigint").label("written_by"),
-            select(func.max(tables.stream_events.c.id)).scalar_subquery().label("last_message"),
-        ).where(tables.book.c.chain == chain)
-    ).one_or_none()
+    row = connection.execute(_BOOK, {"of_chain": chain}).one_or_none()
     if row is None:
         return None
     return Mark(row.written_by, row.last_message), Book(

@@ -30,7 +30,7 @@ def hold_books(app: Flask, books: Books) -> None:
 @orderbook.get("/orderbook")
 def list_offers() -> Response:
     """Offers that can be taken now and fit the filters."""
-    filters = parse_filters(request.args)
+    filters = parse_filters(request.args.to_dict())
     return _say(_books().offers(filters))
 
 
@@ -68,8 +68,7 @@ def _name_ledger(response: Response) -> Response:
     if book is None:
         return response
     age = max(0, deps().clock() - book.close_time)
-    response.headers["X-Ledger"] = str(book.ledger)
-    response.headers["X-Ledger-Age"] = str(age)
+    response.headers.extend({"X-Ledger": str(book.ledger), "X-Ledger-Age": str(age)})
     return response
 
 

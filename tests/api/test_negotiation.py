@@ -115,3 +115,10 @@ def test_a_head_request_tells_of_the_packed_form(client):
     assert head.data == b""
     for name in ("Content-Length", "Content-Encoding", "ETag", "Vary"):
         assert head.headers[name] == whole.headers[name]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_client_may_insist_on_the_bytes_it_has(client):
+    tag = client.get(PATH).headers["ETag"]
+    assert client.get(PATH, headers={"If-Match": tag}).status_code == 200
+    assert client.get(PATH, headers={"If-Match": '"x"'}).status_code == 412

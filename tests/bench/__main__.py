@@ -17,6 +17,7 @@ from tests.bench import (
     evm_head_latency,
     follower_idle,
     follower_recovery,
+    orderbook,
     stellar_lake,
 )
 from tests.bench.site import tell
@@ -27,6 +28,12 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "evm_backfill_4x": evm_backfill.measure_4x,
     "api_visible": api_visible.measure,
     "follower_idle": follower_idle.measure,
+    "orderbook_get": orderbook.measure_get,
+    "orderbook_get_gzip": orderbook.measure_get_gzip,
+    "orderbook_304": orderbook.measure_304,
+    "summary_get": orderbook.measure_summary,
+    "provider_get": orderbook.measure_provider,
+    "intent_get": orderbook.measure_intent,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
