@@ -1,4 +1,4 @@
-"""`python -m indexer`: follow a chain without the orchestrator, look, check, rebuild, revise.
+"""`python -m indexer`: follow a chain without the orchestrator, look, check, mend.
 
 python -m indexer follow eip155:1
 python -m indexer attest
@@ -6,6 +6,7 @@ python -m indexer status
 python -m indexer clear eip155:1 SUBJECT
 python -m indexer check
 python -m indexer quarantine --retry
+python -m indexer backfill --chain eip155:1 --from 19000000 --to 19999999
 python -m indexer rebuild
 python -m indexer revise start eip155:1
 python -m indexer revise fill | check | swap | abandon
@@ -19,12 +20,14 @@ import threading
 from contextlib import ExitStack, closing
 
 from indexer.attestations import poll_attestations
+from indexer.backfill_command import add_backfill
 from indexer.builds import decoder_build
 from indexer.chains.attestations import Iris
 from indexer.chains.lz_scan import LzScan
 from indexer.drain import Progress, follow
 from indexer.errors import ConfigurationError, IndexerError
 from indexer.facts import quarantine
+from indexer.facts.backfills import under_way
 from indexer.facts.checks import blocks_join
 from indexer.facts.checks import open_alarms as alarms_of
 from indexer.facts.status import chain_status
@@ -76,6 +79,7 @@ def _arguments() -> argparse.Namespace:
                 action="store_true",
                 help="decode them again, from the bytes that are kept or from their source",
             )
+    add_backfill(commands.add_parser("backfill", help="read a past range, or read it anew"))
     add_revise(commands.add_parser("revise", help="bring in new decoders, or projections"))
     return parser.parse_args()
 
@@ -154,6 +158,11 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
     with engine.connect() as conn:
         for alarm in open_alarms(conn):
             print(f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}")
+        for backfill in under_way(conn):
+            print(
+                f"{backfill.chain}: a backfill of {backfill.first} to {backfill.last} is at "
+                f"{backfill.done}, folded to {backfill.folded}"
+            )
     return 0 if well else 1
 
 

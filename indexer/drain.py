@@ -360,7 +360,15 @@ def keep(raw_events: Iterable[RawEvent], chain: Chain) -> list[Decoded]:
 def _is_of_others(item: Decoded, chain: Chain) -> bool:
     made_nothing = item.event is None and item.undecodable is None
     emitter: str = item.raw.address if isinstance(item.raw, EvmLog) else item.raw.contract
-    return made_nothing and emitter == chain.lz_endpoint
+    return made_nothing and emitter in shared_emitters(chain)
+
+
+def shared_emitters(chain: Chain) -> frozenset[str]:
+    """Contracts through which other applications speak as well: what is not ours is not kept.
+
+    On a busy chain an endpoint emits a hundred packets of others for one of ours.
+    """
+    return frozenset() if chain.lz_endpoint is None else frozenset([chain.lz_endpoint])
 
 
 def decode_kept(raw: RawEvent, chain: Chain) -> Decoded:

@@ -2,7 +2,8 @@
 
 IndexerError
 ├── ConfigurationError           a person must mend a file or a setting
-│   └── NetworkFileError         names the file and the key
+│   ├── NetworkFileError         names the file and the key
+│   └── RangeRefused             a backfill must not reach as far as it was told to
 ├── RetryableChainError          the same call may succeed later
 │   ├── NodeUnavailable          no answer, time-out, 5xx, 429
 │   ├── RangeTooWide             the node refuses that many blocks or logs at once
@@ -29,6 +30,10 @@ class ConfigurationError(IndexerError):
 
 class NetworkFileError(ConfigurationError):
     """A network file has a bad value; the message names the file, the key and what is right."""
+
+
+class RangeRefused(ConfigurationError):
+    """A backfill must not reach as far as it was told to; the message says how far it may."""
 
 
 class RetryableChainError(IndexerError):

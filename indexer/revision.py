@@ -24,7 +24,6 @@ from sqlalchemy.exc import OperationalError
 
 from indexer.drain import CHANNEL, decode_kept
 from indexer.errors import ConfigurationError, FollowerConflict
-from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.facts import shadow, store
 from indexer.facts.shadow import AS_REVISED, Replaced, TableDifference
 from indexer.networks import Chain, Network
@@ -32,7 +31,7 @@ from indexer.projections import book, book_store
 from indexer.projections.book import LedgerClose, Rebuilt
 from indexer.projections.rebuild import refold_all_transfers, settle_alarms
 from indexer.projections.transfer_store import refold_transfers, touched_movements
-from indexer.projections.transfers import OFT_EVENTS, TransferProgress
+from indexer.projections.transfers import MOVEMENT_EVENTS, TransferProgress
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
 from warehouse_schema.metadata import PROJECTIONS
@@ -42,9 +41,6 @@ logger = logging.getLogger(__name__)
 
 EVENTS_A_RANGE = 2_000
 """Raw events decoded in one transaction."""
-
-_KEYED_EVENTS = (MessageSent, MessageReceived, *OFT_EVENTS)
-"""Events that name their movement; others are found by the transaction they share with these."""
 
 _BOOK_EVENTS: tuple[type[Any], ...] = tuple(book.FOLDS)
 _MOVEMENT_COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
@@ -229,7 +225,9 @@ def _touched_above(
     burn_keys: set[Bytes32] = set()
     guids: set[Bytes32] = set()
     for chain, height in final.items():
-        above = touched_movements(store.read_events(conn, _KEYED_EVENTS, chain, Height(height + 1)))
+        above = touched_movements(
+            store.read_events(conn, MOVEMENT_EVENTS, chain, Height(height + 1))
+        )
         burn_keys |= above[0]
         guids |= above[1]
     return burn_keys, guids

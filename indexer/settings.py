@@ -8,6 +8,7 @@
 | `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
 | `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
 | `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
+| `ISTHMUS_EXECUTOR` | who runs jobs of many steps in Dagster, `dagster_k8s:k8s_job_executor` |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
 `ISTHMUS_RPC_STELLAR_PUBNET`.
@@ -38,6 +39,8 @@ class Settings:
     """Node URLs by chain; a chain without any is not followed."""
     lakes: Mapping[ChainId, str] = field(default_factory=dict)
     """Data lake by Stellar chain; without one a retention gap stops the chain."""
+    executor: str | None = None
+    """Name of the Dagster executor of jobs with many steps; None: processes of this machine."""
 
     @property
     def followed(self) -> tuple[Chain, ...]:
@@ -67,6 +70,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         database_url=env.get("DATABASE_URL") or None,
         nodes=nodes,
         lakes={} if not lake else {network.stellar.id: lake},
+        executor=env.get("ISTHMUS_EXECUTOR") or None,
     )
 
 

@@ -1,12 +1,13 @@
 """Reading ranges that lie behind the follower: history before its start, or a range read anew.
 
-A range is read in chunks. Any thread, process or machine fetches one: reads it, decodes it, and
-makes the text that Postgres takes. One writer commits them in order, each in a transaction of its
-own that replaces whatever was stored there and says how far the backfill is. Killed anywhere, it
-goes on after the last commit; run again once it is finished, it writes the same rows.
+A range is read in chunks, some ahead of the writer: a chunk is read, decoded, and made into the
+text that Postgres takes. They are committed in order, each in a transaction of its own that
+replaces whatever was stored there and says how far the backfill is. Killed anywhere, it goes on
+after the last commit; run again once it is finished, it writes the same rows.
 
-`backfill` does both in one process, some chunks ahead. `plan_chunks`, `fetch_chunk` and
-`commit_chunks` are the same steps for an orchestrator that hands them out, with files between.
+`backfill` does it in one process. `plan_spans`, `bring_in` and `finish_backfill` are the same for
+an orchestrator, which gives a span to each of many processes: all read and decode side by side, and
+each commits when it is its span's turn, which it learns from the warehouse.
 
 A backfill never meets the live follower: it stays below what a chain can still take back.
 
@@ -14,15 +15,17 @@ A backfill never meets the live follower: it stays below what a chain can still 
 |---|---|
 | `chunks.py` | a chunk, and how it is made from what a reader gives |
 | `fetch.py` | chunks from nodes: how wide, how often tried, several at once |
-| `spool.py` | a chunk as a file |
+| `spool.py` | chunks that wait on disk for their turn |
+| `turns.py` | whose turn it is |
 | `commit.py` | chunks into the warehouse, and movements after them |
 | `progress.py` | how far, how fast, how long still |
 | `run.py` | the ways in |
 """
 
 from indexer.backfill.progress import BackfillProgress as BackfillProgress
+from indexer.backfill.run import Span as Span
 from indexer.backfill.run import backfill as backfill
-from indexer.backfill.run import commit_chunks as commit_chunks
-from indexer.backfill.run import fetch_chunk as fetch_chunk
-from indexer.backfill.run import plan_chunks as plan_chunks
+from indexer.backfill.run import bring_in as bring_in
+from indexer.backfill.run import finish_backfill as finish_backfill
+from indexer.backfill.run import plan_spans as plan_spans
 from indexer.backfill.run import watched_on as watched_on

@@ -14,8 +14,8 @@ import polars as pl
 from indexer.builds import decoder_build
 from indexer.chains.evm_history import EvmColumns
 from indexer.chains.ports import Block, Range, UnreadLedger
-from indexer.decode.evm_columns import ColumnarEvents, decode_columns, logs_of
-from indexer.drain import decode_kept
+from indexer.decode.evm_columns import decode_columns, logs_of
+from indexer.drain import keep, shared_emitters
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
 from indexer.events.raw import EvmLog, RawEvent
@@ -63,7 +63,9 @@ class Chunk:
     hash: BlockHash
     """Of the last block."""
     events: int
-    """Raw logs or events."""
+    """Raw logs or events that are kept."""
+    read: int
+    """Raw logs or events that the node gave: those of others at a shared contract among them."""
     movements: Movements | None
     """None when there are more than `MOST_FOLDED_AT_ONCE`."""
     undecodable: tuple[tuple[str, str], ...]
@@ -78,10 +80,10 @@ class Chunk:
 
 def chunk_of_range(chain: Chain, read: Range) -> Chunk:
     """The chunk of a range whose events are objects."""
-    decoded = [decode_kept(raw, chain) for raw in read.events]
-    counts = Counter(raw.seen.height for raw in read.events)
+    decoded = keep(read.events, chain)
+    counts = Counter(item.raw.seen.height for item in decoded)
     copies = [*_quarantined(read.unread), *_copies(decoded)]
-    return _chunk(read.blocks, counts, copies, decoded, {})
+    return _chunk(read.blocks, len(read.events), counts, copies, decoded, {})
 
 
 def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
@@ -92,14 +94,22 @@ def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
     """
     columnar = decode_columns(read.logs, chain)
     left = columnar.logs.filter(pl.col("is_left"))
-    decoded = [decode_kept(log, chain) for log in logs_of(left, chain.id)]
-    counts = dict(read.logs["height"].value_counts().iter_rows())
-    copies = [*_columnar_copies(columnar, chain.id), *_copies(decoded)]
-    return _chunk(read.blocks, counts, copies, decoded, columnar.events)
+    decided = columnar.logs.filter(~pl.col("is_left") & ~_is_of_others(chain))
+    decoded = keep(logs_of(left, chain.id), chain)
+    counts = Counter(item.raw.seen.height for item in decoded)
+    counts.update(dict(decided["height"].value_counts().iter_rows()))
+    copies = [*_columnar_copies(decided, columnar.events, chain.id), *_copies(decoded)]
+    return _chunk(read.blocks, read.logs.height, counts, copies, decoded, columnar.events)
+
+
+def _is_of_others(chain: EvmChain) -> pl.Expr:
+    """What `keep` leaves out, of logs that the columns decided."""
+    return pl.col("event").is_null() & pl.col("address").is_in(sorted(shared_emitters(chain)))
 
 
 def _chunk(
     read: Sequence[Block],
+    events_read: int,
     counts: Mapping[Height, int],
     copies: Iterable[CopyText],
     decoded: Sequence[Decoded],
@@ -113,6 +123,7 @@ def _chunk(
         parent_hash=read[0].parent_hash,
         hash=read[-1].hash,
         events=sum(counts.values()),
+        read=events_read,
         movements=_few(_movements(decoded, columnar)),
         undecodable=tuple(_undecodable(decoded)),
         copies=(text_of_rows(_BLOCK_COLUMNS, rows), *copies),
@@ -126,12 +137,13 @@ def _quarantined(ledgers: Sequence[UnreadLedger]) -> Iterator[CopyText]:
         yield text_of_rows(quarantine.COLUMNS, rows)
 
 
-def _columnar_copies(columnar: ColumnarEvents, chain: ChainId) -> Iterator[CopyText]:
-    raw = RAW_SHELVES[EvmLog]
-    logs = columnar.logs.filter(~pl.col("is_left")).drop("is_left")
-    if logs.height:
-        yield text_of_frame(raw.table, logs.with_columns(chain=pl.lit(chain)))
-    for name, frame in columnar.events.items():
+def _columnar_copies(
+    decided: pl.DataFrame, events: Mapping[str, pl.DataFrame], chain: ChainId
+) -> Iterator[CopyText]:
+    if decided.height:
+        logs = decided.drop("is_left").with_columns(chain=pl.lit(chain))
+        yield text_of_frame(RAW_SHELVES[EvmLog].table, logs)
+    for name, frame in events.items():
         if frame.height:
             yield text_of_frame(EVENT_SHELVES[EVENT_TYPES[name]].table, frame)
 

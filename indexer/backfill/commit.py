@@ -4,23 +4,29 @@ The backfill's row in `facts.backfills` moves in the transaction that writes wha
 """
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import replace
 
-from sqlalchemy import Connection, Engine, delete, exists, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, exists, func, select
 
 from indexer.backfill.chunks import Chunk
-from indexer.errors import ConfigurationError, FollowerConflict, InconsistentAnswer
-from indexer.events.cctp import MessageReceived, MessageSent
+from indexer.errors import (
+    ConfigurationError,
+    FollowerConflict,
+    InconsistentAnswer,
+    RangeRefused,
+)
 from indexer.events.common import Event
-from indexer.facts import quarantine, store
+from indexer.facts import backfills, quarantine, store
+from indexer.facts.backfills import Backfill
 from indexer.facts.columns_copy import copy_text
 from indexer.networks import Chain, Network
 from indexer.projections.transfer_store import refold_transfers, touched_movements
-from indexer.projections.transfers import OFT_EVENTS
+from indexer.projections.transfers import MOVEMENT_EVENTS
 from warehouse_schema import locks
-from warehouse_schema.facts import backfills, blocks
+from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
@@ -28,39 +34,24 @@ logger = logging.getLogger(__name__)
 FOLDED_EVENTS = 2_000
 """Raw events whose movements are folded in one transaction, which holds up the followers."""
 
-_MOVEMENT_EVENTS: tuple[type[Event], ...] = (MessageSent, MessageReceived, *OFT_EVENTS)
-
-
-@dataclass(frozen=True, slots=True)
-class Backfill:
-    """How far a backfill is: its row."""
-
-    chain: ChainId
-    first: Height
-    last: Height
-    done: Height
-    """Last height whose facts are committed; `first - 1` before any."""
-    folded: Height
-    """Last height whose movements are folded."""
-    events: int
-    """Raw events committed."""
-
-
-_COLUMNS = [backfills.c[field.name] for field in fields(Backfill)]
+_LOOK_SECONDS = 0.1
+"""From one try for the lock to the next."""
 
 
 @contextmanager
-def backfiller(engine: Engine, chain: ChainId) -> Iterator[Connection]:
-    """A connection that alone may backfill the chain. Raises `FollowerConflict`.
+def backfiller(engine: Engine, chain: ChainId, *, patience: float = 0.0) -> Iterator[Connection]:
+    """A connection that alone may backfill the chain.
 
-    The lock belongs to the session that writes: losing the one is losing the other.
+    The lock belongs to the session that writes: losing the one is losing the other. Raises
+    `FollowerConflict` when another session still has it after `patience` seconds.
     """
     with engine.connect() as conn:
         key = func.hashtext(chain)
-        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.BACKFILL, key)))
-        conn.commit()
-        if not taken:
-            raise FollowerConflict(f"another backfill of {chain} is running")
+        deadline = time.monotonic() + patience
+        while not _locked(conn, key):
+            if time.monotonic() >= deadline:
+                raise FollowerConflict(f"another backfill of {chain} is running")
+            time.sleep(_LOOK_SECONDS)
         try:
             yield conn
         finally:
@@ -70,14 +61,26 @@ def backfiller(engine: Engine, chain: ChainId) -> Iterator[Connection]:
                 conn.commit()
 
 
+def _locked(conn: Connection, key: ColumnElement[int]) -> bool:
+    with conn.begin():
+        return bool(conn.scalar(select(func.pg_try_advisory_lock(locks.BACKFILL, key))))
+
+
 def refuse_live_range(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
-    """Raise `ConfigurationError` for a range that the follower still writes, or that is none."""
+    """Raise `RangeRefused` for a range that the follower writes or is going to, or that is none."""
     if not 0 <= first <= last:
-        raise ConfigurationError(f"a backfill goes from low to high, not from {first} to {last}")
+        raise RangeRefused(f"a backfill goes from low to high, not from {first} to {last}")
     with conn.begin():
         cursor = store.read_cursor(conn, chain.id)
-    if cursor is not None and last > cursor.height - chain.confirmations:
-        raise ConfigurationError(
+    if cursor is None:
+        # Its first range would meet blocks that are there already.
+        if chain.start_height is not None and last >= chain.start_height:
+            raise RangeRefused(
+                f"{chain.id}: the follower begins at {chain.start_height} and has not begun; "
+                f"until then a backfill may reach up to {chain.start_height - 1}, not {last}"
+            )
+    elif last > cursor.height - chain.confirmations:
+        raise RangeRefused(
             f"{chain.id}: the follower is at {cursor.height} and may still take back "
             f"{chain.confirmations} blocks; a backfill may reach up to "
             f"{cursor.height - chain.confirmations}, not {last}"
@@ -86,13 +89,8 @@ def refuse_live_range(conn: Connection, chain: Chain, first: Height, last: Heigh
 
 def take_up(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
     """Where a backfill of that very range stands; at its beginning if none is under way."""
-    query = select(*_COLUMNS).where(
-        backfills.c.chain == chain, backfills.c.first == first, backfills.c.last == last
-    )
     with conn.begin():
-        row = conn.execute(query).one_or_none()
-    below = Height(first - 1)
-    return Backfill(chain, first, last, below, below, 0) if row is None else Backfill(*row)
+        return backfills.standing(conn, chain, first, last)
 
 
 def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk) -> Backfill:
@@ -122,7 +120,7 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         refold_transfers(conn, network, burn_keys, guids)
         events = now.events + chunk.events - again
         after = replace(now, done=chunk.last, folded=folded, events=events)
-        _write(conn, after)
+        backfills.write(conn, after)
     logger.info(
         "backfilled chain=%s from=%d to=%d of=%d events=%d",
         chunk.chain,
@@ -186,11 +184,11 @@ def fold_rest(conn: Connection, network: Network, now: Backfill) -> Iterator[Bac
     for last in list(_fold_steps(conn, now)):
         with conn.begin():
             events = store.read_events(
-                conn, _MOVEMENT_EVENTS, now.chain, Height(now.folded + 1), last
+                conn, MOVEMENT_EVENTS, now.chain, Height(now.folded + 1), last
             )
             refold_transfers(conn, network, *touched_movements(events))
             now = replace(now, folded=last)
-            _write(conn, now)
+            backfills.write(conn, now)
         yield now
 
 
@@ -219,20 +217,4 @@ def _fold_steps(conn: Connection, now: Backfill) -> Iterator[Height]:
 def finish(conn: Connection, now: Backfill) -> None:
     """Forget a backfill that is done: another one of the range begins anew."""
     with conn.begin():
-        _remove_row(conn, now)
-
-
-def _write(conn: Connection, now: Backfill) -> None:
-    _remove_row(conn, now)
-    values = dict(zip((column.name for column in _COLUMNS), astuple(now), strict=True))
-    conn.execute(insert(backfills).values(values))
-
-
-def _remove_row(conn: Connection, now: Backfill) -> None:
-    conn.execute(
-        delete(backfills).where(
-            backfills.c.chain == now.chain,
-            backfills.c.first == now.first,
-            backfills.c.last == now.last,
-        )
-    )
+        backfills.forget(conn, now)

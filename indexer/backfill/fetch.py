@@ -3,9 +3,9 @@
 import logging
 import queue
 import random
-import time
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,11 +34,12 @@ MOST_BLOCKS = 1_000
 HELD_BYTES = 64 * 1024 * 1024
 """Rows that wait for the writer, beyond which nothing more is asked for."""
 
-_ATTEMPTS = 6
+_ATTEMPTS = 12
+"""About four minutes of a node that does not answer: a restart of it is no reason to give up."""
 _FIRST_PAUSE = 0.25
 """Seconds before the second attempt; twice as long before each further one."""
 _LONGEST_PAUSE = 60.0
-"""Seconds, whatever a node asks for: a run that is told to end waits for its fetches."""
+"""Seconds, whatever a node asks for."""
 
 
 class Fetch(Protocol):
@@ -93,10 +94,11 @@ def _columnar(
     return chunk_of_columns(chain, history.read_columns(first, last, watched))
 
 
-def patiently(fetch: Fetch, first: Height, last: Height) -> Chunk:
+def patiently(fetch: Fetch, first: Height, last: Height, ended: threading.Event) -> Chunk:
     """Fetch; again after a growing pause while the node says that may help.
 
-    Raises `RangeTooWide` at once, and the last error when it has been tried often enough.
+    Raises `RangeTooWide` at once, and the last error when it has been tried often enough, or when
+    nobody wants the chunk any more.
     """
     for attempt in range(1, _ATTEMPTS):
         try:
@@ -107,7 +109,8 @@ def patiently(fetch: Fetch, first: Height, last: Height) -> Chunk:
             pause = _FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0)  # noqa: S311
             logger.warning("node blocks=%d-%d attempt=%d: %s", first, last, attempt, error)
             asked = pause if error.retry_after is None else error.retry_after
-            time.sleep(min(asked, _LONGEST_PAUSE))
+            if ended.wait(min(asked, _LONGEST_PAUSE)):
+                raise
     return fetch(first, last)
 
 
@@ -118,17 +121,6 @@ def halves(first: Height, last: Height, error: RangeTooWide) -> tuple[tuple[Heig
     logger.info("range halved blocks=%d-%d: %s", first, last, error)
     middle = (first + last) // 2
     return (first, Height(middle)), (Height(middle + 1), last)
-
-
-def fetch_pieces(fetch: Fetch, first: Height, last: Height) -> Iterator[Chunk]:
-    """The range's chunks in order, fetched one by one: one, unless the node finds it too wide."""
-    ranges = deque([(first, last)])
-    while ranges:
-        low, high = ranges.popleft()
-        try:
-            yield patiently(fetch, low, high)
-        except RangeTooWide as error:
-            ranges.extendleft(reversed(halves(low, high, error)))
 
 
 class Plan:
@@ -149,7 +141,7 @@ class Plan:
     def learn(self, chunk: Chunk) -> None:
         """Aim at `CHUNK_EVENTS`, in steps of no more than twice or half as many blocks."""
         blocks = chunk.last - chunk.first + 1
-        aim = blocks * CHUNK_EVENTS // max(chunk.events, 1)
+        aim = blocks * CHUNK_EVENTS // max(chunk.read, 1)
         self._blocks = max(1, min(max(aim, blocks // 2), blocks * 2, self._most))
 
     def narrow(self, first: Height, last: Height) -> None:
@@ -157,7 +149,7 @@ class Plan:
         self._blocks = max(1, min(self._blocks, (last - first + 1) // 2))
 
 
-def fetch_ahead(source: Source, first: Height, last: Height) -> Iterator[Chunk]:
+def fetch_ahead(source: Source, first: Height, last: Height) -> Generator[Chunk]:
     """The range's chunks in order, while the next ones are being fetched.
 
     What waits is bounded: by one chunk more than there are fetchers, and by `HELD_BYTES`.
@@ -168,7 +160,8 @@ def fetch_ahead(source: Source, first: Height, last: Height) -> Iterator[Chunk]:
         idle.put(fetch)
     pending: deque[_Pending] = deque()
     pool = ThreadPoolExecutor(len(source.fetchers), thread_name_prefix="backfill")
-    start = partial(_start, pool, partial(_fetched, idle))
+    ended = threading.Event()
+    start = partial(_start, pool, partial(_fetched, idle, ended))
     try:
         while True:
             while len(pending) <= len(source.fetchers) and _held(pending) < HELD_BYTES:
@@ -189,6 +182,7 @@ def fetch_ahead(source: Source, first: Height, last: Height) -> Iterator[Chunk]:
             plan.learn(chunk)
             yield chunk
     finally:
+        ended.set()
         pool.shutdown(cancel_futures=True)
 
 
@@ -218,9 +212,11 @@ def _start(
     return _Pending(first, last, pool.submit(fetched, first, last))
 
 
-def _fetched(idle: "queue.SimpleQueue[Fetch]", first: Height, last: Height) -> Chunk:
+def _fetched(
+    idle: "queue.SimpleQueue[Fetch]", ended: threading.Event, first: Height, last: Height
+) -> Chunk:
     fetch = idle.get()
     try:
-        return patiently(fetch, first, last)
+        return patiently(fetch, first, last, ended)
     finally:
         idle.put(fetch)

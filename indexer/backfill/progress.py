@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from indexer.backfill.commit import Backfill
+from indexer.facts.backfills import Backfill
 from warehouse_schema.identifiers import ChainId, Height
 
 _BAR = 30
-"""Characters of a bar."""
+"""Characters of a bar; fewer where there is no room for so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,20 @@ class BackfillProgress:
         return self.last - self.done if self.step == "facts" else self.unfolded
 
     def __str__(self) -> str:
-        """One line: a bar, the share, the rates and the time left."""
-        filled = int(self.share * _BAR)
-        bar = "█" * filled + "·" * (_BAR - filled)
-        return (
-            f"{self.chain} {self.first}–{self.last} {self.step} [{bar}] {self.share:6.1%}"
-            f" {self.blocks_per_second:,.0f} blocks/s {self.events_per_second:,.0f} events/s"
-            f" {_duration(self.seconds_left)} left"
+        return self.line()
+
+    def line(self, width: int | None = None) -> str:
+        """A bar, the share, the rates and the time left, in at most so many characters."""
+        said = (
+            f" {self.share:6.1%} {self.blocks_per_second:,.0f} blocks/s"
+            f" {self.events_per_second:,.0f} events/s {_duration(self.seconds_left)} left"
         )
+        what = f"{self.chain} {self.first}–{self.last} {self.step}"
+        room = _BAR if width is None else min(_BAR, width - len(said) - len(what) - len(" []"))
+        if room < 1:
+            return f"{self.step}{said}"[:width]
+        filled = int(self.share * room)
+        return f"{what} [{'█' * filled}{'·' * (room - filled)}]{said}"
 
 
 class Meter:

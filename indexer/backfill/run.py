@@ -1,14 +1,15 @@
 """The ways in: a whole backfill in this process, and its steps for an orchestrator."""
 
+import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
 from indexer.backfill.chunks import Chunk
 from indexer.backfill.commit import (
-    Backfill,
     backfiller,
     commit_chunk,
     finish,
@@ -16,19 +17,30 @@ from indexer.backfill.commit import (
     refuse_live_range,
     take_up,
 )
-from indexer.backfill.fetch import fetch_ahead, fetch_pieces, source
+from indexer.backfill.fetch import fetch_ahead, source
 from indexer.backfill.progress import BackfillProgress, Meter
-from indexer.backfill.spool import read_chunk, write_chunk
+from indexer.backfill.spool import Spool, spool_in
+from indexer.backfill.turns import Turn
 from indexer.chains.ports import ChainReader
-from indexer.errors import ConfigurationError
+from indexer.errors import ConfigurationError, RangeRefused
 from indexer.facts import store
+from indexer.facts.backfills import Backfill
 from indexer.networks import Chain, Network
 from indexer.projections.rebuild import rebuild
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
 
+MOST_SPANS = 200
+"""Of a backfill: an orchestrator keeps a record of each, and hands the list to every process."""
+LEAST_BLOCKS = 2_000
+"""Of a span: a process costs seconds to start."""
+_HANDED_OVER = 120.0
+"""Seconds to wait for the lock of whoever committed the span before, or of a swap."""
+
 Report = Callable[[BackfillProgress], None]
+Span = tuple[Height, Height]
+"""First and last height, both included."""
 
 
 def backfill(
@@ -45,67 +57,20 @@ def backfill(
     their chunk, or after all facts where they are many. The order book is a fold in ledger order,
     so it is rebuilt once at the end when the range is the Stellar chain's.
 
-    Raises `ConfigurationError` for a range that the follower still writes, `FollowerConflict`
-    beside another backfill of the chain, and the reader's errors; chunks committed before stay.
+    Raises `RangeRefused` for a range that the follower still writes, `FollowerConflict` beside
+    another backfill of the chain, and the reader's errors; chunks committed before stay.
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
     watched = watched_on(engine, chain)
     with backfiller(engine, chain.id) as conn:
-        refuse_live_range(conn, chain, first, last)
-        start = take_up(conn, chain.id, first, last)
+        _refuse(conn, reader, chain, first, last)
+        now = take_up(conn, chain.id, first, last)
+        meter = Meter(now)
         with source(reader, chain, watched) as fetchers:
-            chunks = fetch_ahead(fetchers, Height(start.done + 1), last)
-            _bring_in(engine, conn, network, start, chunks, on_progress)
-
-
-def plan_chunks(first: Height, last: Height, blocks: int) -> list[tuple[Height, Height]]:
-    """`first … last` in ranges of so many blocks, both ends included, for `fetch_chunk`."""
-    return [
-        (Height(at), Height(min(at + blocks - 1, last))) for at in range(first, last + 1, blocks)
-    ]
-
-
-def fetch_chunk(
-    reader: ChainReader,
-    chain: Chain,
-    watched: Sequence[str],
-    first: Height,
-    last: Height,
-    folder: Path,
-) -> list[Path]:
-    """Read one range of a plan into files; one file, or more where the node finds it too wide.
-
-    Touches no warehouse: any process that reaches a node and the folder may do it, and again.
-    `watched` comes from `watched_on`. Raises the reader's errors.
-    """
-    reader.check_identity()
-    with source(reader, chain, watched, readers=1) as fetchers:
-        (fetch,) = fetchers.fetchers
-        return [write_chunk(chunk, folder) for chunk in fetch_pieces(fetch, first, last)]
-
-
-def commit_chunks(
-    engine: Engine,
-    network: Network,
-    chain: ChainId,
-    first: Height,
-    last: Height,
-    files: Iterable[Path],
-    on_progress: Report,
-) -> None:
-    """Commit the files of `fetch_chunk`, which cover `first … last`, in order.
-
-    The files may be yielded as they come to be. Those that were committed before are passed over,
-    so that it may be called again after a kill. Raises as `backfill` does, and `ConfigurationError`
-    when files do not follow each other or end before `last`.
-    """
-    with backfiller(engine, chain) as conn:
-        refuse_live_range(conn, network.chain(chain), first, last)
-        start = take_up(conn, chain, first, last)
-        chunks = (read_chunk(path) for path in files)
-        fresh = (chunk for chunk in chunks if chunk.last > start.done)
-        _bring_in(engine, conn, network, start, fresh, on_progress)
+            chunks = fetch_ahead(fetchers, Height(now.done + 1), last)
+            now = _commit_all(conn, network, now, chunks, meter, on_progress)
+        _finish(engine, conn, network, now, meter, on_progress)
 
 
 def watched_on(engine: Engine, chain: Chain) -> list[str]:
@@ -114,21 +79,145 @@ def watched_on(engine: Engine, chain: Chain) -> list[str]:
         return [*chain.watched, *store.watched_addresses(conn, chain.id)]
 
 
-def _bring_in(
+# The same in steps: plan the spans, bring each of them in, finish.
+
+
+def plan_spans(
+    engine: Engine,
+    reader: ChainReader,
+    network: Network,
+    first: Height,
+    last: Height,
+    blocks: int | None = None,
+) -> list[Span]:
+    """What of `first … last` is still to be brought in, in spans of so many blocks.
+
+    None where only the movements are left. By default there are at most `MOST_SPANS`, of at least
+    `LEAST_BLOCKS`. Raises as `backfill` does.
+    """
+    chain = network.chain(reader.chain)
+    reader.check_identity()
+    with backfiller(engine, chain.id) as conn:
+        _refuse(conn, reader, chain, first, last)
+        begin = take_up(conn, chain.id, first, last).done + 1
+    wide = blocks or max(LEAST_BLOCKS, -((begin - last - 1) // MOST_SPANS))
+    return [(Height(at), Height(min(at + wide - 1, last))) for at in range(begin, last + 1, wide)]
+
+
+def bring_in(
+    engine: Engine,
+    reader: ChainReader,
+    network: Network,
+    whole: Span,
+    span: Span,
+    spool: Path,
+    on_progress: Report,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Bring in one span of the backfill of `whole`, however far it is.
+
+    Any process on any machine may do it, beside those that bring in other spans. It reads and
+    decodes at once, and commits once all before the span is committed; until then its chunks lie in
+    the folder `spool`, up to a bound at which it reads no further. So what waits anywhere is
+    bounded by the number of processes, and no two of them have to share a disk.
+
+    Each span before this one must be under way in another process, or in already. `check` is called
+    now and then: raise from it to give up. Raises as `backfill` does, and `FollowerConflict` when
+    nothing comes of the spans before.
+    """
+    chain = network.chain(reader.chain)
+    reader.check_identity()
+    watched = watched_on(engine, chain)
+    with engine.connect() as conn:
+        start = take_up(conn, chain.id, *whole)
+    # From here on: the rate is then that of all who work on it, while this one waits as well.
+    meter = Meter(start)
+    first, last = Height(max(span[0], start.done + 1)), span[1]
+    if first > last:
+        return
+    turn = Turn(engine, chain.id, whole, first, check)
+    with (
+        source(reader, chain, watched) as fetchers,
+        spool_in(spool) as waiting,
+        closing(_in_turn(fetch_ahead(fetchers, first, last), turn, waiting, check)) as chunks,
+    ):
+        earliest = next(chunks)
+        with backfiller(engine, chain.id, patience=_HANDED_OVER) as conn:
+            refuse_live_range(conn, chain, *whole)
+            now = take_up(conn, chain.id, *whole)
+            _commit_all(conn, network, now, itertools.chain([earliest], chunks), meter, on_progress)
+
+
+def finish_backfill(
+    engine: Engine, network: Network, chain: ChainId, whole: Span, on_progress: Report
+) -> None:
+    """What is left once all spans are in: movements that were many, the order book.
+
+    Raises `ConfigurationError` when blocks are missing, and `FollowerConflict`.
+    """
+    with backfiller(engine, chain, patience=_HANDED_OVER) as conn:
+        now = take_up(conn, chain, *whole)
+        _finish(engine, conn, network, now, Meter(now), on_progress)
+
+
+def _in_turn(
+    chunks: Iterator[Chunk], turn: Turn, waiting: Spool, check: Callable[[], None]
+) -> Generator[Chunk]:
+    """The chunks in order, none before its turn has come; until then they are read and kept."""
+    for chunk in chunks:
+        check()
+        if turn.has_come():
+            yield from waiting.taken()
+            yield chunk
+            continue
+        waiting.put(chunk)
+        while waiting.is_full and not turn.has_come():
+            turn.pause()
+    turn.wait()
+    yield from waiting.taken()
+
+
+def _refuse(
+    conn: Connection, reader: ChainReader, chain: Chain, first: Height, last: Height
+) -> None:
+    refuse_live_range(conn, chain, first, last)
+    with conn.begin():
+        is_followed = store.read_cursor(conn, chain.id) is not None
+    final = Height(last if is_followed else reader.head().height - chain.confirmations)
+    if last > final:
+        raise RangeRefused(
+            f"{chain.id}: what lies above {final} may still be taken back; a backfill may reach up"
+            f" to {final}, not {last}"
+        )
+
+
+def _commit_all(
+    conn: Connection,
+    network: Network,
+    now: Backfill,
+    chunks: Iterable[Chunk],
+    meter: Meter,
+    on_progress: Report,
+) -> Backfill:
+    """Commit chunks in order; those that somebody else committed meanwhile are passed over."""
+    for chunk in chunks:
+        if chunk.last > now.done:
+            now = commit_chunk(conn, network, now, chunk)
+            on_progress(meter.progress(now))
+    return now
+
+
+def _finish(
     engine: Engine,
     conn: Connection,
     network: Network,
-    start: Backfill,
-    chunks: Iterable[Chunk],
+    now: Backfill,
+    meter: Meter,
     on_progress: Report,
 ) -> None:
-    now, meter = start, Meter(start)
-    for chunk in chunks:
-        now = commit_chunk(conn, network, now, chunk)
-        on_progress(meter.progress(now))
     if now.done < now.last:
         raise ConfigurationError(
-            f"{now.chain} {now.first} to {now.last}: the chunks end at {now.done}"
+            f"{now.chain} {now.first} to {now.last}: blocks from {now.done + 1} on are missing"
         )
     for folded in fold_rest(conn, network, now):
         now = folded

@@ -1,9 +1,9 @@
 """Do the stored facts hang together? Each function says what is wrong, in sentences."""
 
-from sqlalchemy import ColumnElement, Engine, FromClause, and_, func, select
+from sqlalchemy import ColumnElement, Engine, FromClause, and_, exists, func, select
 
 from indexer.facts import quarantine
-from warehouse_schema.facts import alarms, blocks, cursors
+from warehouse_schema.facts import alarms, backfills, blocks, cursors
 from warehouse_schema.identifiers import ChainId, Height
 
 _SHOWN = 20
@@ -13,7 +13,8 @@ _SHOWN = 20
 def blocks_join(engine: Engine, chain: ChainId, since: Height | None = None) -> list[str]:
     """Holes between stored blocks, parent hashes that do not join, a cursor that is not on top.
 
-    Looks at blocks from `since` on, or at all. At most 20 of each are named.
+    Looks at blocks from `since` on, or at all. At most 20 of each are named. What a backfill under
+    way is still to bring in is no hole.
     """
 
     def among(table: FromClause) -> list[ColumnElement[bool]]:
@@ -26,7 +27,7 @@ def blocks_join(engine: Engine, chain: ChainId, since: Height | None = None) -> 
     heights = select(blocks.c.height, previous).where(*among(blocks)).subquery()
     holes = (
         select(heights.c.previous, heights.c.height)
-        .where(heights.c.height != heights.c.previous + 1)
+        .where(heights.c.height != heights.c.previous + 1, ~_is_to_come(chain, heights))
         .order_by(heights.c.height)
         .limit(_SHOWN)
     )
@@ -53,6 +54,15 @@ def blocks_join(engine: Engine, chain: ChainId, since: Height | None = None) -> 
                 for height, highest in conn.execute(astray)
             ),
         ]
+
+
+def _is_to_come(chain: ChainId, heights: FromClause) -> ColumnElement[bool]:
+    """Whether all that is missing below a block is what one backfill has not read yet."""
+    return exists().where(
+        backfills.c.chain == chain,
+        backfills.c.done <= heights.c.previous,
+        heights.c.height <= backfills.c.last + 1,
+    )
 
 
 def open_alarms(engine: Engine, chain: ChainId) -> list[str]:

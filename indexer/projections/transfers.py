@@ -76,6 +76,8 @@ OftEvent: TypeAlias = (
 BURN_EVENTS: tuple[type[Event], ...] = (MessageSent, DepositForBurn)
 MINT_EVENTS: tuple[type[Event], ...] = (MintAndWithdraw, MessageReceived, MintAndForward)
 OFT_EVENTS: tuple[type[OftEvent], ...] = get_args(OftEvent)
+MOVEMENT_EVENTS: tuple[type[Event], ...] = (MessageSent, MessageReceived, *OFT_EVENTS)
+"""Those that name their movement; others are found by the transaction they share with these."""
 
 
 @dataclass(frozen=True, slots=True)

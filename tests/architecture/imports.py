@@ -51,7 +51,7 @@ _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
     *("indexer.attestations", "indexer.backfill", "indexer.quarantine"),
     "indexer.revision",
-    "indexer.revision_commands",
+    *("indexer.backfill_command", "indexer.revision_commands"),
 )
 
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
@@ -71,6 +71,10 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.attestations": (*_FACTS, "indexer.projections"),
     "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
+    "indexer.backfill_command": (
+        *("indexer.backfill", "indexer.errors", "indexer.readers"),
+        *("indexer.settings", "indexer.warehouse"),
+    ),
     "indexer.revision_commands": ("indexer.revision", "indexer.settings", "indexer.warehouse"),
     "indexer.readers": (*_CHAINS, "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),

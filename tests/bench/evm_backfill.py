@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from indexer.backfill.fetch import fetch_ahead, source
 from indexer.chains.evm import EvmReader
 from indexer.devnet.evm_node import AnvilProcess, JsonRpc
 from indexer.facts.columns_copy import copy_text
-from indexer.networks import EvmChain, load_network
+from indexer.networks import EvmChain, Network, load_network
 from tests.bench.log_chain import grow
 from tests.bench.site import tell
 from warehouse_schema.embedded import EmbeddedPostgres, Server
@@ -148,7 +148,7 @@ def _measured(task: Task, *, facts_alone: bool) -> Measured:
         if facts_alone and progress.done == progress.last:
             raise FactsAreIn
 
-    network, chain = load_network("devnet"), _chain()
+    network, chain = _network(), _chain()
     engine, reader = make_engine(make_url(task.database), room="indexer"), _reader(task)
     with engine.connect():
         cpu, began = _cpu(), time.monotonic()
@@ -202,8 +202,18 @@ def _questions(reader: EvmReader, chain: EvmChain, chunk: Chunk) -> list[bytes]:
     ]
 
 
+def _network() -> Network:
+    """The devnet, followed from above what is read."""
+    network = load_network("devnet")
+    above = Height(TIMES * BLOCKS + 1)
+    return replace(
+        network,
+        evm=tuple(replace(each, start_height=above, confirmations=0) for each in network.evm),
+    )
+
+
 def _chain() -> EvmChain:
-    (chain,) = load_network("devnet").evm
+    (chain,) = _network().evm
     return chain
 
 

@@ -7,6 +7,7 @@ as the chain encodes them, so that they pass the real decoders.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from indexer.chains.ports import Block, EvmLog, Range
@@ -24,6 +25,7 @@ from warehouse_schema.identifiers import (
 
 ETHEREUM = ChainId("eip155:1")
 GENESIS_TIME = 1_700_000_000
+PACKET_SENT = "0x" + keccak(b"PacketSent(bytes,bytes,address)").hex()
 OFT_SENT = "0x" + keccak(b"OFTSent(bytes32,uint32,address,uint256,uint256)").hex()
 
 
@@ -79,6 +81,20 @@ class FakeChain:
         """Cut the data of the first log of a block short, so that it no longer decodes."""
         logs = self.logs[self.blocks[height].hash]
         logs[0] = replace(logs[0], data=logs[0].data[:-1])
+
+    def overhear(self, height: int) -> None:
+        """Add packets of another application to a block, at the endpoint that it shares with us.
+
+        One is as small as a header, which no decoder by columns decides.
+        """
+        assert self._config.lz_endpoint is not None
+        logs = self.logs[self.blocks[height].hash]
+        for size in (160, 81):
+            packet = encode(["bytes", "bytes", "address"], [b"\x07" * size, b"", "0x" + "5e" * 20])
+            plain = self._send(self.blocks[height], len(logs), guid_of(0))
+            logs.append(
+                replace(plain, address=self._config.lz_endpoint, topics=(PACKET_SENT,), data=packet)
+            )
 
     def _append(self, fork: str, guids: Sequence[Bytes32]) -> None:
         height = len(self.blocks)

@@ -105,7 +105,7 @@ def replay_layerzero(open_warehouse: OpenWarehouse) -> Replayed:
     """LayerZero logs, each as seen by whoever it is for.
 
     A chain has one OFT of ours, and these logs are for three applications; so the applications take
-    turns at being it. Nobody is for `PacketSent`: its sender is no OFT, and it must stay undecoded.
+    turns at being it. Nobody is for `PacketSent`: its sender is no OFT, and it must not be kept.
     """
     network = load_network("layerzero", folder=NETWORKS)
     engine = open_warehouse(network.name)
@@ -139,7 +139,7 @@ class _LedgerArchive(RecordedLedgers):
 def _replay_ledgers(engine: Engine, network: Network, file: Path) -> Iterator[ReplayedLedger]:
     reader = _LedgerArchive(network.stellar, file)
     for height in reader.heights:
-        backfill(engine, reader, network, height, height, on_progress=_say_nothing)
+        backfill(engine, reader, _unfollowed(network), height, height, on_progress=_say_nothing)
         ledger, proof = reader.ledger(height), reader.proof(height)
         yield replayed_ledger(ledger, proof, network.stellar.passphrase)
 
@@ -186,7 +186,7 @@ def _replay_stellar_events(
     *earlier, last = sorted({record.ledger for record in records})
     with _reading(RecordedStellarNode(chain, records), chain) as reader:
         for ledger in earlier:
-            backfill(engine, reader, network, ledger, ledger, on_progress=_say_nothing)
+            backfill(engine, reader, _unfollowed(network), ledger, ledger, on_progress=_say_nothing)
         starting_last = replace(network, stellar=replace(chain, start_height=last))
         drain_once(engine, reader, starting_last)
 
@@ -205,7 +205,19 @@ def _backfill_logs(
     chain = _evm_chain(network, chain_id)
     with _reading(RecordedEvmNode(chain, records), chain) as reader:
         for height in sorted({record.height for record in records}):
-            backfill(engine, reader, network, height, height, on_progress=_say_nothing)
+            backfill(engine, reader, _unfollowed(network), height, height, on_progress=_say_nothing)
+
+
+def _unfollowed(network: Network) -> Network:
+    """The network without the starts of its followers, all of it final.
+
+    What is recorded lies on both sides of them, and ends with what was recorded last.
+    """
+    return replace(
+        network,
+        stellar=replace(network.stellar, start_height=None, confirmations=0),
+        evm=tuple(replace(chain, start_height=None, confirmations=0) for chain in network.evm),
+    )
 
 
 @contextmanager

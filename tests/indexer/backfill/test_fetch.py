@@ -7,7 +7,7 @@ import pytest
 
 from indexer.backfill import fetch
 from indexer.backfill.chunks import Chunk
-from indexer.backfill.fetch import Fetch, Plan, Source, fetch_ahead, fetch_pieces
+from indexer.backfill.fetch import Fetch, Plan, Source, fetch_ahead
 from indexer.errors import (
     InconsistentAnswer,
     NodeUnavailable,
@@ -28,6 +28,7 @@ def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chun
         parent_hash=BlockHash("0x00"),
         hash=BlockHash("0x01"),
         events=events,
+        read=events,
         movements=None,
         undecodable=(),
         copies=(CopyText("blocks", (), 0, bytes(size)),),
@@ -115,8 +116,6 @@ def test_a_range_too_wide_is_halved_in_its_place():
     got = ranges(chunks)
     assert [first for first, _ in got] == [1, *(last + 1 for _, last in got[:-1])]
     assert got[-1][1] == 40
-    pieces = ranges(list(fetch_pieces(narrow, Height(1), Height(12))))
-    assert pieces == [(1, 3), (4, 6), (7, 9), (10, 12)]
 
 
 def test_a_block_too_much_is_for_a_person():
@@ -131,7 +130,7 @@ def test_a_block_too_much_is_for_a_person():
     "error", [NodeUnavailable("down", retry_after=0.0), InconsistentAnswer("?")]
 )
 def test_a_node_in_trouble_is_asked_again(error: Exception):
-    failures = [error] * 5
+    failures = [error] * 11
 
     def falters(first: Height, last: Height) -> Chunk:
         if failures:
@@ -150,7 +149,23 @@ def test_a_node_that_stays_in_trouble_is_given_up():
 
     with pytest.raises(NodeUnavailable):
         list(fetch_ahead(source(down), Height(1), Height(5)))
-    assert len(tries) == 6
+    assert len(tries) == 12
+
+
+def test_nobody_waits_for_a_chunk_that_nobody_wants(monkeypatch: pytest.MonkeyPatch):
+    """A node asks us to stay away for a minute, and somebody ends the backfill."""
+    monkeypatch.setattr(fetch, "_LONGEST_PAUSE", 30.0)
+
+    def busy(first: Height, last: Height) -> Chunk:
+        if first == 1:
+            return make_chunk(first, last)
+        raise NodeUnavailable("busy", retry_after=30.0)
+
+    chunks = fetch_ahead(source(busy), Height(1), Height(40))
+    next(chunks)
+    began = time.monotonic()
+    chunks.close()
+    assert time.monotonic() - began < 10
 
 
 def test_what_no_trying_mends_is_raised_at_once():

@@ -1,33 +1,22 @@
 """A backfill through a node, as columns: what it writes, where it goes on, who may run it."""
 
 import multiprocessing
-import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Table, select, update
+from sqlalchemy import Engine, Table, func, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 
-from indexer.backfill import (
-    BackfillProgress,
-    backfill,
-    chunks,
-    commit,
-    commit_chunks,
-    fetch,
-    fetch_chunk,
-    plan_chunks,
-    watched_on,
-)
+from indexer.backfill import BackfillProgress, backfill, chunks, commit, fetch
 from indexer.backfill.commit import backfiller
 from indexer.chains.evm import EvmReader
 from indexer.drain import drain_once
-from indexer.errors import ConfigurationError, FollowerConflict, InconsistentAnswer
+from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
 from indexer.facts.checks import blocks_join
 from indexer.networks import EvmChain
 from indexer.projections.rebuild import differences
@@ -158,6 +147,31 @@ def test_a_node_that_answers_few_logs_is_asked_for_fewer(indexer_engine: Engine,
     assert max(last - first for first, last in node.ranges) > 9
 
 
+def test_what_others_say_at_a_shared_endpoint_is_not_kept(
+    indexer_engine: Engine, expected: dict[str, list[Any]]
+):
+    """Neither by columns, nor one by one, nor by the follower."""
+    chain = make_chain()
+    for height in (3, 40, 85):
+        chain.overhear(height)
+    run(indexer_engine, chain)
+    assert stored(indexer_engine) == expected
+    backfill(indexer_engine, chain, NETWORK, Height(1), Height(LAST), ignore)
+    assert stored(indexer_engine) == expected
+    drain_once(indexer_engine, chain, NETWORK)
+    with indexer_engine.connect() as conn:
+        kept = select(blocks.c.events).where(blocks.c.height.in_([3, 40, 85]))
+        assert list(conn.scalars(kept)) == [2, 2, 2]
+        assert conn.scalar(select(func.count()).select_from(evm_logs)) == 2 * (LAST + 11)
+
+
+def test_a_chunk_is_as_wide_as_what_the_node_gives_not_as_what_is_kept():
+    chain = make_chain()
+    chain.overhear(2)
+    chunk = chunks.chunk_of_range(config(), chain.read(Height(1), Height(4), []))
+    assert (chunk.events, chunk.read) == (8, 10)
+
+
 def test_history_joins_what_is_followed(indexer_engine: Engine):
     chain = make_chain()
     drain_once(indexer_engine, chain, NETWORK)
@@ -172,6 +186,27 @@ def test_another_chains_history_is_refused_at_the_seam(indexer_engine: Engine):
     other.grow(90, fork="other")
     with pytest.raises(InconsistentAnswer, match="block 79 does not join above"):
         run(indexer_engine, other, last=79)
+
+
+# Refused
+
+
+def test_a_range_that_a_reorganisation_can_reach_is_refused(indexer_engine: Engine):
+    """Nothing is followed, so the node's head says how far that is."""
+    network = replace(NETWORK, evm=(replace(config(), start_height=None),))
+    with reading(FakeEvmNode(make_chain())) as reader:
+        with pytest.raises(RangeRefused, match="may reach up to 86, not 87"):
+            backfill(indexer_engine, reader, network, Height(1), Height(87), ignore)
+        backfill(indexer_engine, reader, network, Height(1), Height(86), ignore)
+
+
+def test_a_range_that_the_follower_will_begin_with_is_refused(indexer_engine: Engine):
+    """It appends, and would meet blocks that are there."""
+    with pytest.raises(RangeRefused, match=r"begins at 80 and has not begun.* up to 79, not 80"):
+        run(indexer_engine, make_chain(), last=80)
+    run(indexer_engine, make_chain(), last=79)
+    drain_once(indexer_engine, make_chain(), NETWORK)
+    assert blocks_join(indexer_engine, ETHEREUM) == []
 
 
 # Killed
@@ -273,103 +308,41 @@ def test_a_second_backfill_of_a_chain_is_refused(indexer_engine: Engine):
     run(indexer_engine, make_chain())
 
 
-# Handed out
+# While it is under way
 
 
-def fetched(engine: Engine, folder: Path, blocks_each: int, *, shuffled: bool) -> list[Path]:
-    """The files of a plan, fetched one by one, perhaps in another order than they are committed."""
-    ranges = plan_chunks(Height(1), Height(LAST), blocks_each)
-    order = random.Random(5).sample(ranges, len(ranges)) if shuffled else ranges
-    node = FakeEvmNode(make_chain())
-    with reading(node) as reader:
-        files = {
-            at: fetch_chunk(reader, config(), watched_on(engine, config()), *at, folder)
-            for at in order
-        }
-    return [path for at in ranges for path in files[at]]
-
-
-def commit_files(engine: Engine, files: list[Path], report: Any = ignore) -> None:
-    commit_chunks(engine, NETWORK, ETHEREUM, Height(1), Height(LAST), files, report)
-
-
-def test_a_plan_covers_its_range_once():
-    ranges = plan_chunks(Height(3), Height(11), 4)
-    assert ranges == [(3, 6), (7, 10), (11, 11)]
-
-
-def test_chunks_fetched_in_any_order_are_committed_in_theirs(
-    indexer_engine: Engine, expected: Any, tmp_path: Path
-):
-    files = fetched(indexer_engine, tmp_path / "spool", 7, shuffled=True)
-    said: list[BackfillProgress] = []
-    commit_files(indexer_engine, files, said.append)
-    assert [progress.done for progress in said] == [*range(7, LAST, 7), LAST]
-    assert stored(indexer_engine) == expected
-    assert under_way(indexer_engine) == []
-
-
-def test_a_killed_writer_passes_over_what_it_committed(
-    indexer_engine: Engine, expected: Any, tmp_path: Path
-):
-    files = fetched(indexer_engine, tmp_path, 7, shuffled=False)
-    with pytest.raises(Killed):
-        commit_files(indexer_engine, files, killing(3))
-    said: list[BackfillProgress] = []
-    commit_files(indexer_engine, files, said.append)
-    assert said[0].done == 28
-    assert said[-1].events == 2 * LAST
-    assert stored(indexer_engine) == expected
-
-
-def test_chunks_fetched_anew_in_other_pieces_go_on_as_well(
-    indexer_engine: Engine, expected: Any, tmp_path: Path
-):
-    with pytest.raises(Killed):
-        commit_files(
-            indexer_engine, fetched(indexer_engine, tmp_path / "a", 7, shuffled=False), killing(2)
-        )
-    said: list[BackfillProgress] = []
-    commit_files(
-        indexer_engine, fetched(indexer_engine, tmp_path / "b", 9, shuffled=False), said.append
-    )
-    assert said[0].done == 18
-    assert said[-1].events == 2 * LAST
-    assert stored(indexer_engine) == expected
-
-
-def test_a_chunk_that_is_missing_is_named(indexer_engine: Engine, tmp_path: Path):
-    files = fetched(indexer_engine, tmp_path, 20, shuffled=False)
-    with pytest.raises(
-        ConfigurationError, match="block 21 is next, this is a chunk of eip155:1 41"
-    ):
-        commit_files(indexer_engine, [files[0], files[2]])
-    with pytest.raises(ConfigurationError, match="the chunks end at 40"):
-        commit_files(indexer_engine, files[:2])
-    commit_files(indexer_engine, files)
-
-
-def test_a_damaged_file_is_named_and_nothing_of_it_kept(indexer_engine: Engine, tmp_path: Path):
-    files = fetched(indexer_engine, tmp_path, 30, shuffled=False)
-    content = files[1].read_bytes()
-    files[1].write_bytes(content[: len(content) // 2])
-    with pytest.raises(ConfigurationError, match=r"000000000031-.* is not a whole chunk"):
-        commit_files(indexer_engine, files)
-    assert under_way(indexer_engine) == [(1, LAST, 30, 30)]
-    files[1].unlink()
-    with pytest.raises(ConfigurationError, match="is not a whole chunk, fetch it again"):
-        commit_files(indexer_engine, files)
-
-
-def test_a_range_that_the_follower_writes_is_refused_to_the_writer_too(
-    indexer_engine: Engine, tmp_path: Path
-):
-    files = fetched(indexer_engine, tmp_path, LAST, shuffled=False)
+@pytest.mark.usefixtures("small")
+def test_what_is_not_folded_yet_is_no_difference(indexer_engine: Engine):
     chain = make_chain()
-    drain_once(indexer_engine, chain, fake_network(confirmations=40, start_height=80))
-    network = fake_network(confirmations=40, start_height=80)
-    with pytest.raises(ConfigurationError, match="a backfill may reach up to 50, not 60"):
-        commit_chunks(indexer_engine, network, ETHEREUM, Height(1), Height(LAST), files, ignore)
+    drain_once(indexer_engine, chain, NETWORK)
+    with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
+        backfill(indexer_engine, reader, NETWORK, Height(1), Height(79), killing(5))
+    ((_, _, done, folded),) = under_way(indexer_engine)
+    assert 0 == folded < done < 79
+    assert differences(indexer_engine, NETWORK) == []
+    assert blocks_join(indexer_engine, ETHEREUM) == []
+    with indexer_engine.begin() as conn:
+        conn.execute(backfills.delete())
+    assert differences(indexer_engine, NETWORK) != []
+    assert blocks_join(indexer_engine, ETHEREUM) == [f"{ETHEREUM}: no block between {done} and 80"]
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_wrong_beside_a_backfill_is_still_found(indexer_engine: Engine):
+    chain = make_chain()
+    drain_once(indexer_engine, chain, NETWORK)
+    with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
+        backfill(indexer_engine, reader, NETWORK, Height(1), Height(70), killing(5))
+    with indexer_engine.begin() as conn:
+        conn.execute(oft_sent.delete().where(oft_sent.c.height == 85))
+        conn.execute(blocks.delete().where(blocks.c.height == 85))
+    found = differences(indexer_engine, NETWORK)
+    assert len(found) == 2
+    assert blocks_join(indexer_engine, ETHEREUM) == [
+        # Blocks 71 to 79 are nobody's to bring in.
+        f"{ETHEREUM}: no block between {under_way(indexer_engine)[0][2]} and 80",
+        f"{ETHEREUM}: no block between 84 and 86",
+    ]
 
 
 def test_a_row_of_what_is_under_way_cannot_run_ahead_of_itself(engine: Engine):

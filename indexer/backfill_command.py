@@ -1,0 +1,123 @@
+"""`python -m indexer backfill`: a past range of a chain, with a bar that says how long it takes."""
+
+import argparse
+import logging
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, TextIO
+
+from indexer.errors import ConfigurationError, RangeRefused
+from indexer.readers import open_reader
+from indexer.settings import Settings
+from indexer.warehouse import open_engine
+from warehouse_schema.identifiers import ChainId, Height, parse_chain_id
+
+if TYPE_CHECKING:
+    from indexer.backfill import BackfillProgress
+
+_DRAWN_EVERY = 0.2
+_SAID_EVERY = 10.0
+"""Seconds from a line to the next where nobody watches: in a log, in a pipe."""
+_INTERRUPTED = 130
+
+
+def add_backfill(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments, and what runs it."""
+    parser.add_argument(
+        "--chain", required=True, type=_chain_id, help="CAIP-2 id, such as eip155:1"
+    )
+    for name, which in (("from", "first"), ("to", "last")):
+        parser.add_argument(
+            f"--{name}",
+            required=True,
+            type=_height,
+            dest=which,
+            metavar="HEIGHT",
+            help=f"{which} block or ledger, included",
+        )
+    parser.set_defaults(run=_run, parser=parser)
+
+
+def _chain_id(text: str) -> ChainId:
+    try:
+        return parse_chain_id(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _height(text: str) -> Height:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no block or ledger number")
+    return Height(int(text))
+
+
+def _run(settings: Settings, arguments: argparse.Namespace) -> int:
+    parser: argparse.ArgumentParser = arguments.parser
+    first, last = arguments.first, arguments.last
+    if last < first:
+        parser.error(f"argument --to: {last} is below --from {first}")
+    try:
+        chain = settings.network.chain(arguments.chain)
+    except ConfigurationError as error:
+        parser.error(f"argument --chain: {error}")
+    # Here, not above: it reads columns, and every other command would wait for that import.
+    from indexer.backfill import backfill
+
+    engine = open_engine(settings, "indexer")
+    try:
+        with closing(open_reader(settings, chain)) as reader, Bar(sys.stdout) as bar:
+            backfill(engine, reader, settings.network, first, last, bar)
+    except RangeRefused as error:
+        parser.error(f"argument --to: {error}")
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on where it was", file=sys.stderr)
+        return _INTERRUPTED
+    finally:
+        engine.dispose()
+    print(f"{chain.id}: {first} to {last} is in")
+    return 0
+
+
+class Bar:
+    """One line that is drawn anew on a terminal; elsewhere a line every few seconds."""
+
+    def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._out = out
+        self._clock = clock
+        self._is_drawn = out.isatty()
+        self._said_at: float | None = None
+        self._unsaid: BackfillProgress | None = None
+
+    def __enter__(self) -> "Bar":
+        if self._is_drawn:
+            # The bar says what these would, once a chunk.
+            logging.getLogger("indexer").setLevel(logging.WARNING)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._unsaid is not None:
+            self._say(self._unsaid)
+        if self._is_drawn and self._said_at is not None:
+            self._out.write("\n")
+            self._out.flush()
+
+    def __call__(self, progress: "BackfillProgress") -> None:
+        """Take note of one commit; say so if it is time."""
+        every = _DRAWN_EVERY if self._is_drawn else _SAID_EVERY
+        if self._said_at is None or self._clock() - self._said_at >= every:
+            self._say(progress)
+        else:
+            self._unsaid = progress
+
+    def _say(self, progress: "BackfillProgress") -> None:
+        self._unsaid, self._said_at = None, self._clock()
+        if self._is_drawn:
+            width = shutil.get_terminal_size().columns - 1
+            # The rest of the line is cleared: a line before may have been longer.
+            self._out.write(f"\r{progress.line(width)}\x1b[K")
+        else:
+            self._out.write(f"{progress}\n")
+        self._out.flush()
