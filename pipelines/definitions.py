@@ -23,7 +23,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         attestations(network, followed),
         projections(network, followed),
         watch(followed),
-        backfills(network),
+        backfills(settings),
         orphans.definitions,
         retention.definitions,
         dg.Definitions(

@@ -10,7 +10,8 @@
 Everything else is a bug: it passes through and fails the run with its traceback.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import dagster as dg
@@ -18,6 +19,7 @@ import dagster as dg
 from indexer.errors import (
     ConfigurationError,
     FollowerConflict,
+    IndexerError,
     PermanentChainError,
     RetryableChainError,
 )
@@ -36,15 +38,18 @@ NEEDS_A_PERSON = (PermanentChainError, ConfigurationError)
 def retry(error: RetryableChainError, attempt: int) -> dg.RetryRequested:
     """Ask for another attempt, as late as the node asked or later each time.
 
-    `attempt` counts from 0. The pause is in seconds.
+    `attempt` counts from 0.
     """
-    pause = 2.0**attempt if error.retry_after is None else error.retry_after
-    return dg.RetryRequested(
-        max_retries=MOST_ATTEMPTS - 1, seconds_to_wait=min(LONGEST_PAUSE, pause)
-    )
+    return dg.RetryRequested(max_retries=MOST_ATTEMPTS - 1, seconds_to_wait=_pause(error, attempt))
 
 
-def failure(error: PermanentChainError | ConfigurationError | FollowerConflict) -> dg.Failure:
+def _pause(error: RetryableChainError, attempt: int) -> float:
+    """Seconds."""
+    asked = 2.0**attempt if error.retry_after is None else error.retry_after
+    return min(LONGEST_PAUSE, asked)
+
+
+def failure(error: IndexerError) -> dg.Failure:
     """Fail the run without another attempt, with the reason where an operator looks."""
     return dg.Failure(
         description=str(error),
@@ -58,6 +63,27 @@ def stopped_by(run: dg.DagsterRun) -> str | None:
     kind, _, run_id = run.tags.get(STOPPED_TAG, "").partition(" ")
     # A re-execution inherits its parent's tags, and has not failed by that.
     return kind if run_id == run.run_id else None
+
+
+def in_place(
+    context: dg.OpExecutionContext,
+    work: Callable[[], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Work; again after a pause while that may help, in the same process.
+
+    For a step that others wait for: one that Dagster tries again goes to the end of its queue, and
+    would wait there for those that wait for it. Raises what ends a run in the end.
+    """
+    for attempt in range(MOST_ATTEMPTS):
+        try:
+            work()
+            break
+        except RetryableChainError as error:
+            if attempt == MOST_ATTEMPTS - 1:
+                raise failure(error) from error
+            context.log.warning(f"attempt {attempt + 1} of {MOST_ATTEMPTS}: {error}")
+            sleep(_pause(error, attempt))
 
 
 @contextmanager

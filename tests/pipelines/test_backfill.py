@@ -1,41 +1,55 @@
-"""The backfill job: what it reads, what it says, where another attempt goes on."""
+"""The backfill job: what it reads, what it says, where another run goes on, who runs its steps."""
+
+from dataclasses import replace
 
 import dagster as dg
 import pytest
-from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import func, select
 
-from indexer.backfill import BackfillProgress
+from indexer.backfill import fetch
+from indexer.backfill.commit import backfiller
 from indexer.drain import drain_once
 from indexer.errors import NodeUnavailable
-from pipelines.defs.backfill import (
-    BACKFILL,
-    DONE_TAG,
-    BackfillConfig,
-    BackfillReporter,
-    backfills,
-    resume_at,
-)
+from indexer.facts.backfills import under_way
+from indexer.projections.rebuild import differences
+from pipelines import failures
+from pipelines.defs.backfill import BACKFILL, READ_RANGE, GoesOn, backfills
+from pipelines.defs.resources import ChainNodes
+from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
-from warehouse_schema.facts import blocks
+from warehouse_schema.facts import blocks, evm_logs, oft_sent
 from warehouse_schema.identifiers import Height
+from warehouse_schema.projections import transfer_progress
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(fetch, "_ATTEMPTS", 1)
+    monkeypatch.setattr(failures, "LONGEST_PAUSE", 0.0)
+
+
+@pytest.fixture
+def settings(settings, tmp_path):
+    """The devnet, with a chain that a follower begins with late."""
+    network = settings.network
+    late = tuple(replace(chain, start_height=Height(1_000)) for chain in network.evm)
+    return replace(settings, network=replace(network, evm=late), home=tmp_path)
 
 
 @pytest.fixture
 def backfill(settings, instance, indexer_engine):
     """Call it to run the job once over a reader."""
 
-    def run(reader: QuietChain, **config) -> dg.ExecuteInProcessResult:
+    def run(reader, network=None, doors=None, **config) -> dg.ExecuteInProcessResult:
+        of_network = settings if network is None else replace(settings, network=network)
+        fixed = {"warehouse": warehouse_of(indexer_engine), "nodes": nodes_of(reader)}
         definitions = dg.Definitions.merge(
-            backfills(settings.network),
-            dg.Definitions(
-                resources={"warehouse": warehouse_of(indexer_engine), "nodes": nodes_of(reader)}
-            ),
+            backfills(of_network), dg.Definitions(resources={**fixed, **(doors or {})})
         )
         return definitions.resolve_job_def(BACKFILL).execute_in_process(
             instance=instance,
             raise_on_error=False,
-            run_config=dg.RunConfig(ops={"read_range": BackfillConfig(**config)}),
+            run_config={"ops": {READ_RANGE: {"config": config}}},
         )
 
     return run
@@ -43,9 +57,8 @@ def backfill(settings, instance, indexer_engine):
 
 def heights(engine):
     with engine.connect() as conn:
-        return tuple(
-            conn.execute(select(func.min(blocks.c.height), func.max(blocks.c.height))).one()
-        )
+        query = select(func.count(), func.min(blocks.c.height), func.max(blocks.c.height))
+        return tuple(conn.execute(query).one())
 
 
 def observations(result):
@@ -59,92 +72,191 @@ def observations(result):
     ]
 
 
-def test_a_range_is_read_and_its_end_reported(backfill, indexer_engine):
-    result = backfill(QuietChain(top=900), chain=EVM, first=100, last=799)
-    assert result.success
-    assert heights(indexer_engine) == (100, 799)
-    (last,) = observations(result)
+def failures_of(result):
+    return {
+        e.step_key.rpartition(".")[2]: e.step_failure_data
+        for e in result.all_events
+        if e.is_step_failure
+    }
+
+
+def reason_of(result, step):
+    return failures_of(result)[step].user_failure_data.metadata["reason"].value
+
+
+def succeeded(result):
+    return [e.step_key.rpartition(".")[2] for e in result.all_events if e.is_step_success]
+
+
+# What it reads and says
+
+
+def test_a_range_is_read_in_spans_and_its_end_reported(backfill, indexer_engine):
+    result = backfill(QuietChain(top=2_000), chain=EVM, first=100, last=799, blocks=300)
+    assert succeeded(result) == [
+        "plan",
+        "bring_in[000000000100_000000000399]",
+        "bring_in[000000000400_000000000699]",
+        "bring_in[000000000700_000000000799]",
+        "finish",
+    ]
+    assert heights(indexer_engine) == (700, 100, 799)
+    last = observations(result)[-1]
     assert (last["backfilled_percent"], last["backfilled_to"]) == (100.0, 799)
+    assert (last["backfill"], last["seconds_left"]) == ("100 to 799", 0)
 
 
-def test_each_report_says_how_far_it_is(backfill):
+def test_reports_are_seconds_apart_but_for_a_steps_last(backfill):
     chain = {"chain": EVM, "first": 0, "last": 799}
-    said = observations(backfill(QuietChain(top=900), report_seconds=0.000_001, **chain))
-    assert [one["backfilled_percent"] for one in said] == [25.0, 50.0, 75.0, 100.0]
+    often = backfill(QuietChain(top=2_000), report_seconds=0.000_001, **chain)
+    assert [one["backfilled_percent"] for one in observations(often)] == [25.0, 50.0, 75.0, 100.0]
+    rarely = backfill(QuietChain(top=2_000), report_seconds=900, blocks=400, **chain)
+    assert [one["backfilled_percent"] for one in observations(rarely)] == [50.0, 100.0]
+
+
+def test_a_report_says_how_long_it_still_takes(backfill):
+    result = backfill(QuietChain(top=2_000), chain=EVM, first=0, last=799, report_seconds=0.000_001)
+    said = observations(result)
+    assert all(one["blocks_per_second"] > 0 for one in said)
+    left = [one["seconds_left"] for one in said]
+    assert left[-1] == 0
+    assert None not in left
+
+
+def test_run_again_it_replaces_what_is_there(backfill, indexer_engine):
+    for _ in range(2):
+        assert backfill(QuietChain(top=2_000), chain=EVM, first=0, last=399).success
+        assert heights(indexer_engine) == (400, 0, 399)
+
+
+# Beside a follower
+
+
+@pytest.mark.parametrize("start", [8, 12])
+def test_the_seam_to_what_is_followed_holds_through_the_job(
+    backfill, engine, indexer_engine, start
+):
+    """A range up to the follower's first block, or over blocks that it wrote."""
+    late, straight = (fake_network(confirmations=3, start_height=n) for n in (start, 1))
+    chain = FakeChain(late)
+    chain.grow(14, sends=2)
+    drain_once(indexer_engine, chain, late)
+    assert backfill(chain, late, chain=ETHEREUM, first=1, last=11, blocks=4).success
+    chain.grow(2, sends=2)
+    drain_once(indexer_engine, chain, late)
+    tables = (blocks, evm_logs, oft_sent, transfer_progress)
+
+    def stored():
+        with engine.connect() as conn:
+            return [sorted(map(repr, conn.execute(select(table)))) for table in tables]
+
+    found = stored()
+    assert differences(indexer_engine, late) == []
+    with engine.begin() as conn:
+        conn.exec_driver_sql(
+            "TRUNCATE facts.blocks, facts.evm_logs, facts.oft_sent, facts.cursors,"
+            " projections.transfer_progress"
+        )
+    drain_once(indexer_engine, chain, straight)
+    assert found == stored()
 
 
 def test_a_range_that_the_follower_still_writes_is_refused(backfill, indexer_engine, settings):
-    drain_once(indexer_engine, QuietChain(top=100), settings.network)
-    result = backfill(QuietChain(top=900), chain=EVM, first=0, last=90)
-    (failed,) = [e for e in result.all_events if e.is_step_failure]
-    reason = failed.step_failure_data.user_failure_data.metadata["reason"].value
-    assert "a backfill may reach up to 36, not 90" in reason
+    drain_once(indexer_engine, QuietChain(top=1_100), settings.network)
+    result = backfill(QuietChain(top=1_100), chain=EVM, first=0, last=1_090)
+    assert "a backfill may reach up to 1036, not 1090" in reason_of(result, "plan")
+    assert succeeded(result) == []
 
 
-def test_a_chain_that_is_not_in_the_network_is_refused_by_name(backfill, settings, instance):
-    definitions = backfills(settings.network)
-    job = dg.Definitions.merge(definitions, dg.Definitions(resources=_real_doors()))
-    result = job.resolve_job_def(BACKFILL).execute_in_process(
-        instance=instance,
-        raise_on_error=False,
-        run_config=dg.RunConfig(
-            ops={"read_range": BackfillConfig(chain="eip155:2", first=0, last=1)}
-        ),
-    )
-    (failed,) = [e for e in result.all_events if e.is_step_failure]
-    metadata = failed.step_failure_data.user_failure_data.metadata
-    assert metadata["kind"].value == "NetworkFileError"
-    assert "has no chain eip155:2" in metadata["reason"].value
+def test_a_chain_that_is_not_in_the_network_is_refused_by_name(backfill):
+    doors = {"warehouse": warehouse_of(None), "nodes": ChainNodes()}
+    result = backfill(QuietChain(0), doors=doors, chain="eip155:2", first=0, last=1)
+    assert "has no chain eip155:2" in reason_of(result, "plan")
 
 
-def _real_doors():
-    from pipelines.defs.resources import ChainNodes
-
-    return {"warehouse": warehouse_of(None), "nodes": ChainNodes()}
-
-
-def test_another_attempt_goes_on_where_the_last_report_stood(backfill, indexer_engine):
-    class Faltering(QuietChain):
-        def __init__(self, top):
-            super().__init__(top)
-            self.asked = []
-
-        def read(self, first, last, watched):
-            self.asked.append(first)
-            if self.asked == [0, 200]:
-                raise NodeUnavailable("no answer", retry_after=0.0)
-            return super().read(first, last, watched)
-
-    reader = Faltering(top=900)
-    assert backfill(reader, chain=EVM, first=0, last=399).success
-    assert reader.asked == [0, 200, 200]
-    assert heights(indexer_engine) == (0, 399)
+def test_a_second_backfill_of_a_chain_is_refused(backfill, indexer_engine):
+    with backfiller(indexer_engine, EVM):
+        result = backfill(QuietChain(top=2_000), chain=EVM, first=0, last=1)
+    assert "another backfill of eip155:31337 is running" in reason_of(result, "plan")
 
 
-def test_a_re_execution_begins_from_the_beginning(instance):
-    first = create_run_for_test(instance)
-    tags = {DONE_TAG: f"{first.run_id} 499"}
-    instance.add_run_tags(first.run_id, tags)
-    assert resume_at(instance.get_run_by_id(first.run_id), 100) == 500
-    assert resume_at(instance.get_run_by_id(first.run_id), 900) == 900
-    assert resume_at(create_run_for_test(instance, tags=tags), 100) == 100
+# When something fails
 
 
-def test_the_rate_is_of_this_attempt(instance):
-    lines = []
+class Faltering(QuietChain):
+    """Fails when it is asked for a block, so many times."""
 
-    @dg.op
+    def __init__(self, top, *, at, times):
+        super().__init__(top)
+        self.asked = []
+        self._at, self._times = at, times
+
+    def read(self, first, last, watched):
+        self.asked.append(first)
+        if first == self._at and self._times:
+            self._times -= 1
+            raise NodeUnavailable("no answer", retry_after=0.0)
+        return super().read(first, last, watched)
+
+
+def test_a_span_is_tried_again_in_its_place(backfill, indexer_engine):
+    """Dagster's own retry would put it behind the spans that wait for it."""
+    reader = Faltering(2_000, at=600, times=2)
+    result = backfill(reader, chain=EVM, first=0, last=799, blocks=400)
+    assert result.success
+    assert heights(indexer_engine) == (800, 0, 799)
+    assert reader.asked == [0, 200, 400, 600, 600, 600]
+
+
+def test_where_a_span_failed_the_next_run_goes_on(backfill, indexer_engine):
+    reader = Faltering(2_000, at=700, times=failures.MOST_ATTEMPTS)
+    config = {"chain": EVM, "first": 0, "last": 999, "blocks": 250}
+    result = backfill(reader, **config)
+    assert not result.success
+    failed = failures_of(result)
+    assert list(failed) == [
+        "bring_in[000000000500_000000000749]",
+        "bring_in[000000000750_000000000999]",
+    ]
+    first, second = (data.user_failure_data for data in failed.values())
+    assert first.metadata["reason"].value == "no answer"
+    assert second.description == "the span before this one failed: 000000000500_000000000749"
+    assert heights(indexer_engine) == (700, 0, 699)
+
+    reader.asked.clear()
+    again = backfill(reader, **config)
+    assert again.success
+    assert succeeded(again)[1] == "bring_in[000000000700_000000000949]"
+    assert min(reader.asked) == 700
+    assert heights(indexer_engine) == (1_000, 0, 999)
+    with indexer_engine.connect() as conn:
+        assert under_way(conn) == []
+
+
+def test_a_run_that_is_over_ends_its_steps(instance):
+    said = []
+
+    @dg.op(out={"spans": dg.DynamicOut(dg.Nothing)})
+    def plan():
+        yield dg.DynamicOutput(None, mapping_key="000000000001_000000000002", output_name="spans")
+
+    @dg.op(ins={"span": dg.In(dg.Nothing)})
     def step(context: dg.OpExecutionContext) -> None:
         now = [0.0]
-        with BackfillReporter(context, 5.0, lambda: now[0]) as report:
-            for now[0], done in ((2.0, 199), (10.0, 399)):
-                report(BackfillProgress(EVM, Height(0), Height(799), Height(done), 0))
-                lines.append(done)
+        goes_on = GoesOn(context, lambda: now[0])
+        goes_on()
+        context.instance.report_run_failed(context.run, "killed")
+        now[0] = 1.0
+        goes_on()
+        said.append("looked a moment ago")
+        now[0] = 6.0
+        with pytest.raises(dg.Failure, match="the run is over"):
+            goes_on()
+        said.append("ended")
 
     @dg.job
-    def job() -> None:
-        step()
+    def job():
+        plan().map(step)
 
-    (said,) = observations(job.execute_in_process(instance=instance))
-    assert (said["backfilled_to"], said["blocks_per_second"]) == (399, 40.0)
-    assert lines == [199, 399]
+    job.execute_in_process(instance=instance, raise_on_error=False)
+    assert said == ["looked a moment ago", "ended"]
