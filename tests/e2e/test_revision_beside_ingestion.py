@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +76,7 @@ def chain(engine: Engine, indexer_engine: Engine) -> FakeChain:
     return chain
 
 
+@pytest.mark.timeout(300)
 def test_killed_commands_are_run_again_and_the_change_comes_in_once(
     database: URL, engine: Engine, indexer_engine: Engine, chain: FakeChain
 ) -> None:
@@ -124,4 +126,5 @@ def kill_while_it_swaps(database: URL, engine: Engine) -> None:
             while looker.scalar(waits) == 0:
                 assert process.poll() is None, "it ended before it was killed"
                 looker.rollback()
+                time.sleep(0.02)
         holder.rollback()

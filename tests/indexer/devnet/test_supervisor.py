@@ -33,6 +33,10 @@ time.sleep(600)
 """
 
 
+PATIENCE = 60.0
+"""Seconds for what takes milliseconds on a machine that has nothing else to do."""
+
+
 def program(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
@@ -42,8 +46,8 @@ def make_spec(name: str = "sleeper", code: str = SLEEPER, **overrides: object) -
         "name": name,
         "command": program(code),
         "ready": lambda: True,
-        "patience": 10.0,
-        "stop_patience": 5.0,
+        "patience": PATIENCE,
+        "stop_patience": PATIENCE,
     }
     return ChildSpec(**(given | overrides))  # type: ignore[arg-type]
 
@@ -52,7 +56,7 @@ def announced(log_file: Path) -> Callable[[], bool]:
     return lambda: log_file.exists() and log_file.stat().st_size > 0
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
@@ -216,7 +220,7 @@ def test_an_irreplaceable_child_that_dies_ends_the_demo_with_the_reason(
     child = supervisor.run(make_spec("chain", irreplaceable="its blocks are gone"))
     os.kill(child.pid, signal.SIGKILL)
     with pytest.raises(ChildFailed, match="chain cannot be restarted: its blocks are gone"):
-        supervisor.wait(10)
+        supervisor.wait(PATIENCE)
 
 
 def test_an_error_of_the_work_comes_with_the_children_that_had_ended(
@@ -234,10 +238,14 @@ def test_an_error_of_the_work_comes_with_the_children_that_had_ended(
     assert said[0].startswith("chain was ended by SIGKILL.")
 
 
-def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor) -> None:
-    supervisor.run(make_spec("brief", "pass"))
+def test_a_child_that_keeps_dying_is_given_up(supervisor: Supervisor, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    # It must not end before it was seen alive for the first time.
+    code = f"import pathlib, time\nwhile not pathlib.Path({str(seen)!r}).exists(): time.sleep(0.01)"
+    supervisor.run(make_spec("brief", code))
+    seen.touch()
     with pytest.raises(ChildFailed, match="brief keeps ending"):
-        supervisor.wait(20)
+        supervisor.wait(PATIENCE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -246,7 +254,7 @@ def test_a_signal_stops_the_work_at_its_next_check(tmp_path: Path, number: signa
         pid = supervisor.run(make_spec()).pid
         os.kill(os.getpid(), number)
         with pytest.raises(Stopped, match=f"stopping on {number.name}"):
-            supervisor.wait(5)
+            supervisor.wait(PATIENCE)
     assert find(pid) is None
 
 
