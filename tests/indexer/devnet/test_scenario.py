@@ -9,8 +9,9 @@ import pytest
 
 from indexer.devnet.scenario import BookStory, PacedClient, Scenario, real_time
 from indexer.devnet.stellar.genesis import ORDER_TTL
+from indexer.devnet.stellar.process import StellarProcess
 from indexer.devnet.supervisor import Supervisor
-from indexer.devnet.world import Pace, World, start_world
+from indexer.devnet.world import Pace, World, remotes_of_stellar, start_world
 
 PACE = Pace(ledger_seconds=None, ledger_clock="fixed")
 
@@ -23,6 +24,11 @@ def supervisor(tmp_path: Path) -> Iterator[Supervisor]:
 
 def new_world(supervisor: Supervisor) -> World:
     return start_world(supervisor, evm_port=0, stellar_port=0, pace=PACE)
+
+
+def new_ledger() -> StellarProcess:
+    """The half of a world in which the order book's story plays."""
+    return StellarProcess.start(interval=None, clock="fixed", remotes=remotes_of_stellar())
 
 
 def ignore(_: str) -> None:
@@ -54,13 +60,10 @@ def test_the_story_has_an_order_of_every_status_and_transfers_in_every_stage(
     }
 
 
-def test_the_same_seed_gives_the_same_amounts_and_ids_and_another_seed_others(
-    supervisor: Supervisor,
-) -> None:
+def test_the_same_seed_gives_the_same_amounts_and_ids_and_another_seed_others() -> None:
     books = []
     for seed in (7, 7, 8):
-        with new_world(supervisor) as world:
-            client = PacedClient(world.stellar_url, real_time)
+        with new_ledger() as process, PacedClient(process.url, real_time) as client:
             story = BookStory(client, random.Random(seed), ignore)
             story.play()
             books.append(story.deeds.expected(0, client.close_time()).orders)
@@ -69,11 +72,8 @@ def test_the_same_seed_gives_the_same_amounts_and_ids_and_another_seed_others(
     assert amounts[0] != amounts[2]
 
 
-def test_life_goes_on_for_longer_than_anybodys_money_or_open_orders_would_last(
-    supervisor: Supervisor,
-) -> None:
-    with new_world(supervisor) as world:
-        client = PacedClient(world.stellar_url, real_time)
+def test_life_goes_on_for_longer_than_anybodys_money_or_open_orders_would_last() -> None:
+    with new_ledger() as process, PacedClient(process.url, real_time) as client:
         book = BookStory(client, random.Random(7), ignore)
         book.play()
         client.next_close = lambda last: last + 10
