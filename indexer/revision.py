@@ -64,6 +64,16 @@ class Check:
     facts: Mapping[ChainId, Sequence[TableDifference]]
     projections: Sequence[TableDifference]
 
+    def lines(self) -> Iterator[str]:
+        """For an operator: each table that differs, and the first of its rows."""
+        in_chains = ((f" of {chain}", table) for chain, of in self.facts.items() for table in of)
+        for where, table in (*in_chains, *(("", table) for table in self.projections)):
+            yield (
+                f"{table.table}{where}: {table.added} added, {table.removed} removed, "
+                f"{table.changed} changed"
+            )
+            yield from (f"  {line}" for line in table.first)
+
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
@@ -76,6 +86,15 @@ class Swapped:
     """Whether the order book was written anew."""
     paused: float
     """Seconds that ingestion waited."""
+
+    def lines(self) -> Iterator[str]:
+        """For an operator."""
+        for chain, tables in self.facts.items():
+            for table in tables:
+                yield f"{table.table} of {chain}: {table.removed} rows out, {table.added} in"
+        book = "written anew" if self.book else "unchanged"
+        yield f"{self.movements} movements refolded, order book {book}"
+        yield f"ingestion waited {self.paused:.2f} s"
 
 
 def start(owner: Engine, network: Network, chains: Sequence[ChainId]) -> None:

@@ -52,17 +52,8 @@ def _check(settings: Settings, _: argparse.Namespace) -> int:
 def _print_check(found: revision.Check) -> None:
     for progress in found.filled:
         print(f"{progress.chain}: decoded anew to {progress.height} of {progress.final}")
-    in_chains = ((chain, table) for chain, tables in found.facts.items() for table in tables)
-    differing = [*in_chains, *((None, table) for table in found.projections)]
-    for chain, table in differing:
-        print(
-            f"{table.table}{f' of {chain}' if chain else ''}: {table.added} added, "
-            f"{table.removed} removed, {table.changed} changed"
-        )
-        for line in table.first:
-            print(f"  {line}")
-    if not differing:
-        print("no differences")
+    for line in list(found.lines()) or ["no differences"]:
+        print(line)
 
 
 def _swap(settings: Settings, arguments: argparse.Namespace) -> int:
@@ -74,12 +65,8 @@ def _swap(settings: Settings, arguments: argparse.Namespace) -> int:
             print("nothing was changed")
             return 1
     swapped = revision.swap(engine, settings.network)
-    for chain, tables in swapped.facts.items():
-        for table in tables:
-            print(f"{table.table} of {chain}: {table.removed} rows out, {table.added} in")
-    book = "written anew" if swapped.book else "unchanged"
-    print(f"{swapped.movements} movements refolded, order book {book}")
-    print(f"ingestion waited {swapped.paused:.2f} s")
+    for line in swapped.lines():
+        print(line)
     return 0
 
 

@@ -12,6 +12,7 @@ from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.projections.assets import projections
 from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.defs.revise import revisions
 from pipelines.defs.watch import watch
 
 
@@ -24,6 +25,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         projections(network, followed),
         watch(followed),
         backfills(settings),
+        revisions(network),
         orphans.definitions,
         retention.definitions,
         dg.Definitions(

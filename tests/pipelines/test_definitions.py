@@ -25,6 +25,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "check_projections",
         "forget_old_runs",
         "rebuild_projections",
+        "revise",
     }
     assert {sensor.name for sensor in devnet.sensor_defs} == {
         "follow_eip155_31337_sensor",
