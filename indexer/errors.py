@@ -16,7 +16,8 @@ IndexerError
 │   └── UnsupportedProtocol      the chain speaks a protocol newer than our decoder
 ├── Undecodable                  one event that is ours and makes no sense; kept raw, alarmed
 ├── UndecodableLedger            a whole ledger that this build cannot read; put into quarantine
-└── FollowerConflict             another process writes this chain
+├── FollowerConflict             another process writes this chain
+└── DayStillOpen                 a day was asked for that is not over on its chains
 """
 
 
@@ -91,3 +92,7 @@ class UndecodableLedger(IndexerError):
 
 class FollowerConflict(IndexerError):
     """Another process writes this chain: this one must stop."""
+
+
+class DayStillOpen(IndexerError):
+    """A day was asked for that is not over yet, by the time of the blocks that are final."""

@@ -29,7 +29,7 @@ from indexer.facts.shadow import AS_REVISED, Replaced, TableDifference
 from indexer.networks import Chain, Network
 from indexer.projections import book, book_store
 from indexer.projections.book import LedgerClose, Rebuilt
-from indexer.projections.rebuild import refold_all_transfers, settle_alarms
+from indexer.projections.rebuild import forget_days, refold_all_transfers, settle_alarms
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from indexer.projections.transfers import MOVEMENT_EVENTS, TransferProgress
 from warehouse_schema import locks
@@ -377,6 +377,7 @@ def swap(engine: Engine, network: Network) -> Swapped:
 
 def _swap(conn: Connection, network: Network, beside: _Beside) -> Swapped:
     began = time.monotonic()
+    forget_days(conn)
     before = _touched_above(conn, beside.final)
     facts = {chain: _put_in_place(conn, network.chain(chain)) for chain in shadow.heights(conn)}
     after = _touched_above(conn, beside.final)

@@ -1,9 +1,19 @@
 """One column type for each name of `identifiers`, so that a table reads as its meaning."""
 
+from datetime import date
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, Numeric, Text, TextClause
-from sqlalchemy import text as sql
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Date,
+    Integer,
+    LargeBinary,
+    Numeric,
+    Text,
+    literal_column,
+)
 from sqlalchemy.types import TypeDecorator
 
 
@@ -69,10 +79,15 @@ def small(name: str, comment: str, **options: Any) -> Column[int]:
     return Column(name, Integer, comment=comment, **{"nullable": False, **options})
 
 
-def day_of(name: str) -> TextClause:
-    """For an index: the UTC day of a column of unix seconds, as the views compute it.
+def day(comment: str = "UTC day, by block or ledger time") -> Column[date]:
+    """`day` column."""
+    return Column("day", Date, nullable=False, comment=comment)
+
+
+def day_of(name: str) -> ColumnElement[date]:
+    """The UTC day of a column of unix seconds, as the views compute it and indexes have it.
 
     Plain arithmetic, so that no setting of a session has a say in where a day begins. Written as
     Postgres prints it, by which Alembic compares.
     """
-    return sql(f"('1970-01-01'::date + ({name} / 86400)::integer)")
+    return literal_column(f"('1970-01-01'::date + ({name} / 86400)::integer)", Date)

@@ -2,9 +2,9 @@
 
 A row's key is where it came from, `(chain, block_hash, position)`, so that reading a range again
 changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
-except a chain's cursor and an alarm's end. What services beside the chains say of a message stands
-at the end: attestations stay, a status gives way to the next one, and so does what a backfill under
-way has done, or what was last said of a ledger in quarantine.
+except a chain's cursor, an alarm's end and the count of a day's changes. What services beside the
+chains say of a message stands at the end: attestations stay, a status gives way to the next one,
+and so does what a backfill under way has done, or what was last said of a ledger in quarantine.
 """
 
 from sqlalchemy import (
@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from warehouse_schema.columns import amount, blob, chain, height, number, seconds, small, text
+from warehouse_schema.columns import amount, blob, chain, day, height, number, seconds, small, text
 from warehouse_schema.metadata import FACTS, metadata
 
 blocks = Table(
@@ -675,4 +675,16 @@ backfills = Table(
     CheckConstraint("folded <= done AND done <= last", name="in_order"),
     schema=FACTS,
     comment="Backfills under way, and how far each is. A row goes when its backfill is finished",
+)
+
+changed_days = Table(
+    "changed_days",
+    metadata,
+    chain(),
+    day("UTC day of the blocks"),
+    number("changes", "Times that facts of the day were taken back, put in its place, or replaced"),
+    PrimaryKeyConstraint("chain", "day"),
+    schema=FACTS,
+    comment="Days whose facts changed behind a chain's cursor: by a reorg, a backfill, a revision. "
+    "What was computed or exported of a day counts by this number; without a row it is 0",
 )

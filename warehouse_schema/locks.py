@@ -25,6 +25,10 @@ session while it writes, and by a swap of a revision, of every chain."""
 POLLER = 7_043
 """The right to write what services say of messages. Second: 0. Held by the session that polls."""
 
+DAYS = 7_044
+"""The right to write a family of daily figures. Second: `hashtext` of its name. Held by the session
+that computes days."""
+
 # Single numbers.
 
 STREAM = 0x15_7457_0001

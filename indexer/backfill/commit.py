@@ -19,7 +19,7 @@ from indexer.errors import (
     RangeRefused,
 )
 from indexer.events.common import Event
-from indexer.facts import backfills, quarantine, store
+from indexer.facts import backfills, days, quarantine, store
 from indexer.facts.backfills import Backfill
 from indexer.facts.columns_copy import copy_text
 from indexer.networks import Chain, Network
@@ -110,6 +110,7 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         before = _remove(conn, chunk)
         for copied in chunk.copies:
             copy_text(conn, copied)
+        days.note_change(conn, chunk.chain, chunk.first, chunk.last)
         _settle_alarms(conn, chunk, alarmed)
         burn_keys, guids = touched_movements(before)
         folded = Height(min(now.folded, chunk.first - 1))
@@ -186,6 +187,9 @@ def fold_rest(conn: Connection, network: Network, now: Backfill) -> Iterator[Bac
             events = store.read_events(
                 conn, MOVEMENT_EVENTS, now.chain, Height(now.folded + 1), last
             )
+            # Who computed these days since the facts came in did it without these movements. Days
+            # before movements, as everywhere: two that wait for each other would wait for ever.
+            days.note_change(conn, now.chain, Height(now.folded + 1), last)
             refold_transfers(conn, network, *touched_movements(events))
             now = replace(now, folded=last)
             backfills.write(conn, now)

@@ -21,10 +21,14 @@ from warehouse_schema.facts import (
     quarantined_ledgers,
     stellar_events,
 )
+from warehouse_schema.projections import market_days, provider_days, route_days
 
 TABLES: dict[str, Table] = {
     table.name: table
-    for table in (blocks, quarantined_ledgers, evm_logs, stellar_events, *EVENT_TABLES.values())
+    for table in (
+        *(blocks, quarantined_ledgers, evm_logs, stellar_events, *EVENT_TABLES.values()),
+        *(provider_days, market_days, route_days),
+    )
 }
 """Tables that are copied into so, by name."""
 
@@ -47,8 +51,8 @@ class CopyText:
 def text_of_frame(table: Table, frame: pl.DataFrame) -> CopyText:
     """A frame whose columns are named as the table's.
 
-    Numbers are integers. Texts are hex or words: nothing in them is escaped. Bytes are `0x` and
-    hex, arrays lists of such texts. Raises `TypeError` on a column of another kind.
+    Numbers are integers, days are dates. Texts are hex or words: nothing in them is escaped. Bytes
+    are `0x` and hex, arrays lists of such texts. Raises `TypeError` on a column of another kind.
     """
     columns = [_as_text(table.c[name], kind) for name, kind in frame.schema.items()]
     text = io.BytesIO()
@@ -66,6 +70,8 @@ def _as_text(column: Column[Any], kind: pl.DataType) -> pl.Expr:
         return pl.concat_str(pl.lit("{"), values.list.join(","), pl.lit("}")).alias(column.name)
     if kind == pl.String or kind.is_integer():
         return values
+    if kind == pl.Date:
+        return values.cast(pl.String)
     raise TypeError(f"{column} is a {kind}, which is neither integer nor text")
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
-from sqlalchemy import ARRAY, BigInteger, Column, Connection, Integer, Row, Table
+from sqlalchemy import ARRAY, BigInteger, Column, Connection, Integer, Row, Select, Table
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError
 
@@ -163,9 +163,33 @@ def copying(
         sql.SQL(options),
     )
     driver: Any = conn.connection.driver_connection
+    with _as_sqlalchemy(conn, statement), driver.cursor() as cursor, cursor.copy(statement) as copy:
+        yield copy
+
+
+def copying_out(conn: Connection, query: Select[Any]) -> Iterator[bytes]:
+    """`COPY` of a query's rows out, each as a line of CSV, as part of the connection's transaction.
+
+    A null is nothing, an empty text is quoted. Raises SQLAlchemy's errors.
+    """
+    compiled = query.compile(dialect=conn.dialect, compile_kwargs={"render_postcompile": True})
+    statement = sql.SQL("COPY ({}) TO STDOUT WITH (FORMAT csv)").format(sql.SQL(str(compiled)))
+    driver: Any = conn.connection.driver_connection
+    with (
+        _as_sqlalchemy(conn, statement),
+        driver.cursor() as cursor,
+        # The parameters are put in on this side: COPY takes none.
+        cursor.copy(statement, compiled.params) as copy,
+    ):
+        yield from copy
+
+
+@contextmanager
+def _as_sqlalchemy(conn: Connection, statement: sql.Composed) -> Iterator[None]:
+    """Whatever psycopg raises within leaves as SQLAlchemy's."""
+    driver: Any = conn.connection.driver_connection
     try:
-        with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            yield copy
+        yield
     except psycopg.Error as error:
         if driver.closed:
             conn.invalidate(error)

@@ -8,12 +8,15 @@ else is done as the indexer. Every function works inside the caller's transactio
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Delete,
     Index,
+    Insert,
     MetaData,
     PrimaryKeyConstraint,
     Select,
@@ -35,11 +38,12 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateSchema, CreateView, DropSchema
 
 from indexer.events.raw import EvmLog, StellarEvent
+from indexer.facts.days import note_changed_days
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, copy_into
 from indexer.facts.store import Decoded, clear_alarm, raise_alarm
 from warehouse_schema.columns import chain as chain_column
+from warehouse_schema.columns import day_of, number
 from warehouse_schema.columns import height as height_column
-from warehouse_schema.columns import number
 from warehouse_schema.columns import text as text_column
 from warehouse_schema.facts import EVENT_TABLES
 from warehouse_schema.identifiers import ChainId, Height, is_evm
@@ -56,7 +60,6 @@ NOTHING = Height(-1)
 
 _KEY = ("chain", "block_hash", "position")
 _SHOWN = 3
-_COUNTED = {"preserve_rowcount": True}
 
 _metadata = MetaData(schema=SHADOW)
 
@@ -337,24 +340,35 @@ def put_in_place(conn: Connection, chain: ChainId) -> list[Replaced]:
 
     The revision must have come as far as the chain. Readers see all of it at commit or nothing.
     """
-    replaced = [_replace(conn, table, chain) for table in EVENT_TABLES.values()]
+    touched: set[date] = set()
+    replaced = [_replace(conn, table, chain, touched) for table in EVENT_TABLES.values()]
     _settle_alarms(conn, chain)
-    replaced.append(_replace_outcomes(conn, chain))
+    replaced.append(_replace_outcomes(conn, chain, touched))
+    note_changed_days(conn, chain, touched)
     return [item for item in replaced if item.removed or item.added]
 
 
-def _replace(conn: Connection, live: Table, chain: ChainId) -> Replaced:
+def _replace(conn: Connection, live: Table, chain: ChainId, touched: set[date]) -> Replaced:
     new = twin(live)
     names = [column.name for column in live.columns]
     stays = exists().where(_same(live, new, names))
-    gone = conn.execute(delete(live).where(live.c.chain == chain, ~stays))
+    gone = _count(conn, delete(live).where(live.c.chain == chain, ~stays), live, touched)
     is_there = exists().where(_same(live, new, _KEY))
     coming = select(*(new.c[name] for name in names)).where(new.c.chain == chain, ~is_there)
-    come = conn.execute(insert(live).from_select(names, coming), execution_options=_COUNTED)
-    return Replaced(f"{FACTS}.{live.name}", gone.rowcount, come.rowcount)
+    come = _count(conn, insert(live).from_select(names, coming), live, touched)
+    return Replaced(f"{FACTS}.{live.name}", gone, come)
 
 
-def _replace_outcomes(conn: Connection, chain: ChainId) -> Replaced:
+def _count(conn: Connection, change: Insert | Delete, table: Table, touched: set[date]) -> int:
+    """Execute it; how many rows it was. Adds their days to `touched`."""
+    changed = change.returning(table.c.block_time).cte("changed")
+    day = day_of("changed.block_time")
+    counts = conn.execute(select(day, func.count()).select_from(changed).group_by(day)).all()
+    touched.update(each for each, _ in counts)
+    return sum(count for _, count in counts)
+
+
+def _replace_outcomes(conn: Connection, chain: ChainId, touched: set[date]) -> Replaced:
     raw = _raw(chain)
     names = [column.name for column in raw.columns]
     judged = [
@@ -369,8 +383,8 @@ def _replace_outcomes(conn: Connection, chain: ChainId) -> Replaced:
         .cte("leaving")
     )
     again = select(*(leaving.c[name] for name in names))
-    back = conn.execute(insert(raw).from_select(names, again), execution_options=_COUNTED)
-    return Replaced(f"{FACTS}.{raw.name}", back.rowcount, back.rowcount)
+    back = _count(conn, insert(raw).from_select(names, again), raw, touched)
+    return Replaced(f"{FACTS}.{raw.name}", back, back)
 
 
 def _settle_alarms(conn: Connection, chain: ChainId) -> None:

@@ -32,6 +32,7 @@ from indexer.errors import FollowerConflict
 from indexer.events.common import Event, Provenance
 from indexer.events.oft import OftSent
 from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
+from indexer.facts import days
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into
 from indexer.facts.rows import copy_rows as copy_rows
 from warehouse_schema.facts import alarms, blocks, cursors, orphans, quarantined_ledgers
@@ -196,9 +197,11 @@ def remove_range(
 ) -> list[Event]:
     """Remove the blocks `first … last` (None: all above) and all that was seen in them.
 
-    Gives the events that were there; the caller refolds what they touched. For blocks that the
+    Counts as a change of their days. Gives the events that were there; the caller refolds what they
+    touched. For blocks that the
     chain took back use `take_back`, which keeps the raw events as orphans.
     """
+    days.note_change(conn, chain, first, last)
     taken = list(read_events(conn, EVENT_SHELVES, chain, first, last))
     emptied = [EVENT_SHELVES[event_type].table for event_type in {type(event) for event in taken}]
     raw = (shelf.table for shelf in RAW_SHELVES.values())

@@ -35,7 +35,7 @@ from indexer.projections.transfers import (
 )
 from warehouse_schema.facts import alarms
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
-from warehouse_schema.projections import providers, transfer_progress
+from warehouse_schema.projections import days_done, providers, transfer_progress
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +57,11 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
     """Write every projection anew from the facts, in one transaction.
 
     Readers see the old rows until it commits. Whoever writes facts waits meanwhile: a range, or an
-    attestation, that committed in between would be missing from what is written here.
+    attestation, that committed in between would be missing from what is written here. Every day's
+    figures are due afterwards: what they were folded from may have changed without a new fact.
     """
     with engine.begin() as conn:
+        forget_days(conn)
         for table in ("cursors", "blocks", "cctp_attestations", "message_status"):
             conn.execute(text(f"LOCK TABLE facts.{table} IN SHARE MODE"))
         movements = refold_all_transfers(conn, network)
@@ -95,6 +97,12 @@ def settle_alarms(conn: Connection, chain: ChainId, folded: Iterable[Alarm]) -> 
             clear_alarm(conn, chain, kind, subject)
     for key in raised.keys() - {(row.kind, row.subject) for row in known}:
         raise_alarm(conn, chain, *key, raised[key].detail)
+
+
+def forget_days(conn: Connection) -> None:
+    """Let all daily figures be computed again; who computes some at the moment ends first."""
+    conn.execute(text("LOCK TABLE projections.days_done IN EXCLUSIVE MODE"))
+    conn.execute(delete(days_done))
 
 
 def differences(engine: Engine, network: Network) -> list[str]:

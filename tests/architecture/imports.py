@@ -50,7 +50,7 @@ _DRAIN = (*_FACTS, "indexer.projections", "indexer.drain")
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
     *("indexer.attestations", "indexer.backfill", "indexer.quarantine"),
-    "indexer.revision",
+    *("indexer.revision", "indexer.analytics"),
     *("indexer.backfill_command", "indexer.revision_commands"),
 )
 
@@ -66,6 +66,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.chains": _CHAINS,
     "indexer.facts": _FACTS,
     "indexer.projections": _PROJECTIONS,
+    "indexer.analytics": ("indexer.errors", "indexer.networks", "indexer.facts"),
     "indexer.drain": _DRAIN,
     "indexer.backfill": _DRAIN,
     "indexer.attestations": (*_FACTS, "indexer.projections"),

@@ -9,6 +9,8 @@ Left out, because a crash may change them and nothing else may:
   transaction that was lost has used up numbers;
 - `facts.orphans` and `facts.alarms`: they tell the story of the run. Orphans are checked in their
   own right (`orphan_problems`);
+- `facts.changed_days`: how often a reorganisation reached a day is the run's story too;
+- the daily figures: only Dagster computes them, if the run lasts over a midnight;
 - `facts.message_polls`: when services are asked again, by the machine's clock;
 - a cursor's safe and final heights: `drain_once` does not record them. They are held against the
   chain itself (`finality_problems`).
@@ -29,7 +31,13 @@ import warehouse_schema.projections
 import warehouse_schema.relay  # noqa: F401
 from warehouse_schema.metadata import metadata
 
-_LEFT_OUT = {"facts.orphans", "facts.alarms", "facts.message_polls"}
+_LEFT_OUT = {
+    *("facts.orphans", "facts.alarms", "facts.changed_days", "facts.message_polls"),
+    *(
+        f"projections.{name}"
+        for name in ("provider_days", "market_days", "route_days", "days_done")
+    ),
+}
 _LEFT_OUT_COLUMNS = {"facts.cursors": {"safe_height", "final_height"}}
 _IN_ORDER = {"projections.stream_events": "id"}
 """Tables whose order counts, and the column that gives it."""

@@ -53,6 +53,7 @@ class FakeChain:
     blocks: list[Block] = field(default_factory=list)
     logs: dict[BlockHash, list[EvmLog]] = field(default_factory=dict)
     chain: ChainId = ETHEREUM
+    block_seconds: int = 12
 
     def __post_init__(self) -> None:
         self._append("main", [])
@@ -105,7 +106,7 @@ class FakeChain:
             height=Height(height),
             hash=BlockHash("0x" + digest),
             parent_hash=parent,
-            time=UnixSeconds(GENESIS_TIME + 12 * height),
+            time=UnixSeconds(GENESIS_TIME + self.block_seconds * height),
         )
         self.blocks.append(block)
         self.logs[block.hash] = [self._send(block, i, guid) for i, guid in enumerate(guids)]

@@ -46,7 +46,7 @@ MAY: Mapping[tuple[str, Room], frozenset[str]] = {
 }
 """Schema and room → what the room may do there."""
 
-INDEXER_MAY_ALSO_UPDATE = ("facts.cursors", "facts.alarms")
+INDEXER_MAY_ALSO_UPDATE = ("facts.cursors", "facts.alarms", "facts.changed_days")
 
 
 def expected(table: str, room: Room) -> frozenset[str]:

@@ -427,18 +427,20 @@ def verified(connection: Connection, number: int, at: int) -> None:
 def test_a_movement_counts_where_it_was_sent_and_where_it_was_delivered(
     connection: Connection,
 ) -> None:
-    movement(connection, 1, sent_at=MIDNIGHT - 1, fee=1_000, **delivered(MIDNIGHT + 9, 49_990_000))
-    movement(connection, 2, sent_at=MIDNIGHT)
+    there = delivered(MIDNIGHT + 9, 49_990_000)
+    movement(connection, 1, mechanism="cctp", sent_at=MIDNIGHT - 1, fee=1_000, **there)
+    movement(connection, 2, sent_at=MIDNIGHT, fee=2_000)
     only_seen_there = {"source_tx": None, "source_chain": None, "amount_in": None}
     movement(connection, 3, **only_seen_there, **delivered(MIDNIGHT + 5, 70_000_000))
-    columns = "day, source_chain, sent, sent_tokens, delivered, delivered_tokens, fee_tokens, timed"
+    columns = "day, mechanism, source_chain, sent, sent_tokens, delivered, delivered_tokens"
     assert sorted(read(connection, columns, "route_volume_daily")) == [
-        ("2026-11-20", BASE, "1", "5.000000", "0", "0", "0", "0"),
-        ("2026-11-21", BASE, "1", "5.000000", "1", "4.9990000", "0.001000", "1"),
-        ("2026-11-21", "elsewhere", "0", "0", "1", "7.0000000", "0.000000", "0"),
+        ("2026-11-20", "cctp", BASE, "1", "5.000000", "0", "0"),
+        ("2026-11-21", "cctp", BASE, "0", "0", "1", "4.9990000"),
+        ("2026-11-21", "oft", BASE, "1", "5.000000", "0", "0"),
+        ("2026-11-21", "oft", "elsewhere", "0", "0", "1", "7.0000000"),
     ]
-    days = read(connection, "delivery_seconds", "route_volume_daily WHERE timed > 0")
-    assert days == [("10",)]
+    fees = read(connection, "mechanism, day, fee_tokens", "route_volume_daily WHERE fee_tokens > 0")
+    assert sorted(fees) == [("cctp", "2026-11-21", "0.001000"), ("oft", "2026-11-21", "0.002000")]
 
 
 def test_the_funnel_of_a_route(connection: Connection) -> None:

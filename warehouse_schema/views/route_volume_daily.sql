@@ -24,8 +24,7 @@ ends AS (
         amount_in * source_unit AS sent_tokens,
         0 AS delivered,
         0 AS delivered_tokens,
-        0 AS fee_tokens,
-        NULL::bigint AS seconds
+        CASE mechanism WHEN 'oft' THEN coalesce(fee, 0) * source_unit ELSE 0 END AS fee_tokens
     FROM moves
     WHERE sent_at IS NOT NULL
     UNION ALL
@@ -38,8 +37,7 @@ ends AS (
         0,
         1,
         amount_out * dest_unit,
-        coalesce(fee, 0) * source_unit,
-        delivered_at - sent_at
+        CASE mechanism WHEN 'cctp' THEN coalesce(fee, 0) * source_unit ELSE 0 END
     FROM moves
     WHERE delivered_at IS NOT NULL
 )
@@ -52,9 +50,7 @@ SELECT
     sum(sent_tokens) AS sent_tokens,
     sum(delivered) AS delivered,
     sum(delivered_tokens) AS delivered_tokens,
-    sum(fee_tokens) AS fee_tokens,
-    count(seconds) AS timed,
-    coalesce(sum(seconds), 0)::bigint AS delivery_seconds
+    sum(fee_tokens) AS fee_tokens
 FROM ends
 GROUP BY 1, 2, 3, 4;
 
@@ -68,6 +64,4 @@ COMMENT ON COLUMN route_volume_daily.sent IS 'Movements sent on the day';
 COMMENT ON COLUMN route_volume_daily.sent_tokens IS 'Sent, gross of fees, whole USDC or USDT0';
 COMMENT ON COLUMN route_volume_daily.delivered IS 'Movements delivered on the day';
 COMMENT ON COLUMN route_volume_daily.delivered_tokens IS 'Delivered, whole USDC or USDT0';
-COMMENT ON COLUMN route_volume_daily.fee_tokens IS 'Taken on the way from what was delivered, where known, whole USDC or USDT0';
-COMMENT ON COLUMN route_volume_daily.timed IS 'Of the delivered, those whose sending was seen too';
-COMMENT ON COLUMN route_volume_daily.delivery_seconds IS 'Sum over these of seconds between the two block times';
+COMMENT ON COLUMN route_volume_daily.fee_tokens IS 'Taken on the way, whole USDC or USDT0: from what was delivered on the day (cctp, which takes it from the mint), or from what was sent (oft, which takes it from the send)';

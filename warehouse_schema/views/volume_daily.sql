@@ -26,6 +26,8 @@ SELECT
             FILTER (WHERE turn = 'fulfilled'),
         0
     ) * 0.0000001 AS fiat,
+    coalesce(sum(ended_at - created_at) FILTER (WHERE turn = 'fulfilled'), 0)::bigint
+        AS fulfillment_seconds,
     count(*) FILTER (WHERE turn = 'fulfilled' AND released < amount) AS partial,
     count(*) FILTER (WHERE turn = 'fulfilled' AND claim = 'manual') AS manual,
     round(
@@ -55,6 +57,7 @@ COMMENT ON COLUMN volume_daily.expired IS 'Orders that the ledger clock passed o
 COMMENT ON COLUMN volume_daily.released_usdc IS 'Volume: released by the fulfilled orders, gross of the protocol fee, whole USDC';
 COMMENT ON COLUMN volume_daily.fee_usdc IS 'Protocol fees of the fulfilled orders, whole USDC';
 COMMENT ON COLUMN volume_daily.fiat IS 'Fiat that the released part stands for (fiat x released / amount, each order rounded to 7 decimals), whole units of the currency';
+COMMENT ON COLUMN volume_daily.fulfillment_seconds IS 'Sum over the fulfilled orders of seconds from opening to fulfilment';
 COMMENT ON COLUMN volume_daily.partial IS 'Of the fulfilled, those that released less than was asked for';
 COMMENT ON COLUMN volume_daily.manual IS 'Of the fulfilled, those released by hand, without a proof';
 COMMENT ON COLUMN volume_daily.partial_rate IS 'partial / fulfilled, 0 to 1; null when nothing was fulfilled';

@@ -108,7 +108,8 @@ def test_what_postgres_cannot_read_is_an_error(connection: Connection):
         copy_text(connection, text_of_rows(columns, [("many",)]))
 
 
-def test_every_table_of_facts_that_holds_what_chains_say_can_be_copied_into():
+def test_every_table_that_holds_what_chains_say_or_days_can_be_copied_into():
     others = {"blocks", "quarantined_ledgers", "evm_logs", "stellar_events"}
+    others |= {"provider_days", "market_days", "route_days"}
     assert others | {"oft_sent"} <= set(TABLES)
     assert len(TABLES) == len(others) + len(EVENT_TYPES)

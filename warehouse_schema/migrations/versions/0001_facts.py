@@ -658,6 +658,20 @@ def upgrade() -> None:
         schema="facts",
     )
     op.create_table(
+        "changed_days",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("day", sa.Date(), nullable=False, comment="UTC day of the blocks"),
+        sa.Column(
+            "changes",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Times that facts of the day were taken back, put in its place, or replaced",
+        ),
+        sa.PrimaryKeyConstraint("chain", "day", name=op.f("pk_changed_days")),
+        schema="facts",
+        comment="Days whose facts changed behind a chain's cursor: by a reorg, a backfill, a revision. What was computed or exported of a day counts by this number; without a row it is 0",
+    )
+    op.create_table(
         "cursors",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(

@@ -73,6 +73,32 @@ def upgrade() -> None:
         comment="The order book's clock, configuration and totals; one row a chain",
     )
     op.create_table(
+        "days_done",
+        sa.Column(
+            "figure",
+            sa.Text(),
+            nullable=False,
+            comment="book (provider_days, market_days) or routes (route_days)",
+        ),
+        sa.Column("day", sa.Date(), nullable=False, comment="UTC day, by block or ledger time"),
+        sa.Column(
+            "changes",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Changes of facts it is computed from that were in it, over all chains; for book those of all days up to it, because an order may end long after it was opened",
+        ),
+        sa.Column(
+            "id",
+            sa.BigInteger(),
+            sa.Identity(always=True),
+            nullable=False,
+            comment="Another one each time that the day was computed",
+        ),
+        sa.PrimaryKeyConstraint("figure", "day", name=op.f("pk_days_done")),
+        schema="projections",
+        comment="Which days were computed, and from which state of the facts. A day whose facts have changed since, or that has no row, is due",
+    )
+    op.create_table(
         "depth",
         sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
         sa.Column(
@@ -87,6 +113,76 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("rail", name=op.f("pk_depth")),
         schema="projections",
         comment="Depth by rail; rails without an offer have no row. Not additive over rails",
+    )
+    op.create_table(
+        "market_days",
+        sa.Column("day", sa.Date(), nullable=False, comment="UTC day, by block or ledger time"),
+        sa.Column("direction", sa.Text(), nullable=False, comment="onramp or offramp"),
+        sa.Column("rail", sa.Text(), nullable=False, comment="Payment rail"),
+        sa.Column("currency", sa.Text(), nullable=False, comment="ISO 4217 code"),
+        sa.Column("opened", sa.BigInteger(), nullable=False, comment="Orders opened on the day"),
+        sa.Column(
+            "opened_amount",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Asked for by them, USDC 7 decimals",
+        ),
+        sa.Column(
+            "fulfilled",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Orders fulfilled on the day, whenever they were opened",
+        ),
+        sa.Column(
+            "cancelled", sa.BigInteger(), nullable=False, comment="Orders cancelled on the day"
+        ),
+        sa.Column(
+            "expired",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Orders that the ledger clock passed on the day",
+        ),
+        sa.Column(
+            "released",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Released by the fulfilled orders, gross of the fee, USDC 7 decimals",
+        ),
+        sa.Column(
+            "fee",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Protocol fees of the fulfilled orders, USDC 7 decimals",
+        ),
+        sa.Column(
+            "fiat",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Fiat that was released for, 7 decimals; null if absurd",
+        ),
+        sa.Column(
+            "partial",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Of the fulfilled, those that released less than was asked for",
+        ),
+        sa.Column(
+            "manual",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Of the fulfilled, those released by hand, without a proof",
+        ),
+        sa.Column(
+            "fulfillment_seconds",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Sum over the fulfilled orders of seconds since their opening",
+        ),
+        sa.PrimaryKeyConstraint(
+            "day", "direction", "rail", "currency", name=op.f("pk_market_days")
+        ),
+        schema="projections",
+        comment="Each market on each day that is over and on which something happened in it",
     )
     op.create_table(
         "offers",
@@ -285,6 +381,88 @@ def upgrade() -> None:
         comment="Registered fiat payees",
     )
     op.create_table(
+        "provider_days",
+        sa.Column("day", sa.Date(), nullable=False, comment="UTC day, by block or ledger time"),
+        sa.Column(
+            "provider", sa.Text(), nullable=False, comment="Liquidity provider's Stellar address"
+        ),
+        sa.Column(
+            "opened", sa.BigInteger(), nullable=False, comment="Orders opened with it on the day"
+        ),
+        sa.Column(
+            "fulfilled",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Orders fulfilled on the day, whenever they were opened",
+        ),
+        sa.Column(
+            "cancelled", sa.BigInteger(), nullable=False, comment="Orders cancelled on the day"
+        ),
+        sa.Column(
+            "expired",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Orders that the ledger clock passed on the day",
+        ),
+        sa.Column(
+            "released",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Released by the fulfilled orders, gross of the fee, USDC 7 decimals",
+        ),
+        sa.Column(
+            "fee",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Protocol fees of the fulfilled orders, USDC 7 decimals",
+        ),
+        sa.Column(
+            "fulfillment_seconds",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Sum over the fulfilled orders of seconds since their opening",
+        ),
+        sa.Column(
+            "deposited",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Deposited into escrow on the day, USDC 7 decimals",
+        ),
+        sa.Column(
+            "withdrawn",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Withdrawn from escrow on the day, USDC 7 decimals",
+        ),
+        sa.Column(
+            "available",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Available at the end of the day, USDC 7 decimals",
+        ),
+        sa.Column(
+            "locked",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Locked by active orders at the end of the day, USDC 7 decimals",
+        ),
+        sa.Column(
+            "locked_seconds",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Locked over time: USDC 7 decimals x seconds",
+        ),
+        sa.Column(
+            "escrow_seconds",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Available + locked over time: USDC 7 decimals x seconds",
+        ),
+        sa.PrimaryKeyConstraint("day", "provider", name=op.f("pk_provider_days")),
+        schema="projections",
+        comment="Each provider on each day that is over: orders and escrow. Folded from facts",
+    )
+    op.create_table(
         "providers",
         sa.Column(
             "provider", sa.Text(), nullable=False, comment="Liquidity provider's Stellar address"
@@ -357,6 +535,50 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("rail", name=op.f("pk_rails")),
         schema="projections",
         comment="Rails as last set",
+    )
+    op.create_table(
+        "route_days",
+        sa.Column("day", sa.Date(), nullable=False, comment="UTC day, by block or ledger time"),
+        sa.Column("mechanism", sa.Text(), nullable=False, comment="cctp (USDC) or oft (USDT0)"),
+        sa.Column(
+            "source_chain",
+            sa.Text(),
+            nullable=False,
+            comment="CAIP-2 id; elsewhere when it is no chain of ours",
+        ),
+        sa.Column(
+            "dest_chain",
+            sa.Text(),
+            nullable=False,
+            comment="CAIP-2 id; elsewhere when it is no chain of ours",
+        ),
+        sa.Column("sent", sa.BigInteger(), nullable=False, comment="Movements sent on the day"),
+        sa.Column(
+            "amount_sent",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Sent, gross of fees, base units of the source chain",
+        ),
+        sa.Column(
+            "delivered", sa.BigInteger(), nullable=False, comment="Movements delivered on the day"
+        ),
+        sa.Column(
+            "amount_delivered",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Delivered, base units of the destination chain",
+        ),
+        sa.Column(
+            "fee",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Taken on the way, base units of the source chain: of what was delivered (cctp), of what was sent (oft)",
+        ),
+        sa.PrimaryKeyConstraint(
+            "day", "mechanism", "source_chain", "dest_chain", name=op.f("pk_route_days")
+        ),
+        schema="projections",
+        comment="Money moved between chains on each day that is over, by route",
     )
     op.create_table(
         "stream_events",

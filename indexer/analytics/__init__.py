@@ -1,0 +1,1 @@
+"""Daily figures: frames of facts in, frames of rows out, and which days are due."""

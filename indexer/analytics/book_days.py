@@ -1,0 +1,192 @@
+"""The order book by days: what happened in each market, and with each provider. Pure.
+
+Frames of facts in, rows of `projections.market_days` and `projections.provider_days` out. Days are
+whole days since 1970 UTC (`block_time // 86400`) until they leave as dates. A span of days is over
+before it is computed, so whatever the clock does in it, it has done.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from indexer.analytics.orders import fiat_of_release
+
+SECONDS = 86_400
+_MARKET = ["day", "direction", "rail", "currency"]
+_ZERO = pl.lit(0, pl.Int128)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Days from `first` to `last` inclusive, both since 1970."""
+
+    first: int
+    last: int
+
+    @property
+    def begin(self) -> int:
+        """Its first second."""
+        return self.first * SECONDS
+
+    @property
+    def end(self) -> int:
+        """The first second after it."""
+        return (self.last + 1) * SECONDS
+
+
+def market_days(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """A row for each day and market in which an order was opened or ended."""
+    took = pl.col("ended_at") - pl.col("block_time")
+    fulfilled = pl.col("turn") == "fulfilled"
+    fiat = pl.col("fiat").filter(fulfilled)
+    return (
+        _turns(orders, span)
+        .with_columns(fiat=fiat_of_release())
+        .group_by(_MARKET)
+        .agg(
+            _count("opened"),
+            _sum("amount", "opened").alias("opened_amount"),
+            _count("fulfilled"),
+            _count("cancelled"),
+            _count("expired"),
+            _sum("released", "fulfilled"),
+            _sum("fee", "fulfilled"),
+            fiat=pl.when(fiat.null_count() == 0).then(fiat.sum()),
+            partial=(fulfilled & (pl.col("released") < pl.col("amount"))).sum().cast(pl.Int64),
+            manual=(fulfilled & (pl.col("claim") == "manual")).sum().cast(pl.Int64),
+            fulfillment_seconds=took.filter(fulfilled).sum(),
+        )
+        .sort(_MARKET)
+        .with_columns(pl.col("day").cast(pl.Int32).cast(pl.Date))
+    )
+
+
+def provider_days(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """A row for each provider and day from its first Escrow event on.
+
+    `balances` are the Escrow events of the span, with `free_after`, `locked_after`, `deposited` and
+    `withdrawn`, and of each provider the last one before the span.
+    """
+    key = ["day", "provider"]
+    done = _provider_turns(orders, span)
+    paid = (
+        _within(balances, "block_time", span)
+        .group_by(key)
+        .agg(pl.col("deposited").sum(), pl.col("withdrawn").sum())
+    )
+    return (
+        _held(orders, balances, span)
+        .join(done, on=key, how="left")
+        .join(paid, on=key, how="left")
+        .with_columns(pl.exclude(*key).fill_null(0))
+        .select(
+            *key,
+            *("opened", "fulfilled", "cancelled", "expired", "released", "fee"),
+            *("fulfillment_seconds", "deposited", "withdrawn", "available", "locked"),
+            *("locked_seconds", "escrow_seconds"),
+        )
+        .sort(key)
+        .with_columns(pl.col("day").cast(pl.Int32).cast(pl.Date))
+    )
+
+
+# What orders did.
+
+
+def _turns(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """Each order once as `opened` and once as its outcome, with the day of either, in the span."""
+    opened = orders.with_columns(turn=pl.lit("opened"), at="block_time")
+    ended = orders.with_columns(turn="outcome", at="outcome_at")
+    return _within(pl.concat([opened, ended]), "at", span)
+
+
+def _within(frame: pl.DataFrame, time: str, span: Span) -> pl.DataFrame:
+    """The rows of the span, with their `day`."""
+    in_span = frame.filter((pl.col(time) >= span.begin) & (pl.col(time) < span.end))
+    return in_span.with_columns(day=pl.col(time) // SECONDS)
+
+
+def _count(turn: str) -> pl.Expr:
+    return (pl.col("turn") == turn).sum().cast(pl.Int64).alias(turn)
+
+
+def _sum(column: str, turn: str) -> pl.Expr:
+    return pl.col(column).filter(pl.col("turn") == turn).sum()
+
+
+def _provider_turns(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
+    took = (pl.col("ended_at") - pl.col("block_time")).filter(pl.col("turn") == "fulfilled")
+    counts = [_count(turn) for turn in ("opened", "fulfilled", "cancelled", "expired")]
+    sums = [_sum(column, "fulfilled") for column in ("released", "fee")]
+    return (
+        _turns(orders, span)
+        .group_by("day", "provider")
+        .agg(*counts, *sums, took.sum().alias("fulfillment_seconds"))
+    )
+
+
+# What lay in escrow.
+
+
+def _held(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """Available and locked at each day's end and summed over its seconds, by day and provider."""
+    available = pl.col("free_after") + pl.col("lapsed")
+    locked = pl.col("locked_after") - pl.col("lapsed")
+    seconds = pl.col("at").shift(-1).over("provider").fill_null(span.end) - pl.col("at")
+    return (
+        _moments(orders, balances, span)
+        .sort("provider", "at")
+        .with_columns(
+            pl.col("free_after", "locked_after").forward_fill().over("provider"),
+            pl.col("lapsed").cum_sum().over("provider"),
+            seconds=seconds.cast(pl.Int128),
+            day=pl.col("at") // SECONDS,
+        )
+        .with_columns(available=available, locked=locked)
+        .group_by("day", "provider", maintain_order=True)
+        .agg(
+            pl.col("available").last(),
+            pl.col("locked").last(),
+            locked_seconds=(pl.col("locked") * pl.col("seconds")).sum(),
+            escrow_seconds=((pl.col("available") + pl.col("locked")) * pl.col("seconds")).sum(),
+        )
+    )
+
+
+def _moments(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """When anything of a provider's escrow changes, and at each midnight: one row a second.
+
+    Balances are what they are from then on, null where the chain names none; `lapsed` is what is
+    added to what the clock has set free. What was before the span counts from its beginning.
+    """
+    named = balances.sort("height", "position").select(
+        "provider", _in_span("block_time", span), "free_after", "locked_after", lapsed=_ZERO
+    )
+    nothing = pl.lit(None, pl.Int128)
+    silent = {"free_after": nothing, "locked_after": nothing}
+    lapses = [
+        orders.filter(pl.col("lapsed_at").is_not_null() & (pl.col(time) < span.end)).select(
+            "provider", _in_span(time, span), **silent, lapsed=sign * pl.col("lp_lock")
+        )
+        for time, sign in (("lapsed_at", 1), ("ended_at", -1))
+    ]
+    midnights = _midnights(named, span).select("provider", "at", **silent, lapsed=_ZERO)
+    return (
+        pl.concat([named, *lapses, midnights])
+        .group_by("provider", "at", maintain_order=True)
+        .agg(
+            pl.col("free_after", "locked_after").drop_nulls().last(),
+            pl.col("lapsed").sum(),
+        )
+    )
+
+
+def _in_span(time: str, span: Span) -> pl.Expr:
+    return pl.max_horizontal(pl.col(time), pl.lit(span.begin)).alias("at")
+
+
+def _midnights(named: pl.DataFrame, span: Span) -> pl.DataFrame:
+    """The beginning of each day of the span that a provider was there before."""
+    firsts = named.group_by("provider").agg(first=pl.col("at").min())
+    days = pl.DataFrame({"at": range(span.begin, span.end, SECONDS)}, schema={"at": pl.Int64})
+    return firsts.join(days, how="cross").filter(pl.col("at") > pl.col("first"))

@@ -1,0 +1,134 @@
+"""What a query gives, as frames: `COPY` out, and text read by columns.
+
+The counterpart of `columns_copy`. A query may give more than fits into memory, so frames come one
+after the other. Every value comes out as it is stored: an empty text is not a null, bytes are
+bytes. A whole number of Postgres has up to 78 digits and a frame's integer 38, so base units come
+as the text of their digits unless the caller knows that they are smaller.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    ColumnElement,
+    Connection,
+    Date,
+    Integer,
+    LargeBinary,
+    Select,
+    Text,
+    func,
+)
+from sqlalchemy.types import TypeEngine
+
+from indexer.facts.rows import copying_out
+from warehouse_schema.columns import BaseUnits
+
+BYTES_A_FRAME = 8 * 2**20
+"""Text of one frame. Rows differ a thousandfold in size, so they are not what is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a type of column comes out."""
+
+    dtype: pl.DataType
+    text: pl.DataType
+    """What its text is read as."""
+    finish: Callable[[pl.Expr], pl.Expr]
+    """Makes the one of the other."""
+
+
+def _as_it_is(values: pl.Expr) -> pl.Expr:
+    return values
+
+
+def _bytes_of(values: pl.Expr) -> pl.Expr:
+    return values.str.slice(2).str.decode("hex")
+
+
+_STRING, _TEXTS, _BLOBS = pl.String(), pl.List(pl.String), pl.List(pl.Binary)
+
+_KINDS: Mapping[type[TypeEngine[Any]], _Kind] = {
+    Text: _Kind(_STRING, _STRING, _as_it_is),
+    BaseUnits: _Kind(_STRING, _STRING, _as_it_is),
+    BigInteger: _Kind(pl.Int64(), pl.Int64(), _as_it_is),
+    Integer: _Kind(pl.Int32(), pl.Int32(), _as_it_is),
+    Boolean: _Kind(pl.Boolean(), _STRING, lambda values: values == "t"),
+    Date: _Kind(pl.Date(), _STRING, lambda values: values.str.to_date("%Y-%m-%d")),
+    LargeBinary: _Kind(pl.Binary(), _STRING, _bytes_of),
+}
+_ARRAYS: Mapping[type[TypeEngine[Any]], _Kind] = {
+    Text: _Kind(_TEXTS, _STRING, lambda values: values.str.json_decode(_TEXTS)),
+    LargeBinary: _Kind(
+        _BLOBS,
+        _STRING,
+        lambda values: values.str.json_decode(_TEXTS).list.eval(_bytes_of(pl.element())),
+    ),
+}
+
+
+def _kind(column: ColumnElement[Any]) -> _Kind:
+    if isinstance(column.type, ARRAY):
+        return _ARRAYS[type(column.type.item_type)]
+    return _KINDS[type(column.type)]
+
+
+def frame_schema(query: Select[Any]) -> dict[str, pl.DataType]:
+    """Names and types of the frames that `read_frames` gives of a query.
+
+    Raises `KeyError` on a column of a type that no fact has.
+    """
+    return {column.name: _kind(column).dtype for column in _columns(query)}
+
+
+def read_frames(conn: Connection, query: Select[Any]) -> Iterator[pl.DataFrame]:
+    """The rows of a query in order, some megabytes of them at a time; none for no rows.
+
+    The transaction has to stay open until the last one. Raises SQLAlchemy's errors.
+    """
+    columns = _columns(query)
+    # Postgres's own text of an array has quotes and escapes of its own; polars reads JSON.
+    asked = query.with_only_columns(
+        *(func.to_json(c).label(c.name) if isinstance(c.type, ARRAY) else c for c in columns)
+    )
+    parts: list[bytes] = []
+    size = 0
+    for row in copying_out(conn, asked):
+        parts.append(row)
+        size += len(row)
+        if size >= BYTES_A_FRAME:
+            yield _frame(columns, b"".join(parts))
+            parts, size = [], 0
+    if parts:
+        yield _frame(columns, b"".join(parts))
+
+
+def read_frame(conn: Connection, query: Select[Any]) -> pl.DataFrame:
+    """All rows of a query at once, base units as 128-bit integers.
+
+    Raises polars's `InvalidOperationError` on a whole number that is larger.
+    """
+    frames = list(read_frames(conn, query))
+    frame = pl.concat(frames) if frames else pl.DataFrame(schema=frame_schema(query))
+    units = [column.name for column in _columns(query) if isinstance(column.type, BaseUnits)]
+    return frame.with_columns(pl.col(units).cast(pl.Int128))
+
+
+def _columns(query: Select[Any]) -> list[Any]:
+    return list(query.selected_columns)
+
+
+def _frame(columns: list[Any], text: bytes) -> pl.DataFrame:
+    frame = pl.read_csv(
+        io.BytesIO(text),
+        has_header=False,
+        schema={column.name: _kind(column).text for column in columns},
+    )
+    return frame.select(_kind(column).finish(pl.col(column.name)) for column in columns)

@@ -1,0 +1,131 @@
+"""A day is a run of heights; who changes facts behind a cursor leaves a trace of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from sqlalchemy import Connection, Engine, select
+
+from indexer.facts import days, store
+from indexer.facts.days import (
+    begin_of,
+    changes,
+    day_of,
+    first_day,
+    first_open_day,
+    height_at,
+    heights_of,
+    note_change,
+    note_changed_days,
+)
+from tests.factories.days import set_cursor
+from tests.factories.events import EVM, STELLAR, make_block
+from warehouse_schema.facts import changed_days
+from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
+
+MIDNIGHT = 1_795_219_200
+"""2026-11-21T00:00:00Z."""
+TODAY = date(2026, 11, 21)
+YESTERDAY, TOMORROW = date(2026, 11, 20), date(2026, 11, 22)
+
+
+def store_blocks(conn: Connection, times: Sequence[tuple[int, int]], chain: ChainId = EVM) -> None:
+    """Blocks of these (height, seconds after midnight)."""
+    blocks = [
+        replace(make_block(height, chain=chain), time=UnixSeconds(MIDNIGHT + seconds))
+        for height, seconds in times
+    ]
+    store.append(conn, blocks, [])
+    set_cursor(conn, blocks[-1])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "day"), [(-1, YESTERDAY), (0, TODAY), (86_399, TODAY), (86_400, TOMORROW)]
+)
+def test_a_day_begins_at_midnight_utc(seconds: int, day: date) -> None:
+    assert day_of(UnixSeconds(MIDNIGHT + seconds)) == day
+    assert begin_of(TODAY) == MIDNIGHT
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [(10, -2), (11, -1), (12, 0), (13, 1)],
+        [(10, -1), (11, -1), (12, 0), (13, 0)],
+        # A backfill left a hole.
+        [(1, -9), (2, -8), (900, 0), (901, 5)],
+        [(1, -9), (800, -8), (900, 3)],
+        [(5, 0)],
+        [(5, -1)],
+        [(7, 0), (8, 100_000)],
+    ],
+)
+def test_the_height_of_a_time_is_found_whatever_is_missing(
+    connection: Connection, times: list[tuple[int, int]]
+) -> None:
+    store_blocks(connection, times)
+    found = height_at(connection, EVM, UnixSeconds(MIDNIGHT))
+    assert [seconds >= 0 for _, seconds in times] == [height >= found for height, _ in times]
+
+
+def test_a_chain_without_blocks_has_no_heights(connection: Connection) -> None:
+    assert heights_of(connection, EVM, TODAY, TOMORROW) == (0, 0)
+    assert first_day(connection, [EVM]) is None
+
+
+def test_days_share_no_height_and_leave_none_out(connection: Connection) -> None:
+    store_blocks(connection, [(n, n * 40_000) for n in range(10)])
+    found = [
+        heights_of(connection, EVM, day, day)
+        for day in days.days_between(TODAY, date(2026, 11, 25))
+    ]
+    assert found == [(0, 3), (3, 5), (5, 7), (7, 9), (9, 10)]
+    assert heights_of(connection, EVM, TODAY, date(2026, 11, 25)) == (0, 10)
+
+
+def test_days_begin_with_the_first_block_of_any_chain(connection: Connection) -> None:
+    store_blocks(connection, [(1, 0)])
+    store_blocks(connection, [(9, -1), (10, 0)], STELLAR)
+    assert first_day(connection, [EVM]) == TODAY
+    assert first_day(connection, [EVM, STELLAR]) == YESTERDAY
+
+
+def test_the_first_open_day_is_that_of_the_chain_that_is_least_far(connection: Connection) -> None:
+    assert first_open_day(connection, []) is None
+    assert first_open_day(connection, [EVM]) is None
+    store_blocks(connection, [(1, -1), (2, 0)])
+    store_blocks(connection, [(9, 86_400)], STELLAR)
+    assert first_open_day(connection, [EVM, STELLAR]) == TODAY
+    assert first_open_day(connection, [STELLAR]) == TOMORROW
+    set_cursor(connection, make_block(2), final=Height(1))
+    assert first_open_day(connection, [EVM, STELLAR]) == YESTERDAY
+
+
+def test_a_change_is_counted_on_the_days_of_the_blocks(connection: Connection) -> None:
+    store_blocks(connection, [(n, n * 40_000) for n in range(10)])
+    note_change(connection, EVM, Height(2), Height(4))
+    note_change(connection, EVM, Height(4), Height(4))
+    note_change(connection, EVM, Height(9), None)
+    note_change(connection, EVM, Height(70), None)
+    note_changed_days(connection, STELLAR, {TODAY})
+    rows = connection.execute(select(changed_days).order_by("chain", "day")).all()
+    assert [(row.chain, row.day.day, row.changes) for row in rows] == [
+        (EVM, 21, 1),
+        (EVM, 22, 2),
+        (EVM, 25, 1),
+        (STELLAR, 21, 1),
+    ]
+    assert changes(connection, [EVM, STELLAR], TODAY, TOMORROW) == {TODAY: 2, TOMORROW: 2}
+    assert changes(connection, [STELLAR], TODAY, TOMORROW) == {TODAY: 1}
+    assert changes(connection, [EVM], TODAY, TODAY) == {TODAY: 1}
+
+
+def test_a_count_is_part_of_the_transaction_that_changes_the_facts(indexer_engine: Engine) -> None:
+    with indexer_engine.begin() as conn:
+        store_blocks(conn, [(n, n * 40_000) for n in range(4)])
+    with indexer_engine.connect() as conn:
+        store.take_back(conn, EVM, above=Height(1))
+        assert changes(conn, [EVM], TODAY, TOMORROW) == {TODAY: 1, TOMORROW: 1}
+        conn.rollback()
+        assert changes(conn, [EVM], TODAY, TOMORROW) == {}
