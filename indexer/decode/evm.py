@@ -113,7 +113,7 @@ def _deposit_for_burn(log: EvmLog, _chain: EvmChain) -> DepositForBurn:
     return DepositForBurn(
         seen=log.seen,
         burn_token=_topic_address(burn_token),
-        amount=_amount(log, 0),
+        amount=_shared_amount(log, 0),
         depositor=_topic_address(depositor),
         mint_recipient=_bytes32(log, 1),
         destination_domain=_uint(log, 2, 32),
@@ -131,9 +131,9 @@ def _mint_and_withdraw(log: EvmLog, _chain: EvmChain) -> MintAndWithdraw:
     return MintAndWithdraw(
         seen=log.seen,
         mint_recipient=_topic_address(recipient),
-        amount=_amount(log, 0),
+        amount=_shared_amount(log, 0),
         mint_token=_topic_address(token),
-        fee_collected=_amount(log, 1),
+        fee_collected=_shared_amount(log, 1),
     )
 
 
@@ -371,6 +371,11 @@ def _uint(log: EvmLog, index: int, bits: int) -> int:
 
 def _amount(log: EvmLog, index: int) -> BaseUnits:
     return BaseUnits(_uint(log, index, 256))
+
+
+def _shared_amount(log: EvmLog, index: int) -> BaseUnits:
+    """An amount of CCTP's 6 decimals; ten times as much, as Stellar has it, is a uint256 too."""
+    return BaseUnits(_uint(log, index, 252))
 
 
 def _address(log: EvmLog, index: int) -> Address:

@@ -1,5 +1,6 @@
 """A `FakeChain` behind JSON-RPC, for readers that ask a node."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,17 +52,22 @@ class FakeEvmNode:
         }
 
     def _logs(self, wanted: Any) -> list[dict[str, Any]]:
-        first, last = int(wanted["fromBlock"], 16), int(wanted["toBlock"], 16)
-        self.ranges.append((first, last))
         found = [
             self._log(block, index, log)
-            for block in self.chain.blocks[first : last + 1]
+            for block in self._blocks(wanted)
             for index, log in enumerate(self.chain.logs[block.hash])
-            if log.address in wanted["address"] and log.topics[0] in wanted["topics"][0]
+            if log.address in wanted["address"] and _passes(log.topics, wanted["topics"])
         ]
         if len(found) > self.most_logs:
             raise Refused(-32005, f"query returned more than {self.most_logs} results")
         return found
+
+    def _blocks(self, wanted: Any) -> list[Block]:
+        if "blockHash" in wanted:
+            return [each for each in self.chain.blocks if each.hash == wanted["blockHash"]]
+        first, last = int(wanted["fromBlock"], 16), int(wanted["toBlock"], 16)
+        self.ranges.append((first, last))
+        return self.chain.blocks[first : last + 1]
 
     def _log(self, block: Block, index: int, log: EvmLog) -> dict[str, Any]:
         return {
@@ -75,3 +81,11 @@ class FakeEvmNode:
             "logIndex": hex(log.seen.position),
             "removed": False,
         }
+
+
+def _passes(topics: Sequence[str], wanted: Sequence[Sequence[str] | None]) -> bool:
+    """Whether a log's topics are among those wanted in each place; None wants any."""
+    return all(
+        among is None or (topics[place : place + 1] and topics[place] in among)
+        for place, among in enumerate(wanted)
+    )
