@@ -39,7 +39,10 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
     with engine.begin() as conn:
         blocks = store.blocks_between(conn, chain.id, first, last)
         events = store.read_raw(conn, chain.id, first, last)
+        unread = {ledger.block.height: ledger.reason for ledger in fresh.unread}
+        events = (event for event in events if event.seen.height not in unread)
         found = [
+            *unread.values(),
             *_differences(_hashes(blocks), _hashes(fresh.blocks)),
             *_differences(_kept(events, chain), _kept(fresh.events, chain)),
         ][:_SHOWN]

@@ -26,6 +26,7 @@ from indexer.errors import (
 from indexer.facts import quarantine as rows
 from indexer.facts import store
 from indexer.facts.checks import blocks_join, in_quarantine
+from indexer.facts.rescan import rescan
 from indexer.facts.status import chain_status
 from indexer.projections.rebuild import differences
 from indexer.quarantine import retry_untried
@@ -314,3 +315,15 @@ def test_a_ledger_that_is_nested_too_deep_is_undecodable() -> None:
     at = raw.rindex(symbol.to_xdr_bytes())
     with pytest.raises(UndecodableLedger, match="depth"):
         close_meta.decode_meta(raw[:at] + deep + raw[at + len(symbol.to_xdr_bytes()) :], DEVNET)
+
+
+def test_a_second_reading_says_what_it_could_not_read(
+    tmp_path: Path, reader: LakeReader, indexer_engine: Engine
+) -> None:
+    drained(indexer_engine, reader)
+    first, last = Height(FIRST), history().last
+    assert rescan(indexer_engine, reader.read, network().stellar, first, last) == []
+    damage(tmp_path, history().sent)
+    reader._kept = None
+    (found,) = rescan(indexer_engine, reader.read, network().stellar, first, last)
+    assert f"ledger {history().sent} cannot be decoded" in found
