@@ -3,6 +3,8 @@
 ApiError                     status, code and a sentence
 ├── BadRequest          400  a parameter or body is malformed; the message names it
 ├── NotFound            404  nothing of that name is known
+├── UpgradeRequired     426  this path speaks WebSocket; the headers say which
+├── TooMany             429  more of it than one address may have
 └── Unavailable         503  not now; trying again can help
     ├── OrderBookNotReady    no ledger has been folded yet
     └── NotReady             the process should get no traffic, with the reasons
@@ -15,6 +17,7 @@ A `code` is stable; a `message` is for people and may change.
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from flask import Flask, Response, jsonify
@@ -45,6 +48,8 @@ class ApiError(Exception):
 
     status: ClassVar[int]
     code: ClassVar[str]
+    headers: ClassVar[Mapping[str, str]] = {}
+    """Sent with it."""
 
     def __init__(self, message: str, *, code: str | None = None, **members: Any) -> None:
         super().__init__(message)
@@ -68,11 +73,28 @@ class NotFound(ApiError):
     code = "NOT_FOUND"
 
 
+class UpgradeRequired(ApiError):
+    """This path speaks WebSocket."""
+
+    status = 426
+    code = "UPGRADE_REQUIRED"
+    headers = MappingProxyType({"Upgrade": "websocket", "Sec-WebSocket-Version": "13"})
+
+
+class TooMany(ApiError):
+    """More of it than one address may have."""
+
+    status = 429
+    code = "TOO_MANY"
+    headers = MappingProxyType({"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+
 class Unavailable(ApiError):
     """Not now; trying again can help."""
 
     status = 503
     code = "UNAVAILABLE"
+    headers = MappingProxyType({"Retry-After": str(RETRY_AFTER_SECONDS)})
 
 
 class OrderBookNotReady(Unavailable):
@@ -100,8 +122,7 @@ def answer_errors(app: Flask) -> None:
 
 def _answer_ours(error: ApiError) -> Response:
     response = _response(error.status, error.said_code, error.message, error.members)
-    if error.status == 503:
-        response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
+    response.headers.update(error.headers)
     return response
 
 
