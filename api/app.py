@@ -15,6 +15,7 @@ from api.orderbook.views import hold_books, orderbook
 from api.request_log import log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
+from api.stream.socket import hold_stream, stream
 
 MAX_BODY_BYTES = 64 * 1024
 
@@ -38,10 +39,11 @@ def create_app(deps: Deps) -> Flask:
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     hold(app, deps)
     hold_books(app, Books(deps.engine, deps.network.stellar.id, deps.changes))
+    hold_stream(app, deps)
     log_requests(app)
     app.before_request(_refuse_large_body)
     answer_errors(app)
-    for blueprint in (health, routes, orderbook, market):
+    for blueprint in (health, routes, orderbook, market, stream):
         app.register_blueprint(blueprint)
     return app
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
 from api.changes import Changes
+from api.stream.limits import Limits
 from indexer.networks import Network
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -25,6 +26,7 @@ class Deps:
     """The time of day: for what is said about time, never for what a ledger decides."""
     changes: Changes | None = None
     """Tells what commits; None: nothing is told, and every answer is read anew."""
+    stream: Limits = field(default_factory=Limits)
 
 
 def hold(app: Flask, deps: Deps) -> None:

@@ -6,9 +6,12 @@ Each worker process imports this for itself, so no connection and no thread cros
 import logging
 import time
 
+from werkzeug.middleware.proxy_fix import ProxyFix
+
 from api.app import create_app
 from api.changes import Changes
 from api.deps import Deps
+from api.stream.limits import Limits
 from indexer.settings import load_settings
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import UnixSeconds
@@ -31,6 +34,10 @@ app = create_app(
         network=_settings.network,
         clock=_now,
         changes=_changes,
+        stream=Limits(clients=_settings.streams, clients_per_address=_settings.streams_per_address),
     ),
 )
+if _settings.proxies:
+    # Not for every app: a header that anyone can send would say where a request comes from.
+    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=_settings.proxies)  # type: ignore[method-assign]
 _changes.start()

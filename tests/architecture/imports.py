@@ -19,7 +19,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "pipelines": ("dagster", "indexer", "warehouse_schema"),
     "api": (
         *("indexer", "warehouse_schema", "sqlalchemy"),
-        *("flask", "flask_sock", "simple_websocket", "werkzeug", "gunicorn"),
+        *("flask", "flask_sock", "wsproto", "werkzeug", "gunicorn"),
         *("jwt", "pydantic", "orjson"),
     ),
 }
@@ -104,7 +104,11 @@ TIMELESS = ("indexer.events", "indexer.decode", "indexer.projections")
 CLOCKS = ("time", "datetime", "sqlalchemy.func.now", "sqlalchemy.func.clock_timestamp", "random")
 """Time is a fact: what folds facts reads no clock and throws no dice."""
 
-FEATURES_MEET = ("api.auth.owner", "api.quotes.store")
+FEATURES_MEET = (
+    *("api.auth.owner", "api.quotes.store"),
+    # The stream says what the order book shows.
+    *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.shapes"),
+)
 """What one feature of the api may import of another."""
 
 

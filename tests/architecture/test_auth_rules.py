@@ -18,6 +18,7 @@ PUBLIC = {
     "/api/v1/providers/<address>",
     "/api/v1/intents",
     "/api/v1/intents/<order_id>",
+    "/api/v1/stream",
 }
 """What the specification opens, the page that shows it, and the process's own health. Nothing joins
 by accident."""

@@ -1,0 +1,97 @@
+"""What one process gives to the stream's clients, and how long it waits for them."""
+
+import ipaddress
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+from api.errors import TooMany, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Each holds for one process. Bytes and seconds."""
+
+    clients: int = 2_000
+    clients_per_address: int = 50
+    queued_bytes: int = 1 << 20
+    """Of messages that a client's socket did not take yet, beyond what it was greeted with."""
+    socket_bytes: int = 128 << 10
+    """Of messages that the kernel holds for a client; it takes twice that for its own needs."""
+    message_bytes: int = 4 << 10
+    """Of one message from a client, in as many frames as it likes."""
+    burst: int = 20
+    """Frames that a client may send at once …"""
+    frames_per_second: float = 2.0
+    """… and how fast it may send more."""
+    ping_seconds: float = 30.0
+    pong_seconds: float = 10.0
+    """From a ping to its pong."""
+    close_seconds: float = 1.0
+    """From our word that a connection ends to its end, whether or not the client answers."""
+    resumed_messages: int = 10_000
+    """That a client may have missed; one that missed more is given the book anew."""
+
+
+class Doors:
+    """Counts who is in, by address. Any thread may ask."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._inside: Counter[str] = Counter()
+
+    def enter(self, address: str) -> "Place":
+        """A place for a client. Raises `Unavailable` or `TooMany` when there is none."""
+        if not self._limits.clients:
+            raise Unavailable("this process serves no stream", code="STREAM_NOT_SERVED")
+        who = _neighbourhood(address)
+        with self._lock:
+            if self._inside.total() >= self._limits.clients:
+                raise Unavailable("all places of the stream are taken", code="STREAM_FULL")
+            if self._inside[who] >= self._limits.clients_per_address:
+                raise TooMany(
+                    f"{self._limits.clients_per_address} streams are open from your address",
+                    code="TOO_MANY_STREAMS",
+                )
+            self._inside[who] += 1
+        return Place(self, who)
+
+    def leave(self, who: str) -> None:
+        """Free a place."""
+        with self._lock:
+            self._inside[who] -= 1
+            if not self._inside[who]:
+                del self._inside[who]
+
+    def __len__(self) -> int:
+        with self._lock:
+            return self._inside.total()
+
+
+class Place:
+    """A client's place, until it is left; leaving twice is leaving once."""
+
+    def __init__(self, doors: Doors, who: str) -> None:
+        self._doors: Doors | None = doors
+        self.who = who
+
+    def leave(self) -> None:
+        """Give the place back."""
+        doors, self._doors = self._doors, None
+        if doors is not None:
+            doors.leave(self.who)
+
+
+def _neighbourhood(address: str) -> str:
+    """The address that counts: whoever has one of IPv6 has the other 2^64 of its network too."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        # A Unix socket has none.
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)

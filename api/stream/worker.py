@@ -1,0 +1,39 @@
+"""gunicorn's threaded worker, which tells streams goodbye when it is told to stop.
+
+Streams are no requests of the server's any more: it would neither wait for them nor end them.
+"""
+
+from types import FrameType
+from typing import Any
+
+from gunicorn.workers.gthread import ThreadWorker
+
+from api.stream.socket import Stream, find_stream
+
+_GOODBYE_SECONDS = 3.0
+
+
+class Worker(ThreadWorker):  # type: ignore[misc]
+    """`--worker-class api.stream.worker.Worker`."""
+
+    wsgi: Any = None
+    """The app, once it is loaded."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM: streams end while requests under way are still answered."""
+        super().handle_exit(sig, frame)
+        self._say_goodbye()
+
+    def run(self) -> None:
+        """Serve until told to stop, and until the last client has heard of it."""
+        super().run()
+        # If it was not told, its parent is gone.
+        stream = self._say_goodbye()
+        if stream is not None:
+            stream.wait(_GOODBYE_SECONDS)
+
+    def _say_goodbye(self) -> Stream | None:
+        stream = find_stream(self.wsgi)
+        if stream is not None:
+            stream.stop()
+        return stream

@@ -1,0 +1,127 @@
+"""Numbers and last words: shared frames are right for everyone who gets them."""
+
+import json
+
+from wsproto.connection import Connection, ConnectionType
+
+from api.stream.audience import Audience
+from api.stream.messages import Change, Listed, offer_body
+from api.stream.outbox import Batch, Standing
+from api.stream.wishes import Filters, Topic
+from tests.factories.projections import address
+from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
+
+PROVIDER = StellarAddress(address(1))
+EURO, DOLLAR = (Topic("orderbook", PROVIDER, "onramp", c, ("wise",)) for c in ("EUR", "USD"))
+OFFERS = [Listed(EURO, b'"euro"'), Listed(DOLLAR, b'"dollar"')]
+
+
+def read(frames):
+    client = Connection(ConnectionType.CLIENT)
+    client.receive_data(frames)
+    return [json.loads(event.data) for event in client.events()]
+
+
+def batch(ledger, *topics):
+    listed = [Listed(topic, b'"new"') for topic in topics]
+    changes = tuple(
+        Change(each.topic, offer_body("update", each, Height(ledger)), "update", each)
+        for each in listed
+    )
+    return Batch(Height(ledger), ledger * 10, False, changes)
+
+
+def at(ledger):
+    """Now, when that is the newest ledger."""
+    return Standing(Height(ledger), UnixSeconds(ledger), ledger * 10)
+
+
+def numbers(messages):
+    return [message["seq"] for message in messages]
+
+
+def assert_follows(before, after):
+    """No gap within either, nor between them."""
+    seqs = numbers([*before, *after])
+    assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+    assert [m["prevSeq"] for m in [*before, *after]] == [seq - 1 for seq in seqs]
+
+
+def ends(messages):
+    return [bool(message.get("last")) for message in messages]
+
+
+def test_whoever_comes_later_is_told_the_same_under_the_same_numbers():
+    audience = Audience(Filters(), markers=False)
+    early = read(audience.greet(OFFERS, at(1), opening=False))
+    first = read(audience.tell([batch(2, EURO, DOLLAR)], at(2)))
+    late = read(audience.greet(OFFERS, at(2), opening=True))
+    back = read(audience.resume([batch(2, EURO, DOLLAR)], Height(1), at(2)))
+    second = read(audience.tell([batch(3, EURO)], at(3)))
+    assert_follows([*early, *first], second)
+    assert_follows(late, second)
+    assert_follows(back, second)
+    assert (ends(early), ends(first), ends(second)) == ([False, True], [False, True], [True])
+    assert (ends(late), ends(back)) == ([False, False, True], [False, False, True])
+
+
+def test_the_last_of_a_ledger_is_the_last_that_the_filter_lets_through():
+    audience = Audience(Filters(currency="EUR"), markers=False)
+    told = read(audience.tell([batch(2, EURO, DOLLAR), batch(3, DOLLAR), batch(4, EURO)], at(4)))
+    assert [(m["ledger"], m["last"]) for m in told] == [(2, True), (4, True)]
+    assert audience.tell([batch(5, DOLLAR)], at(5)) == b""
+
+
+def test_a_marker_says_up_to_where_nothing_more_is_to_be_told():
+    audience = Audience(Filters(currency="EUR"), markers=True)
+    told = read(audience.tell([batch(2, EURO), batch(3, DOLLAR)], at(5)))
+    assert [(m["channel"], m["ledger"], m["last"]) for m in told] == [
+        ("orderbook", 2, True),
+        ("ledger", 5, True),
+    ]
+    told = read(audience.tell([batch(6, EURO)], at(6)))
+    assert [m["channel"] for m in told] == ["orderbook"]
+
+
+def test_a_snapshot_is_made_once_until_something_is_told():
+    audience = Audience(Filters(), markers=False)
+    first = audience.greet(iter(OFFERS), at(1), opening=False)
+    assert audience.greet(iter([]), at(1), opening=False) is first
+    later = read(audience.greet(OFFERS, at(2), opening=False))
+    assert {m["ledger"] for m in later} == {2}
+    audience.tell([batch(3, EURO)], at(3))
+    assert audience.greet(iter([]), at(3), opening=False) == b""
+
+
+def test_an_empty_book_is_told_as_far_as_it_was_asked_for():
+    quiet, marked = (Audience(Filters(), markers=markers) for markers in (False, True))
+    assert quiet.greet([], at(1), opening=False) == b""
+    (marker,) = read(marked.greet([], at(1), opening=False))
+    assert (marker["channel"], marker["ledger"], marker["last"]) == ("ledger", 1, True)
+    for audience in (quiet, marked):
+        (opening,) = read(audience.greet([], at(1), opening=True))
+        assert (opening["mode"], opening["ledger"], opening["last"]) == ("snapshot", 1, True)
+        assert_follows([opening], read(audience.tell([batch(2, EURO)], at(2))))
+
+
+def test_a_resume_without_anything_missed_is_complete_in_itself():
+    quiet, marked = (Audience(Filters(), markers=markers) for markers in (False, True))
+    (opening,) = read(quiet.resume([], Height(3), at(9)))
+    assert (opening["mode"], opening["ledger"], opening["last"]) == ("resume", 3, True)
+    (opening,) = read(marked.resume([], Height(9), at(9)))
+    assert opening["last"]
+    opening, marker = read(marked.resume([], Height(3), at(9)))
+    assert "last" not in opening
+    assert (marker["channel"], marker["ledger"], marker["last"]) == ("ledger", 9, True)
+
+
+def test_of_the_newest_ledger_it_is_told_when_it_closed():
+    audience = Audience(Filters(), markers=True)
+    messages = read(audience.greet(OFFERS, at(7), opening=True))
+    messages += read(audience.tell([batch(8, EURO), batch(9, EURO, DOLLAR)], at(9)))
+    messages += read(audience.tell([], at(10)))
+    messages += read(audience.resume([], Height(10), at(10)))
+    messages += read(audience.resume([], Height(9), at(10)))[:1]
+    closed = [(m["ledger"], m["closedAt"][-3:]) for m in messages if "closedAt" in m]
+    assert closed == [(7, "07Z"), (9, "09Z"), (10, "10Z"), (10, "10Z")]
+    assert all("last" in m for m in messages if "closedAt" in m)

@@ -1,0 +1,117 @@
+"""The clients of docs/stream.md, word for word, under load and kills."""
+
+import itertools
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.factories.streaming import PATIENCE, ROOT, Book, Server, identity
+
+PAGE = (ROOT / "docs" / "stream.md").read_text()
+
+
+def code(language: str) -> str:
+    """The one block of a language on the page."""
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return block
+
+
+class Follower:
+    """What a documented client was told."""
+
+    def __init__(self) -> None:
+        self.books: dict[int, Book] = {}
+        self._changed = threading.Condition()
+
+    def take(self, ledger: int, entries: list[dict[str, Any]]) -> None:
+        with self._changed:
+            book = {identity(entry): entry for entry in entries}
+            assert len(book) == len(entries)
+            self.books[ledger] = book
+            self._changed.notify_all()
+
+    def wait_for(self, ledger: int) -> None:
+        with self._changed:
+            told = self._changed.wait_for(lambda: max(self.books, default=0) >= ledger, PATIENCE)
+        assert told, f"{ledger} was not told, only {sorted(self.books)}"
+
+
+def run_python(server: Server, follower: Follower, stack: ExitStack) -> None:
+    """In a thread that ends with the test: it is left alone then, as it follows for ever."""
+    scope: dict[str, Any] = {}
+    exec(code("python"), scope)
+    over = threading.Event()
+
+    def run() -> None:
+        for ledger, book in scope["follow"](server.stream_url):
+            if over.is_set():
+                return
+            follower.take(ledger, list(book.values()))
+
+    threading.Thread(target=run, daemon=True).start()
+    stack.callback(over.set)
+
+
+_NODE = """
+follow(process.argv[1], (ledger, book) =>
+  console.log(JSON.stringify([ledger, [...book.values()]])));
+"""
+
+
+def run_browsers(server: Server, follower: Follower, stack: ExitStack) -> None:
+    """In Node, whose WebSocket is that of browsers; before Node 22 it had to be asked for it."""
+    process = subprocess.Popen(
+        ["node", "--experimental-websocket", "-e", code("js") + _NODE, server.stream_url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            follower.take(*json.loads(line))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+
+    def end() -> None:
+        process.kill()
+        process.wait()
+        reader.join()
+        process.stdout.close()
+
+    stack.callback(end)
+
+
+@pytest.mark.parametrize("run", [run_python, run_browsers])
+def test_a_documented_client_keeps_an_exact_book(
+    run: Callable[[Server, Follower, ExitStack], None], stand, serve
+):
+    server, follower = serve(), Follower()
+    with ExitStack() as stack:
+        run(server, follower, stack)
+        follower.wait_for(stand.market.ledger)
+        for kill in (False, True, True):
+            if kill:
+                server.kill_workers()
+            for _ in range(15):
+                stand.move()
+            follower.wait_for(changed_last(stand))
+    told = {ledger: stand.shown[ledger] for ledger in follower.books if ledger in stand.shown}
+    assert follower.books == told
+    # It was away while its process was dead, but no ledger before or after is left out.
+    assert len(told) > 20
+
+
+def changed_last(stand) -> int:
+    """The last ledger that changed the book for sure: one with another book than before."""
+    known = sorted(stand.shown)
+    pairs = itertools.pairwise(known)
+    return max(after for before, after in pairs if stand.shown[before] != stand.shown[after])

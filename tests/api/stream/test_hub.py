@@ -1,0 +1,279 @@
+"""The hub in this process, on pairs of sockets: what it does when things go wrong."""
+
+import json
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import pytest
+from sqlalchemy import Engine, update
+from wsproto.connection import Connection, ConnectionType
+from wsproto.events import CloseConnection, TextMessage
+
+from api.changes import Changes
+from api.deps import reading
+from api.stream import hub as hub_module
+from api.stream import outbox
+from api.stream.client import Client
+from api.stream.hub import Hub
+from api.stream.limits import Doors, Limits
+from api.stream.outbox import Missed
+from api.stream.wishes import Wish, parse_wish
+from tests.api.stream.conftest import Stand
+from tests.factories.book import CHAIN
+from tests.factories.streaming import PATIENCE, Book, identity
+from warehouse_schema import projections as tables
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import Height
+
+LIMITS = Limits(queued_bytes=20_000, socket_bytes=4_096, close_seconds=PATIENCE)
+
+
+@dataclass
+class Far:
+    """The other end of a client's socket."""
+
+    socket: socket.socket
+    protocol: Connection = field(default_factory=lambda: Connection(ConnectionType.CLIENT))
+    messages: list[dict] = field(default_factory=list)
+    closed: tuple[int, str] | None = None
+    _part: str = ""
+
+    def read_until(self, condition: Callable[[], bool]) -> "Far":
+        """Read until it holds. Raises `TimeoutError`."""
+        while not condition():
+            self._read()
+        return self
+
+    def read_what_is_there(self) -> None:
+        while select.select([self.socket], [], [], 0)[0]:
+            self._read()
+
+    def read_to(self, ledger: int) -> "Far":
+        return self.read_until(lambda: self.ledger >= ledger)
+
+    def read_to_close(self) -> tuple[int, str]:
+        self.read_until(lambda: self.closed is not None)
+        assert self.closed is not None
+        return self.closed
+
+    @property
+    def ledger(self) -> int:
+        """The last one told to its end."""
+        return max((m["ledger"] for m in self.messages if m.get("last")), default=-1)
+
+    def book(self, before: Book | None = None) -> Book:
+        book: Book = dict(before or {})
+        for message in self.messages:
+            if message["channel"] == "orderbook":
+                key = identity(message["entry"])
+                book.pop(key, None)
+                if message["op"] != "remove":
+                    book[key] = message["entry"]
+        return book
+
+    def _read(self) -> None:
+        data = self.socket.recv(1 << 16)
+        if not data:
+            raise EOFError(f"closed after {len(self.messages)} messages, {self.closed}")
+        self.protocol.receive_data(data)
+        for event in self.protocol.events():
+            self._take(event)
+
+    def _take(self, event) -> None:
+        if isinstance(event, CloseConnection):
+            self.closed = (int(event.code), event.reason or "")
+            # The server may not have waited for the answer.
+            with suppress(BrokenPipeError):
+                self.socket.sendall(self.protocol.send(event.response()))
+        else:
+            assert isinstance(event, TextMessage)
+            self._part += event.data
+            if event.message_finished:
+                self.messages.append(json.loads(self._part))
+                self._part = ""
+
+
+@dataclass
+class Bench:
+    """A hub at work, and how to connect to it."""
+
+    hub: Hub
+    doors: Doors
+    limits: Limits
+    ends: list[socket.socket] = field(default_factory=list)
+
+    def hub_knows(self, ending: str) -> int:
+        """How many clients are on their way out for that reason."""
+        endings = [client.ending for client in list(self.hub._clients)]
+        return sum(each is not None and each.reason == ending for each in endings)
+
+    def connect(self, query: str = "", missed: Missed | None = None) -> Far:
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.socket_bytes)
+        far.settimeout(PATIENCE)
+        self.ends.append(far)
+        pairs = dict(part.split("=") for part in query.split("&") if part)
+        wish: Wish = parse_wish(pairs)
+        now = time.monotonic()
+        client = Client(near, "a", self.doors.enter("10.0.0.1"), self.limits, now)
+        self.hub.join(client, wish, missed)
+        return Far(far)
+
+
+def missed_after(engine: Engine, ledger: int) -> Missed:
+    with reading(engine) as connection:
+        found = outbox.read_missed(connection, CHAIN, Height(ledger), most=100_000)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
+    """Call it for a hub on the book of `stand`."""
+    benches: list[Bench] = []
+    listening = make_engine(database, room="api", pool_size=1)
+    changes = Changes(listening)
+    changes.start()
+
+    def make(*, limits: Limits = LIMITS, told: bool = True) -> Bench:
+        with reading(api_engine) as connection:
+            start = outbox.read_start(connection, CHAIN)
+        hub = Hub(api_engine, CHAIN, changes if told else None, start, limits)
+        hub.start()
+        benches.append(Bench(hub, Doors(limits), limits))
+        return benches[-1]
+
+    yield make
+    for bench in benches:
+        bench.hub.stop()
+        for far in bench.ends:
+            far.close()
+        bench.hub.wait(PATIENCE)
+        assert len(bench.doors) == 0
+    changes.stop()
+    listening.dispose()
+
+
+def test_a_stalled_client_delays_nobody_and_is_ended_by_name(make_bench, stand: Stand):
+    bench = make_bench()
+    stalled, twin, watcher = bench.connect(), bench.connect(), bench.connect("markers=1")
+    while bench.hub_knows(ending="slow reader") == 0:
+        ledger = stand.move(4, together=True)
+        assert watcher.read_to(ledger).book() == stand.shown[ledger]
+        twin.read_what_is_there()
+    assert stalled.read_to_close() == (1013, "slow reader")
+    assert stalled.messages
+    twin.read_until(lambda: len(twin.messages) > len(stalled.messages))
+    assert stalled.messages == twin.messages[: len(stalled.messages)]
+    ledger = stand.move()
+    assert watcher.read_to(ledger).book() == stand.shown[ledger]
+
+
+def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, api_engine):
+    """It was told by another process, and is told nothing twice."""
+    bench = make_bench(told=False)
+    before = stand.market.ledger
+    ledger = stand.move(5)
+    missed = missed_after(api_engine, before)
+    up_to_date = missed_after(api_engine, ledger)
+    behind = bench.connect(f"after={before}&markers=1", missed)
+    same = bench.connect(f"after={ledger}&markers=1", up_to_date)
+    later = stand.move(2)
+    assert behind.read_to(later).book(stand.shown[before]) == stand.shown[later]
+    assert same.read_to(later).book(stand.shown[ledger]) == stand.shown[later]
+    for far, after in ((behind, before), (same, ledger)):
+        assert (far.messages[0]["mode"], far.messages[0]["ledger"]) == ("resume", after)
+        said = [m for m in far.messages if m["channel"] in ("orderbook", "intent")]
+        assert all(message["ledger"] > after for message in said)
+        told = [json.dumps(m.get("entry") or m["intent"]) + str(m["ledger"]) for m in said]
+        assert len(told) == len(set(told))
+
+
+def test_whoever_knows_what_never_comes_is_given_the_book(
+    make_bench, stand, api_engine, monkeypatch
+):
+    monkeypatch.setattr(hub_module, "_AHEAD_SECONDS", 0.1)
+    bench = make_bench()
+    ledger = stand.market.ledger
+    far = bench.connect(f"after={ledger}", Missed(10**9, ()))
+    assert far.read_to(ledger).book() == stand.shown[ledger]
+    assert far.messages[0]["mode"] == "snapshot"
+
+
+def test_what_was_read_too_long_ago_is_not_gone_on_from(make_bench, stand, api_engine):
+    """Between the read and the hub, more came than the hub remembers."""
+    before = stand.market.ledger
+    missed = missed_after(api_engine, before)
+    bench = make_bench()
+    watcher = bench.connect("markers=1")
+    while bench.hub._recent_from <= missed.position:
+        watcher.read_to(stand.move(hub_module._RECENT_BATCHES, together=True))
+    ledger = stand.market.ledger
+    far = bench.connect(f"after={before}", missed)
+    assert far.read_to(ledger).book() == stand.shown[ledger]
+    assert far.messages[0]["mode"] == "snapshot"
+    recent = missed_after(api_engine, ledger)
+    stand.move(3)
+    watcher.read_to(stand.market.ledger)
+    far = bench.connect(f"after={ledger}&markers=1", recent)
+    assert far.read_to(stand.market.ledger).book(stand.shown[ledger]) == stand.show()[1]
+    assert far.messages[0]["mode"] == "resume"
+
+
+def test_a_rebuild_is_told_and_then_everyone_reads_anew(make_bench, stand, engine):
+    bench = make_bench()
+    ledger = stand.move()
+    far = bench.connect("markers=1").read_to(ledger)
+    with engine.begin() as connection:
+        connection.execute(update(tables.offers).values(rate=1))
+    stand.market.rebuild()
+    assert far.read_to_close() == (1012, "order book read anew")
+    # The outbox tells the difference to what was stored; this client never had that.
+    assert far.messages[-1]["ledger"] == ledger
+    assert far.book() == stand.show()[1]
+    again = bench.connect("markers=1").read_to(ledger)
+    assert again.book() == stand.show()[1]
+    later = stand.move(3)
+    assert again.read_to(later).book() == stand.shown[later]
+
+
+def test_at_the_end_everyone_is_told_goodbye(make_bench, stand):
+    bench = make_bench()
+    fars = [bench.connect().read_to(stand.market.ledger) for _ in range(5)]
+    bench.hub.stop()
+    assert {far.read_to_close() for far in fars} == {(1001, "server is stopping")}
+    bench.hub.wait(PATIENCE)
+    assert not bench.hub.is_alive
+    assert len(bench.doors) == 0
+    late = bench.connect()
+    assert late.socket.recv(1) == b""
+    assert len(bench.doors) == 0
+
+
+def test_without_an_answer_to_the_goodbye_the_end_comes_all_the_same(make_bench, stand):
+    bench = make_bench(limits=Limits(close_seconds=0.1))
+    far = bench.connect().read_to(stand.market.ledger)
+    bench.hub.stop()
+    bench.hub.wait(PATIENCE)
+    assert not bench.hub.is_alive
+    assert far.read_to_close() == (1001, "server is stopping")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_hub_that_cannot_be_fed_sends_everyone_away(make_bench, stand, monkeypatch):
+    bench = make_bench()
+    far = bench.connect().read_to(stand.market.ledger)
+
+    def fail(*_):
+        raise RuntimeError("nobody foresaw this")
+
+    monkeypatch.setattr(outbox, "read_on", fail)
+    stand.move()
+    assert far.read_to_close() == (1011, "internal error")
+    bench.hub.wait(PATIENCE)
+    assert not bench.hub.is_alive

@@ -1,0 +1,58 @@
+"""Who is let in."""
+
+import pytest
+
+from api.errors import TooMany, Unavailable
+from api.stream.limits import Doors, Limits
+
+
+def test_an_address_has_its_share_and_no_more():
+    doors = Doors(Limits(clients=5, clients_per_address=2))
+    first, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.1")
+    with pytest.raises(TooMany) as refused:
+        doors.enter("10.0.0.1")
+    assert refused.value.said_code == "TOO_MANY_STREAMS"
+    doors.enter("10.0.0.2")
+    first.leave()
+    first.leave()
+    assert len(doors) == 2
+    doors.enter("10.0.0.1")
+    with pytest.raises(TooMany):
+        doors.enter("10.0.0.1")
+
+
+def test_when_all_places_are_taken_nobody_comes_in():
+    doors = Doors(Limits(clients=2))
+    place, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.2")
+    with pytest.raises(Unavailable) as refused:
+        doors.enter("10.0.0.3")
+    assert refused.value.said_code == "STREAM_FULL"
+    place.leave()
+    doors.enter("10.0.0.3")
+
+
+def test_a_process_may_serve_none():
+    with pytest.raises(Unavailable) as refused:
+        Doors(Limits(clients=0)).enter("10.0.0.1")
+    assert refused.value.said_code == "STREAM_NOT_SERVED"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8:0:0:ffff::9", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:10.0.0.1", "10.0.0.1", True),
+        ("fe80::1%eth0", "fe80::2%eth1", True),
+        ("10.0.0.1", "10.0.0.2", False),
+        ("", "", True),
+    ],
+)
+def test_one_network_of_ipv6_is_one_address(one, other, same):
+    doors = Doors(Limits(clients_per_address=1))
+    doors.enter(one)
+    if same:
+        with pytest.raises(TooMany):
+            doors.enter(other)
+    else:
+        doors.enter(other)

@@ -1,0 +1,117 @@
+"""What an operator does to the stream: stops it, stops Postgres under it, runs it beside others."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import OperationalError
+
+from tests.api.stream.conftest import make_stand
+from tests.factories.streaming import PATIENCE, Listener, serving
+from warehouse_schema.embedded import EmbeddedPostgres
+from warehouse_schema.engine import make_engine
+from warehouse_schema.migrate import migrate
+
+
+def test_told_to_stop_it_says_goodbye_and_goes(stand, serve):
+    server = serve()
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(Listener(server.stream_url)) for _ in range(8)]
+        for listener in listeners:
+            listener.wait_for(stand.market.ledger)
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < PATIENCE / 2
+        for listener in listeners:
+            assert listener.wait_until_closed() == (1001, "server is stopping")
+    assert "Traceback" not in "".join(server.log)
+
+
+def test_a_killed_process_is_replaced_and_its_clients_go_on_elsewhere(stand, serve):
+    server = serve(workers=1)
+    with Listener(server.stream_url, "after=0") as listener:
+        book = listener.wait_for(stand.market.ledger)
+        server.kill_workers()
+        assert listener.wait_until_closed()[0] == 1006
+    known = listener.ledger
+    ledger = stand.move(5)
+    with Listener(server.stream_url, f"after={known}&markers=1", book=book) as listener:
+        assert listener.wait_for(ledger) == stand.shown[ledger]
+        assert listener.messages[0]["mode"] == "resume"
+
+
+def test_sessions_that_are_cut_are_made_again_and_nothing_is_lost(stand, serve, engine):
+    server = serve()
+    with ExitStack() as stack:
+        listeners = [
+            stack.enter_context(Listener(server.stream_url, "markers=1")) for _ in range(6)
+        ]
+        for _ in range(4):
+            with engine.begin() as connection:
+                connection.execute(
+                    text(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                        " WHERE application_name LIKE 'isthmus-api%'"
+                        " AND datname = current_database()"
+                    )
+                )
+            stand.market.move(3)
+            ledger = stand.market.ledger
+            for listener in listeners:
+                listener.wait_for(ledger)
+        book = show_patiently(stand)
+        assert all(listener.book == book for listener in listeners)
+
+
+def show_patiently(stand):
+    """REST's own sessions were cut too."""
+    deadline = time.monotonic() + PATIENCE
+    while stand.rest.get("/api/v1/orderbook").status_code != 200:
+        assert time.monotonic() < deadline
+    return stand.show()[1]
+
+
+@pytest.fixture
+def postgres_of_its_own() -> Iterator[EmbeddedPostgres]:
+    """One that a test may stop, always on one port."""
+    folder = Path(tempfile.mkdtemp(prefix="isthmus-stream-"))
+    folder.chmod(0o755)
+    server = EmbeddedPostgres(folder / "data", durable=False)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder)
+
+
+def test_postgres_comes_back_and_the_stream_goes_on(postgres_of_its_own, tmp_path):
+    url = make_url(postgres_of_its_own.url("isthmus"))
+    migrate(url)
+    engines = [make_engine(url, room="indexer"), make_engine(url, room="api")]
+    stand = make_stand(*engines)
+    with serving(url, tmp_path) as server, ExitStack() as stack:
+        listeners = [
+            stack.enter_context(Listener(server.stream_url, "markers=1")) for _ in range(6)
+        ]
+        for listener in listeners:
+            listener.wait_for(stand.market.ledger)
+        for _ in range(2):
+            postgres_of_its_own.stop()
+            with pytest.raises(OperationalError):
+                stand.market.move()
+            postgres_of_its_own.start()
+            ledger = stand.market.move(3)
+            for listener in listeners:
+                listener.wait_for(ledger)
+        assert all(listener.closed is None for listener in listeners)
+        book = show_patiently(stand)
+        assert all(listener.book == book for listener in listeners)
+    for engine in engines:
+        engine.dispose()

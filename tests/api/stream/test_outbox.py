@@ -1,0 +1,190 @@
+"""What can be told of a ledger, and when the outbox cannot say."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import delete, func, insert, select, update
+
+from api.deps import reading
+from api.errors import OrderBookNotReady
+from api.stream import outbox
+from api.stream.book import LiveBook
+from api.stream.outbox import Standing, Start
+from indexer.projections.book_store import KEPT_LEDGERS
+from tests.factories.book import CHAIN
+from tests.factories.projections import CLOSE_TIME, insert_book
+from warehouse_schema import projections as tables
+from warehouse_schema.identifiers import Height, UnixSeconds
+
+ROWS = tables.stream_events
+MANY = 100_000
+NEVER = UnixSeconds(0)
+
+
+@pytest.fixture
+def read(api_engine):
+    """Call it for what a reader sees in one snapshot: `read(outbox.read_start)`."""
+
+    def one(ask, *arguments, **options):
+        with reading(api_engine) as connection:
+            return ask(connection, CHAIN, *arguments, **options)
+
+    return one
+
+
+def missed(read, after, most=MANY):
+    return read(outbox.read_missed, Height(after), most=most)
+
+
+def entries(book):
+    return {offer.key: offer.entry for offer in book}
+
+
+def test_without_a_book_there_is_no_start(read):
+    with pytest.raises(OrderBookNotReady):
+        read(outbox.read_start)
+    assert missed(read, 0) is None
+    assert read(outbox.read_on, Standing(Height(0), NEVER, 0)) is None
+
+
+def test_what_is_read_on_leads_from_one_book_to_the_next(stand, read):
+    start = read(outbox.read_start)
+    book, standing = LiveBook(start.offers), start.standing
+    for step in (1, 1, 3, 1, 20, 1):
+        stand.move(step)
+        news = read(outbox.read_on, standing)
+        for batch in news.batches:
+            assert standing.ledger < batch.ledger <= news.standing.ledger
+            assert standing.position < batch.position <= news.standing.position
+            book.apply(batch)
+        standing = news.standing
+        fresh = read(outbox.read_start)
+        assert standing == fresh.standing
+        assert entries(book) == entries(fresh.offers)
+    assert read(outbox.read_on, standing).batches == ()
+
+
+def test_from_any_ledger_what_was_missed_leads_to_the_book(stand, read):
+    starts = {}
+    for _ in range(40):
+        ledger = stand.move()
+        starts[ledger] = read(outbox.read_start)
+    for ledger, start in starts.items():
+        book, found = LiveBook(start.offers), missed(read, ledger)
+        assert found.position == starts[stand.market.ledger].standing.position
+        for batch in found.batches:
+            assert batch.ledger > ledger
+            book.apply(batch)
+        assert entries(book) == entries(starts[stand.market.ledger].offers)
+
+
+def test_a_ledger_of_the_future_cannot_be_resumed_from(stand, read):
+    ledger = stand.market.ledger
+    assert missed(read, ledger).batches == ()
+    assert missed(read, ledger + 1) is None
+
+
+def test_whoever_missed_too_much_is_given_the_book(stand, read):
+    stand.move(20)
+    first = min(stand.shown)
+    rows = sum(len(batch.changes) for batch in missed(read, first).batches)
+    assert missed(read, first, most=rows) is not None
+    assert missed(read, first, most=rows - 1) is None
+
+
+def test_what_was_dropped_cannot_be_told(stand, read, engine):
+    """Ledgers are dropped whole, the oldest first; at the edge nothing is claimed that may miss."""
+    stand.move(40)
+    with engine.begin() as connection:
+        told = connection.scalars(select(ROWS.c.ledger).distinct().order_by(ROWS.c.ledger)).all()
+        oldest = told[len(told) // 2]
+        connection.execute(delete(ROWS).where(ROWS.c.ledger < oldest))
+    for ledger in range(told[0], stand.market.ledger + 1):
+        assert (missed(read, ledger) is None) == (ledger < oldest - 1)
+
+
+def test_an_empty_outbox_tells_who_is_up_to_date(stand, read, engine):
+    with engine.begin() as connection:
+        connection.execute(delete(ROWS))
+    ledger = stand.market.ledger
+    assert missed(read, ledger).batches == ()
+    assert missed(read, ledger - 1) is None
+
+
+def revise(stand, engine):
+    """Let a rebuild mend something; the ledger as of which it does."""
+    with engine.begin() as connection:
+        connection.execute(update(tables.offers).values(rate=1))
+    stand.market.rebuild()
+    return stand.market.ledger
+
+
+def test_at_the_ledger_of_a_rebuild_a_client_may_have_either_book(stand, read, engine):
+    before = read(outbox.read_start)
+    ledger = revise(stand, engine)
+    news = read(outbox.read_on, before.standing)
+    assert [batch.revised for batch in news.batches] == [True]
+    assert missed(read, ledger) is None
+    assert missed(read, ledger - 1).batches[-1] == news.batches[-1]
+    later = stand.move(10)
+    assert missed(read, ledger) is None
+    assert missed(read, ledger + 1) is not None or ledger + 1 > later
+    assert not any(batch.revised for batch in missed(read, ledger + 1).batches)
+
+
+def test_a_rebuild_beside_an_empty_outbox_shows_nothing_to_be_there(stand, read, engine):
+    """What it says is the difference to nothing, and a client has something."""
+    with engine.begin() as connection:
+        connection.execute(delete(ROWS))
+        connection.execute(delete(tables.offers))
+    stand.market.rebuild()
+    ledger = stand.market.ledger
+    assert missed(read, ledger - 1) is None
+    assert missed(read, ledger) is None
+    stand.move(10)
+    with engine.begin() as connection:
+        usual = select(func.min(ROWS.c.ledger)).where(~ROWS.c.revised)
+        first = connection.scalar(usual)
+    for after in range(ledger, stand.market.ledger):
+        assert (missed(read, after) is None) == (after < first - 1 or after == ledger)
+
+
+@pytest.mark.parametrize("away", [KEPT_LEDGERS, KEPT_LEDGERS + 1])
+def test_a_reader_that_was_away_longer_than_messages_are_kept_begins_anew(engine, read, away):
+    with engine.begin() as connection:
+        insert_book(connection, chain=CHAIN, as_of_ledger=1_000 + away)
+    news = read(outbox.read_on, Standing(Height(1_000), NEVER, 7))
+    assert (news is None) == (away > KEPT_LEDGERS)
+    if news is not None:
+        assert news.standing == Standing(Height(1_000 + away), CLOSE_TIME, 7)
+
+
+def test_a_warehouse_that_was_put_back_is_read_anew(stand, read):
+    standing = read(outbox.read_start).standing
+    later = replace(standing, ledger=standing.ledger + 1)
+    assert read(outbox.read_on, later) is None
+    assert read(outbox.read_on, replace(standing, position=standing.position + 1)) is None
+
+
+def test_a_reader_that_is_far_behind_begins_anew(stand, read, engine, monkeypatch):
+    standing = read(outbox.read_start).standing
+    stand.move(30)
+    monkeypatch.setattr(outbox, "MOST_UNREAD", 10)
+    assert read(outbox.read_on, standing) is None
+
+
+def test_other_chains_have_outboxes_of_their_own(stand, read, engine):
+    before = read(outbox.read_start)
+    with engine.begin() as connection:
+        columns = [column for column in ROWS.columns if column.name != "id"]
+        one = connection.execute(select(*columns).limit(1)).one()
+        connection.execute(insert(ROWS).values({**one._mapping, "chain": "stellar:other"}))
+    assert read(outbox.read_on, before.standing).batches == ()
+    assert missed(read, before.standing.ledger).batches == ()
+
+
+def test_a_start_is_what_rest_shows(stand, read):
+    start = read(outbox.read_start)
+    assert isinstance(start, Start)
+    assert start.standing.ledger == stand.market.ledger
+    assert len(start.offers) == len(stand.shown[stand.market.ledger])

@@ -1,0 +1,80 @@
+"""The query of the stream."""
+
+import pytest
+
+from api.errors import BadRequest
+from api.stream.wishes import Filters, Topic, Wish, parse_wish
+from tests.factories.projections import address, contract
+from warehouse_schema.identifiers import StellarAddress
+
+PROVIDER, ANOTHER = StellarAddress(address(1)), StellarAddress(address(2))
+
+
+def test_no_query_wants_everything():
+    assert parse_wish({}) == Wish()
+    assert parse_wish({"rail": "", "markers": "", "after": "", "unknown": "x"}) == Wish()
+
+
+def test_every_parameter_is_read():
+    query = {
+        "rail": "venmo",
+        "currency": "eur",
+        "direction": "onramp",
+        "provider": PROVIDER,
+        "channel": "orderbook",
+        "markers": "1",
+        "after": "007",
+    }
+    filters = Filters("venmo", "EUR", "onramp", PROVIDER, "orderbook")
+    assert parse_wish(query) == Wish(filters, markers=True, after=7)
+    assert parse_wish({"provider": contract(3)}).filters.provider == contract(3)
+    assert parse_wish({"markers": "0", "after": "0"}) == Wish(after=0)
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"currency": "EURO"}, "BAD_FILTER"),
+        ({"direction": "up"}, "BAD_FILTER"),
+        ({"channel": "transfer"}, "BAD_FILTER"),
+        ({"markers": "yes"}, "BAD_FILTER"),
+        ({"minAmount": "5"}, "BAD_FILTER"),
+        ({"maxAmount": "5"}, "BAD_FILTER"),
+        ({"provider": "GA5"}, "BAD_ADDRESS"),
+        ({"after": "-1"}, "BAD_AFTER"),
+        ({"after": "1.5"}, "BAD_AFTER"),
+        ({"after": "x"}, "BAD_AFTER"),
+        ({"after": "٣"}, "BAD_AFTER"),
+        ({"after": "9" * 19}, "BAD_AFTER"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_name(query, code):
+    with pytest.raises(BadRequest) as refused:
+        parse_wish(query)
+    assert refused.value.said_code == code
+    assert next(iter(query)) in refused.value.message
+
+
+OFFER = Topic("orderbook", PROVIDER, "onramp", "EUR", ("venmo", "wise"))
+ORDER = Topic("intent", PROVIDER, "onramp", "EUR", ("wise",))
+
+
+@pytest.mark.parametrize(
+    ("filters", "offer", "order"),
+    [
+        (Filters(), True, True),
+        (Filters(rail="wise"), True, True),
+        (Filters(rail="venmo"), True, False),
+        (Filters(rail="ven"), False, False),
+        (Filters(currency="EUR"), True, True),
+        (Filters(currency="USD"), False, False),
+        (Filters(direction="offramp"), False, False),
+        (Filters(provider=PROVIDER), True, True),
+        (Filters(provider=ANOTHER), False, False),
+        (Filters(channel="intent"), False, True),
+        (Filters(channel="orderbook", rail="wise", currency="EUR"), True, False),
+        (Filters(rail="wise", currency="USD"), False, False),
+    ],
+)
+def test_all_filters_must_fit(filters, offer, order):
+    assert (filters.admit(OFFER), filters.admit(ORDER)) == (offer, order)
