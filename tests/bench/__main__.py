@@ -19,6 +19,7 @@ from tests.bench import (
     follower_recovery,
     orderbook,
     stellar_lake,
+    stream_fanout,
 )
 from tests.bench.site import tell
 
@@ -34,6 +35,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "summary_get": orderbook.measure_summary,
     "provider_get": orderbook.measure_provider,
     "intent_get": orderbook.measure_intent,
+    "stream_fanout": stream_fanout.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
