@@ -127,9 +127,8 @@ class StellarReader:
             if pause > left:
                 return None
             head = self.head()
-            is_new = head.height > above
-            self._beat.looked(time.monotonic(), is_new=is_new)
-            if is_new:
+            self._beat.looked(time.monotonic(), new=head.height - above)
+            if head.height > above:
                 return head
 
     def close(self) -> None:

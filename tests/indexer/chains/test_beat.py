@@ -15,7 +15,7 @@ def looks(
     beat, now, known = Beat(block_seconds), 0.0, 0
     while (now := now + beat.pause(now)) < until:
         closed = sum(close <= now for close in closes)
-        beat.looked(now, is_new=closed > known)
+        beat.looked(now, new=closed - known)
         known = closed
         yield now, closed
 
@@ -56,6 +56,14 @@ def test_a_beat_that_shifts_is_found_again() -> None:
     late = lateness(closes, 1.0)
     assert late[20] <= 0.2 + 1e-9
     assert max(late[23:]) <= 0.11
+
+
+def test_blocks_that_came_together_are_no_beat() -> None:
+    beat = Beat(1.0)
+    for now in (1.0, 2.0, 3.0, 4.0):
+        beat.looked(now - 0.1, new=0)
+        beat.looked(now, new=2)
+    assert round(beat.pause(4.0), 6) == 0.2
 
 
 def test_a_chain_that_stands_still_is_looked_at_evenly() -> None:
