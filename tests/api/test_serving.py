@@ -1,24 +1,46 @@
 """`python -m api`, as an operator starts and stops it."""
 
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import update
 from sqlalchemy.engine import URL
 
 from tests.factories.projections import LEDGER, STELLAR, insert_cursor
+from warehouse_schema import projections
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+OPTIONS = ["--bind", "127.0.0.1:0", "--workers", "1"]
+WITH_FEW_FILES = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+from api.__main__ import main
+main({OPTIONS})
+"""
+
+
 @pytest.fixture
-def server(api_database: URL, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def program() -> list[str]:
+    """What the server's process runs."""
+    return ["-m", "api", *OPTIONS]
+
+
+@pytest.fixture
+def server(
+    api_database: URL, tmp_path: Path, program: list[str]
+) -> Iterator[subprocess.Popen[str]]:
     """The API on a port of its choice, on the database that these tests share."""
     environment = {
         "PATH": os.environ["PATH"],
@@ -28,7 +50,7 @@ def server(api_database: URL, tmp_path: Path) -> Iterator[subprocess.Popen[str]]
         "DATABASE_URL": api_database.render_as_string(hide_password=False),
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "api", "--bind", "127.0.0.1:0", "--workers", "1"],
+        [sys.executable, *program],
         env=environment,
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
@@ -67,3 +89,30 @@ def test_it_serves_until_it_is_told_to_stop(server, book):
     assert server.returncode == 0
     assert "path='/readyz' status=200" in log
     assert "isthmus:" not in log, "the database password is in the log"
+
+
+@pytest.mark.parametrize("program", [["-c", WITH_FEW_FILES]], ids=["160 files"])
+def test_more_clients_than_files_wait_and_end_no_worker(server):
+    url = httpx.URL(address_of(server))
+    assert httpx.get(url.join("/healthz"), timeout=60).status_code == 200
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(socket.create_connection((url.host, url.port)))
+        # Nobody can be let in before somebody leaves.
+        with httpx.Client(base_url=url, timeout=1) as http, pytest.raises(httpx.ReadTimeout):
+            http.get("/healthz")
+    with httpx.Client(base_url=url, timeout=60) as http:
+        assert http.get("/healthz").status_code == 200
+    server.send_signal(signal.SIGTERM)
+    _, log = server.communicate(timeout=30)
+    assert log.count("Booting worker") <= 1
+    assert "Too many open files" not in log
+
+
+def test_a_commit_is_seen_through_the_server(server, book):
+    with httpx.Client(base_url=address_of(server), timeout=60) as http:
+        assert http.get("/api/v1/orderbook").headers["X-Ledger"] == str(LEDGER)
+        book.execute(update(projections.book).values(as_of_ledger=LEDGER + 1))
+        committed = time.monotonic()
+        while http.get("/api/v1/orderbook").headers["X-Ledger"] == str(LEDGER):
+            assert time.monotonic() - committed < 60
