@@ -332,11 +332,7 @@ days_done = Table(
     metadata,
     text("figure", "book (provider_days, market_days) or routes (route_days)"),
     day(),
-    number(
-        "changes",
-        "Changes of facts it is computed from that were in it, over all chains; for "
-        "book those of all days up to it, because an order may end long after it was opened",
-    ),
+    number("version", "Counts the changes of the facts it was computed from, and their chains"),
     Column(
         "id",
         number("id", "").type,

@@ -109,31 +109,14 @@ def due_days(conn: Connection, network: Network, figure: Figure) -> list[date]:
     if first is None or last is None:
         return []
     done = _done(conn, figure)
-    changes = _changes(conn, network, figure, first, last)
-    return [day for day, count in changes.items() if done.get(day) != count]
-
-
-def _changes(
-    conn: Connection, network: Network, figure: Figure, first: date, last: date
-) -> dict[date, int]:
-    """For each of the days, how often facts that it is computed from have changed."""
-    chains = figure.chains(conn, network)
-    since = date.min if figure.looks_back else first
-    by_day = days.changes(conn, chains, since, last)
-    if not figure.looks_back:
-        return {day: by_day.get(day, 0) for day in days.days_between(first, last)}
-    count = sum(number for day, number in by_day.items() if day < first)
-    counts = {}
-    for day in days.days_between(first, last):
-        count += by_day.get(day, 0)
-        counts[day] = count
-    return counts
+    versions = days.versions(conn, chains, first, last, looks_back=figure.looks_back)
+    return [day for day, version in versions.items() if done.get(day) != version]
 
 
 def _done(conn: Connection, figure: Figure) -> dict[date, int]:
     done = tables.days_done.c
-    query = select(done.day, done.changes).where(done.figure == figure.name)
-    return {row.day: row.changes for row in conn.execute(query)}
+    query = select(done.day, done.version).where(done.figure == figure.name)
+    return {row.day: row.version for row in conn.execute(query)}
 
 
 def ranges_of(wanted: Sequence[date]) -> list[tuple[date, date]]:
@@ -215,8 +198,9 @@ def _note_done(conn: Connection, network: Network, figure: Figure, first: date, 
     done = tables.days_done
     of_days = (done.c.figure == figure.name) & done.c.day.between(first, last)
     conn.execute(delete(done).where(of_days))
-    changes = _changes(conn, network, figure, first, last)
+    chains = figure.chains(conn, network)
+    versions = days.versions(conn, chains, first, last, looks_back=figure.looks_back)
     conn.execute(
         insert(done),
-        [{"figure": figure.name, "day": day, "changes": n} for day, n in changes.items()],
+        [{"figure": figure.name, "day": day, "version": n} for day, n in versions.items()],
     )

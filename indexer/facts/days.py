@@ -141,13 +141,30 @@ def note_changed_days(conn: Connection, chain: ChainId, days: Collection[date]) 
     )
 
 
-def changes(
+def versions(
+    conn: Connection, chains: Sequence[ChainId], first: date, last: date, *, looks_back: bool
+) -> dict[date, int]:
+    """For each of the days a number that is another one once facts of the day have changed.
+
+    It counts the changes of the day and the chains that had begun by then: a chain that is taken up
+    later comes by days that are over, and counts nothing. With `looks_back` changes of all earlier
+    days count as well.
+    """
+    changes = _changes(conn, chains, date.min if looks_back else first, last)
+    begun = [each for chain in chains if (each := first_day(conn, [chain])) is not None]
+    before = sum(count for day, count in changes.items() if day < first)
+    found = {}
+    for day in days_between(first, last):
+        before += changes.get(day, 0)
+        counted = before if looks_back else changes.get(day, 0)
+        found[day] = counted + sum(each <= day for each in begun)
+    return found
+
+
+def _changes(
     conn: Connection, chains: Sequence[ChainId], first: date, last: date
 ) -> dict[date, int]:
-    """How often facts of each day changed, over these chains. Days without a change are left out.
-
-    Grows with every change: who keeps the number sees later whether there was another one.
-    """
+    """How often facts of each day changed, over these chains; without the days that did not."""
     query = (
         select(changed_days.c.day, func.sum(changed_days.c.changes))
         .where(changed_days.c.chain == _any_of(chains), changed_days.c.day.between(first, last))

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Engine, select
 from indexer.facts import days, store
 from indexer.facts.days import (
     begin_of,
-    changes,
     day_of,
     first_day,
     first_open_day,
@@ -18,6 +17,7 @@ from indexer.facts.days import (
     heights_of,
     note_change,
     note_changed_days,
+    versions,
 )
 from tests.factories.days import set_cursor
 from tests.factories.events import EVM, STELLAR, make_block
@@ -116,9 +116,26 @@ def test_a_change_is_counted_on_the_days_of_the_blocks(connection: Connection) -
         (EVM, 25, 1),
         (STELLAR, 21, 1),
     ]
-    assert changes(connection, [EVM, STELLAR], TODAY, TOMORROW) == {TODAY: 2, TOMORROW: 2}
-    assert changes(connection, [STELLAR], TODAY, TOMORROW) == {TODAY: 1}
-    assert changes(connection, [EVM], TODAY, TODAY) == {TODAY: 1}
+
+
+def test_a_day_has_another_version_after_each_change_and_with_each_chain(
+    connection: Connection,
+) -> None:
+    def found(looks_back: bool = False) -> list[int]:
+        last = date(2026, 11, 23)
+        chains = [EVM, STELLAR]
+        return list(versions(connection, chains, TODAY, last, looks_back=looks_back).values())
+
+    assert found() == [0, 0, 0]
+    store_blocks(connection, [(1, -86_400), (2, 0)])
+    assert found() == [1, 1, 1]
+    # A chain that is taken up later, and begins on a day that was over.
+    store_blocks(connection, [(9, 86_400)], STELLAR)
+    assert found() == [1, 2, 2]
+    note_changed_days(connection, EVM, {YESTERDAY, TOMORROW})
+    note_changed_days(connection, STELLAR, {TOMORROW})
+    assert found() == [1, 4, 2]
+    assert found(looks_back=True) == [2, 5, 5]
 
 
 def test_a_count_is_part_of_the_transaction_that_changes_the_facts(indexer_engine: Engine) -> None:
@@ -126,6 +143,6 @@ def test_a_count_is_part_of_the_transaction_that_changes_the_facts(indexer_engin
         store_blocks(conn, [(n, n * 40_000) for n in range(4)])
     with indexer_engine.connect() as conn:
         store.take_back(conn, EVM, above=Height(1))
-        assert changes(conn, [EVM], TODAY, TOMORROW) == {TODAY: 1, TOMORROW: 1}
+        assert len(conn.execute(select(changed_days)).all()) == 2
         conn.rollback()
-        assert changes(conn, [EVM], TODAY, TOMORROW) == {}
+        assert conn.execute(select(changed_days)).all() == []

@@ -82,10 +82,10 @@ def upgrade() -> None:
         ),
         sa.Column("day", sa.Date(), nullable=False, comment="UTC day, by block or ledger time"),
         sa.Column(
-            "changes",
+            "version",
             sa.BigInteger(),
             nullable=False,
-            comment="Changes of facts it is computed from that were in it, over all chains; for book those of all days up to it, because an order may end long after it was opened",
+            comment="Counts the changes of the facts it was computed from, and their chains",
         ),
         sa.Column(
             "id",
