@@ -8,6 +8,8 @@ python -m indexer check
 python -m indexer quarantine --retry
 python -m indexer backfill --chain eip155:1 --from 19000000 --to 19999999
 python -m indexer rebuild
+python -m indexer days
+python -m indexer export --from 2026-11-01 --to 2026-11-21
 python -m indexer revise start eip155:1
 python -m indexer revise fill | check | swap | abandon
 """
@@ -24,6 +26,7 @@ from indexer.backfill_command import add_backfill
 from indexer.builds import decoder_build
 from indexer.chains.attestations import Iris
 from indexer.chains.lz_scan import LzScan
+from indexer.day_commands import add_days, add_export
 from indexer.drain import Progress, follow
 from indexer.errors import ConfigurationError, IndexerError
 from indexer.facts import quarantine
@@ -80,6 +83,8 @@ def _arguments() -> argparse.Namespace:
                 help="decode them again, from the bytes that are kept or from their source",
             )
     add_backfill(commands.add_parser("backfill", help="read a past range, or read it anew"))
+    add_days(commands.add_parser("days", help="compute the daily figures that are due"))
+    add_export(commands.add_parser("export", help="write days as Parquet files"))
     add_revise(commands.add_parser("revise", help="bring in new decoders, or projections"))
     return parser.parse_args()
 

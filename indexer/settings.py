@@ -7,6 +7,7 @@
 | `DATABASE_URL` | a Postgres ≥ 14 of your own; unset means the embedded one |
 | `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
 | `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
+| `ISTHMUS_EXPORT` | folder of the Parquet files, default `export` under `ISTHMUS_HOME` |
 | `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
 | `ISTHMUS_EXECUTOR` | who runs jobs of many steps in Dagster, `dagster_k8s:k8s_job_executor` |
 | `ISTHMUS_STREAMS` | most streams that one process of the API has open, default 2000; 0 for none |
@@ -53,6 +54,14 @@ class Settings:
     proxies: int = 0
     """Whose word on where a request comes from is taken: as many as add to `X-Forwarded-For`."""
 
+    export: Path | None = None
+    """Folder of the Parquet files; None: under `home`."""
+
+    @property
+    def export_folder(self) -> Path:
+        """Where days are exported to."""
+        return self.home / "export" if self.export is None else self.export
+
     @property
     def followed(self) -> tuple[Chain, ...]:
         """Chains that have a node."""
@@ -81,6 +90,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         database_url=env.get("DATABASE_URL") or None,
         nodes=nodes,
         lakes={} if not lake else {network.stellar.id: lake},
+        export=Path(exports).absolute() if (exports := env.get("ISTHMUS_EXPORT")) else None,
         executor=env.get("ISTHMUS_EXECUTOR") or None,
         streams=_count(env, "ISTHMUS_STREAMS", STREAMS),
         streams_per_address=_count(env, "ISTHMUS_STREAMS_PER_ADDRESS", STREAMS_PER_ADDRESS),

@@ -50,7 +50,7 @@ _DRAIN = (*_FACTS, "indexer.projections", "indexer.drain")
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
     *("indexer.attestations", "indexer.backfill", "indexer.quarantine"),
-    *("indexer.revision", "indexer.analytics"),
+    *("indexer.revision", "indexer.analytics", "indexer.export", "indexer.day_commands"),
     *("indexer.backfill_command", "indexer.revision_commands"),
 )
 
@@ -67,6 +67,11 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.facts": _FACTS,
     "indexer.projections": _PROJECTIONS,
     "indexer.analytics": ("indexer.errors", "indexer.networks", "indexer.facts"),
+    "indexer.export": ("indexer.errors", "indexer.facts", "indexer.analytics"),
+    "indexer.day_commands": (
+        *("indexer.analytics", "indexer.export", "indexer.facts"),
+        *("indexer.settings", "indexer.warehouse"),
+    ),
     "indexer.drain": _DRAIN,
     "indexer.backfill": _DRAIN,
     "indexer.attestations": (*_FACTS, "indexer.projections"),

@@ -1,0 +1,100 @@
+"""Which tables are exported, in which types, and what a day of a table is.
+
+Columns have the table's names and order, but for `day`, which the folder says. Types, and they
+stay so:
+
+| in Postgres | in a file |
+|---|---|
+| text | string |
+| bigint, integer | int64, int32; times are unix seconds as in the tables |
+| boolean | boolean |
+| bytea | binary |
+| text[], bytea[] | list of string, list of binary |
+| numeric(78,0) of a fact | string of its digits: an EVM word has 78, a Parquet decimal 38 |
+| numeric(78,0) of a daily figure | decimal(38, 0): sums of amounts that exist |
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import polars as pl
+from sqlalchemy import Column, Connection, Select, Table, select
+
+from indexer.analytics.daily import BOOK, ROUTES
+from indexer.facts.columns_read import frame_schema, read_frames
+from indexer.facts.days import heights_of, ingested_chains
+from warehouse_schema.columns import BaseUnits
+from warehouse_schema.facts import EVENT_TABLES, blocks, evm_logs, stellar_events
+from warehouse_schema.identifiers import ChainId, Height
+
+_FIGURE_UNITS = pl.Decimal(38, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSet:
+    """Tables whose days are complete together."""
+
+    name: str
+    tables: tuple[Table, ...]
+
+
+FACTS = ExportSet("facts", (blocks, evm_logs, stellar_events, *EVENT_TABLES.values()))
+"""What the chains said: blocks, raw events, decoded events. What is keyed by a block, that is:
+cursors, alarms and what services say have no block's day."""
+
+FIGURES = ExportSet("figures", (*BOOK.tables, *ROUTES.tables))
+"""The daily figures."""
+
+SETS = (FACTS, FIGURES)
+
+
+def schema_of(table: Table) -> dict[str, pl.DataType]:
+    """Names and types of a table's files."""
+    schema = frame_schema(select(*_columns(table)))
+    if table in FIGURES.tables:
+        units = [column.name for column in _columns(table) if isinstance(column.type, BaseUnits)]
+        schema |= dict.fromkeys(units, _FIGURE_UNITS)
+    return schema
+
+
+@dataclass(frozen=True, slots=True)
+class ExportDay:
+    """A day, and where it lies on each chain."""
+
+    day: date
+    heights: Mapping[ChainId, tuple[Height, Height]]
+    """By chain: its first height, and the first one after it."""
+
+
+def place_of(conn: Connection, day: date) -> ExportDay:
+    """Look up where a day lies on every chain that was ingested."""
+    chains = ingested_chains(conn)
+    return ExportDay(day, {chain: heights_of(conn, chain, day, day) for chain in chains})
+
+
+def frames_of(conn: Connection, table: Table, place: ExportDay) -> Iterator[pl.DataFrame]:
+    """A table's rows of one day: facts by chain, height and position, figures by their key.
+
+    Some megabytes at a time; the transaction has to stay open until the last.
+    """
+    schema = pl.Schema(schema_of(table))
+    for query in _queries(table, place):
+        for frame in read_frames(conn, query):
+            yield frame.cast(schema)
+
+
+def _columns(table: Table) -> list[Column[Any]]:
+    return [column for column in table.columns if column.name != "day"]
+
+
+def _queries(table: Table, place: ExportDay) -> Iterator[Select[Any]]:
+    query = select(*_columns(table))
+    if table in FIGURES.tables:
+        yield query.where(table.c.day == place.day).order_by(*table.primary_key)
+        return
+    order = [table.c[name] for name in ("height", "position") if name in table.c]
+    for chain, (begin, end) in place.heights.items():
+        of_day = (table.c.chain == chain) & (table.c.height >= begin) & (table.c.height < end)
+        yield query.where(of_day).order_by(*order)
