@@ -88,16 +88,20 @@ class Bar:
         self._out = out
         self._clock = clock
         self._is_drawn = out.isatty()
+        self._logger = logging.getLogger("indexer")
+        self._level = self._logger.level
         self._said_at: float | None = None
         self._unsaid: BackfillProgress | None = None
 
     def __enter__(self) -> "Bar":
+        self._level = self._logger.level
         if self._is_drawn:
             # The bar says what these would, once a chunk.
-            logging.getLogger("indexer").setLevel(logging.WARNING)
+            self._logger.setLevel(logging.WARNING)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._logger.setLevel(self._level)
         if self._unsaid is not None:
             self._say(self._unsaid)
         if self._is_drawn and self._said_at is not None:
