@@ -8,6 +8,7 @@ import dagster as dg
 from indexer.settings import Settings, load_settings
 from pipelines.defs import orphans, retention
 from pipelines.defs.backfill import backfills
+from pipelines.defs.days.assets import days
 from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.projections.assets import projections
@@ -23,6 +24,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         *(chain_facts(network, chain) for chain in followed),
         attestations(network, followed),
         projections(network, followed),
+        days(settings),
         watch(followed),
         backfills(settings),
         revisions(network),

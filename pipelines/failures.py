@@ -6,6 +6,7 @@
 | `PermanentChainError` | fails the run at once | waits for a person |
 | `ConfigurationError` | fails the run at once | waits for a person |
 | `FollowerConflict` | fails the run at once | starts again, with growing pauses |
+| `DayStillOpen` | fails the run at once | asks for the day once it is over |
 
 Everything else is a bug: it passes through and fails the run with its traceback.
 """
@@ -18,6 +19,7 @@ import dagster as dg
 
 from indexer.errors import (
     ConfigurationError,
+    DayStillOpen,
     FollowerConflict,
     IndexerError,
     PermanentChainError,
@@ -97,5 +99,5 @@ def told_to_dagster(context: dg.OpExecutionContext) -> Iterator[None]:
         tag = {STOPPED_TAG: f"{type(error).__name__} {context.run_id}"}
         context.instance.add_run_tags(context.run_id, tag)
         raise failure(error) from error
-    except FollowerConflict as error:
+    except (FollowerConflict, DayStillOpen) as error:
         raise failure(error) from error

@@ -1,9 +1,17 @@
 """What we ask of Dagster's instance beyond its public surface, in one place with its tests."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import dagster as dg
 from dagster import DagsterEventType, DagsterInstance, DagsterRun
 from dagster._core.events import RunFailureReason
-from dagster._core.storage.tags import RUN_FAILURE_REASON_TAG
+from dagster._core.storage.tags import (
+    ASSET_PARTITION_RANGE_END_TAG,
+    ASSET_PARTITION_RANGE_START_TAG,
+    RUN_FAILURE_REASON_TAG,
+)
+from dagster._utils.warnings import disable_dagster_warnings
 
 _STATEMENT_TIMEOUT_MS = 15_000
 _RECYCLE_SECONDS = 3_600
@@ -55,3 +63,15 @@ def died(run: DagsterRun) -> bool:
     if run.status != dg.DagsterRunStatus.FAILURE:
         return False
     return run.tags.get(RUN_FAILURE_REASON_TAG) not in {why.value for why in _WITH_A_WORD}
+
+
+def range_tags(first: str, last: str) -> dict[str, str]:
+    """Tags of one run over the partitions `first … last`, both included."""
+    return {ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last}
+
+
+@contextmanager
+def knowing_that_it_is_beta() -> Iterator[None]:
+    """Around definitions that use what Dagster calls beta, and would say so in every process."""
+    with disable_dagster_warnings():
+        yield

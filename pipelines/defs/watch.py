@@ -60,8 +60,8 @@ def watch(followed: Sequence[Chain]) -> dg.Definitions:
     )
     return dg.Definitions.merge(
         dg.Definitions(jobs=[recent], schedules=[every_two_minutes]),
-        _paced(CHECK_HISTORY, _checks(history), "Do all stored blocks join?"),
-        _paced(
+        paced(CHECK_HISTORY, _checks(history), "Do all stored blocks join?"),
+        paced(
             CHECK_PROJECTIONS,
             dg.AssetSelection.checks_for_assets(ORDER_BOOK, TRANSFER_PROGRESS),
             "Does a refold of all facts equal the rows?",
@@ -85,7 +85,7 @@ def _job(
     )
 
 
-def _paced(name: str, selection: dg.AssetSelection, asks: str) -> dg.Definitions:
+def paced(name: str, selection: dg.AssetSelection, asks: str) -> dg.Definitions:
     """A job whose schedule starts it the less often, the longer it takes."""
 
     @dg.schedule(

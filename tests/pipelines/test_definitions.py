@@ -20,9 +20,14 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "follow_eip155_31337",
         "follow_stellar_devnet",
         "backfill",
+        "check_days",
         "check_facts",
         "check_history",
         "check_projections",
+        "compute_book_days",
+        "compute_route_days",
+        "export_facts",
+        "export_figures",
         "forget_old_runs",
         "rebuild_projections",
         "revise",
@@ -30,6 +35,10 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
     assert {sensor.name for sensor in devnet.sensor_defs} == {
         "follow_eip155_31337_sensor",
         "follow_stellar_devnet_sensor",
+        "compute_book_days_sensor",
+        "compute_route_days_sensor",
+        "export_facts_sensor",
+        "export_figures_sensor",
         "orphaned_runs",
     }
 
@@ -76,6 +85,7 @@ def test_only_checks_that_blocks_join_fail_their_run(devnet):
         for key in devnet.asset_graph.asset_check_keys
     }
     assert checks == {
+        "agrees_with_views": False,
         "all_decoded": False,
         "blocks_join": True,
         "history_joins": True,
