@@ -64,6 +64,7 @@ def assert_is_error(response, status, code):
         ("GET", "/api/v1/orderbook?minAmount=x", 400, "BAD_FILTER"),
         ("GET", "/api/v1/orderbook?minAmount=2&maxAmount=1", 400, "BAD_FILTER"),
         ("GET", f"{PROVIDERS}/x", 400, "BAD_ADDRESS"),
+        ("GET", "/api/v1/stream", 426, "UPGRADE_REQUIRED"),
         ("GET", f"{INTENTS}/x", 400, "BAD_INTENT_ID"),
         ("GET", f"{INTENTS}?limit=0", 400, "BAD_LIMIT"),
         ("GET", f"{INTENTS}?provider=x", 400, "BAD_ADDRESS"),
