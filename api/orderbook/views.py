@@ -1,6 +1,7 @@
 """The reads of the order book."""
 
 import re
+from functools import lru_cache
 
 from flask import Blueprint, Flask, Response, current_app, g, request
 
@@ -85,7 +86,9 @@ def _books() -> Books:
     return books
 
 
+@lru_cache(maxsize=1024)
 def _parse_provider(text: str) -> StellarAddress:
+    """Its checksum is worked out once; a refusal is no result, and is not kept."""
     try:
         return stellar_holder(text)
     except ValueError as error:
