@@ -44,6 +44,12 @@ def test_the_page_names_its_files_and_its_network(cut_off):
         assert cut_off.get(f"/{path}").status_code == 200, path
 
 
+def test_the_page_names_every_module_so_that_none_waits_for_another():
+    page = (STATIC / "index.html").read_text()
+    named = set(re.findall(r'rel="modulepreload" href="\$assets/([^"]+)"', page))
+    assert named | {"js/main.js"} == {name for name in SERVED if name.endswith(".js")}
+
+
 def test_the_page_is_asked_for_again_and_sent_only_when_it_has_changed(cut_off):
     first = cut_off.get("/?provider=x")
     assert first.headers["Cache-Control"] == "no-cache"

@@ -6,13 +6,15 @@
 import { Book, compareOffers } from "./core/book.js";
 import { Clock } from "./core/clock.js";
 import { Orders } from "./core/orders.js";
-import { api, ask, Refresher, Refused } from "./feed/rest.js";
+import { api, ask, NotReached, Refresher, Refused } from "./feed/rest.js";
 import { Feed } from "./feed/stream.js";
 
 /** @typedef {import("./core/orders.js").Order} Order */
 /** @typedef {import("./view/figures.js").Provider} Provider */
 
-const MOST_ORDERS = 30;
+const MOST_ORDERS = 20;
+/** An account or a contract. Whether its checksum is right the API says. */
+const ADDRESS = /^[GC][A-Z2-7]{55}$/;
 /** Milliseconds between two questions for the same figures, however fast ledgers come. */
 const APART = 1_000;
 
@@ -40,6 +42,8 @@ export class Market {
   problem = "";
 
   #book = new Book();
+  /** Whether something was asked in vain. */
+  #owed = false;
   #draw;
   #feed = new Feed(
     api("stream"),
@@ -57,8 +61,7 @@ export class Market {
   /** Follow the market from now on. */
   follow() {
     this.#feed.start();
-    void this.#figures.wake();
-    void this.#past.wake();
+    this.#ask();
   }
 
   /**
@@ -72,6 +75,15 @@ export class Market {
     this.provider = null;
     this.problem = "";
     this.orders = new Orders(MOST_ORDERS);
+    this.#ask();
+  }
+
+  #ask() {
+    this.#owed = false;
+    if (this.address !== "" && !ADDRESS.test(this.address)) {
+      this.problem = "This is not the address of a Stellar account.";
+      return;
+    }
     void this.#figures.wake();
     void this.#past.wake();
   }
@@ -86,9 +98,8 @@ export class Market {
     this.asOf = { ledger: batch.ledger, closedAt: batch.closedAt ?? this.asOf?.closedAt ?? null };
     this.orders.take(batch.orders.filter((order) => this.#concerns(order)));
     // A snapshot tells no orders: what became of those known is to be asked for.
-    if (batch.isSnapshot) void this.#past.wake();
-    if (batch.isSnapshot || batch.changes.length > 0 || batch.orders.length > 0)
-      void this.#figures.wake();
+    if (batch.isSnapshot || this.#owed) this.#ask();
+    else if (batch.changes.length > 0 || batch.orders.length > 0) void this.#figures.wake();
     this.#draw();
   }
 
@@ -107,11 +118,13 @@ export class Market {
   async #askFigures() {
     const address = this.address;
     if (address === "") {
-      const summary = await this.#ask(api("orderbook/summary"));
-      if (summary !== null) this.locked = summary.totalLockedUsdc;
+      const summary = await this.#get(api("orderbook/summary"));
+      if (isKnown(summary)) this.locked = summary.totalLockedUsdc;
     } else {
-      const provider = await this.#ask(api(`providers/${encodeURIComponent(address)}`));
-      if (address === this.address && provider !== null) this.provider = provider;
+      const provider = await this.#get(api(`providers/${address}`));
+      if (provider === undefined || address !== this.address) return;
+      this.problem = provider instanceof Refused ? provider.message : "";
+      this.provider = isKnown(provider) ? provider : null;
     }
     this.#draw();
   }
@@ -120,30 +133,33 @@ export class Market {
     const address = this.address;
     /** @type {Record<string, string>} */
     const of = address === "" ? {} : { provider: address };
-    const orders = await this.#ask(api("intents", { ...of, limit: String(MOST_ORDERS) }));
-    if (orders !== null && address === this.address) this.orders.take(orders);
+    const orders = await this.#get(api("intents", { ...of, limit: String(MOST_ORDERS) }));
+    if (isKnown(orders) && address === this.address) this.orders.take(orders);
     this.#draw();
   }
 
   /**
-   * What the API says; null when it could not be asked or refused, which the page then says.
+   * What the API says or refuses to say. Undefined when it could not be reached: the next ledger
+   * has it asked again.
    *
    * @param {URL} url
-   * @returns {Promise<any>}
+   * @returns {Promise<any | Refused | undefined>}
    */
-  async #ask(url) {
-    const address = this.address;
+  async #get(url) {
     try {
       const { body, date } = await ask(url);
       this.clock.adjust(date);
-      if (address === this.address) this.problem = "";
       return body;
     } catch (error) {
-      if (error instanceof Refused) {
-        if (address !== "" && address === this.address) this.problem = error.message;
-      } else if (!(error instanceof TypeError)) throw error;
-      // Not reached: the stream says so on top of the page, and wakes this again when it is back.
-      return null;
+      if (error instanceof Refused) return error;
+      if (!(error instanceof NotReached)) throw error;
+      this.#owed = true;
+      return undefined;
     }
   }
+}
+
+/** @param {any} answer of `Market.#get` */
+function isKnown(answer) {
+  return answer !== undefined && !(answer instanceof Refused);
 }

@@ -3,17 +3,11 @@
  * What the page asks for besides the stream.
  */
 
-/** What the API says when it refuses, in a sentence. */
-export class Refused extends Error {
-  /**
-   * @param {number} status
-   * @param {string} message
-   */
-  constructor(status, message) {
-    super(message);
-    this.status = status;
-  }
-}
+/** What the API says when it refuses for good, in a sentence. */
+export class Refused extends Error {}
+
+/** Nobody answers, or not with an answer: asking again later can help. */
+export class NotReached extends Error {}
 
 /**
  * An address of the API, wherever it is mounted: the page lies at its root.
@@ -34,13 +28,19 @@ export function api(path, query = {}) {
  * @param {URL} url
  * @returns {Promise<{ body: T, date: string | null }>} and the server's time of day, if it was
  *   asked: an answer from the cache tells an old one
- * @throws {Refused} when the API refuses
- * @throws {TypeError} when it cannot be reached
+ * @throws {Refused | NotReached}
  */
 export async function ask(url) {
-  const answer = await fetch(url, { headers: { accept: "application/json" } });
-  const body = await answer.json();
-  if (!answer.ok) throw new Refused(answer.status, body.message);
+  let answer, body;
+  try {
+    answer = await fetch(url, { headers: { accept: "application/json" } });
+    body = await answer.json();
+  } catch (error) {
+    // The network is away, or a proxy speaks for the API in a language of its own.
+    throw new NotReached(`no answer from ${url.pathname}`, { cause: error });
+  }
+  if (answer.status >= 500 || answer.status === 429) throw new NotReached(body.message);
+  if (!answer.ok) throw new Refused(body.message);
   return { body, date: answer.headers.get("Date") };
 }
 

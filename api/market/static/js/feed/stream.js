@@ -15,11 +15,12 @@ import { BrokenStream, Reader } from "./reader.js";
  * @typedef {{ phase: "connecting" | "open" } | { phase: "waiting", retryAt: number }} Link
  */
 
-const FIRST_PAUSE = 500;
+const SHORTEST_PAUSE = 200;
+const FIRST_PAUSE = 1_000;
 const LONGEST_PAUSE = 15_000;
 
 /** Without a ledger for so long a connection may be dead and nobody has been told. */
-const SILENCE = 45_000;
+const SILENCE = 40_000;
 
 export class Feed {
   #url;
@@ -57,7 +58,10 @@ export class Feed {
     this.#reader = new Reader();
     const socket = new WebSocket(url);
     this.#socket = socket;
-    socket.addEventListener("message", (event) => this.#take(String(event.data)));
+    socket.addEventListener("message", (event) => {
+      // One that was given up may still have something to say.
+      if (socket === this.#socket) this.#take(String(event.data));
+    });
     socket.addEventListener("close", () => this.#pause(socket));
     this.#onLink({ phase: "connecting" });
     this.#expectSomething();
@@ -83,7 +87,8 @@ export class Feed {
 
   #expectSomething() {
     clearTimeout(this.#silence);
-    this.#silence = setTimeout(() => this.#giveUp(), SILENCE);
+    // When ledgers stop, they stop for everybody: not all are to come back at once.
+    this.#silence = setTimeout(() => this.#giveUp(), SILENCE * (1 + Math.random()));
   }
 
   /** Let go of the connection without waiting for the other side, which may be gone. */
@@ -104,7 +109,7 @@ export class Feed {
     this.#socket = undefined;
     clearTimeout(this.#silence);
     const longest = Math.min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** this.#failures);
-    const pause = longest * (0.5 + Math.random() / 2);
+    const pause = SHORTEST_PAUSE + longest * Math.random();
     this.#failures += 1;
     this.#retry = setTimeout(() => this.start(), pause);
     this.#onLink({ phase: "waiting", retryAt: performance.now() + pause });

@@ -14,6 +14,8 @@ export const SIDES = /** @type {const} */ ({ onramp: "Buy", offramp: "Sell" });
 
 /** Decimals at full strength: the rest is exact, but rarely what is looked for. */
 const MAIN_DECIMALS = 4;
+/** More digits than any sensible amount: a stranger's. They may break where a line ends. */
+const LONGEST = 14;
 
 export class NumberCell {
   #whole = make("span");
@@ -35,6 +37,7 @@ export class NumberCell {
    */
   show(units, least = 0) {
     const { whole, fraction } = splitUnits(units, least);
+    this.element.classList.toggle("long", whole.length > LONGEST);
     setText(this.#whole, whole);
     setText(this.#main, fraction === "" ? "" : `.${fraction.slice(0, MAIN_DECIMALS)}`);
     setText(this.#rest, fraction.slice(MAIN_DECIMALS));

@@ -19,6 +19,12 @@ export class DepthView {
   #currency = "";
   /** @type {{ onramp: Step[], offramp: Step[] }} */
   #steps = { onramp: [], offramp: [] };
+  /** @type {HTMLDetailsElement} */
+  #asTable = byId("depth-details");
+
+  constructor() {
+    this.#asTable.addEventListener("toggle", () => this.#tabulate());
+  }
 
   /**
    * @param {readonly Offer[]} offers of that currency
@@ -44,12 +50,12 @@ export class DepthView {
   /** The whole chart in a sentence. */
   #describe() {
     const { onramp, offramp } = this.#steps;
+    const [bought, sold] = [drawnSteps(onramp), drawnSteps(offramp)];
     const sides = [
-      describeSide("sold", "down to", "to", offramp.at(-1), this.#currency),
-      describeSide("bought", "up to", "from", onramp.at(-1), this.#currency),
+      describeSide("sold", "down to", "to", sold.at(-1), this.#currency),
+      describeSide("bought", "up to", "from", bought.at(-1), this.#currency),
     ];
-    const beyond =
-      onramp.length + offramp.length - drawnSteps(onramp).length - drawnSteps(offramp).length;
+    const beyond = onramp.length + offramp.length - bought.length - sold.length;
     const rest = beyond === 0 ? "" : ` ${beyond} far worse rates are in the table alone.`;
     return `${sides.join(" ")}${rest}`;
   }
@@ -74,7 +80,9 @@ export class DepthView {
     return `${bound}: ${formatUnits(step.available)} USDC from ${count(step.providers)}`;
   }
 
+  /** A table that is folded away is not made: it may have a thousand rows. */
   #tabulate() {
+    if (!this.#asTable.open) return;
     const body = within(byId("depth-table"), "tbody");
     const rows = [
       ...this.#steps.offramp.map((step) => stepRow("Sell", step)),
@@ -88,7 +96,7 @@ export class DepthView {
  * @param {string} done
  * @param {string} reach
  * @param {string} by
- * @param {Step | undefined} last the side's worst rate
+ * @param {Step | undefined} last the worst rate that is drawn
  * @param {string} currency
  */
 function describeSide(done, reach, by, last, currency) {
