@@ -15,7 +15,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export UV_COMPILE_BYTECODE := 1
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test check format bench chaos replay contracts lock clean
+.PHONY: help setup demo test page screenshots check format bench chaos replay contracts lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -39,6 +39,12 @@ demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and 
 
 test: setup ## Run the whole suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST)
+
+page: setup ## Tests of the market page in a headless Chromium: CHROMIUM, or one on the PATH
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/page $(PYTEST)
+
+screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
+	$(BIN)/python -m tests.page.screenshots
 
 check: setup ## Formatter, linter, types, import rules
 	$(BIN)/ruff format --check .
