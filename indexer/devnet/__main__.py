@@ -182,6 +182,7 @@ def _tell_addresses(settings: Settings, world: World, ports: services.Ports, sto
     warehouse = database_url(settings).render_as_string(hide_password=True)
     provider, order = next(iter(story.book.providers)), next(iter(story.book.orders))
     say(f"""
+market page  {ports.api_url}/
 Dagster      {ports.page_url}
 API          {ports.api_url}
 EVM chain    {world.evm_url} and {world.evm_ws_url}
