@@ -27,9 +27,9 @@ from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import shadow, store
 from indexer.facts.shadow import AS_REVISED, Replaced, TableDifference
 from indexer.networks import Chain, Network
-from indexer.projections import book, book_store
-from indexer.projections.book import LedgerClose, Rebuilt
-from indexer.projections.rebuild import forget_days, refold_all_transfers, settle_alarms
+from indexer.projections import book_store
+from indexer.projections.book_refold import Refold, book_history
+from indexer.projections.rebuild import forget_days, refold_all_transfers
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from indexer.projections.transfers import MOVEMENT_EVENTS, TransferProgress
 from warehouse_schema import locks
@@ -42,7 +42,6 @@ logger = logging.getLogger(__name__)
 EVENTS_A_RANGE = 2_000
 """Raw events decoded in one transaction."""
 
-_BOOK_EVENTS: tuple[type[Any], ...] = tuple(book.FOLDS)
 _MOVEMENT_COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
 _SHOWN = 3
 
@@ -208,7 +207,7 @@ class _Beside:
     guids: frozenset[Bytes32]
     """Movements whose rows differ from the fold, or that have facts above `final`."""
     movements: TableDifference
-    book: Rebuilt
+    book: Refold
 
 
 def _fold_beside(conn: Connection, network: Network) -> _Beside:
@@ -252,34 +251,19 @@ def _touched_above(
     return burn_keys, guids
 
 
-def _fold_book(conn: Connection, network: Network, upto: Height) -> Rebuilt:
+def _fold_book(conn: Connection, network: Network, upto: Height) -> Refold:
     chain = network.stellar.id
-    return book.rebuild(
-        book_store.ledger_by_ledger(
-            _ledgers(conn, chain, Height(0), upto),
-            store.read_events(conn, _BOOK_EVENTS, chain, None, upto),
-        )
-    )
+    refold = Refold(conn, chain)
+    refold.take(book_history(conn, chain, last=upto))
+    return refold
 
 
-def _fold_on(conn: Connection, network: Network, rebuilt: Rebuilt) -> None:
-    """Move a book on to the live cursor."""
-    state, chain = rebuilt.state, network.stellar.id
-    first = Height(0 if state.as_of is None else state.as_of.height + 1)
-    last = store.HIGHEST
-    ledgers = _ledgers(conn, chain, first, last)
-    events = store.read_events(conn, _BOOK_EVENTS, chain, first)
-    for ledger, own in book_store.ledger_by_ledger(ledgers, events):
-        changes = book.fold_ledger(state, ledger, own)
-        book.advance(state, changes)
-        rebuilt.alarms.extend(changes.alarms)
-
-
-def _ledgers(
-    conn: Connection, chain: ChainId, first: Height, last: Height
-) -> Iterator[LedgerClose]:
-    for block in store.blocks_between(conn, chain, first, last):
-        yield LedgerClose(block.chain, block.height, block.time)
+def _finish_book(conn: Connection, network: Network, refold: Refold) -> None:
+    """Move a book on to the live cursor, and work it out as of there."""
+    as_of = refold.book.state.as_of
+    first = Height(0 if as_of is None else as_of.height + 1)
+    refold.take(book_history(conn, network.stellar.id, first))
+    refold.finish()
 
 
 def _difference(
@@ -333,23 +317,22 @@ def check(engine: Engine, network: Network) -> Check:
             chain: shadow.differences(conn, chain, height) for chain, height in heights.items()
         }
         beside = _fold_beside(conn, network)
-        _fold_on(conn, network, beside.book)
-        projections = [beside.movements, *_book_differences(conn, network, beside.book)]
+        _finish_book(conn, network, beside.book)
+        projections = [beside.movements, *_book_differences(beside.book)]
+        conn.rollback()
     return Check(tuple(filled), facts, [item for item in projections if item.first])
 
 
-def _book_differences(
-    conn: Connection, network: Network, rebuilt: Rebuilt
-) -> Iterator[TableDifference]:
-    chain = network.stellar.id
-    stored, folded = book_store.dump(conn, chain), book_store.rows_of(chain, rebuilt.state)
+def _book_differences(refold: Refold) -> Iterator[TableDifference]:
     for table in book_store.BOOK_TABLES:
-        places = [list(table.columns).index(column) for column in table.primary_key]
-        old, new = (
-            {tuple(row[place] for place in places): row for row in rows[table.name]}
-            for rows in (stored, folded)
+        found = refold.differences(table, _SHOWN)
+        yield TableDifference(
+            f"{PROJECTIONS}.{table.name}",
+            added=found.added,
+            removed=found.removed,
+            changed=found.changed,
+            first=tuple(_in_words(table, *pair) for pair in found.first),
         )
-        yield _difference(table, old, new)
 
 
 # Swapping.
@@ -366,11 +349,14 @@ def swap(engine: Engine, network: Network) -> Swapped:
     """
     with _told_if_busy(), _no_backfill(engine, network) as conn:
         _catch_up(engine, network)
-        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as reader:
-            beside = _fold_beside(reader, network)
+        with conn.begin():
+            conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+            beside = _fold_beside(conn, network)
+            conn.execution_options(schema_translate_map=None)
         with conn.begin():
             conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
             swapped = _swap(conn, network, beside)
+            beside.book.drop()
     logger.info("swapped %s", swapped)
     return swapped
 
@@ -407,17 +393,10 @@ def _put_in_place(conn: Connection, chain: Chain) -> list[Replaced]:
     return shadow.put_in_place(conn, chain.id)
 
 
-def _replace_book(conn: Connection, network: Network, rebuilt: Rebuilt) -> bool:
-    """Write the book anew if it is not what is stored; whether it was."""
-    chain = network.stellar.id
-    _fold_on(conn, network, rebuilt)
-    state, as_of = rebuilt.state, rebuilt.state.as_of
-    is_new = as_of is not None and book_store.rows_of(chain, state) != book_store.dump(conn, chain)
-    if as_of is not None and is_new:
-        book_store.publish_mended(conn, chain, state, as_of)
-        book_store.write_all(conn, chain, state)
-    settle_alarms(conn, chain, rebuilt.alarms)
-    return is_new
+def _replace_book(conn: Connection, network: Network, refold: Refold) -> bool:
+    """Write of the book what is not as stored; whether there was any."""
+    _finish_book(conn, network, refold)
+    return refold.put_in_place()
 
 
 def _notify(conn: Connection, network: Network) -> None:

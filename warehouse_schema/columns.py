@@ -1,5 +1,6 @@
 """One column type for each name of `identifiers`, so that a table reads as its meaning."""
 
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -32,9 +33,13 @@ class BaseUnits(TypeDecorator[int]):
             raise TypeError(f"base units are int, got {type(value).__name__}")
         return value
 
-    def process_result_value(self, value: Any, dialect: Any) -> int | None:
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], int | None]:
         """`Decimal` to `int`; exact, because the column has no scale."""
-        return None if value is None else int(value)
+        return _whole
+
+
+def _whole(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def chain(comment: str = "CAIP-2 chain id", **options: Any) -> Column[str]:

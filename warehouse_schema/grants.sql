@@ -14,10 +14,12 @@ REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, a
 REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 
--- Nor does a reader fill the disk with tables of its own.
+-- Nor does a reader fill the disk with tables of its own. The indexer folds the order book into
+-- some, and compares them with the stored one.
 DO $$
 BEGIN
     EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO isthmus_indexer', current_database());
 END
 $$;
 

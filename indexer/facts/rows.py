@@ -43,6 +43,7 @@ class Shelf:
     type: type[Any]
     table: Table
     own: tuple[str, ...]
+    has_arrays: bool = False
 
     @property
     def columns(self) -> list[Column[Any]]:
@@ -61,14 +62,18 @@ class Shelf:
 
     def item(self, row: Row[Any]) -> Any:
         """The item of a row of `columns`; what `row` did, undone."""
-        values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
-        seen = Provenance(*values[: len(_PROVENANCE)])
-        return self.type(seen=seen, **dict(zip(self.own, values[len(_PROVENANCE) :], strict=True)))
+        values: Sequence[Any] = row
+        if self.has_arrays:
+            values = [tuple(value) if isinstance(value, list) else value for value in row]
+        split = len(_PROVENANCE)
+        return self.type(Provenance(*values[:split]), *values[split:])
 
 
 def _shelf(item_type: type[Any], table: Table) -> Shelf:
-    own = (field.name for field in fields(item_type) if field.name != "seen")
-    return Shelf(item_type, table, tuple(own))
+    seen, *own = (field.name for field in fields(item_type))
+    assert seen == "seen", f"{item_type.__name__} begins with {seen}"  # noqa: S101
+    arrays = any(isinstance(table.c[name].type, ARRAY) for name in own)
+    return Shelf(item_type, table, tuple(own), arrays)
 
 
 EVENT_SHELVES: Mapping[type[Event], Shelf] = {
@@ -158,7 +163,7 @@ def copying(
     `options` are Postgres's own. Raises SQLAlchemy's errors, as `Connection.execute` does.
     """
     statement = sql.SQL("COPY {} ({}) FROM STDIN WITH ({})").format(
-        sql.Identifier(str(table.schema), table.name),
+        sql.Identifier(*(name for name in (table.schema, table.name) if name)),
         sql.SQL(", ").join(map(sql.Identifier, columns)),
         sql.SQL(options),
     )

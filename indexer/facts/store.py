@@ -288,6 +288,13 @@ def block_at(conn: Connection, chain: ChainId, height: Height) -> Block | None:
     return None if row is None else Block(*row)
 
 
+def last_block(conn: Connection, chain: ChainId, first: Height, last: Height) -> Block | None:
+    """The highest stored block of `first … last`."""
+    within = _blocks(chain).where(blocks.c.height.between(first, last))
+    row = conn.execute(within.order_by(blocks.c.height.desc()).limit(1)).one_or_none()
+    return None if row is None else Block(*row)
+
+
 def blocks_between(
     conn: Connection, chain: ChainId, first: Height, last: Height
 ) -> Iterator[Block]:
@@ -326,9 +333,9 @@ def _stream(
         query = query.where(columns.height >= first)
     if last is not None:
         query = query.where(columns.height <= last)
-    with conn.execute(query, execution_options=_STREAMED) as rows:
-        for row in rows:
-            yield shelf.item(row)
+    with conn.execute(query, execution_options=_STREAMED) as result:
+        for rows in result.partitions():
+            yield from map(shelf.item, rows)
 
 
 def _query(shelf: Shelf) -> Select[Any]:

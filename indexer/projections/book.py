@@ -85,6 +85,9 @@ from warehouse_schema.identifiers import (
 
 BookEvent: TypeAlias = EscrowEvent | RailTermsEvent
 
+ESCROW = "escrow"
+"""What an alarm is about that is about the contract as a whole."""
+
 FULL_BOND_BPS = 10_000
 """The one offramp bond under which `available` is also the largest offramp order."""
 
@@ -230,7 +233,7 @@ class _Draft:
         figures = self.book(provider).figures
         if figures.stale is None:
             stale = f"{kind}: {detail}"
-            self.set_figures(replace(figures, stale=stale, reclaimable=ZERO))
+            self.set_figures(figures._replace(stale=stale, reclaimable=ZERO))
 
 
 # Escrow ---------------------------------------------------------------------------------------
@@ -240,8 +243,7 @@ def _account(draft: _Draft, event: BalanceEvent, **counters: Any) -> None:
     """Take over the balances after an Escrow event, and the provider's `counters` that it moves."""
     before = draft.book(event.provider).figures
     draft.set_figures(
-        replace(
-            before,
+        before._replace(
             pseq=event.pseq,
             free=event.free_after,
             locked=event.locked_after,
@@ -361,9 +363,9 @@ def _own_act(
     `fields` are `terms` or `payees` of the book, or `paused` of the figures.
     """
     book = draft.book(event.provider)
-    figures = replace(book.figures, tseq=event.tseq, last_active_at=draft.now)
+    figures = book.figures._replace(tseq=event.tseq, last_active_at=draft.now)
     if "paused" in fields:
-        figures = replace(figures, paused=fields.pop("paused"))
+        figures = figures._replace(paused=fields.pop("paused"))
     draft.books[event.provider] = replace(book, figures=figures, **fields)
     if objection := terms_objection(book.figures, event.tseq):
         draft.distrust(event.provider, *objection)
@@ -440,8 +442,7 @@ def _expire_by_clock(draft: _Draft) -> None:
         figures = draft.book(order.provider).figures
         reclaimable = figures.reclaimable + order.lp_lock if figures.stale is None else 0
         draft.set_figures(
-            replace(
-                figures,
+            figures._replace(
                 active_orders=figures.active_orders - 1,
                 reclaimable=BaseUnits(reclaimable),
             )
@@ -508,32 +509,43 @@ def advance(state: BookState, changes: BookChanges) -> None:
 
 @dataclass(slots=True)
 class Rebuilt:
-    """The whole book, every alarm on the way, and how many ledgers were read."""
+    """The book from nothing: what was folded so far, and the newest alarm about each thing.
+
+    Ledgers without events may be left out, except the last: an expiry that is found later ends in
+    the same state. Offers and depth are worked out once, after the last ledger.
+    """
 
     state: BookState = field(default_factory=BookState)
-    alarms: list[Alarm] = field(default_factory=list)
-    ledgers: int = 0
+    alarms: dict[tuple[str, str], Alarm] = field(default_factory=dict)
+    """By kind and subject."""
+    events: int = 0
 
-
-def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> Rebuilt:
-    """The book from nothing.
-
-    `history` may leave out ledgers without events, except the last: an expiry that is found later
-    ends in the same state. Offers and depth are computed once, after the last ledger.
-    """
-    rebuilt = Rebuilt()
-    state = rebuilt.state
-    for ledger, events in history:
+    def take(self, ledger: LedgerClose, events: Sequence[BookEvent]) -> Mapping[Bytes32, Order]:
+        """Fold one ledger; the orders it opened or changed."""
+        state = self.state
         draft = _draft(state, ledger, events)
-        rebuilt.alarms += draft.alarms
-        rebuilt.ledgers += 1
+        self.alarms.update(((alarm.kind, alarm.subject), alarm) for alarm in draft.alarms)
+        self.events += len(events)
         state.as_of, state.config = ledger, draft.config
         state.rails.update(draft.rails)
         state.books.update(draft.books)
         _take_orders(state, draft.orders, ledger.close_time)
-    if state.as_of is not None:
-        everyone = _Draft(state, state.as_of.close_time, state.config, books=dict(state.books))
-        advance(state, _published(everyone, state.as_of, first=True))
+        return draft.orders
+
+    def publish(self) -> None:
+        """Work out offers and depth as of the last ledger; nothing if there was none."""
+        state = self.state
+        if state.as_of is not None:
+            everyone = _Draft(state, state.as_of.close_time, state.config, books=dict(state.books))
+            advance(state, _published(everyone, state.as_of, first=True))
+
+
+def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> Rebuilt:
+    """The book from nothing, all of it in memory."""
+    rebuilt = Rebuilt()
+    for ledger, events in history:
+        rebuilt.take(ledger, events)
+    rebuilt.publish()
     return rebuilt
 
 

@@ -11,8 +11,7 @@ held until commit, so a reader who goes on from the last id it saw misses none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain as concatenated
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -34,8 +33,7 @@ from sqlalchemy.dialects.postgresql import insert
 from indexer.events.common import Event
 from indexer.events.escrow import EscrowPausedSet
 from indexer.events.rail_terms import RailSet
-from indexer.facts.rows import copy_into, copy_rows
-from indexer.projections import book as fold
+from indexer.facts.rows import copy_into
 from indexer.projections.book import (
     FOLDS,
     Alarm,
@@ -53,7 +51,7 @@ from indexer.projections.book import (
     messages,
 )
 from indexer.projections.depth import RailDepth, Totals
-from indexer.projections.offers import Offer, OfferKey, Payee, Rail, Terms, TermsKey, compare
+from indexer.projections.offers import Offer, OfferKey, Payee, Rail, Terms, TermsKey
 from indexer.projections.orders import Order
 from indexer.projections.providers import Provider
 from warehouse_schema import locks
@@ -77,7 +75,7 @@ BOOK_TABLES: tuple[Table, ...] = (
     tables.offers,
     tables.depth,
 )
-"""What a rebuild writes anew. `stream_events` is an outbox, not a state."""
+"""The whole book. `stream_events` is an outbox, not a state."""
 
 Rows = dict[str, list[tuple[Any, ...]]]
 """Table name → rows of all its columns, in order of key."""
@@ -176,7 +174,7 @@ def _load_orders(
     order = tables.orders.c
     query = select(tables.orders).where(
         or_(
-            order.order_id == _any_of(named),
+            order.order_id == any_of(named),
             and_(order.status == "active", order.expires_at < close_time),
         )
     )
@@ -193,7 +191,7 @@ def _touched(
         names |= set(conn.scalars(select(tables.providers.c.provider)))
     rails = {event.rail for event in events if isinstance(event, RailSet)}
     if rails:
-        on_them = tables.terms.c.rail == _any_of(rails)
+        on_them = tables.terms.c.rail == any_of(rails)
         names |= set(conn.scalars(select(tables.terms.c.provider).where(on_them).distinct()))
     return names
 
@@ -220,14 +218,14 @@ def _load_books(conn: Connection, names: set[StellarAddress]) -> dict[StellarAdd
 
 
 def _rows_of_providers(conn: Connection, table: Table, names: set[StellarAddress]) -> Any:
-    return conn.execute(select(table).where(table.c.provider == _any_of(names)))
+    return conn.execute(select(table).where(table.c.provider == any_of(names)))
 
 
 def _rail(row: Any) -> Rail:
     return Rail(**{**row._mapping, "currencies": tuple(row.currencies)})
 
 
-def _any_of(words: Iterable[str]) -> Any:
+def any_of(words: Iterable[str]) -> Any:
     """`= ANY(…)`: one parameter, however many words."""
     return any_(bindparam(None, list(words), type_=ARRAY(Text)))
 
@@ -366,8 +364,14 @@ def _plain(value: Any) -> Any:
 
 
 def _values(table: Table, thing: object) -> tuple[Any, ...]:
-    """A dataclass as a row of the table whose columns its fields are named after."""
-    return tuple(getattr(thing, column.name) for column in table.columns)
+    """A thing as a row of the table whose columns its fields are named after."""
+    values: tuple[Any, ...] = _IN_COLUMNS[table](thing)
+    return values
+
+
+_IN_COLUMNS = {
+    table: attrgetter(*(column.name for column in table.columns)) for table in BOOK_TABLES
+}
 
 
 def _book_row(chain: ChainId, book: BookChanges | BookState) -> tuple[Any, ...]:
@@ -380,65 +384,11 @@ def _book_row(chain: ChainId, book: BookChanges | BookState) -> tuple[Any, ...]:
     return (chain, ledger.height, ledger.close_time, *config, *figures)
 
 
-# From nothing ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class BookReport:
-    """What a rebuild of the book wrote."""
-
-    ledgers: int
-    offers: int
-    orders: int
-    alarms: tuple[Alarm, ...]
-
-
-def rebuild(
-    conn: Connection, chain: ChainId, ledgers: Iterable[LedgerClose], events: Iterable[Event]
-) -> BookReport:
-    """Fold the whole history in memory and write the book anew, in the caller's transaction.
-
-    Both come in order of height and position; ledgers without events may be left out, but for the
-    last. The socket's clients are told what the rebuild mended, as of the last ledger.
-    """
-    rebuilt = fold.rebuild(ledger_by_ledger(ledgers, _ours(events)))
-    state = rebuilt.state
-    if state.as_of is not None:
-        publish_mended(conn, chain, state, state.as_of)
-    write_all(conn, chain, state)
-    return BookReport(
-        ledgers=rebuilt.ledgers,
-        offers=sum(1 for _ in _all_offers(state)),
-        orders=len(state.orders),
-        alarms=tuple(rebuilt.alarms),
-    )
-
-
-def differences(
-    conn: Connection, chain: ChainId, ledgers: Iterable[LedgerClose], events: Iterable[Event]
-) -> list[str]:
-    """Where the stored book is not what the history gives, in sentences; empty when all is well."""
-    rebuilt = fold.rebuild(ledger_by_ledger(ledgers, _ours(events)))
-    expected, stored = rows_of(chain, rebuilt.state), dump(conn, chain)
-    return [
-        f"{name}: stored {there.get(key)}, a refold gives {here.get(key)}"
-        for name in expected
-        for here, there in ((_by_key(name, expected[name]), _by_key(name, stored[name])),)
-        for key in sorted(here.keys() | there.keys())
-        if here.get(key) != there.get(key)
-    ]
-
-
-def write_all(conn: Connection, chain: ChainId, state: BookState) -> None:
-    """Replace the stored book by the state, which must be all of it."""
-    rows = rows_of(chain, state)
-    for table in BOOK_TABLES:
-        conn.execute(delete(table))
-        copy_rows(conn, table, rows[table.name])
+# All of it ------------------------------------------------------------------------------------
 
 
 def rows_of(chain: ChainId, state: BookState) -> Rows:
-    """The state as the rows that `write_all` writes and `dump` reads back."""
+    """The state as rows of every table, in order of key."""
     books = state.books.values()
     rows: dict[Table, Iterable[tuple[Any, ...]]] = {
         tables.book: [] if state.as_of is None else [_book_row(chain, state)],
@@ -451,56 +401,11 @@ def rows_of(chain: ChainId, state: BookState) -> Rows:
     return {table.name: _in_order(table, rows[table]) for table in BOOK_TABLES}
 
 
-def dump(conn: Connection, chain: ChainId) -> Rows:
-    """The stored book: every row of every table of it, in order of key."""
-    return {
-        table.name: _in_order(
-            table,
-            (tuple(map(_hashable, row)) for row in conn.execute(_rows_in(table, chain))),
-        )
-        for table in BOOK_TABLES
-    }
-
-
-def _rows_in(table: Table, chain: ChainId) -> Any:
-    query = select(table)
-    return query.where(table.c.chain == chain) if "chain" in table.c else query
-
-
 def _in_order(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    return [row for _, row in sorted(_by_key(table.name, rows).items())]
+    places = [list(table.columns).index(column) for column in table.primary_key]
+    return sorted(rows, key=lambda row: tuple(row[place] for place in places))
 
 
-def _by_key(name: str, rows: Iterable[tuple[Any, ...]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    (table,) = (table for table in BOOK_TABLES if table.name == name)
-    names = [column.name for column in table.columns]
-    places = [names.index(column.name) for column in table.primary_key]
-    return {tuple(row[place] for place in places): row for row in rows}
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _all_offers(state: BookState) -> Iterator[Offer]:
-    return concatenated.from_iterable(book.offers.values() for book in state.books.values())
-
-
-def publish_mended(conn: Connection, chain: ChainId, state: BookState, ledger: LedgerClose) -> None:
-    """Tell clients the difference between the stored book and the one that replaces it."""
-    listed = (
-        Offer(**{**row._mapping, "rails": tuple(row.rails)})
-        for row in conn.execute(select(tables.offers))
-    )
-    mended_offers = compare(
-        {offer.key: offer for offer in listed}, {offer.key: offer for offer in _all_offers(state)}
-    )
-    stored = {
-        row.order_id: row.status
-        for row in conn.execute(select(tables.orders.c.order_id, tables.orders.c.status))
-    }
-    mended_orders = [
-        order for order_id, order in state.orders.items() if stored.get(order_id) != order.status
-    ]
-    said = messages(mended_offers, mended_orders)
-    _send(conn, [(chain, ledger.height, *_message_row(message), True) for message in said])
+def send_mended(conn: Connection, ledger: LedgerClose, said: Sequence[Message]) -> None:
+    """Write messages of a book that was folded anew."""
+    _send(conn, [(ledger.chain, ledger.height, *_message_row(message), True) for message in said])

@@ -18,8 +18,8 @@ Amounts are 7-decimal integers, times unix seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from indexer.events.escrow import (
     ClaimKind,
@@ -43,8 +43,7 @@ ChainStatus: TypeAlias = Literal["open", "fulfilled", "cancelled", "expired"]
 OrderEnd: TypeAlias = OrderFulfill | OrderCancel | OrderExpire
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(NamedTuple):
     """One row of `projections.orders`, field for column."""
 
     order_id: Bytes32
@@ -181,7 +180,7 @@ def is_past_expiry(order: Order, now: UnixSeconds) -> bool:
 
 def expired_by_clock(order: Order) -> Order:
     """An active order that the clock has passed; on chain it is still open."""
-    return replace(order, status="expired")
+    return order._replace(status="expired")
 
 
 def refusal(order: Order | None, event: OrderEnd) -> tuple[str, str] | None:
@@ -207,14 +206,13 @@ def ended(order: Order, event: OrderEnd, now: UnixSeconds) -> Order:
     fulfilment it is on record what was paid, to whom and on what proof.
     """
     outcome = _OUTCOMES[type(event)]
-    closed = replace(
-        order,
+    return order._replace(
         status="expired" if is_past_expiry(order, now) else outcome,
         chain_status=outcome,
         end_tx=event.seen.tx_hash,
         ended_at=event.seen.block_time,
+        **_settlement(event) if isinstance(event, OrderFulfill) else {},
     )
-    return _settled(closed, event) if isinstance(event, OrderFulfill) else closed
 
 
 _OUTCOMES: dict[type[OrderEnd], Literal["fulfilled", "cancelled", "expired"]] = {
@@ -224,18 +222,17 @@ _OUTCOMES: dict[type[OrderEnd], Literal["fulfilled", "cancelled", "expired"]] = 
 }
 
 
-def _settled(order: Order, event: OrderFulfill) -> Order:
-    return replace(
-        order,
-        claim=event.claim,
-        nullifier=event.nullifier,
-        released=event.released,
-        fee=event.fee,
-        net=event.net,
-        recipient=event.recipient,
-        fiat_paid=event.fiat_paid,
-        paid_at=event.paid_at,
-    )
+def _settlement(event: OrderFulfill) -> dict[str, Any]:
+    return {
+        "claim": event.claim,
+        "nullifier": event.nullifier,
+        "released": event.released,
+        "fee": event.fee,
+        "net": event.net,
+        "recipient": event.recipient,
+        "fiat_paid": event.fiat_paid,
+        "paid_at": event.paid_at,
+    }
 
 
 def breaches(order: Order, event: OrderEnd, now: UnixSeconds) -> list[str]:
@@ -277,8 +274,7 @@ def _settlement_breaches(order: Order, event: OrderFulfill) -> list[str]:
 def order_entry(order: Order) -> dict[str, str | int | None]:
     """The order as JSON members named as its columns; amounts are strings of digits."""
     entry: dict[str, str | int | None] = {}
-    for name in Order.__slots__:
-        value = getattr(order, name)
+    for name, value in zip(Order._fields, order, strict=True):
         entry[name] = str(value) if name in AMOUNTS and value is not None else value
     return entry
 

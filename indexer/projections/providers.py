@@ -6,8 +6,7 @@ Amounts are 7-decimal integers, times unix seconds.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from indexer.events.escrow import (
     EscrowDeposit,
@@ -22,8 +21,7 @@ from warehouse_schema.identifiers import BaseUnits, StellarAddress, UnixSeconds
 ZERO = BaseUnits(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(NamedTuple):
     """One row of `projections.providers`, field for column."""
 
     provider: StellarAddress

@@ -5,26 +5,19 @@ read first and whenever a process was killed.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 
 from sqlalchemy import Connection, Engine, delete, select, text
 
 from indexer.events.cctp import MessageReceived, MessageSent
-from indexer.events.common import Event
 from indexer.facts.backfills import Backfill, under_way
 from indexer.facts.messages import attested_burns, statuses
 from indexer.facts.rows import copy_rows
-from indexer.facts.store import (
-    HIGHEST,
-    blocks_between,
-    clear_alarm,
-    raise_alarm,
-    read_events,
-)
+from indexer.facts.store import read_events
 from indexer.networks import Network
-from indexer.projections import book, book_store
-from indexer.projections.book import ESCROW, Alarm, LedgerClose
+from indexer.projections.book_refold import Refold, book_history
+from indexer.projections.book_store import BOOK_TABLES
 from indexer.projections.transfer_store import cctp_rows, oft_rows, touched_movements
 from indexer.projections.transfers import (
     BURN_EVENTS,
@@ -33,9 +26,8 @@ from indexer.projections.transfers import (
     OFT_EVENTS,
     TransferProgress,
 )
-from warehouse_schema.facts import alarms
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
-from warehouse_schema.projections import days_done, providers, transfer_progress
+from warehouse_schema.projections import days_done, transfer_progress
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +40,17 @@ class RebuildReport:
     """What a rebuild wrote."""
 
     movements: int
-    ledgers: int
+    events: int
+    """Of the order book."""
+    offers: int
+    orders: int
+
+
+@dataclass(frozen=True, slots=True)
+class BookReport:
+    """What a rebuild of the order book folded and wrote."""
+
+    events: int
     offers: int
     orders: int
 
@@ -67,36 +69,24 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
         movements = refold_all_transfers(conn, network)
         conn.execute(delete(transfer_progress))
         copy_rows(conn, transfer_progress, map(astuple, movements))
-        report = rebuild_book(conn, network)
-    logger.info("rebuilt movements=%d %s", len(movements), report)
-    return RebuildReport(len(movements), report.ledgers, report.offers, report.orders)
+        book = rebuild_book(conn, network)
+    report = RebuildReport(len(movements), book.events, book.offers, book.orders)
+    logger.info("rebuilt %s", report)
+    return report
 
 
-def rebuild_book(conn: Connection, network: Network) -> book_store.BookReport:
-    """Write the order book anew from the facts, and let its alarms say what this fold says.
+def rebuild_book(conn: Connection, network: Network) -> BookReport:
+    """Make the stored order book what the facts give, and its alarms those of that fold.
 
     In the caller's transaction, which keeps the chain's follower from committing meanwhile.
     """
     chain = network.stellar.id
-    report = book_store.rebuild(conn, chain, *_book_facts(conn, network))
-    settle_alarms(conn, chain, report.alarms)
-    return report
-
-
-def settle_alarms(conn: Connection, chain: ChainId, folded: Iterable[Alarm]) -> None:
-    """Clear the order book's alarms that a fold of all facts does not raise; raise the new ones.
-
-    One that was raised before and cleared by hand stays so. The fold's book is written already.
-    """
-    raised = {(alarm.kind, alarm.subject): alarm for alarm in folded}
-    subjects = {ESCROW, *conn.scalars(select(providers.c.provider))}
-    columns = (alarms.c.kind, alarms.c.subject, alarms.c.cleared_at)
-    known = conn.execute(select(*columns).where(alarms.c.chain == chain)).all()
-    for kind, subject, cleared_at in known:
-        if cleared_at is None and subject in subjects and (kind, subject) not in raised:
-            clear_alarm(conn, chain, kind, subject)
-    for key in raised.keys() - {(row.kind, row.subject) for row in known}:
-        raise_alarm(conn, chain, *key, raised[key].detail)
+    refold = Refold(conn, chain)
+    refold.take(book_history(conn, chain))
+    refold.finish()
+    refold.put_in_place()
+    refold.drop()
+    return BookReport(refold.book.events, refold.book.state.totals.offer_count, refold.orders)
 
 
 def forget_days(conn: Connection) -> None:
@@ -127,7 +117,8 @@ def differences(engine: Engine, network: Network) -> list[str]:
             if stored.get(key) != expected.get(key)
         ]
         if network.stellar.id not in {each.chain for each in backfills}:
-            found += book_store.differences(conn, network.stellar.id, *_book_facts(conn, network))
+            found += _book_differences(conn, network.stellar.id)
+        conn.rollback()
     return found[:_SHOWN]
 
 
@@ -142,16 +133,15 @@ def _unfolded(conn: Connection, backfills: Iterable[Backfill]) -> set[Bytes32]:
     return keys
 
 
-def _book_facts(
-    conn: Connection, network: Network
-) -> tuple[Iterator[LedgerClose], Iterator[Event]]:
-    """Every ledger, and every order-book event of the Stellar chain, both streamed in order."""
-    chain = network.stellar.id
-    ledgers = (
-        LedgerClose(block.chain, block.height, block.time)
-        for block in blocks_between(conn, chain, Height(0), HIGHEST)
-    )
-    return ledgers, read_events(conn, book.FOLDS, chain)
+def _book_differences(conn: Connection, chain: ChainId) -> list[str]:
+    refold = Refold(conn, chain)
+    refold.take(book_history(conn, chain))
+    refold.finish()
+    return [
+        f"{table.name}: stored {stored}, a refold gives {refolded}"
+        for table in BOOK_TABLES
+        for stored, refolded in refold.differences(table, _SHOWN).first
+    ]
 
 
 def refold_all_transfers(conn: Connection, network: Network) -> list[TransferProgress]:

@@ -20,10 +20,10 @@ from api.orderbook.books import LEASE, Answer, Books
 from api.orderbook.filters import OfferFilters
 from api.orderbook.recent import RecentOrders
 from indexer.drain import CHANNEL
-from indexer.projections import book_store
 from tests.api.heard import GAINED, LOST, Heard
 from tests.factories import book as factory
 from tests.factories.book_history import RandomHistory
+from tests.factories.book_walk import apply_range, refolded
 from tests.factories.projections import (
     LEDGER,
     ORDER_ID,
@@ -374,18 +374,15 @@ def test_at_every_ledger_of_a_history_what_is_kept_says_what_is_stored(
     kept = Books(reader, factory.CHAIN, Changes(reader), clock)
     anew = Books(reader, factory.CHAIN, None)
     story, randomly = RandomHistory(seed), random.Random(seed)
-    ledgers, events = [], []
+    history = []
     for _ in range(25):
-        told = [story.ledger() for _ in range(randomly.choice([1, 1, 3]))]
-        ledgers += [ledger for ledger, _ in told]
-        events += [event for _, said in told for event in said]
+        told = story.ledgers(randomly.choice([1, 1, 3]))
+        history += told
         with owner.begin() as connection:
             if randomly.random() < 0.1:
-                book_store.rebuild(connection, factory.CHAIN, ledgers, events)
+                refolded(connection, history).put_in_place()
             else:
-                fresh = ledgers[-len(told) :]
-                said = [event for _, said in told for event in said]
-                book_store.apply_ledgers(connection, factory.CHAIN, fresh, said)
+                apply_range(connection, told)
         clock.now += 1.0
         for ask in questions(rows):
             assert saying(ask(kept)) == saying(ask(anew))

@@ -13,11 +13,13 @@ from typing import Any
 
 from tests.bench import (
     api_visible,
+    book_rebuild,
     evm_backfill,
     evm_head_latency,
     follower_idle,
     follower_recovery,
     orderbook,
+    redecode,
     stellar_lake,
     stream_fanout,
 )
@@ -39,6 +41,8 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
+    "book_rebuild": book_rebuild.measure,
+    "redecode": redecode.measure,
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain as concatenated
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Table, select
 
 from indexer.projections.book import (
     Alarm,
@@ -20,7 +20,8 @@ from indexer.projections.book import (
     fold_ledger,
     messages,
 )
-from indexer.projections.book_store import apply_ledgers, dump, rows_of
+from indexer.projections.book_refold import Refold
+from indexer.projections.book_store import BOOK_TABLES, apply_ledgers, rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
 from tests.factories.slow_book import Row, slow_book, slow_rows
@@ -58,10 +59,14 @@ class Client:
         order = {"remove": 0, "add": 1, "update": 2, None: 3}
         assert [order[m.op] for m in said] == sorted(order[m.op] for m in said)
         for message in said:
-            if message.channel == "intent":
-                self.statuses[message.entry["order_id"]] = message.entry["status"]
-            else:
-                self._apply(str(message.op), message.entry)
+            self.hear_one(message.channel, message.op, message.entry)
+
+    def hear_one(self, channel: str, op: str | None, entry: Mapping[str, Any]) -> None:
+        """Apply one message."""
+        if channel == "intent":
+            self.statuses[entry["order_id"]] = entry["status"]
+        else:
+            self._apply(str(op), entry)
 
     def _apply(self, op: str, entry: Mapping[str, Any]) -> None:
         key = _identity(entry)
@@ -123,7 +128,7 @@ def walk_stored(conn: Connection, story: RandomHistory, ledgers: int) -> list[Le
     for _ in range(ledgers):
         history.append(story.ledger())
         assert apply_range(conn, history[-1:]) == []
-        assert dump(conn, CHAIN) == expected_rows(history)
+        assert dump(conn) == expected_rows(history)
         told = stream(conn, after=read)
         read = told[-1].id if told else read
         assert {row.ledger for row in told} <= {history[-1][0].height}
@@ -135,6 +140,29 @@ def walk_stored(conn: Connection, story: RandomHistory, ledgers: int) -> list[Le
 def apply_range(conn: Connection, history: Sequence[Ledger]) -> list[Alarm]:
     """Apply some ledgers at once."""
     return apply_ledgers(conn, CHAIN, *flat(history))
+
+
+def dump(conn: Connection) -> dict[str, list[Any]]:
+    """Every row of every table of the stored book, in order of key."""
+    return {table.name: _rows(conn, table) for table in BOOK_TABLES}
+
+
+def _rows(conn: Connection, table: Table) -> list[Any]:
+    names = [column.name for column in table.columns]
+    places = [names.index(column.name) for column in table.primary_key]
+    rows = [
+        tuple(tuple(value) if isinstance(value, list) else value for value in row)
+        for row in conn.execute(select(table))
+    ]
+    return sorted(rows, key=lambda row: [row[place] for place in places])
+
+
+def refolded(conn: Connection, history: Sequence[Ledger]) -> Refold:
+    """A finished refold of these ledgers."""
+    refold = Refold(conn, CHAIN)
+    refold.take(history)
+    refold.finish()
+    return refold
 
 
 def last_message(conn: Connection) -> int:

@@ -22,9 +22,10 @@ from websockets.sync.client import connect
 
 from indexer.drain import CHANNEL
 from indexer.projections.book import BookEvent, LedgerClose
-from indexer.projections.book_store import apply_ledgers, rebuild
+from indexer.projections.book_store import apply_ledgers
 from tests.factories.book import CHAIN
 from tests.factories.book_history import RandomHistory
+from tests.factories.book_walk import refolded
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
@@ -77,8 +78,7 @@ class Market:
     def rebuild(self) -> None:
         """Write the book anew from its history."""
         with self.engine.begin() as conn:
-            events = [event for _, events in self.told for event in events]
-            rebuild(conn, CHAIN, [close for close, _ in self.told], events)
+            refolded(conn, self.told).put_in_place()
             notify(conn, self.ledger)
 
 

@@ -95,7 +95,7 @@ def _as_of(statuses: Sequence[ChainStatus]) -> dict[str, dg.MetadataValue]:
 
 def _book_figures(report: RebuildReport) -> dict[str, dg.MetadataValue]:
     return {
-        "ledgers": dg.MetadataValue.int(report.ledgers),
+        "events": dg.MetadataValue.int(report.events),
         "offers": dg.MetadataValue.int(report.offers),
         "orders": dg.MetadataValue.int(report.orders),
     }

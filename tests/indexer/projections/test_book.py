@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -308,7 +308,7 @@ def test_amounts_in_messages_are_strings_of_digits_and_counts_are_numbers():
     entry = order_rules.order_entry(intent)
     assert (entry["amount"], entry["fiat_amount"]) == ("400000000", "408000000")
     assert (entry["created_at"], entry["tier"], entry["released"]) == (1_005, 2, None)
-    assert list(entry) == [field.name for field in fields(intent)]
+    assert list(entry) == [*intent._fields]
 
 
 # What a stranger can make every client receive

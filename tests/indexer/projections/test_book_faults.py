@@ -19,10 +19,10 @@ from sqlalchemy import Connection
 from indexer.events.escrow import EscrowPausedSet, OrderExpire, OrderOpen
 from indexer.events.rail_terms import RailSet
 from indexer.projections.book import Alarm, BookEvent, BookState, advance, fold_ledger
-from indexer.projections.book_store import dump, rows_of
+from indexer.projections.book_store import rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
-from tests.factories.book_walk import apply_range, events_of, expected_rows
+from tests.factories.book_walk import apply_range, dump, events_of, expected_rows, refolded
 from tests.factories.contract_model import ContractModel
 from tests.factories.effort import effort
 from warehouse_schema.identifiers import StellarAddress
@@ -194,7 +194,10 @@ def test_the_stored_book_notices_the_same_however_ranges_are_cut(name: str, conn
         alarms += apply_range(connection, rest[:17])
         rest = rest[17:]
     assert alarms == expected
-    assert dump(connection, CHAIN) == rows_of(CHAIN, state)
+    assert dump(connection) == rows_of(CHAIN, state)
+    refold = refolded(connection, [ledger for ledger in planted.history if ledger[1]])
+    assert refold.put_in_place() is False, "nor does a fold from nothing believe it"
+    assert set(refold.book.alarms) == {(alarm.kind, alarm.subject) for alarm in alarms}
 
 
 # A contract that breaks its rules: its numbers and balances add up all the same.

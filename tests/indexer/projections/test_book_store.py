@@ -1,32 +1,24 @@
 """The stored book: however history is cut into ranges, rows and messages are the same."""
 
 import dataclasses
+import inspect
 import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, event, select, text, update
+from sqlalchemy import Connection, Engine, event, select, text
 from sqlalchemy.exc import OperationalError
 
 from indexer.events.common import Event
-from indexer.projections import book_store
 from indexer.projections.book import (
     Alarm,
     BookConfig,
     BookEvent,
-    BookState,
     LedgerClose,
     rebuild,
 )
-from indexer.projections.book_store import (
-    apply_ledgers,
-    differences,
-    dump,
-    load,
-    rows_of,
-    write_all,
-)
+from indexer.projections.book_store import apply_ledgers, load, rows_of
 from indexer.projections.offers import Offer, Payee, Rail, Terms, offer_entry, offer_of
 from indexer.projections.orders import Order, order_entry, order_of
 from indexer.projections.providers import Provider
@@ -44,6 +36,7 @@ from tests.factories.book import (
     word,
 )
 from tests.factories.book_history import Ledger, RandomHistory
+from tests.factories.book_walk import dump, refolded
 from tests.factories.contract_model import ContractModel
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId, UnixSeconds
@@ -60,16 +53,6 @@ def flat(history: Sequence[Ledger]) -> tuple[list[LedgerClose], list[Event]]:
 
 def apply(conn: Connection, history: Sequence[Ledger]) -> list[Alarm]:
     return apply_ledgers(conn, CHAIN, *flat(history))
-
-
-def cut(history: list[Ledger], seed: int) -> list[list[Ledger]]:
-    """The history in ranges of one to forty ledgers."""
-    randomly, ranges = random.Random(seed), []
-    while history:
-        size = randomly.choice([1, 1, 2, 5, 40])
-        ranges.append(history[:size])
-        history = history[size:]
-    return ranges
 
 
 def stream(conn: Connection) -> list[Any]:
@@ -140,7 +123,7 @@ def test_events_count_in_order_of_position_whatever_order_they_came_in(connectio
     ledgers, events = flat(history)
     random.Random(0).shuffle(events)
     assert apply_ledgers(connection, CHAIN, ledgers, events) == []
-    assert dump(connection, CHAIN) == rows_of(CHAIN, rebuild(history).state)
+    assert dump(connection) == rows_of(CHAIN, rebuild(history).state)
 
 
 def test_alarms_come_back_and_the_stale_provider_is_stored(connection: Connection):
@@ -236,44 +219,7 @@ def test_orders_are_found_by_their_keys_and_by_the_clock_without_a_scan(connecti
     assert "Seq Scan" not in lines
 
 
-# Rebuild
-
-
-def test_a_rebuild_writes_what_ingestion_wrote(connection: Connection):
-    history = random_history(9, 120)
-    for part in cut(history, 9):
-        apply(connection, part)
-    before, said = dump(connection, CHAIN), stream(connection)
-    report = book_store.rebuild(connection, CHAIN, *flat(history))
-    assert dump(connection, CHAIN) == before
-    assert stream(connection) == said, "nothing was mended, so nothing is said"
-    assert (report.ledgers, report.alarms) == (120, ())
-    assert report.orders == len(before["orders"])
-    assert report.offers == len(before["offers"])
-
-
-def test_a_rebuild_tells_clients_what_it_mended(connection: Connection):
-    history = random_history(9, 120)
-    apply(connection, history)
-    offer = connection.execute(select(tables.offers).limit(1)).one()
-    connection.execute(update(tables.offers).values(rate=1).where(_same(offer)))
-    order = connection.execute(
-        select(tables.orders).where(tables.orders.c.status == "expired").limit(1)
-    ).one()
-    connection.execute(
-        update(tables.orders)
-        .where(tables.orders.c.order_id == order.order_id)
-        .values(status="active", chain_status="open", end_tx=None)
-    )
-    told = len(stream(connection))
-    book_store.rebuild(connection, CHAIN, *flat(history))
-    update_, intent = stream(connection)[told:]
-    assert (update_[2], update_[3]["rate"], update_[4]) == ("update", str(offer.rate), False)
-    assert (intent[3]["order_id"], intent[3]["status"]) == (order.order_id, "expired")
-    assert (intent[0], intent[4]) == (history[-1][0].height, True)
-    stored = tables.stream_events.c
-    revised = connection.scalars(select(stored.revised).order_by(stored.id)).all()
-    assert revised == [False] * told + [True, True]
+# Messages
 
 
 def test_what_is_published_reads_back_as_it_was(connection: Connection):
@@ -295,36 +241,6 @@ def test_what_is_published_reads_back_as_it_was(connection: Connection):
     assert [offer_of(offer_entry(offer)) for offer in offers] == offers
     orders = [Order(**row._mapping) for row in connection.execute(select(tables.orders))]
     assert [order_of(order_entry(order)) for order in orders] == orders
-
-
-def _same(offer: Any) -> Any:
-    row = tables.offers.c
-    return (
-        (row.provider == offer.provider)
-        & (row.direction == offer.direction)
-        & (row.currency == offer.currency)
-        & (row.rails == offer.rails)
-    )
-
-
-def test_differences_name_the_row_that_is_not_what_a_refold_gives(connection: Connection):
-    history = random_history(9, 80)
-    apply(connection, history)
-    assert differences(connection, CHAIN, *flat(history)) == []
-    connection.execute(
-        update(tables.providers)
-        .where(tables.providers.c.provider == account("provider 0"))
-        .values(free=tables.providers.c.free + 1)
-    )
-    (sentence,) = differences(connection, CHAIN, *flat(history))
-    assert sentence.startswith("providers: stored")
-    assert account("provider 0") in sentence
-
-
-def test_writing_a_state_that_folded_no_ledger_leaves_empty_tables(connection: Connection):
-    apply(connection, random_history(1, 20))
-    write_all(connection, CHAIN, BookState())
-    assert all(rows == [] for rows in dump(connection, CHAIN).values())
 
 
 # Committing
@@ -360,22 +276,21 @@ def test_the_indexers_role_can_do_all_of_it(indexer_engine: Engine):
     with indexer_engine.begin() as conn:
         apply(conn, history[30:])
     with indexer_engine.begin() as conn:
-        book_store.rebuild(conn, CHAIN, *flat(history))
-        assert differences(conn, CHAIN, *flat(history)) == []
+        assert refolded(conn, history).put_in_place() is False
 
 
 def test_a_transaction_that_does_not_commit_leaves_the_book_as_it_was(indexer_engine: Engine):
     history = random_history(2, 50)
     with indexer_engine.begin() as conn:
         apply(conn, history[:30])
-        before = (dump(conn, CHAIN), stream(conn))
+        before = (dump(conn), stream(conn))
     with indexer_engine.connect() as conn:
         apply(conn, history[30:])
         conn.rollback()
     with indexer_engine.begin() as conn:
-        assert (dump(conn, CHAIN), stream(conn)) == before
+        assert (dump(conn), stream(conn)) == before
         apply(conn, history[30:])
-        assert dump(conn, CHAIN) == rows_of(CHAIN, rebuild(history).state)
+        assert dump(conn) == rows_of(CHAIN, rebuild(history).state)
 
 
 @pytest.mark.parametrize(
@@ -391,8 +306,7 @@ def test_a_transaction_that_does_not_commit_leaves_the_book_as_it_was(indexer_en
     ids=lambda item: getattr(item, "__name__", ""),
 )
 def test_fields_are_named_and_ordered_as_the_columns(row_type: Any, table: Any):
-    fields = [field.name for field in dataclasses.fields(row_type)]
-    assert fields == [column.name for column in table.columns]
+    assert [*inspect.signature(row_type).parameters] == [column.name for column in table.columns]
 
 
 def test_the_configuration_is_stored_in_the_order_of_its_columns():
