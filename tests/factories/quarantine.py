@@ -93,8 +93,14 @@ def alarms(engine: Engine) -> list[tuple[str, str]]:
 
 
 def mended(engine: Engine) -> dict[str, list[str]]:
-    """What must be as if nothing had ever been in quarantine."""
-    return contents(engine, without=("facts.alarms", "projections.stream_events"))
+    """What must be as if nothing had ever been in quarantine.
+
+    That it was is told by its alarm, by the day whose facts have changed since, and by the messages
+    that came late.
+    """
+    return contents(
+        engine, without=("facts.alarms", "facts.changed_days", "projections.stream_events")
+    )
 
 
 def tried(engine: Engine, reader: ChainReader | None = None) -> list[Trial]:

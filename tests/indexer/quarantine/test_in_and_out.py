@@ -126,6 +126,9 @@ def test_a_newer_build_leaves_what_a_straight_run_leaves(
     assert alarms(indexer_engine) == []
     assert differences(indexer_engine, network()) == []
     assert messages(indexer_engine) == messages(second_engine)
+    with indexer_engine.connect() as conn:
+        changes = conn.scalars(select(facts.changed_days.c.changes)).all()
+    assert changes == [len(everything_of_ours()[pick])], "its day's figures are due again"
 
 
 def messages(engine: Engine) -> list[Any]:
