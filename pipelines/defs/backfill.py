@@ -148,12 +148,6 @@ def backfills(settings: Settings) -> dg.Definitions:
         description="Reads a past range of a chain. Safe to kill and to run again: it goes on "
         "where it was, and blocks that are stored are replaced.",
         executor_def=executor_of(settings),
-        tags={
-            # A run whose process died without a word is started anew by itself, and goes on.
-            "dagster/max_retries": "3",
-            "dagster/retry_strategy": "ALL_STEPS",
-            "dagster/retry_on_asset_or_op_failure": "false",
-        },
     )
     def job() -> None:
         read_range()

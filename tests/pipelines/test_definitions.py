@@ -104,16 +104,6 @@ def test_every_check_is_run_by_a_schedule(devnet):
     assert scheduled == set(devnet.asset_graph.asset_check_keys)
 
 
-def test_a_backfill_whose_process_died_is_started_anew_by_itself(devnet, pytestconfig):
-    config = load_yaml_from_path(str(pytestconfig.rootpath / "dagster.yaml"))
-    assert isinstance(config, dict)
-    assert config["run_retries"]["enabled"]
-    assert config["run_retries"]["max_retries"] == 0
-    asking = {job.name for job in devnet.get_all_jobs() if "dagster/max_retries" in job.tags}
-    assert asking == {"backfill"}
-    assert devnet.get_job("backfill").tags["dagster/retry_on_asset_or_op_failure"] == "false"
-
-
 def test_each_pool_has_one_place(pytestconfig):
     config = load_yaml_from_path(str(pytestconfig.rootpath / "dagster.yaml"))
     assert isinstance(config, dict)
