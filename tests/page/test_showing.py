@@ -105,10 +105,10 @@ def test_depth_is_what_distinct_providers_have_at_each_rate_or_better(square, vi
     visit.page.locator("#best").get_by_role("button", name=currency).click()
     visit.until(lambda: visit.text("#depth-currency") == currency)
     visit.page.get_by_text("Depth as a table").click()
-    shown = [
-        tuple(cell.inner_text() for cell in row.locator("td").all())
-        for row in visit.page.locator("#depth-table tbody tr").all()
-    ]
+    rows = visit.page.locator("#depth-table tbody tr")
+    # The table is made when it is opened, in the next frame.
+    visit.until(lambda: rows.count() > 0)
+    shown = [tuple(cell.inner_text() for cell in row.locator("td").all()) for row in rows.all()]
     book = square.get("orderbook")
     assert shown == [
         *(("Sell", *row) for row in depth(book, currency, "offramp")),
