@@ -1,0 +1,140 @@
+"""docs/analytics.md shows what really comes out: each query is asked, each result compared.
+
+`--update-golden` writes the results anew; read the difference.
+"""
+
+import contextlib
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.engine import URL
+
+from indexer.export import SETS, due_days, export
+from indexer.export.tables import FACTS, FIGURES
+from tests.factories.analysts import fill
+from warehouse_schema.engine import make_engine
+from warehouse_schema.views import NAMES
+
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs/analytics.md"
+EXAMPLE = re.compile(
+    r"```(sql|python)\n(?P<code>(?:(?!```).)*)```\n\n```text\n(?P<result>(?:(?!```).)*)```\n",
+    re.DOTALL,
+)
+
+
+@pytest.fixture(scope="module")
+def seeded(clone: Callable[[], URL]) -> Iterator[Engine]:
+    """The warehouse of the document, as the indexer's."""
+    engine = make_engine(clone(), room="indexer")
+    fill(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def analyst(seeded: Engine) -> Iterator[Connection]:
+    engine = make_engine(seeded.url, room="analyst", pool_size=1)
+    with engine.connect() as connection:
+        connection.execute(text("SET search_path = analytics, projections, facts"))
+        yield connection
+    engine.dispose()
+
+
+@pytest.fixture
+def exported(seeded: Engine, tmp_path: Path) -> Path:
+    """A folder that holds the days as files, under `export`."""
+    for what in SETS:
+        with seeded.connect() as conn:
+            wanted = due_days(conn, what, tmp_path / "export")
+        for _ in export(seeded, what, tmp_path / "export", wanted):
+            pass
+    return tmp_path
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """As psql prints it: numbers to the right, nothing for a null."""
+    cells = [["" if value is None else shown(value) for value in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(names, *cells, strict=True)]
+    right = [
+        all(isinstance(row[n], int | Decimal | None) for row in rows) for n in range(len(names))
+    ]
+    lines = [" | ".join(name.ljust(width) for name, width in zip(names, widths, strict=True))]
+    lines.append("-+-".join("-" * width for width in widths))
+    lines += [
+        " | ".join(
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(row, widths, right, strict=True)
+        )
+        for row in cells
+    ]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return f"{value:%Y-%m-%d %H:%M:%S}" if isinstance(value, datetime) else str(value)
+
+
+def asked(connection: Connection, query: str) -> str:
+    result = connection.execute(text(query.replace(":", r"\:")))
+    return table(list(result.keys()), [tuple(row) for row in result])
+
+
+def printed(code: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "docs/analytics.md", "exec"), {})
+    return out.getvalue()
+
+
+def test_every_example_gives_what_the_document_shows(
+    analyst: Connection,
+    exported: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
+) -> None:
+    monkeypatch.chdir(exported)
+    document = DOCUMENT.read_text()
+
+    def anew(example: re.Match[str]) -> str:
+        code = example["code"]
+        is_sql = example[0].startswith("```sql")
+        result = asked(analyst, code) if is_sql else printed(code)
+        return example[0].replace(f"```text\n{example['result']}", f"```text\n{result}")
+
+    given = EXAMPLE.sub(anew, document)
+    if pytestconfig.getoption("--update-golden"):
+        DOCUMENT.write_text(given)
+    assert given == DOCUMENT.read_text()
+
+
+def test_every_view_has_an_example() -> None:
+    examples = " ".join(example["code"] for example in EXAMPLE.finditer(DOCUMENT.read_text()))
+    assert [name for name in NAMES if not re.search(rf"\b{name}\b", examples)] == []
+
+
+def test_every_table_that_is_exported_is_named() -> None:
+    document = DOCUMENT.read_text()
+    named = [each.name for each in (*FACTS.tables, *FIGURES.tables)]
+    assert [name for name in named if f"`{name}`" not in document] == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([(1, "a"), (20, None)], "n  | word\n---+-----\n 1 | a\n20 |\n"),
+        ([(date(2026, 11, 21), datetime(2026, 11, 21, 8, tzinfo=UTC))], None),
+    ],
+)
+def test_a_result_is_printed_as_psql_does(rows: list[Any], expected: str | None) -> None:
+    given = table(["n", "word"], rows)
+    assert expected is None or given == expected
+    assert all(line == line.rstrip() for line in given.splitlines())
