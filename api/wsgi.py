@@ -11,6 +11,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 from api.app import create_app
 from api.changes import Changes
 from api.deps import Deps
+from api.settings import load_api_settings
 from api.stream.limits import Limits
 from indexer.settings import load_settings
 from indexer.warehouse import open_engine
@@ -27,6 +28,7 @@ def _now() -> UnixSeconds:
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
 _settings = load_settings()
+_own = load_api_settings()
 _changes = Changes(open_engine(_settings, "api", pool_size=1))
 app = create_app(
     Deps(
@@ -34,10 +36,10 @@ app = create_app(
         network=_settings.network,
         clock=_now,
         changes=_changes,
-        stream=Limits(clients=_settings.streams, clients_per_address=_settings.streams_per_address),
+        stream=Limits(clients=_own.streams, clients_per_address=_own.streams_per_address),
     ),
 )
-if _settings.proxies:
+if _own.proxies:
     # Not for every app: a header that anyone can send would say where a request comes from.
-    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=_settings.proxies)  # type: ignore[method-assign]
+    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=_own.proxies)  # type: ignore[method-assign]
 _changes.start()

@@ -1,4 +1,4 @@
-"""Every setting, read once from the environment. Nothing else reads it.
+"""What every process is set to, read once from the environment. (The api has more: `api.settings`.)
 
 | variable | meaning |
 |---|---|
@@ -10,9 +10,6 @@
 | `ISTHMUS_EXPORT` | folder of the Parquet files, default `export` under `ISTHMUS_HOME` |
 | `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
 | `ISTHMUS_EXECUTOR` | who runs jobs of many steps in Dagster, `dagster_k8s:k8s_job_executor` |
-| `ISTHMUS_STREAMS` | most streams that one process of the API has open, default 2000; 0 for none |
-| `ISTHMUS_STREAMS_PER_ADDRESS` | and most from one address, default 50 |
-| `ISTHMUS_PROXIES` | proxies before the API that add to `X-Forwarded-For`, default 0 |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
 `ISTHMUS_RPC_STELLAR_PUBNET`.
@@ -30,9 +27,6 @@ from warehouse_schema.identifiers import ChainId, Height
 
 C = TypeVar("C", EvmChain, StellarChain)
 
-STREAMS = 2_000
-STREAMS_PER_ADDRESS = 50
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -48,12 +42,6 @@ class Settings:
     """Data lake by Stellar chain; without one a retention gap stops the chain."""
     executor: str | None = None
     """Name of the Dagster executor of jobs with many steps; None: processes of this machine."""
-    streams: int = STREAMS
-    """Most streams that one process of the API has open."""
-    streams_per_address: int = STREAMS_PER_ADDRESS
-    proxies: int = 0
-    """Whose word on where a request comes from is taken: as many as add to `X-Forwarded-For`."""
-
     export: Path | None = None
     """Folder of the Parquet files; None: under `home`."""
 
@@ -92,19 +80,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         lakes={} if not lake else {network.stellar.id: lake},
         export=Path(exports).absolute() if (exports := env.get("ISTHMUS_EXPORT")) else None,
         executor=env.get("ISTHMUS_EXECUTOR") or None,
-        streams=_count(env, "ISTHMUS_STREAMS", STREAMS),
-        streams_per_address=_count(env, "ISTHMUS_STREAMS_PER_ADDRESS", STREAMS_PER_ADDRESS),
-        proxies=_count(env, "ISTHMUS_PROXIES", 0),
     )
-
-
-def _count(env: Mapping[str, str], variable: str, usual: int) -> int:
-    text = env.get(variable, "")
-    if not text:
-        return usual
-    if not text.isdecimal():
-        raise ConfigurationError(f"{variable} is {text!r}; it must be a whole number")
-    return int(text)
 
 
 def rpc_variable(chain: ChainId) -> str:

@@ -2,16 +2,16 @@
 -- taken away. The same is set as default for tables to come, so that a revision cannot leave one
 -- open or closed between its commit and this file.
 --
---              facts                    projections     intake          relay            analytics
---   indexer    insert, delete           all             read            read             read
+--              facts                    projections     intake          relay            access   analytics
+--   indexer    insert, delete           all             read            read             –        read
 --              (update: three tables)
---   api        read                     read            insert          –                –
---   relay      read                     read            read            insert, update   –
---   analyst    read                     read            –               –                read
+--   api        read                     read            insert          –                all      –
+--   relay      read                     read            read            insert, update   –        –
+--   analyst    read                     read            –               –                –        read
 
-REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, analytics
+REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, access, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
-REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, analytics
+REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, access, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 
 -- Nor does a reader fill the disk with tables of its own. The indexer folds the order book into
@@ -70,6 +70,12 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_relay;
 ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT INSERT, UPDATE ON TABLES TO isthmus_relay;
+
+-- access: of nobody's concern but the api's; what has expired is deleted.
+GRANT USAGE ON SCHEMA access TO isthmus_api;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA access TO isthmus_api;
+ALTER DEFAULT PRIVILEGES IN SCHEMA access
+    GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO isthmus_api;
 
 -- analytics: views alone, with their owner's eyes; the indexer holds its daily figures against them.
 GRANT USAGE ON SCHEMA analytics TO isthmus_indexer, isthmus_analyst;

@@ -6,6 +6,7 @@ FACTS = "facts"
 INTAKE = "intake"
 PROJECTIONS = "projections"
 RELAY = "relay"
+ACCESS = "access"
 ANALYTICS = "analytics"
 
 SCHEMAS = {
@@ -13,6 +14,7 @@ SCHEMAS = {
     INTAKE: "What clients asked for. Append-only; written by the api alone.",
     PROJECTIONS: "What the facts mean. Rebuildable; written by the indexer alone.",
     RELAY: "Transactions the service sends. Written by the relay alone.",
+    ACCESS: "Who was let in, and who may not be any more. Read and written by the api alone.",
 }
 
 ANALYTICS_COMMENT = "Statistics for analysts: views over facts and projections. Nothing is stored."

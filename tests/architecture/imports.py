@@ -96,6 +96,8 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "dagster.EnvVar": ("pipelines.defs.resources",),
     "os.environ": (
         "indexer.settings",
+        # Its keys are for its process alone.
+        "api.settings",
         # Hands its own environment on to the processes it starts.
         "indexer.devnet.supervisor",
     ),

@@ -54,22 +54,9 @@ def test_a_lake_is_the_stellar_chains() -> None:
     assert load_settings({"ISTHMUS_NETWORK": "mainnet"}).lakes == {}
 
 
-def test_how_many_streams_an_api_serves_is_the_operators_choice() -> None:
-    usual = load_settings({"ISTHMUS_STREAMS": ""})
-    assert (usual.streams, usual.streams_per_address, usual.proxies) == (2_000, 50, 0)
-    environment = {
-        "ISTHMUS_STREAMS": "0",
-        "ISTHMUS_STREAMS_PER_ADDRESS": "7",
-        "ISTHMUS_PROXIES": "1",
-    }
-    chosen = load_settings(environment)
-    assert (chosen.streams, chosen.streams_per_address, chosen.proxies) == (0, 7, 1)
-
-
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({"ISTHMUS_STREAMS": "-1"}, "ISTHMUS_STREAMS is '-1'; it must be a whole number"),
         ({"ISTHMUS_NETWORK": "moonnet"}, "ISTHMUS_NETWORK is 'moonnet'"),
         ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "ISTHMUS_RPC_EIP155_31337: a URL must be"),
         ({"ISTHMUS_RPC_EIP155_1": "https://a.example"}, "ISTHMUS_RPC_EIP155_1: network devnet has"),

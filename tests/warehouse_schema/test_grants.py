@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from warehouse_schema import facts, intake, projections, relay
+from warehouse_schema import access, facts, intake, projections, relay
 from warehouse_schema.engine import ROLES, Room, make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import migrate
@@ -16,7 +16,7 @@ from warehouse_schema.views import NAMES as VIEWS
 
 TABLES = {
     f"{table.schema}.{table.name}": table
-    for room in (facts, intake, projections, relay)
+    for room in (access, facts, intake, projections, relay)
     for table in vars(room).values()
     if isinstance(table, Table)
 }
@@ -43,6 +43,10 @@ MAY: Mapping[tuple[str, Room], frozenset[str]] = {
     ("relay", "api"): NONE,
     ("relay", "relay"): READ | {"INSERT", "UPDATE"},
     ("relay", "analyst"): NONE,
+    ("access", "indexer"): NONE,
+    ("access", "api"): READ | {"INSERT", "UPDATE", "DELETE"},
+    ("access", "relay"): NONE,
+    ("access", "analyst"): NONE,
 }
 """Schema and room → what the room may do there."""
 
@@ -149,6 +153,7 @@ SAMPLES = {
     "projections": "projections.rails",
     "intake": "intake.watched_addresses",
     "relay": "relay.attempts",
+    "access": "access.subjects",
 }
 ATTEMPTS = {
     "SELECT": "SELECT FROM {table}",

@@ -1,0 +1,65 @@
+"""`access`: who was let in, and who may not be any more. The api alone reads and writes it.
+
+It holds no secret: of a challenge and a token only what names them, never what opens a door.
+"""
+
+from sqlalchemy import Column, DateTime, Table, func
+
+from warehouse_schema.columns import text
+from warehouse_schema.metadata import ACCESS, metadata
+
+
+def _since(name: str) -> Column[object]:
+    return Column(
+        name,
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="Database clock",
+    )
+
+
+used_challenges = Table(
+    "used_challenges",
+    metadata,
+    text(
+        "tx_hash", "Transaction hash of the SEP-10 challenge: it covers the nonce", primary_key=True
+    ),
+    text("account", "Stellar account that signed in with it"),
+    Column(
+        "expires_at",
+        DateTime(timezone=True),
+        nullable=False,
+        index=True,
+        comment="When the challenge itself expires; the row may go then",
+    ),
+    schema=ACCESS,
+    comment="Challenges that were turned into a token; none is a second time",
+)
+
+subjects = Table(
+    "subjects",
+    metadata,
+    text("issuer", "`iss` of the identity provider's tokens", primary_key=True),
+    text("subject", "`sub` of its tokens", primary_key=True),
+    text("account", "Stellar account that it acts for, bound at first use and never moved"),
+    _since("bound_at"),
+    schema=ACCESS,
+    comment="Users of the identity provider, each bound to one Stellar account",
+)
+
+revoked_tokens = Table(
+    "revoked_tokens",
+    metadata,
+    text("jti", "Id of the token", primary_key=True),
+    Column(
+        "expires_at",
+        DateTime(timezone=True),
+        nullable=False,
+        index=True,
+        comment="When the token itself expires; the row may go then",
+    ),
+    _since("revoked_at"),
+    schema=ACCESS,
+    comment="Tokens of ours that were logged out before they expired",
+)
