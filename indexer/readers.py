@@ -1,4 +1,4 @@
-"""A reader for each configured chain."""
+"""A reader for each configured chain, and one of Stellar's accounts."""
 
 from indexer.chains.evm import EvmReader
 from indexer.chains.healing import HealingReader
@@ -6,6 +6,7 @@ from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader
 from indexer.chains.stellar import StellarReader
+from indexer.chains.stellar_accounts import AccountReader
 from indexer.errors import ConfigurationError
 from indexer.networks import Chain, EvmChain
 from indexer.settings import Settings, rpc_variable
@@ -24,3 +25,10 @@ def open_reader(settings: Settings, chain: Chain) -> ChainReader:
     node = StellarReader(chain, urls)
     lake = settings.lakes.get(chain.id)
     return node if lake is None else HealingReader(node, LakeReader(chain, LakeStore(lake)))
+
+
+def open_accounts(settings: Settings) -> AccountReader | None:
+    """A reader of the network's Stellar accounts; None when the chain has no node."""
+    chain = settings.network.stellar
+    urls = settings.nodes.get(chain.id, ())
+    return AccountReader(chain, urls) if urls else None

@@ -53,6 +53,8 @@ class FakeStellarNode:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.headers: list[xdr.LedgerHeaderHistoryEntry] = []
         self.events: list[tuple[StellarEvent, bool]] = []
+        self.entries: dict[str, str] = {}
+        """Base64 LedgerEntryData by the base64 key that asks for it."""
         self._answers: dict[str, Callable[[dict[str, Any], Any], Any]] = {}
         for _ in range(latest):
             self.close_ledger()
@@ -101,6 +103,11 @@ class FakeStellarNode:
         self._check_start(first)
         page = self.headers[first - 1 :][: params["pagination"]["limit"]]
         return {"ledgers": [_ledger_record(entry) for entry in page], **self._ends()}
+
+    def _getLedgerEntries(self, params: Any) -> Any:  # noqa: N802
+        found = [key for key in params["keys"] if key in self.entries]
+        entries = [{"key": key, "xdr": self.entries[key]} for key in found]
+        return {"entries": entries, "latestLedger": self.latest}
 
     def _getEvents(self, params: Any) -> Any:  # noqa: N802
         limit = params["pagination"]["limit"]

@@ -1,0 +1,197 @@
+"""Only a node that is ours, well and up to date may say that an account is not there."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from indexer.chains import stellar_accounts
+from indexer.chains.stellar_accounts import AccountReader
+from indexer.decode.accounts import Signer, SigningRules, account_key
+from indexer.errors import (
+    ConfigurationError,
+    InconsistentAnswer,
+    IndexerError,
+    NodeBehind,
+    NodeUnavailable,
+    PermanentChainError,
+    RetryableChainError,
+    WrongChain,
+)
+from indexer.networks import load_network
+from indexer.readers import open_accounts
+from indexer.settings import Settings, load_settings
+from tests.factories.accounts import entries_answer, make_account_entry
+from tests.factories.stellar_events import account
+from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, RpcError, serving
+
+CHAIN = load_network("devnet").stellar
+ALICE, BOB = account("alice"), account("bob")
+
+
+@pytest.fixture
+def node() -> Iterator[FakeStellarNode]:
+    with serving(FakeStellarNode(latest=20)) as node:
+        node.entries[account_key(ALICE)] = make_account_entry(ALICE)
+        yield node
+
+
+@pytest.fixture
+def reader(node: FakeStellarNode) -> Iterator[AccountReader]:
+    reader = AccountReader(CHAIN, [node.url])
+    yield reader
+    reader.close()
+
+
+def answers(value: Any) -> Callable[[Any, Any], Any]:
+    return lambda _params, _usual: value
+
+
+def raises(error: Exception) -> Callable[[Any, Any], Any]:
+    def answer(_params: Any, _usual: Any) -> Any:
+        raise error
+
+    return answer
+
+
+def asked(node: FakeStellarNode) -> list[str]:
+    return [method for method, _ in node.calls]
+
+
+def test_the_rules_of_an_account_are_read(node, reader) -> None:
+    assert reader.signing_rules(ALICE) == SigningRules(ALICE, 0, (Signer(ALICE, 1),))
+    assert node.calls[-1] == ("getLedgerEntries", {"keys": [account_key(ALICE)]})
+
+
+@pytest.mark.parametrize("entries", [[], None], ids=["an empty list", "null, as older nodes say"])
+def test_an_account_that_is_not_there_is_none(node, reader, entries) -> None:
+    node.answer_with("getLedgerEntries", answers({"entries": entries, "latestLedger": 20}))
+    assert reader.signing_rules(ALICE) is None
+
+
+def test_a_node_vouches_for_itself_once_in_a_while(node, reader, monkeypatch) -> None:
+    reader.signing_rules(ALICE)
+    reader.signing_rules(ALICE)
+    assert asked(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
+    monkeypatch.setattr(stellar_accounts, "VOUCHED_SECONDS", -1.0)
+    reader._nodes[0].forget()
+    node.calls.clear()
+    reader.signing_rules(ALICE)
+    reader.signing_rules(ALICE)
+    assert asked(node) == 2 * ["getNetwork", "getHealth", "getLedgerEntries"]
+
+
+NOT_DEFINITIVE: dict[str, tuple[str, Any, type[IndexerError]]] = {
+    "another network": (
+        "getNetwork",
+        answers({"passphrase": "Public Global Stellar Network ; September 2015"}),
+        WrongChain,
+    ),
+    "unwell": ("getHealth", raises(RpcError(-32603, "latency is too high")), NodeUnavailable),
+    "catching up": (
+        "getHealth",
+        answers({"status": "catching up", "latestLedger": 20}),
+        NodeUnavailable,
+    ),
+    "too many requests": ("getLedgerEntries", raises(HttpAnswer(429)), NodeUnavailable),
+    "broken": ("getLedgerEntries", raises(HttpAnswer(500)), NodeUnavailable),
+    "a web page": ("getLedgerEntries", raises(HttpAnswer(200, b"<html>")), InconsistentAnswer),
+    "an error": ("getLedgerEntries", raises(RpcError(-32602, "no")), RetryableChainError),
+    "no such method": ("getLedgerEntries", raises(RpcError(-32601, "no")), PermanentChainError),
+    "key refused": ("getLedgerEntries", raises(HttpAnswer(403)), PermanentChainError),
+    "no list": ("getLedgerEntries", answers({"latestLedger": 20}), InconsistentAnswer),
+    "no ledger": ("getLedgerEntries", answers({"entries": []}), InconsistentAnswer),
+    "the beginning": (
+        "getLedgerEntries",
+        answers({"entries": [], "latestLedger": 0}),
+        InconsistentAnswer,
+    ),
+    "far behind": ("getLedgerEntries", answers(entries_answer(latest=7)), NodeBehind),
+    "another account": (
+        "getLedgerEntries",
+        answers(entries_answer(make_account_entry(BOB))),
+        InconsistentAnswer,
+    ),
+    "two entries": (
+        "getLedgerEntries",
+        answers(entries_answer(*2 * [make_account_entry(ALICE)])),
+        InconsistentAnswer,
+    ),
+    "broken XDR": ("getLedgerEntries", answers(entries_answer("AAAA")), InconsistentAnswer),
+    "no XDR": (
+        "getLedgerEntries",
+        answers({"entries": ["AAAA"], "latestLedger": 20}),
+        InconsistentAnswer,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_DEFINITIVE)
+def test_an_answer_that_is_not_definitive_is_an_error_and_never_none(node, reader, case) -> None:
+    method, answer, error = NOT_DEFINITIVE[case]
+    node.answer_with(method, answer)
+    with pytest.raises(error):
+        reader.signing_rules(ALICE)
+
+
+def test_a_node_that_is_not_there_is_an_error(node) -> None:
+    reader = AccountReader(CHAIN, ["http://127.0.0.1:1"])
+    with pytest.raises(NodeUnavailable):
+        reader.signing_rules(ALICE)
+    reader.close()
+
+
+def test_a_node_that_hangs_is_given_up_in_time(node) -> None:
+    over = threading.Event()
+    node.answer_with("getLedgerEntries", lambda _params, _usual: over.wait(30))
+    reader = AccountReader(CHAIN, [node.url], timeout=0.1)
+    with pytest.raises(NodeUnavailable):
+        reader.signing_rules(ALICE)
+    over.set()
+    reader.close()
+
+
+def test_when_a_node_fails_the_next_one_is_asked_and_stays_the_first(node) -> None:
+    with serving(FakeStellarNode(latest=20)) as broken:
+        broken.answer_with("getLedgerEntries", raises(HttpAnswer(503)))
+        reader = AccountReader(CHAIN, [broken.url, node.url])
+        assert reader.signing_rules(ALICE) is not None
+        broken.calls.clear()
+        assert reader.signing_rules(ALICE) is not None
+        assert broken.calls == []
+        reader.close()
+
+
+def test_a_node_of_another_network_is_passed_over(node) -> None:
+    with serving(FakeStellarNode(latest=20, passphrase="another")) as stranger:
+        stranger.answer_with("getLedgerEntries", answers(entries_answer()))
+        reader = AccountReader(CHAIN, [stranger.url, node.url])
+        assert reader.signing_rules(ALICE) is not None
+        assert asked(stranger) == ["getNetwork"]
+        reader.close()
+
+
+def test_no_node_is_asked_once_patience_is_over(node, monkeypatch) -> None:
+    monkeypatch.setattr(stellar_accounts, "PATIENCE_SECONDS", -1.0)
+    reader = AccountReader(CHAIN, ["http://127.0.0.1:1", node.url])
+    with pytest.raises(NodeUnavailable):
+        reader.signing_rules(ALICE)
+    assert node.calls == []
+    reader.close()
+
+
+def test_accounts_need_a_node_that_speaks_http() -> None:
+    with pytest.raises(ConfigurationError, match="stellar:devnet needs an http"):
+        AccountReader(CHAIN, ["ws://127.0.0.1:1"])
+
+
+def test_accounts_are_opened_where_the_chain_has_a_node(node) -> None:
+    reader = open_accounts(load_settings({"ISTHMUS_RPC_STELLAR_DEVNET": node.url}))
+    assert reader is not None
+    assert reader.signing_rules(ALICE) is not None
+    reader.close()
+    without = load_settings({})
+    bare: Settings = dataclasses.replace(without, nodes={})
+    assert open_accounts(bare) is None
