@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
+from api.auth.tokens import Tokens
 from api.changes import Changes
 from api.stream.limits import Limits
 from indexer.networks import Network
@@ -27,6 +28,8 @@ class Deps:
     changes: Changes | None = None
     """Tells what commits; None: nothing is told, and every answer is read anew."""
     stream: Limits = field(default_factory=Limits)
+    tokens: Tokens | None = None
+    """Issues and verifies our own tokens; None: there are none, and none is good."""
 
 
 def hold(app: Flask, deps: Deps) -> None:

@@ -2,6 +2,8 @@
 
 ApiError                     status, code and a sentence
 ├── BadRequest          400  a parameter or body is malformed; the message names it
+├── Unauthorized        401  no token, or one that is not valid
+├── Forbidden           403  the token's owner may not do this
 ├── NotFound            404  nothing of that name is known
 ├── UpgradeRequired     426  this path speaks WebSocket; the headers say which
 ├── TooMany             429  more of it than one address may have
@@ -64,6 +66,24 @@ class BadRequest(ApiError):
 
     status = 400
     code = "BAD_REQUEST"
+
+
+class Unauthorized(ApiError):
+    """No token, or one that is not valid. Which, and why, is not said: it would help a forger."""
+
+    status = 401
+    code = "UNAUTHORIZED"
+    headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
+
+    def __init__(self) -> None:
+        super().__init__("a valid bearer token is needed")
+
+
+class Forbidden(ApiError):
+    """The token is valid, and its owner may not do this."""
+
+    status = 403
+    code = "FORBIDDEN"
 
 
 class NotFound(ApiError):

@@ -9,6 +9,7 @@ import time
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from api.app import create_app
+from api.auth.tokens import tokens_of
 from api.changes import Changes
 from api.deps import Deps
 from api.settings import load_api_settings
@@ -37,6 +38,7 @@ app = create_app(
         clock=_now,
         changes=_changes,
         stream=Limits(clients=_own.streams, clients_per_address=_own.streams_per_address),
+        tokens=tokens_of(_own, _now),
     ),
 )
 if _own.proxies:

@@ -1,5 +1,7 @@
 """The api's settings: what is usual, what is chosen, and what is refused by name."""
 
+from pathlib import Path
+
 import pytest
 
 from api.settings import load_api_settings
@@ -20,8 +22,32 @@ def test_how_many_streams_an_api_serves_is_the_operators_choice() -> None:
 
 @pytest.mark.parametrize(
     ("environment", "message"),
-    [({"ISTHMUS_STREAMS": "-1"}, "ISTHMUS_STREAMS is '-1'; it must be a whole number")],
+    [
+        ({"ISTHMUS_STREAMS": "-1"}, "ISTHMUS_STREAMS is '-1'; it must be a whole number"),
+        ({"ISTHMUS_URL": "api.example.com"}, "ISTHMUS_URL is 'api.example.com'; it must be like"),
+        ({"ISTHMUS_URL": "https://api.example.com/"}, "with no slash after"),
+        ({"ISTHMUS_URL": "ftp://api.example.com"}, "it must be like https"),
+        ({"ISTHMUS_TOKEN_KEY": "x", "ISTHMUS_TOKEN_KEY_FILE": "y"}, "ISTHMUS_TOKEN_KEY_FILE are"),
+        ({"ISTHMUS_TOKEN_KEY_FILE": "/none"}, "ISTHMUS_TOKEN_KEY_FILE: /none cannot be read"),
+        ({"ISTHMUS_TOKEN_KEY_FILE": "/dev/null"}, "ISTHMUS_TOKEN_KEY_FILE: /dev/null is empty"),
+    ],
 )
 def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_api_settings(environment)
+
+
+def test_a_secret_is_read_from_the_variable_or_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text("hunter2\n")
+    inline = load_api_settings({"ISTHMUS_TOKEN_KEY": "hunter2"})
+    assert inline == load_api_settings({"ISTHMUS_TOKEN_KEY_FILE": str(file)})
+    assert inline.token_key == "hunter2"
+    assert "hunter2" not in repr(inline)
+    assert load_api_settings({"ISTHMUS_TOKEN_KEY": ""}).token_key is None
+
+
+def test_where_clients_reach_the_api_is_said_and_not_learned() -> None:
+    assert load_api_settings({}).url is None
+    url = "https://example.com/isthmus"
+    assert load_api_settings({"ISTHMUS_URL": url}).url == url

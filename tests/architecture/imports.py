@@ -37,6 +37,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "api.changes": ("psycopg",),
     # SEP-10 challenges are transactions; the library checks them.
     "api.auth.sep10": ("stellar_sdk",),
+    # Keys in PEM: PyJWT checks signatures with them, and reads no key of the wrong curve as wrong.
+    "api.auth": ("cryptography",),
 }
 """Module → what it alone may import more, and why."""
 

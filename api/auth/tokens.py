@@ -1,0 +1,185 @@
+"""Our own tokens: who signed in with SEP-10 carries one.
+
+ES256, and no other algorithm: the key lies on another curve than Stellar's, so the signing key of
+stellar.toml cannot be taken for it by mistake. The `kid` of a token is the thumbprint of its key
+(RFC 7638), so keys have no names to configure.
+
+Two keys are live: one signs, both verify. How they are changed is in `docs/auth.md`.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    EllipticCurvePublicKey,
+)
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+
+from api.auth.claims import (
+    ALGORITHM,
+    BadToken,
+    Session,
+    Verifier,
+    check_shape,
+    header_of,
+)
+from api.settings import ApiSettings
+from indexer.addresses import stellar_account
+from indexer.errors import ConfigurationError
+from warehouse_schema.identifiers import UnixSeconds
+
+LONGEST_LIFETIME = 24 * 3600
+"""Seconds. Who controls an account may change after a token was issued."""
+SHORTEST_LIFETIME = 60
+_REMEMBERED = 4096
+_LONGEST_JTI = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A P-256 private key."""
+
+    private: EllipticCurvePrivateKey
+
+    @property
+    def public(self) -> EllipticCurvePublicKey:
+        """What verifies its signatures."""
+        return self.private.public_key()
+
+    @property
+    def kid(self) -> str:
+        """Its name."""
+        return thumbprint(self.public)
+
+
+def signing_key(pem: str, variable: str) -> SigningKey:
+    """Read an unencrypted private key. Raises `ConfigurationError` that names the variable."""
+    try:
+        key = load_pem_private_key(pem.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        # Not as the cause: nobody promises that it does not quote the key.
+        raise ConfigurationError(f"{variable} holds no unencrypted private key in PEM") from None
+    if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
+        raise ConfigurationError(f"{variable} must be a P-256 key (prime256v1)")
+    return SigningKey(key)
+
+
+def verifying_key(pem: str, variable: str) -> EllipticCurvePublicKey:
+    """Read a public key. Raises `ConfigurationError` that names the variable."""
+    try:
+        key = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        raise ConfigurationError(f"{variable} holds no public key in PEM") from None
+    if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
+        raise ConfigurationError(f"{variable} must be a P-256 key (prime256v1)")
+    return key
+
+
+def thumbprint(key: EllipticCurvePublicKey) -> str:
+    """Of its JWK, as RFC 7638 says."""
+    jwk = jwt.algorithms.ECAlgorithm.to_jwk(key, as_dict=True)
+    members = {name: jwk[name] for name in ("crv", "kty", "x", "y")}
+    written = json.dumps(members, separators=(",", ":"), sort_keys=True).encode()
+    return base64.urlsafe_b64encode(hashlib.sha256(written).digest()).rstrip(b"=").decode()
+
+
+class Tokens:
+    """Issues our tokens and verifies them.
+
+    `issuer` is our own URL, and the audience too. `lifetime` is in seconds; a token that was issued
+    for longer is not taken any more, so shortening it works at once.
+    """
+
+    def __init__(
+        self,
+        key: SigningKey,
+        *others: EllipticCurvePublicKey,
+        issuer: str,
+        clock: Callable[[], UnixSeconds],
+        lifetime: int = LONGEST_LIFETIME,
+    ) -> None:
+        if not SHORTEST_LIFETIME <= lifetime <= LONGEST_LIFETIME:
+            raise ValueError(f"a lifetime of {lifetime} s is not within a minute and a day")
+        self.issuer = issuer
+        self.lifetime = lifetime
+        self._key = key
+        self._kid = key.kid
+        self._public = {thumbprint(public): public for public in (key.public, *others)}
+        self._clock = clock
+        self._verifier = Verifier(issuer, issuer, required=("jti",), longest=lifetime)
+        # A signature stays good while our keys do, and they are this process's for its life. What
+        # fails is not remembered, and the time is looked at anew.
+        self._signed = lru_cache(maxsize=_REMEMBERED)(self._read)
+
+    def issue(self, account: str, *, jti: str) -> str:
+        """A token for an account; `jti` names it, and must never name another.
+
+        Raises `ValueError` when either is malformed.
+        """
+        if not 0 < len(jti) <= _LONGEST_JTI:
+            raise ValueError("a token's id has 1 to 128 characters")
+        now = self._clock()
+        claims = {
+            "iss": self.issuer,
+            "aud": self.issuer,
+            "sub": stellar_account(account),
+            "iat": now,
+            "exp": now + self.lifetime,
+            "jti": jti,
+        }
+        return jwt.encode(claims, self._key.private, ALGORITHM, headers={"kid": self._kid})
+
+    def verify(self, token: str) -> Session:
+        """Whose it is. Raises `BadToken`.
+
+        Whether it was revoked is not known here: that is `api.auth.revocation`.
+        """
+        session, claims = self._signed(token)
+        self._verifier.check_times(claims, self._clock())
+        return session
+
+    def _read(self, token: str) -> tuple[Session, Mapping[str, Any]]:
+        check_shape(token)
+        key = self._public.get(header_of(token).get("kid", ""))
+        if key is None:
+            raise BadToken("signed with none of our keys")
+        claims = self._verifier.claims(token, key)
+        try:
+            account = stellar_account(claims["sub"])
+        except ValueError as error:
+            raise BadToken("sub is no account") from error
+        if not 0 < len(claims["jti"]) <= _LONGEST_JTI:
+            raise BadToken("jti is empty or too long")
+        session = Session(account, claims["jti"], self.issuer, UnixSeconds(claims["exp"]))
+        return session, claims
+
+
+def tokens_of(settings: ApiSettings, clock: Callable[[], UnixSeconds]) -> Tokens | None:
+    """As an operator set them; None without a key. Raises `ConfigurationError`."""
+    if settings.token_key is None:
+        if settings.token_key_other is not None:
+            raise ConfigurationError("ISTHMUS_TOKEN_KEY_OTHER is set without ISTHMUS_TOKEN_KEY")
+        return None
+    if settings.url is None:
+        raise ConfigurationError("ISTHMUS_TOKEN_KEY needs ISTHMUS_URL: a token names its issuer")
+    if not SHORTEST_LIFETIME <= settings.token_seconds <= LONGEST_LIFETIME:
+        raise ConfigurationError(
+            f"ISTHMUS_TOKEN_SECONDS is {settings.token_seconds}; it must be 60 to 86400"
+        )
+    other = settings.token_key_other
+    return Tokens(
+        signing_key(settings.token_key, "ISTHMUS_TOKEN_KEY"),
+        *(() if other is None else (signing_key(other, "ISTHMUS_TOKEN_KEY_OTHER").public,)),
+        issuer=settings.url,
+        clock=clock,
+        lifetime=settings.token_seconds,
+    )
