@@ -6,6 +6,8 @@ from typing import Any
 from flask import Flask, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from api.auth.owner import hold_gate
+from api.auth.session import session
 from api.deps import Deps, hold
 from api.errors import answer_errors
 from api.health.views import health
@@ -38,12 +40,13 @@ def create_app(deps: Deps) -> Flask:
     # that it was too large.
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     hold(app, deps)
+    hold_gate(app, deps)
     hold_books(app, Books(deps.engine, deps.network.stellar.id, deps.changes))
     hold_stream(app, deps)
     log_requests(app)
     app.before_request(_refuse_large_body)
     answer_errors(app)
-    for blueprint in (health, routes, orderbook, market, stream):
+    for blueprint in (health, routes, session, orderbook, market, stream):
         app.register_blueprint(blueprint)
     return app
 

@@ -5,10 +5,48 @@ A blueprint without a rule, or with two, fails `tests/architecture/test_auth_rul
 
 from collections.abc import Callable
 
+from flask import Flask, current_app, g, request
+
+from api.auth.claims import Session
+from api.auth.gate import Gate
+from api.auth.revocation import Revocations
+from api.deps import Deps
+from warehouse_schema.identifiers import StellarAddress
+
+_KEY = "isthmus-gate"
+
 
 def public() -> None:
     """Anyone may call; no token is looked at."""
 
 
-RULES: tuple[Callable[[], None], ...] = (public,)
+def owner_only() -> None:
+    """Who brings a valid token may call, and is `owner()` then. Raises `Unauthorized`.
+
+    `OPTIONS` is a browser's question before the request, and browsers ask it without a token.
+    """
+    if request.method != "OPTIONS":
+        gate: Gate = current_app.extensions[_KEY]
+        g.session = gate.admit(request.headers.get("Authorization"))
+
+
+RULES: tuple[Callable[[], None], ...] = (public, owner_only)
 """The rules a blueprint may state."""
+
+
+def hold_gate(app: Flask, deps: Deps) -> None:
+    """Give an app the gate that `owner_only` asks."""
+    issuers = [issuer for issuer in (deps.tokens,) if issuer is not None]
+    app.extensions[_KEY] = Gate(issuers, Revocations(deps.engine))
+
+
+def current_session() -> Session:
+    """Who is asking, in a view behind `owner_only`."""
+    session: Session = g.session
+    return session
+
+
+def owner() -> StellarAddress:
+    """The Stellar account of this request, in a view behind `owner_only`: the owner of what it may
+    see and change. Never learned from anything but the token."""
+    return current_session().account

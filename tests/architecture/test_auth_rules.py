@@ -4,7 +4,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import create_engine
 
-from api.auth.owner import RULES, public
+from api.auth.owner import RULES, owner_only, public
 from tests.factories.app import make_app
 
 PUBLIC = {
@@ -22,6 +22,9 @@ PUBLIC = {
 }
 """What the specification opens, the page that shows it, and the process's own health. Nothing joins
 by accident."""
+
+OWNERS = {"/v1/session"}
+"""What needs a token."""
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +45,31 @@ def test_every_path_states_exactly_one_rule(app):
         assert len(stated_rules(app, rule.endpoint)) == 1, f"{rule} states no auth rule, or two"
 
 
-def test_exactly_these_paths_are_public(app):
-    opened = {
-        rule.rule
-        for rule in app.url_map.iter_rules()
-        if stated_rules(app, rule.endpoint) == [public]
-    }
-    assert opened == PUBLIC
+def paths_of(app, rule):
+    return {r.rule for r in app.url_map.iter_rules() if stated_rules(app, r.endpoint) == [rule]}
+
+
+@pytest.mark.parametrize(("rule", "paths"), [(public, PUBLIC), (owner_only, OWNERS)])
+def test_exactly_these_paths_state_a_rule(app, rule, paths):
+    assert paths_of(app, rule) == paths
 
 
 def test_the_public_paths_of_this_step_only_read(app):
     for rule in app.url_map.iter_rules():
-        assert rule.methods == {"GET", "HEAD", "OPTIONS"}, rule
+        if rule.rule in PUBLIC:
+            assert rule.methods == {"GET", "HEAD", "OPTIONS"}, rule
+
+
+def test_what_needs_a_token_refuses_every_method_without_one(app):
+    for rule in app.url_map.iter_rules():
+        if rule.rule in OWNERS:
+            path = app.url_map.bind("x").build(
+                rule.endpoint, dict.fromkeys(rule.arguments, "1"), method=next(iter(rule.methods))
+            )
+            for method in rule.methods - {"OPTIONS"}:
+                answer = app.test_client().open(path, method=method)
+                assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_a_browser_may_ask_first_without_a_token(app):
+    assert app.test_client().options("/v1/session").status_code == 200

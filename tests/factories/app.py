@@ -1,5 +1,7 @@
 """The API as a test sees it: an app on a given engine, with a clock that stands."""
 
+from typing import Any
+
 from flask import Flask
 from sqlalchemy import Engine
 
@@ -17,6 +19,8 @@ def make_app(
     *,
     network: Network | None = None,
     now: int = NOW,
+    **others: Any,
 ) -> Flask:
-    """An app on the testnet network whose clock says `now`."""
-    return create_app(Deps(engine, network or load_network("testnet"), lambda: UnixSeconds(now)))
+    """An app on the testnet network whose clock says `now`; `others` are of `Deps`."""
+    network = network or load_network("testnet")
+    return create_app(Deps(engine, network, lambda: UnixSeconds(now), **others))

@@ -1,0 +1,41 @@
+"""Tokens of ours that were given up before they expired.
+
+A row holds until its token has expired by everybody's clock; whoever revokes takes the old ones
+away.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Engine, delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+
+from warehouse_schema.access import revoked_tokens
+from warehouse_schema.identifiers import UnixSeconds
+
+_KEPT_AFTER_EXPIRY = timedelta(hours=1)
+"""Far more than a token is good beyond its expiry for the sake of clocks that differ."""
+
+
+class Revocations:
+    """The list of revoked tokens, in Postgres, the same for every process."""
+
+    def __init__(self, engine: Engine) -> None:
+        # One statement at a time: a transaction around it would cost two more round trips.
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    def holds(self, jti: str) -> bool:
+        """Whether the token was revoked."""
+        asked = select(revoked_tokens.c.jti).where(revoked_tokens.c.jti == jti)
+        with self._engine.connect() as connection:
+            return connection.scalar(asked) is not None
+
+    def add(self, jti: str, expires_at: UnixSeconds) -> None:
+        """Revoke a token for good. A second time changes nothing."""
+        row = {"jti": jti, "expires_at": datetime.fromtimestamp(expires_at, UTC)}
+        with self._engine.connect() as connection:
+            connection.execute(insert(revoked_tokens).values(row).on_conflict_do_nothing())
+            connection.execute(
+                delete(revoked_tokens).where(
+                    revoked_tokens.c.expires_at < func.now() - _KEPT_AFTER_EXPIRY
+                )
+            )

@@ -1,0 +1,132 @@
+"""`/v1/session`, and with it what every path behind `owner_only` asks of a request."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import create_engine, select
+
+from tests.api.auth.test_tokens import FORGERIES
+from tests.factories.app import NOW, make_app
+from tests.factories.tokens import ACCOUNT, URL, claims, make_tokens, private_key, sign
+from warehouse_schema.access import revoked_tokens
+
+PATH = "/v1/session"
+
+
+def bearer(token, scheme="Bearer"):
+    return {"Authorization": f"{scheme} {token}"}
+
+
+def issue(jti="a", **more):
+    return make_tokens(**more).issue(ACCOUNT, jti=jti)
+
+
+def assert_refused(response):
+    assert response.status_code == 401
+    assert response.json == {
+        "message": "a valid bearer token is needed",
+        "code": "UNAUTHORIZED",
+    }
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_a_token_says_who_is_asking(signed_in):
+    answer = signed_in.get(PATH, headers=bearer(issue(lifetime=3600)))
+    assert answer.status_code == 200
+    assert answer.json == {
+        "account": ACCOUNT,
+        "issuer": URL,
+        "expires_at": datetime.fromtimestamp(NOW + 3600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
+def test_the_scheme_is_read_in_any_case(signed_in, scheme):
+    assert signed_in.get(PATH, headers=bearer(issue(), scheme)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer x",
+        "{token}",
+        "Token {token}",
+        "Basic {token}",
+        "Bearer{token}",
+        "Bearer\t{token}",
+        "Bearer {token} ",
+        "Bearer {token} {token}",
+        # A header that was sent twice, as servers hand it on.
+        "Bearer {token},Bearer {token}",
+        "Bearer {token}, Bearer {token}",
+        "Bearer {token}" + " " * 8192,
+        "Bearer " + "x" * 8192,
+        "Bearer " + "x." * 4000,
+        "Bearer é",
+    ],
+)
+def test_any_other_header_is_refused(signed_in, header):
+    headers = {} if header is None else {"Authorization": header.format(token=issue())}
+    environ = {f"HTTP_{name.upper()}": text for name, text in headers.items()}
+    assert_refused(signed_in.get(PATH, environ_base=environ))
+
+
+@pytest.mark.parametrize("token", FORGERIES.values(), ids=FORGERIES)
+def test_a_forgery_is_refused_with_the_same_words(signed_in, token):
+    environ = {"HTTP_AUTHORIZATION": f"Bearer {token}"}
+    assert_refused(signed_in.get(PATH, environ_base=environ))
+
+
+def test_why_a_token_was_refused_is_for_the_log_alone(signed_in, caplog):
+    token = sign(claims(), private_key("other"), kid="other")
+    with caplog.at_level("INFO", "api"):
+        assert_refused(signed_in.get(PATH, headers=bearer(token)))
+    assert "token refused reason='signed with none of our keys'" in caplog.text
+    assert not any(part in caplog.text for part in token.split("."))
+
+
+def test_without_keys_nobody_is_let_in(reader):
+    assert_refused(make_app(reader).test_client().get(PATH, headers=bearer(issue())))
+
+
+def test_a_token_that_was_given_up_is_refused_by_every_process(signed_in, reader):
+    elsewhere = make_app(reader, tokens=make_tokens()).test_client()
+    token = issue()
+    assert elsewhere.get(PATH, headers=bearer(token)).status_code == 200
+    given_up = signed_in.delete(PATH, headers=bearer(token))
+    assert (given_up.status_code, given_up.json) == (200, {"revoked": True})
+    for client in (signed_in, elsewhere):
+        assert_refused(client.get(PATH, headers=bearer(token)))
+        assert_refused(client.delete(PATH, headers=bearer(token)))
+
+
+def test_giving_up_a_token_leaves_the_accounts_others_alone(signed_in):
+    signed_in.delete(PATH, headers=bearer(issue("a")))
+    assert signed_in.get(PATH, headers=bearer(issue("b"))).status_code == 200
+
+
+def test_what_was_revoked_is_forgotten_an_hour_after_it_expired(signed_in, access_rows):
+    now = datetime.now(UTC)
+    for jti, age in (("old", 61), ("recent", 59)):
+        row = {"jti": jti, "expires_at": now - timedelta(minutes=age)}
+        access_rows.execute(revoked_tokens.insert().values(row))
+    # The rows are the database's to forget, by its clock; the fixed one here is older.
+    tokens = make_tokens(now=int(now.timestamp()))
+    app = make_app(signed_in.application.extensions["isthmus"].engine, tokens=tokens)
+    app.test_client().delete(PATH, headers=bearer(tokens.issue(ACCOUNT, jti="new")))
+    kept = access_rows.execute(select(revoked_tokens.c.jti)).scalars()
+    assert set(kept) == {"recent", "new"}
+
+
+def test_a_token_is_not_taken_on_trust_while_the_database_is_away():
+    engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
+    client = make_app(engine, tokens=make_tokens()).test_client()
+    answer = client.get(PATH, headers=bearer(issue()))
+    assert (answer.status_code, answer.json["code"]) == (503, "DATABASE_UNAVAILABLE")
+    # What is no token of ours costs no question.
+    assert_refused(client.get(PATH, headers=bearer(sign(claims(), private_key("other")))))
+    engine.dispose()
