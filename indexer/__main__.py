@@ -7,6 +7,7 @@ python -m indexer clear eip155:1 SUBJECT
 python -m indexer check
 python -m indexer quarantine --retry
 python -m indexer backfill --chain eip155:1 --from 19000000 --to 19999999
+python -m indexer heal
 python -m indexer rebuild
 python -m indexer days
 python -m indexer export --from 2026-11-01 --to 2026-11-21
@@ -35,6 +36,7 @@ from indexer.facts.checks import blocks_join
 from indexer.facts.checks import open_alarms as alarms_of
 from indexer.facts.status import chain_status
 from indexer.facts.store import clear_alarms_about, open_alarms
+from indexer.heal_command import add_heal
 from indexer.projections.rebuild import differences, rebuild
 from indexer.quarantine import retry, retry_untried
 from indexer.readers import open_reader
@@ -83,6 +85,7 @@ def _arguments() -> argparse.Namespace:
                 help="decode them again, from the bytes that are kept or from their source",
             )
     add_backfill(commands.add_parser("backfill", help="read a past range, or read it anew"))
+    add_heal(commands.add_parser("heal", help="read again where providers' events have gaps"))
     add_days(commands.add_parser("days", help="compute the daily figures that are due"))
     add_export(commands.add_parser("export", help="write days as Parquet files"))
     add_revise(commands.add_parser("revise", help="bring in new decoders, or projections"))

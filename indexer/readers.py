@@ -32,3 +32,14 @@ def open_accounts(settings: Settings) -> AccountReader | None:
     chain = settings.network.stellar
     urls = settings.nodes.get(chain.id, ())
     return AccountReader(chain, urls) if urls else None
+
+
+def open_history(settings: Settings, chain: Chain) -> ChainReader:
+    """For ledgers that are read again: a lake, which proves what each holds, if there is one.
+
+    Else the chain's node. Raises as `open_reader` does.
+    """
+    lake = settings.lakes.get(chain.id)
+    if lake is None or isinstance(chain, EvmChain):
+        return open_reader(settings, chain)
+    return LakeReader(chain, LakeStore(lake))

@@ -11,6 +11,7 @@ from pipelines.defs.backfill import backfills
 from pipelines.defs.days.assets import days
 from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
+from pipelines.defs.heal import healing
 from pipelines.defs.projections.assets import projections
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.defs.revise import revisions
@@ -27,6 +28,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         days(settings),
         watch(followed),
         backfills(settings),
+        healing(settings),
         revisions(network),
         orphans.definitions,
         retention.definitions,

@@ -1,6 +1,6 @@
 """Doors to the warehouse and to the chains. What is behind them belongs to the indexer."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 
 import dagster as dg
@@ -10,7 +10,8 @@ from indexer.chains.attestations import Iris
 from indexer.chains.lz_scan import LzScan
 from indexer.chains.ports import ChainReader
 from indexer.errors import ConfigurationError
-from indexer.settings import load_settings
+from indexer.networks import Chain
+from indexer.settings import Settings, load_settings
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import ChainId
 
@@ -34,16 +35,28 @@ class ChainNodes(dg.ConfigurableResource[ChainReader]):
     @contextmanager
     def reader(self, chain: ChainId) -> Iterator[ChainReader]:
         """A reader of one chain for as long as the block runs."""
-        settings = load_settings()
-        configured = settings.network.chain(chain)
         # Here, not above: the code server evaluates sensors all day and never reads a chain.
         from indexer.readers import open_reader
 
-        reader = open_reader(settings, configured)
-        try:
+        with _opened(open_reader, chain) as reader:
             yield reader
-        finally:
-            reader.close()
+
+    @contextmanager
+    def history(self, chain: ChainId) -> Iterator[ChainReader]:
+        """A reader of what one chain said before, from whatever proves it best."""
+        from indexer.readers import open_history
+
+        with _opened(open_history, chain) as reader:
+            yield reader
+
+
+@contextmanager
+def _opened(
+    opens: Callable[[Settings, Chain], ChainReader], chain: ChainId
+) -> Iterator[ChainReader]:
+    settings = load_settings()
+    with closing(opens(settings, settings.network.chain(chain))) as reader:
+        yield reader
 
 
 class AttestationServices(dg.ConfigurableResource[Iris]):

@@ -54,6 +54,7 @@ _TOOLS = (
     *("indexer.attestations", "indexer.backfill", "indexer.quarantine"),
     *("indexer.revision", "indexer.analytics", "indexer.export", "indexer.day_commands"),
     *("indexer.backfill_command", "indexer.revision_commands"),
+    *("indexer.heal", "indexer.heal_command"),
 )
 
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
@@ -81,6 +82,11 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
     "indexer.backfill_command": (
         *("indexer.backfill", "indexer.errors", "indexer.readers"),
+        *("indexer.settings", "indexer.warehouse"),
+    ),
+    "indexer.heal": (*_DRAIN, "indexer.backfill"),
+    "indexer.heal_command": (
+        *("indexer.heal", "indexer.backfill_command", "indexer.readers"),
         *("indexer.settings", "indexer.warehouse"),
     ),
     "indexer.revision_commands": ("indexer.revision", "indexer.settings", "indexer.warehouse"),

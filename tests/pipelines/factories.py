@@ -114,14 +114,19 @@ def warehouse_of(engine: Engine) -> Warehouse:
     return Fixed()
 
 
-def nodes_of(reader: QuietChain) -> ChainNodes:
+def nodes_of(reader: Any) -> ChainNodes:
     class Fixed(ChainNodes):
         @contextmanager
-        def reader(self, chain: ChainId) -> Iterator[QuietChain]:
+        def reader(self, chain: ChainId) -> Iterator[Any]:
             assert chain == reader.chain
             try:
                 yield reader
             finally:
                 reader.close()
+
+        @contextmanager
+        def history(self, chain: ChainId) -> Iterator[Any]:
+            with self.reader(chain) as opened:
+                yield opened
 
     return Fixed()

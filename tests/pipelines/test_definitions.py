@@ -29,6 +29,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "export_facts",
         "export_figures",
         "forget_old_runs",
+        "heal",
         "rebuild_projections",
         "revise",
     }
@@ -39,6 +40,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "compute_route_days_sensor",
         "export_facts_sensor",
         "export_figures_sensor",
+        "gaps_are_healed",
         "orphaned_runs",
     }
 

@@ -1,0 +1,109 @@
+"""A gap starts the job that closes it; one that cannot be closed is tried ever later."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import Engine
+
+from indexer.chains.lake import LakeReader
+from indexer.chains.lake_store import LakeStore
+from indexer.projections.rebuild import differences
+from indexer.settings import Settings
+from pipelines.defs.heal import HEAL, SENSOR, healing, next_healing
+from tests.factories.forgetful import Forgetful
+from tests.factories.quarantine import alarms, drained, history, network
+from tests.factories.stellar_lake import write_lake
+from tests.pipelines.factories import QuietChain, nodes_of, warehouse_of
+
+LOST = history().deposits[1]
+FOUND = f"{history().deposits[0]}-{history().deposits[2]}"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[LakeReader]:
+    reader = LakeReader(network().stellar, LakeStore(write_lake(tmp_path, history().metas)))
+    yield reader
+    reader.close()
+
+
+class Site:
+    """The job and its sensor over a warehouse."""
+
+    def __init__(self, settings: Settings, engine: Engine, instance: dg.DagsterInstance) -> None:
+        self._definitions = healing(replace(settings, network=network()))
+        self._warehouse = warehouse_of(engine)
+        self._instance = instance
+
+    def asked(self) -> Any:
+        """What the sensor says."""
+        sensor = self._with(QuietChain(1)).resolve_sensor_def(SENSOR)
+        with dg.build_sensor_context(
+            instance=self._instance, resources={"warehouse": self._warehouse}
+        ) as context:
+            return sensor(context)
+
+    def runs(self, reader: Any, gaps: str) -> bool:
+        """Whether the job succeeds."""
+        job = self._with(reader).resolve_job_def(HEAL)
+        result = job.execute_in_process(
+            instance=self._instance, raise_on_error=False, tags={"isthmus/gaps": gaps}
+        )
+        return result.success
+
+    def ended_at(self) -> float:
+        """When the last run ended, in unix seconds."""
+        (record,) = self._instance.get_run_records(dg.RunsFilter(job_name=HEAL), limit=1)
+        assert record.end_time is not None
+        return record.end_time
+
+    def _with(self, reader: Any) -> dg.Definitions:
+        doors = {"warehouse": self._warehouse, "nodes": nodes_of(reader)}
+        return dg.Definitions.merge(self._definitions, dg.Definitions(resources=doors))
+
+
+@pytest.fixture
+def site(settings: Settings, indexer_engine: Engine, instance: dg.DagsterInstance) -> Site:
+    return Site(settings, indexer_engine, instance)
+
+
+def test_without_a_gap_nothing_starts(site: Site, indexer_engine: Engine, lake: LakeReader) -> None:
+    drained(indexer_engine, lake)
+    assert site.asked() == dg.SkipReason("no provider has a gap")
+
+
+def test_a_gap_starts_the_job_which_closes_it(
+    site: Site, indexer_engine: Engine, lake: LakeReader
+) -> None:
+    drained(indexer_engine, Forgetful(lake, LOST))
+    request = site.asked()
+    assert request == dg.RunRequest(tags={"isthmus/gaps": FOUND})
+    assert site.runs(Forgetful(lake), FOUND)
+    assert alarms(indexer_engine) == []
+    assert differences(indexer_engine, network()) == []
+    assert site.asked() == dg.SkipReason("no provider has a gap")
+
+
+def test_what_has_the_gap_still_fails_and_is_tried_ever_later(
+    site: Site, instance: dg.DagsterInstance, indexer_engine: Engine, lake: LakeReader
+) -> None:
+    node = Forgetful(lake, LOST)
+    drained(indexer_engine, node)
+    for pause in (60, 300, 1_800):
+        assert not site.runs(node, FOUND)
+        due = site.ended_at() + pause
+        early = next_healing(instance, FOUND, due - 1)
+        assert early == dg.SkipReason(f"{FOUND} was read again in vain; next in 1 s")
+        assert isinstance(next_healing(instance, FOUND, due), dg.RunRequest)
+
+
+def test_another_gap_does_not_wait_for_one_that_cannot_be_closed(
+    site: Site, indexer_engine: Engine, lake: LakeReader
+) -> None:
+    node = Forgetful(lake, LOST)
+    drained(indexer_engine, node)
+    assert not site.runs(node, "2-3")
+    assert site.asked() == dg.RunRequest(tags={"isthmus/gaps": FOUND})
