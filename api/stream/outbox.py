@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, not_, select
+from sqlalchemy import Connection, Row, not_, select
 
 from api.errors import OrderBookNotReady
 from api.orderbook import queries
@@ -72,12 +72,10 @@ class Missed:
 
 def read_start(connection: Connection, chain: ChainId) -> Start:
     """The book now. Raises `OrderBookNotReady`."""
-    found = queries.read_book(connection, chain)
-    if found is None:
+    now = _standing(connection, chain)
+    if now is None:
         raise OrderBookNotReady(f"no ledger of {chain} has been folded yet")
-    mark, book = found
-    offers = tuple(listed(offer) for offer in queries.offers(connection))
-    return Start(Standing(book.ledger, book.close_time, mark.last_message or 0), offers)
+    return Start(now, tuple(listed(offer) for offer in queries.offers(connection)))
 
 
 def read_on(connection: Connection, chain: ChainId, since: Standing) -> News | None:
@@ -119,11 +117,12 @@ def read_missed(
 
 
 def _standing(connection: Connection, chain: ChainId) -> Standing | None:
-    book = tables.book.c
-    newest = select(func.max(_stored.id)).scalar_subquery()
-    query = select(book.as_of_ledger, book.as_of, func.coalesce(newest, 0))
-    row = connection.execute(query.where(book.chain == chain)).one_or_none()
-    return None if row is None else Standing(*row)
+    found = queries.read_book(connection, chain)
+    if found is None:
+        return None
+    mark, book = found
+    # An outbox that is empty names no message.
+    return Standing(book.ledger, book.close_time, mark.last_message or 0)
 
 
 def _was_revised(connection: Connection, chain: ChainId, ledger: Height) -> bool:

@@ -8,15 +8,12 @@ facts behind a cursor counts that in `facts.changed_days`, in the transaction th
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date, timedelta
-from typing import Any
 
 from sqlalchemy import (
     ARRAY,
-    CollectionAggregate,
     Connection,
     Date,
     Text,
-    any_,
     bindparam,
     func,
     literal,
@@ -27,6 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 from warehouse_schema.columns import day_of as day_column
 from warehouse_schema.facts import blocks, changed_days, cursors
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
+from warehouse_schema.queries import any_of
 
 SECONDS = 86_400
 _EPOCH = date(1970, 1, 1)
@@ -82,7 +80,7 @@ def first_open_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
             blocks,
             (blocks.c.chain == cursors.c.chain) & (blocks.c.height == cursors.c.final_height),
         )
-        .where(cursors.c.chain == _any_of(chains))
+        .where(cursors.c.chain == any_of(chains))
     )
     times = {row.chain: row.time for row in conn.execute(query)}
     if not chains or set(times) != set(chains):
@@ -167,11 +165,7 @@ def _changes(
     """How often facts of each day changed, over these chains; without the days that did not."""
     query = (
         select(changed_days.c.day, func.sum(changed_days.c.changes))
-        .where(changed_days.c.chain == _any_of(chains), changed_days.c.day.between(first, last))
+        .where(changed_days.c.chain == any_of(chains), changed_days.c.day.between(first, last))
         .group_by(changed_days.c.day)
     )
     return {day: int(count) for day, count in conn.execute(query)}
-
-
-def _any_of(chains: Sequence[ChainId]) -> CollectionAggregate[Any]:
-    return any_(bindparam(None, list(chains), type_=ARRAY(Text)))

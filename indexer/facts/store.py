@@ -38,6 +38,7 @@ from indexer.facts.rows import copy_rows as copy_rows
 from warehouse_schema.facts import alarms, blocks, cursors, orphans, quarantined_ledgers
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash, UnixSeconds, is_evm
 from warehouse_schema.intake import watched_addresses as watched
+from warehouse_schema.queries import any_of
 
 _STREAMED = {"yield_per": 1_000}
 """A server-side cursor, and the rows of it that are in memory at once."""
@@ -259,7 +260,7 @@ def events_by_key(
     if not values:
         return []
     shelf = EVENT_SHELVES[event_type]
-    query = _query(shelf).where(shelf.table.c[column] == _any_of(values))
+    query = _query(shelf).where(shelf.table.c[column] == any_of(values))
     return [shelf.item(row) for row in conn.execute(query)]
 
 
@@ -349,10 +350,6 @@ def _order(item: Event | RawEvent) -> tuple[ChainId, Height, int]:
 
 def _same_columns(table: Table, wanted: TableValuedAlias) -> ColumnElement[bool]:
     return and_(*(table.c[column.name] == column for column in wanted.c))
-
-
-def _any_of(values: Collection[str]) -> ColumnElement[Any]:
-    return func.any(bindparam(None, list(values), type_=ARRAY(Text)))
 
 
 # Cursors.
@@ -454,7 +451,7 @@ def clear_alarms_about(conn: Connection, chain: ChainId, *subjects: str) -> int:
         update(alarms)
         .where(
             alarms.c.chain == chain,
-            alarms.c.subject == _any_of(subjects),
+            alarms.c.subject == any_of(subjects),
             alarms.c.cleared_at.is_(None),
         )
         .values(cleared_at=func.clock_timestamp())

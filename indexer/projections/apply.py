@@ -8,7 +8,7 @@ from indexer.events.common import Event
 from indexer.events.raw import Block
 from indexer.facts.store import raise_alarm
 from indexer.networks import Network
-from indexer.projections.book import LedgerClose
+from indexer.projections.book_state import LedgerClose
 from indexer.projections.book_store import apply_ledgers
 from indexer.projections.transfer_store import fold_in
 from warehouse_schema.identifiers import ChainId

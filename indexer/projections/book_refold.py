@@ -31,28 +31,23 @@ from sqlalchemy import (
     not_,
     or_,
     select,
-    text,
     true,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
 
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import HIGHEST, clear_alarm, last_block, raise_alarm, read_events
-from indexer.projections.book import (
-    ESCROW,
-    FOLDS,
-    Alarm,
-    BookEvent,
-    LedgerClose,
-    Rebuilt,
-    messages,
-)
-from indexer.projections.book_store import BOOK_TABLES, any_of, rows_of, send_mended
+from indexer.projections.book import Rebuilt
+from indexer.projections.book_events import ESCROW, FOLDS
+from indexer.projections.book_state import Alarm, BookEvent, LedgerClose
+from indexer.projections.book_store import BOOK_TABLES, rows_of, send_mended
+from indexer.projections.messages import messages
 from indexer.projections.offers import Offer, compare
 from indexer.projections.orders import Order
 from warehouse_schema import projections as tables
 from warehouse_schema.facts import alarms
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.queries import any_of
 
 WINDOW_EVENTS = 4_000
 """Events from one look at which orders have ended to the next."""
@@ -148,7 +143,8 @@ class Refold:
             copy_rows(self._conn, scratch, rows[table.name])
             # Nobody else counts the rows of a session's own tables, and a plan that takes them for
             # a handful would join a million orders one by one.
-            self._conn.execute(text(f"ANALYZE {scratch.name}"))
+            quoted = self._conn.dialect.identifier_preparer.format_table(scratch)
+            self._conn.exec_driver_sql(f"ANALYZE {quoted}")
 
     # Beside the stored book.
 

@@ -15,13 +15,10 @@ from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import (
-    ARRAY,
     Column,
     Connection,
     Table,
-    Text,
     and_,
-    any_,
     bindparam,
     delete,
     func,
@@ -34,8 +31,9 @@ from indexer.events.common import Event
 from indexer.events.escrow import EscrowPausedSet
 from indexer.events.rail_terms import RailSet
 from indexer.facts.rows import copy_into
-from indexer.projections.book import (
-    FOLDS,
+from indexer.projections.book import advance, combine, fold_ledger
+from indexer.projections.book_events import FOLDS
+from indexer.projections.book_state import (
     Alarm,
     BookChanges,
     BookConfig,
@@ -43,20 +41,17 @@ from indexer.projections.book import (
     BookState,
     BookTurn,
     LedgerClose,
-    Message,
     ProviderBook,
-    advance,
-    combine,
-    fold_ledger,
-    messages,
 )
 from indexer.projections.depth import RailDepth, Totals
+from indexer.projections.messages import Message, messages
 from indexer.projections.offers import Offer, OfferKey, Payee, Rail, Terms, TermsKey
 from indexer.projections.orders import Order
 from indexer.projections.providers import Provider
 from warehouse_schema import locks
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
+from warehouse_schema.queries import any_of
 
 KEPT_LEDGERS = 20_000
 """Ledgers whose messages are kept, about a day: a client that was away longer clears its book and
@@ -223,11 +218,6 @@ def _rows_of_providers(conn: Connection, table: Table, names: set[StellarAddress
 
 def _rail(row: Any) -> Rail:
     return Rail(**{**row._mapping, "currencies": tuple(row.currencies)})
-
-
-def any_of(words: Iterable[str]) -> Any:
-    """`= ANY(…)`: one parameter, however many words."""
-    return any_(bindparam(None, list(words), type_=ARRAY(Text)))
 
 
 # Save -----------------------------------------------------------------------------------------

@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import groupby
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, case, delete, func, insert, select
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
@@ -38,6 +37,7 @@ from indexer.projections.transfers import (
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import transfer_progress
+from warehouse_schema.queries import any_of
 
 _COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
 
@@ -146,29 +146,25 @@ def _burns_before(conn: Connection, keys: Sequence[Bytes32]) -> dict[Bytes32, in
     burnt = func.count(column.source_tx)
     query = (
         select(column.group_key, case((burnt == func.count(), burnt)))
-        .where(column.group_key == _any_of(keys))
+        .where(column.group_key == any_of(keys))
         .group_by(column.group_key)
     )
     return {row[0]: row[1] for row in conn.execute(query)} if keys else {}
 
 
 def _stored(conn: Connection, keys: Sequence[str]) -> list[TransferProgress]:
-    query = select(*_COLUMNS).where(transfer_progress.c.group_key == _any_of(keys))
+    query = select(*_COLUMNS).where(transfer_progress.c.group_key == any_of(keys))
     return [TransferProgress(**row._mapping) for row in conn.execute(query)]
 
 
 def _delete(conn: Connection, ids: Sequence[str]) -> None:
     if ids:
-        conn.execute(delete(transfer_progress).where(transfer_progress.c.id == _any_of(ids)))
+        conn.execute(delete(transfer_progress).where(transfer_progress.c.id == any_of(ids)))
 
 
 def _insert(conn: Connection, rows: Sequence[TransferProgress]) -> None:
     if rows:
         conn.execute(insert(transfer_progress), [asdict(row) for row in rows])
-
-
-def _any_of(words: Sequence[str]) -> ColumnElement[Any]:
-    return func.any(bindparam(None, list(words), type_=ARRAY(Text)))
 
 
 def _lock(conn: Connection, keys: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from indexer.events.escrow import (
     OrderOpen,
 )
 from indexer.events.rail_terms import PayeeSet, RailSet, TermsSet
-from indexer.projections.book import LedgerClose
+from indexer.projections.book_state import LedgerClose
 from warehouse_schema.identifiers import (
     BaseUnits,
     BlockHash,

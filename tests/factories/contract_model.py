@@ -23,7 +23,7 @@ from indexer.events.escrow import (
     OrderOpen,
 )
 from indexer.events.rail_terms import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
-from indexer.projections.book import BookEvent, LedgerClose
+from indexer.projections.book_state import BookEvent, LedgerClose
 from tests.factories.book import (
     CHAIN,
     account,

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, insert
 from indexer.events.raw import Block
 from indexer.facts import store
 from indexer.facts.store import Decoded
-from indexer.projections.book import BookEvent, LedgerClose
+from indexer.projections.book_state import BookEvent, LedgerClose
 from indexer.projections.book_store import apply_ledgers
 from tests.factories.book import digest
 from tests.factories.book_history import RandomHistory

@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from indexer.drain import CHANNEL
-from indexer.projections.book import BookEvent, LedgerClose
+from indexer.projections.book_state import BookEvent, LedgerClose
 from indexer.projections.book_store import apply_ledgers
 from tests.factories.book import CHAIN
 from tests.factories.book_history import RandomHistory

@@ -24,7 +24,7 @@ from indexer.facts.checks import open_alarms
 from indexer.facts.rows import Shelf
 from indexer.networks import Chain, Network
 from indexer.projections import transfer_store, transfers
-from indexer.projections.book import BookEvent, LedgerClose
+from indexer.projections.book_state import BookEvent, LedgerClose
 from indexer.projections.rebuild import differences, rebuild
 from tests.factories.book import digest
 from tests.factories.book_history import RandomHistory

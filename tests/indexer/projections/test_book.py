@@ -12,16 +12,10 @@ from indexer.events.escrow import (
 )
 from indexer.events.rail_terms import RailTermsEvent
 from indexer.projections import orders as order_rules
-from indexer.projections.book import (
-    FOLDS,
-    Alarm,
-    BookEvent,
-    BookState,
-    advance,
-    combine,
-    fold_ledger,
-    messages,
-)
+from indexer.projections.book import advance, combine, fold_ledger
+from indexer.projections.book_events import FOLDS
+from indexer.projections.book_state import Alarm, BookEvent, BookState
+from indexer.projections.messages import messages
 from indexer.projections.offers import Offer
 from tests.factories.book import (
     PROVIDER,

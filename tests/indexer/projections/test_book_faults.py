@@ -18,7 +18,8 @@ from sqlalchemy import Connection
 
 from indexer.events.escrow import EscrowPausedSet, OrderExpire, OrderOpen
 from indexer.events.rail_terms import RailSet
-from indexer.projections.book import Alarm, BookEvent, BookState, advance, fold_ledger
+from indexer.projections.book import advance, fold_ledger
+from indexer.projections.book_state import Alarm, BookEvent, BookState
 from indexer.projections.book_store import rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from indexer.events.escrow import EscrowEvent, OrderExpire, OrderFulfill, OrderOpen
+from indexer.events.escrow import EscrowEvent, EscrowUpgraded, OrderExpire, OrderFulfill, OrderOpen
 from indexer.events.rail_terms import RailTermsEvent
 from indexer.projections import book as fold
-from indexer.projections import book_store, depth, offers
+from indexer.projections import book_events, book_store, depth, offers
 from indexer.projections import orders as order_rules
-from indexer.projections.book import BookState, advance, combine, fold_ledger, rebuild
+from indexer.projections.book import advance, combine, fold_ledger, rebuild
+from indexer.projections.book_state import BookState
 from indexer.projections.book_store import rows_of
 from indexer.projections.depth import Contribution, Totals
 from indexer.projections.offers import OfferChanges
@@ -121,7 +122,7 @@ def test_a_rebuild_equals_the_fold_of_every_ledger_and_needs_only_those_with_eve
 def test_random_histories_reach_every_kind_of_event_and_outcome():
     history = events_of(RandomHistory(7).ledgers(1_200))
     kinds = {type(event) for event in history}
-    assert {*get_args(EscrowEvent), *get_args(RailTermsEvent)} - kinds == {fold.EscrowUpgraded}
+    assert {*get_args(EscrowEvent), *get_args(RailTermsEvent)} - kinds == {EscrowUpgraded}
     fulfilled = [event for event in history if isinstance(event, OrderFulfill)]
     assert {event.claim for event in fulfilled} == {"proof", "manual"}
     amounts = {event.order_id: event.amount for event in history if isinstance(event, OrderOpen)}
@@ -179,9 +180,9 @@ def _quiet_about_statistics(patch: pytest.MonkeyPatch) -> None:
 
 
 def _everybody_is_active(patch: pytest.MonkeyPatch) -> None:
-    real = fold._counters_after
+    real = book_events._counters_after
     patch.setattr(
-        fold,
+        book_events,
         "_counters_after",
         lambda figures, order, ended, event: {
             **real(figures, order, ended, event),
@@ -208,7 +209,9 @@ FOLD_BUGS: dict[str, Plant] = {
     "locked is that of listed providers": _locked_only_of_listed,
     "the largest order ignores the escrow": _set(offers, "min", lambda first, second: first),
     "dust is listed": _set(offers, "LEAST_OFFER", 1),
-    "a handle is published unchecked": _set(fold, "published_handle", lambda handle, _: handle),
+    "a handle is published unchecked": _set(
+        book_events, "published_handle", lambda handle, _: handle
+    ),
     "a pause touches nobody": _set(fold, "_providers_under", lambda draft: []),
     "an update tells balances only": _quiet_about_statistics,
     "whoever ends an order was active": _everybody_is_active,

@@ -11,13 +11,8 @@ from sqlalchemy import Connection, Engine, event, select, text
 from sqlalchemy.exc import OperationalError
 
 from indexer.events.common import Event
-from indexer.projections.book import (
-    Alarm,
-    BookConfig,
-    BookEvent,
-    LedgerClose,
-    rebuild,
-)
+from indexer.projections.book import rebuild
+from indexer.projections.book_state import Alarm, BookConfig, BookEvent, LedgerClose
 from indexer.projections.book_store import apply_ledgers, load, rows_of
 from indexer.projections.offers import Offer, Payee, Rail, Terms, offer_entry, offer_of
 from indexer.projections.orders import Order, order_entry, order_of
