@@ -14,12 +14,11 @@ from api.health.views import health
 from api.market.views import market
 from api.orderbook.books import Books
 from api.orderbook.views import hold_books, orderbook
+from api.parsing import MAX_BODY_BYTES, refuse_bad_query
 from api.request_log import log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
 from api.stream.socket import hold_stream, stream
-
-MAX_BODY_BYTES = 64 * 1024
 
 
 class App(Flask):
@@ -45,6 +44,7 @@ def create_app(deps: Deps) -> Flask:
     hold_stream(app, deps)
     log_requests(app)
     app.before_request(_refuse_large_body)
+    app.before_request(refuse_bad_query)
     answer_errors(app)
     for blueprint in (health, routes, session, orderbook, market, stream):
         app.register_blueprint(blueprint)

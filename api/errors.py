@@ -5,6 +5,8 @@ ApiError                     status, code and a sentence
 ├── Unauthorized        401  no token, or one that is not valid
 ├── Forbidden           403  the token's owner may not do this
 ├── NotFound            404  nothing of that name is known
+├── NotTheSame          412  it is not what the client believes it to be (`If-Match`)
+├── WrongMediaType      415  a body of another kind than this path takes
 ├── UpgradeRequired     426  this path speaks WebSocket; the headers say which
 ├── TooMany             429  more of it than one address may have
 └── Unavailable         503  not now; trying again can help
@@ -12,16 +14,17 @@ ApiError                     status, code and a sentence
     └── NotReady             the process should get no traffic, with the reasons
 
 Views raise; `answer_errors` registers who answers. The router's own refusals (404, 405, 413, …), a
-lost or slow database (503) and anything unforeseen (500) leave in the same shape.
-A `code` is stable; a `message` is for people and may change.
+lost or slow database (503) and anything unforeseen (500) leave in the same shape; what the server
+refuses before there is an app does so by `refusal` (`api.stream.worker`).
+A `code` is stable, and `CODES` has all of them; a `message` is for people and may change.
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import orjson
 from flask import Flask, Response, jsonify
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
@@ -32,16 +35,74 @@ logger = logging.getLogger(__name__)
 RETRY_AFTER_SECONDS = 5
 """About a ledger: what is missing now may be there with the next one."""
 
+
+class Code(NamedTuple):
+    """What a code comes with, and what it tells a developer."""
+
+    status: int
+    meaning: str
+
+
+CODES: Mapping[str, Code] = MappingProxyType(
+    {
+        "BAD_REQUEST": Code(400, "The request is malformed; the message says where."),
+        "BAD_QUERY": Code(400, "The query string is no UTF-8, or holds a NUL."),
+        "UNKNOWN_PARAMETER": Code(400, "The query or form has a parameter that means nothing."),
+        "REPEATED_PARAMETER": Code(400, "A parameter that has one value was given several times."),
+        "BAD_BODY": Code(400, "The body is no JSON object of the shape that is asked for."),
+        "BAD_FILTER": Code(400, "A filter of the order book cannot be read."),
+        "BAD_ADDRESS": Code(400, "That is no Stellar address."),
+        "BAD_INTENT_ID": Code(400, "That is no order id."),
+        "BAD_LIMIT": Code(400, "`limit` is no number, or out of range."),
+        "BAD_AFTER": Code(400, "`after` is not the number of a ledger."),
+        "BAD_HANDSHAKE": Code(400, "The WebSocket handshake is malformed."),
+        "UNAUTHORIZED": Code(401, "There is no token, or it is not valid."),
+        "FORBIDDEN": Code(403, "Who asks is known, and may not."),
+        "NOT_FOUND": Code(404, "There is nothing of that name."),
+        "PROVIDER_NOT_FOUND": Code(404, "No such provider has been seen."),
+        "INTENT_NOT_FOUND": Code(404, "No such order has been seen."),
+        "METHOD_NOT_ALLOWED": Code(405, "This path does not know that method; `Allow` has those."),
+        "NOT_THE_SAME": Code(412, "It is not what `If-Match` says it is."),
+        "BODY_TOO_LARGE": Code(413, "The body is larger than 64 KiB."),
+        "URI_TOO_LONG": Code(414, "The request line is too long."),
+        "UNSUPPORTED_MEDIA_TYPE": Code(415, "The body is of another kind than this path takes."),
+        "EXPECTATION_FAILED": Code(417, "`Expect` asks for what this server does not do."),
+        "UPGRADE_REQUIRED": Code(426, "This path speaks WebSocket, version 13."),
+        "TOO_MANY": Code(429, "More requests than one address or owner may make."),
+        "TOO_MANY_STREAMS": Code(429, "As many streams are open from this address as may be."),
+        "HEADERS_TOO_LARGE": Code(431, "The headers are too many or too long."),
+        "INTERNAL": Code(500, "Something went wrong on our side; the id names it in our log."),
+        "NOT_IMPLEMENTED": Code(501, "The request is coded in a way that this server cannot read."),
+        "UNAVAILABLE": Code(503, "Not now; trying again can help."),
+        "DATABASE_UNAVAILABLE": Code(503, "The database does not answer right now."),
+        "ORDER_BOOK_NOT_READY": Code(503, "No ledger has been folded yet: there is no book."),
+        "NOT_READY": Code(503, "The process should get no traffic; `reasons` says why."),
+        "STREAM_FULL": Code(503, "All places of the stream are taken."),
+        "STREAM_NOT_SERVED": Code(503, "This process serves no stream."),
+    }
+)
+"""Every code there is. One that is out keeps its status and its meaning."""
+
 _ROUTER_CODES = {
     404: "NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
+    412: "NOT_THE_SAME",
     413: "BODY_TOO_LARGE",
-    500: "INTERNAL",
+    414: "URI_TOO_LONG",
+    415: "UNSUPPORTED_MEDIA_TYPE",
+    417: "EXPECTATION_FAILED",
+    431: "HEADERS_TOO_LARGE",
+    501: "NOT_IMPLEMENTED",
+    503: "UNAVAILABLE",
 }
-_ROUTER_MESSAGES = {
-    404: "there is nothing at this path",
-    413: "the body is larger than this service accepts",
-    500: "something went wrong on our side",
+_MESSAGES = {
+    "BAD_REQUEST": "the request cannot be read",
+    "NOT_FOUND": "there is nothing at this path",
+    "BODY_TOO_LARGE": "the body is larger than this service accepts",
+    "URI_TOO_LONG": "the request line is longer than this service accepts",
+    "HEADERS_TOO_LARGE": "the headers are more or longer than this service accepts",
+    "NOT_IMPLEMENTED": "the request is coded in a way that this service does not read",
+    "INTERNAL": "something went wrong on our side",
 }
 
 
@@ -93,6 +154,20 @@ class NotFound(ApiError):
     code = "NOT_FOUND"
 
 
+class NotTheSame(ApiError):
+    """It is not what the client believes it to be."""
+
+    status = 412
+    code = "NOT_THE_SAME"
+
+
+class WrongMediaType(ApiError):
+    """A body of another kind than this path takes."""
+
+    status = 415
+    code = "UNSUPPORTED_MEDIA_TYPE"
+
+
 class UpgradeRequired(ApiError):
     """This path speaks WebSocket."""
 
@@ -134,13 +209,14 @@ class NotReady(Unavailable):
 
 def answer_errors(app: Flask) -> None:
     """Register the handler for everything a view or the router can raise."""
-    app.register_error_handler(ApiError, _answer_ours)
+    app.register_error_handler(ApiError, answer)
     app.register_error_handler(HTTPException, _answer_routers)
     app.register_error_handler(OperationalError, _answer_lost_database)
     app.register_error_handler(NoFreeConnection, _answer_lost_database)
 
 
-def _answer_ours(error: ApiError) -> Response:
+def answer(error: ApiError) -> Response:
+    """The error as it is sent."""
     response = _response(error.status, error.said_code, error.message, error.members)
     response.headers.update(error.headers)
     return response
@@ -148,10 +224,9 @@ def _answer_ours(error: ApiError) -> Response:
 
 def _answer_routers(error: HTTPException) -> Response:
     """Flask wraps what nobody foresaw into werkzeug's 500 after logging it, so that is here too."""
-    status = error.code or 500
-    message = _ROUTER_MESSAGES.get(status) or error.description or error.name
-    code = _ROUTER_CODES.get(status) or re.sub(r"\W+", "_", error.name).upper()
-    response = _response(status, code, message, {})
+    code = code_of(error.code or 500)
+    message = _MESSAGES.get(code) or error.description or error.name
+    response = _response(error.code or 500, code, message, {})
     # Such as `Allow` beside a 405.
     for name, value in error.get_headers():
         if name.lower() != "content-type":
@@ -159,10 +234,21 @@ def _answer_routers(error: HTTPException) -> Response:
     return response
 
 
+def code_of(status: int) -> str:
+    """The code of what was refused outside of views; a status without one of its own is generic."""
+    return _ROUTER_CODES.get(status) or ("BAD_REQUEST" if status < 500 else "INTERNAL")
+
+
+def refusal(status: int) -> bytes:
+    """The body of an error that is sent where there is no app."""
+    code = code_of(status)
+    return orjson.dumps({"message": _MESSAGES.get(code, CODES[code].meaning), "code": code})
+
+
 def _answer_lost_database(error: OperationalError | NoFreeConnection) -> Response:
     # Not the error as a whole: it would quote the statement's parameters.
     logger.error("database unavailable: %s", getattr(error, "orig", None) or error.args[0])
-    return _answer_ours(
+    return answer(
         Unavailable("the database does not answer right now", code="DATABASE_UNAVAILABLE")
     )
 

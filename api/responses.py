@@ -2,6 +2,7 @@
 
 import hashlib
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from werkzeug.datastructures import Accept
 from werkzeug.http import parse_accept_header
 
 from api.bodies import Body
+from api.errors import NotTheSame, answer
 
 
 class OrjsonProvider(JSONProvider):
@@ -35,8 +37,7 @@ def cacheable(response: Response, *, version: str = "") -> Response:
     tag = hashlib.sha256(version.encode() + b"\n" + response.get_data()).hexdigest()[:32]
     response.set_etag(tag)
     response.headers["Cache-Control"] = "no-cache"
-    response.make_conditional(request)
-    return response
+    return _conditional(response)
 
 
 def send(body: Body, *, version: str, media_type: str = "application/json") -> Response:
@@ -58,8 +59,17 @@ def send(body: Body, *, version: str, media_type: str = "application/json") -> R
     if "HTTP_IF_NONE_MATCH" in asked and request.if_none_match.contains_weak(tag):
         return Response(status=304, headers=headers)
     response = Response(packed or body.plain, headers=headers)
-    if "HTTP_IF_MATCH" in asked:
-        response.make_conditional(request)
+    return _conditional(response) if "HTTP_IF_MATCH" in asked else response
+
+
+def _conditional(response: Response) -> Response:
+    """The answer, a 304, or an error: werkzeug would send the body under a 412.
+
+    It is not raised: what is raised behind a view is taken for a mishap.
+    """
+    response.make_conditional(request)
+    if response.status_code == HTTPStatus.PRECONDITION_FAILED:
+        return answer(NotTheSame("this is not what If-Match names any more"))
     return response
 
 

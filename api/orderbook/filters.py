@@ -1,6 +1,7 @@
 """The query of `GET /api/v1/orderbook`, read strictly: what is not understood is refused.
 
-An empty value is the same as none. Unknown parameters are left alone.
+An empty value is the same as none. Unknown parameters are left alone; a known one given twice is
+refused, for it has one value.
 """
 
 import re
@@ -13,6 +14,7 @@ from indexer.events.escrow import Direction
 from indexer.projections.offers import Offer
 from warehouse_schema.identifiers import BaseUnits
 
+FILTERS = ("rail", "currency", "direction", "minAmount", "maxAmount")
 DECIMALS = 7
 """Of every order-book amount."""
 

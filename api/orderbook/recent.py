@@ -17,6 +17,8 @@ from indexer.projections.orders import Order
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import StellarAddress
 
+WANTS = ("limit", "provider")
+"""The query's parameters; others are left alone."""
 DEFAULT_LIMIT = 50
 LARGEST_LIMIT = 200
 

@@ -3,15 +3,16 @@
 import re
 from functools import lru_cache
 
-from flask import Blueprint, Flask, Response, current_app, g, request
+from flask import Blueprint, Flask, Response, current_app, g
 
 from api.auth.owner import public
 from api.deps import deps
 from api.errors import BadRequest, NotFound
 from api.orderbook.books import Answer, Books
-from api.orderbook.filters import parse_filters
+from api.orderbook.filters import FILTERS, parse_filters
 from api.orderbook.queries import Book
-from api.orderbook.recent import parse_recent
+from api.orderbook.recent import WANTS, parse_recent
+from api.parsing import read_query
 from api.responses import send
 from indexer.addresses import stellar_holder
 from warehouse_schema.identifiers import Bytes32, StellarAddress
@@ -31,7 +32,7 @@ def hold_books(app: Flask, books: Books) -> None:
 @orderbook.get("/orderbook")
 def list_offers() -> Response:
     """Offers that can be taken now and fit the filters."""
-    filters = parse_filters(request.args.to_dict())
+    filters = parse_filters(read_query(FILTERS, others=True))
     return _say(_books().offers(filters))
 
 
@@ -51,7 +52,7 @@ def show_provider(address: str) -> Response:
 @orderbook.get("/intents")
 def list_orders() -> Response:
     """The newest orders (intents)."""
-    wanted = parse_recent(request.args)
+    wanted = parse_recent(read_query(WANTS, others=True))
     return _say(_books().newest(wanted))
 
 

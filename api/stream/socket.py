@@ -19,12 +19,13 @@ from flask_sock import Sock
 from api.auth.owner import public
 from api.deps import Deps, deps, reading
 from api.errors import BadRequest, Unavailable, UpgradeRequired
+from api.parsing import read_query
 from api.stream import outbox
 from api.stream.client import Client
 from api.stream.hub import Hub
 from api.stream.limits import Doors
 from api.stream.outbox import Missed
-from api.stream.wishes import Wish, parse_wish
+from api.stream.wishes import WISHES, Wish, parse_wish
 
 _KEY = "isthmus_stream"
 
@@ -100,7 +101,7 @@ def admit() -> None:
         return
     _check_handshake()
     _check_origin(request.headers.get("Origin"))
-    wish = parse_wish(request.args)
+    wish = parse_wish(read_query(WISHES, others=True))
     g.stream_wish = wish
     g.stream_place = _stream().doors.enter(request.remote_addr or "")
     g.stream_hub = _stream().hub()

@@ -3,7 +3,7 @@
 The filters look at what an offer or an order is identified by and keeps for life, so that whether
 an entry is within a filter never changes: nothing has to be remembered a client, and an `update` is
 never an `add` or a `remove` in disguise. An empty value is the same as none; unknown parameters are
-left alone.
+left alone, and a known one given twice is refused.
 """
 
 import re
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from api.errors import BadRequest
-from api.orderbook.filters import parse_filters
+from api.orderbook.filters import FILTERS, parse_filters
 from indexer.addresses import stellar_holder
 from indexer.events.escrow import Direction
 from warehouse_schema.identifiers import Height, StellarAddress
+
+WISHES = (*FILTERS, "provider", "channel", "markers", "after")
 
 Channel: TypeAlias = Literal["orderbook", "intent"]
 

@@ -3,17 +3,28 @@
 import re
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from flask import Flask, abort
 from sqlalchemy import Engine, create_engine, text
 from werkzeug.test import create_environ
 
-from api.errors import BadRequest
+from api.errors import CODES, ApiError, BadRequest, code_of
 from tests.factories.app import make_app
 
 PROVIDERS, INTENTS = "/api/v1/providers", "/api/v1/intents"
+API = Path(__file__).parents[2] / "api"
 UNSEEN = "GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN"
+
+
+def _below(kind: type[ApiError]) -> Iterator[type[ApiError]]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+ERRORS = list(_below(ApiError))
 
 
 @pytest.fixture
@@ -29,6 +40,7 @@ def assert_is_error(response, status, code):
     assert response.content_type == "application/json"
     assert response.json["code"] == code
     assert re.fullmatch(r"[A-Z][A-Z0-9_]*", code)
+    assert CODES[code].status == status
     assert isinstance(response.json["message"], str)
     assert response.json["message"]
     assert "<" not in response.json["message"]
@@ -129,7 +141,7 @@ def _divide():
 
 
 def _refuse():
-    raise BadRequest("no such thing", code="X", more=1)
+    raise BadRequest("no such thing", code="BAD_FILTER", more=1)
 
 
 def _strike():
@@ -168,11 +180,28 @@ def test_a_statement_that_takes_too_long_may_be_tried_again(api_engine):
 
 def test_a_rare_status_of_the_router_has_the_shape_too(cut_off):
     cut_off.add_url_rule("/strike", view_func=_strike)
-    assert_is_error(cut_off.test_client().get("/strike"), 418, "I_M_A_TEAPOT")
+    response = cut_off.test_client().get("/strike")
+    assert (response.status_code, response.json["code"]) == (418, "BAD_REQUEST")
+
+
+CODE = re.compile(r'\bcode ?= ?"([A-Z_]+)"')
+
+
+def test_every_code_of_the_source_is_in_the_table_and_no_other():
+    sources = [path.read_text() for path in API.rglob("*.py")]
+    used = {code for source in sources for code in CODE.findall(source)}
+    used |= {code_of(status) for status in range(400, 600)}
+    positional = {"PROVIDER_NOT_FOUND", "INTENT_NOT_FOUND", "BAD_QUERY"}
+    assert used | positional == set(CODES)
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_an_error_has_the_status_that_the_table_says(kind):
+    assert CODES[kind.code].status == kind.status
 
 
 def test_an_error_may_carry_more_members(cut_off):
     cut_off.add_url_rule("/refuse", view_func=_refuse)
     response = cut_off.test_client().get("/refuse")
-    assert_is_error(response, 400, "X")
+    assert_is_error(response, 400, "BAD_FILTER")
     assert response.json["more"] == 1

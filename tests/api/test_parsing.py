@@ -1,0 +1,218 @@
+"""Bodies and queries, read strictly: what is refused is refused as a 400 that names it."""
+
+import json
+
+import pytest
+from flask import Flask
+
+from api.errors import answer_errors
+from api.parsing import Strict, read_body, read_body_or_form, read_form, read_query
+
+
+class Payment(Strict):
+    """A body as endpoints have them."""
+
+    amount: str
+    note: str = ""
+    parts: tuple[int, ...] = ()
+    weight: float = 0
+
+
+PATHS = {"/json": read_body, "/form": read_form, "/either": read_body_or_form}
+
+
+@pytest.fixture
+def app() -> Flask:
+    app = Flask("parsing")
+    answer_errors(app)
+    for path, read in PATHS.items():
+        app.add_url_rule(path, path, lambda read=read: read(Payment).model_dump(), methods=["POST"])
+    app.add_url_rule("/query", view_func=lambda: read_query(("one", "other")))
+    return app
+
+
+@pytest.fixture
+def post(app):
+    def post(body, kind="application/json", path="/json"):
+        return app.test_client().post(path, data=body, content_type=kind)
+
+    return post
+
+
+def refused(response, *words, code="BAD_BODY", status=400):
+    assert (response.status_code, response.json["code"]) == (status, code), response.json
+    for word in words:
+        assert word in response.json["message"]
+    return True
+
+
+def test_a_json_object_is_read(post):
+    answer = post('{"amount": "7", "parts": [1, 2], "weight": 1.5}')
+    assert answer.json == {"amount": "7", "note": "", "parts": [1, 2], "weight": 1.5}
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "APPLICATION/JSON"])
+def test_its_type_may_be_written_as_http_lets_it(post, kind):
+    assert post('{"amount": "7"}', kind).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        " ",
+        "null",
+        "[]",
+        '"text"',
+        "1",
+        "true",
+        "{",
+        '{"amount": "7"} x',
+        "amount=7",
+        "{'a': 1}",
+    ],
+)
+def test_what_is_no_json_object_is_refused(post, body):
+    assert refused(post(body))
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ('{"amount": "7", "amuont": "8"}', "amuont"),
+        ('{"amount": "7", "amount": "8"}', "'amount' twice"),
+        ('{"amount": "7", "extra": {"a": 1, "a": 1}}', "'a' twice"),
+        ('{"note": "7"}', "amount is missing"),
+        ('{"amount": 7}', "amount"),
+        ('{"amount": null}', "amount"),
+        ('{"amount": "7", "parts": ["1"]}', "parts.0"),
+        ('{"amount": "7", "parts": [1.0]}', "parts.0"),
+        ('{"amount": "7", "parts": [true]}', "parts.0"),
+        ('{"amount": "7", "weight": NaN}', "NaN"),
+        ('{"amount": "7", "weight": Infinity}', "Infinity"),
+        ('{"amount": "7", "weight": -Infinity}', "Infinity"),
+        ('{"amount": "7", "weight": 1e999}', "too large"),
+        ('{"amount": "7", "parts": [' + "9" * 5000 + "]}", "too large"),
+        ('{"amount": "\\ud800"}', "surrogate"),
+        ('{"amount": "\\udc00\\ud800"}', "surrogate"),
+        ('{"\\ud800": "7"}', "surrogate"),
+        ('{"amount": "\\u0000"}', "NUL"),
+        ('{"amount": "7", "a\\u0000": 1}', "NUL"),
+        ('{"amount": "a\0"}', "NUL"),
+        ('{"amount": ' + "[" * 33 + "]" * 33 + "}", "deep"),
+        ('{"amount": ' + "[" * 60_000, "deep"),
+        ("[" * 30_000 + "]" * 30_000, "deep"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(post, body, word):
+    assert refused(post(body), word)
+
+
+@pytest.mark.parametrize("body", [b'{"amount": "\xff"}', '{"amount": "7"}'.encode("utf-16")])
+def test_what_is_no_utf_8_is_refused(post, body):
+    assert refused(post(body))
+
+
+def test_half_of_a_pair_is_refused_and_a_whole_pair_is_text(post):
+    assert post('{"amount": "\\ud83d\\udcb6"}').json["amount"] == "💶"
+
+
+def test_a_depth_that_is_allowed_is_judged_by_the_model(post):
+    assert refused(post('{"amount": ' + "[" * 30 + "]" * 30 + "}"), "amount")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["", "text/plain", "application/merge-patch+json", "application/json; charset=utf-16",
+     "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
+)  # fmt: skip
+def test_another_media_type_is_refused_as_such(post, kind):
+    assert refused(post('{"amount": "7"}', kind), code="UNSUPPORTED_MEDIA_TYPE", status=415)
+
+
+def test_values_are_not_repeated_in_messages(post):
+    for body in ('{"amount": ["hunter2"]}', '{"amount": "7", "parts": "hunter2"}'):
+        assert "hunter2" not in post(body).get_data(as_text=True)
+
+
+def test_a_long_name_is_cut(post):
+    message = post(json.dumps({"amount": "7", "x" * 5000: 1})).json["message"]
+    assert len(message) < 120
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def test_a_form_says_the_same_as_json(post):
+    for path in ("/form", "/either"):
+        answer = post("amount=7+8%2B&note=", FORM, path)
+        assert answer.json == {"amount": "7 8+", "note": "", "parts": [], "weight": 0}
+    assert post('{"amount": "7"}', path="/either").json["amount"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("body", "word", "code"),
+    [
+        ("", "amount is missing", "BAD_BODY"),
+        ("amount=7&more=1", "field 'more'", "UNKNOWN_PARAMETER"),
+        ("amount=7&amount=7", "amount", "REPEATED_PARAMETER"),
+        ("amount=%00", "NUL", "BAD_BODY"),
+        ("amount=%ff", "UTF-8", "BAD_BODY"),
+        ("amount=7&parts=1", "parts", "BAD_BODY"),
+        ("&".join(["amount=7"] * 65), "64", "BAD_BODY"),
+    ],
+)
+def test_a_form_is_read_as_strictly(post, body, word, code):
+    assert refused(post(body, FORM, "/form"), word, code=code)
+
+
+# Queries
+
+
+def test_a_query_is_read(app):
+    assert app.test_client().get("/query?one=a+b&other=%F0%9F%92%B6").json == {
+        "one": "a b",
+        "other": "💶",
+    }
+    assert app.test_client().get("/query").json == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "word", "code"),
+    [
+        ("three=1", "'three'", "UNKNOWN_PARAMETER"),
+        ("one=1&One=1", "'One'", "UNKNOWN_PARAMETER"),
+        ("one=1&one=1", "one", "REPEATED_PARAMETER"),
+        ("one", "", ""),
+        ("one=%00", "NUL", "BAD_QUERY"),
+        ("one=%C3", "UTF-8", "BAD_QUERY"),
+        ("&".join(f"a{i}=" for i in range(65)), "64", "BAD_QUERY"),
+    ],
+)
+def test_a_query_is_read_strictly(app, query, word, code):
+    response = app.test_client().get(f"/query?{query}")
+    assert refused(response, word, code=code) if code else response.json == {"one": ""}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/api/v1/orderbook", "/nothing", "/"])
+@pytest.mark.parametrize("query", ["x=%00", "%00", "x=%ff", "x=%C3%28", "x=%ED%A0%80"])
+def test_no_path_takes_a_query_that_is_no_text(cut_off, path, query):
+    assert refused(cut_off.get(f"{path}?{query}"), code="BAD_QUERY")
+
+
+@pytest.mark.parametrize(
+    "path", ["orderbook?rail=a&rail=b", "intents?limit=1&limit=2", "orderbook?currency=&currency="]
+)
+def test_a_filter_given_twice_is_refused(client, book, path):
+    assert refused(client.get(f"/api/v1/{path}"), code="REPEATED_PARAMETER")
+
+
+def test_reads_leave_other_parameters_alone(client, book):
+    for path in ("orderbook?_=1&_=2", "intents?_=1&x"):
+        assert client.get(f"/api/v1/{path}").status_code == 200
+
+
+def test_a_condition_that_does_not_hold_is_an_error_like_others(client, book):
+    for path in ("/api/v1/orderbook", "/v1/routes"):
+        response = client.get(path, headers={"If-Match": '"other"'})
+        assert refused(response, code="NOT_THE_SAME", status=412)
