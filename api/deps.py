@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
+from api.auth.identity import IdentityProvider
 from api.auth.tokens import Tokens
 from api.changes import Changes
 from api.stream.limits import Limits
@@ -30,6 +31,8 @@ class Deps:
     stream: Limits = field(default_factory=Limits)
     tokens: Tokens | None = None
     """Issues and verifies our own tokens; None: there are none, and none is good."""
+    identity: IdentityProvider | None = None
+    """Verifies the identity provider's tokens; None: none is good."""
 
 
 def hold(app: Flask, deps: Deps) -> None:

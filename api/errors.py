@@ -4,13 +4,16 @@ ApiError                     status, code and a sentence
 ├── BadRequest          400  a parameter or body is malformed; the message names it
 ├── Unauthorized        401  no token, or one that is not valid
 ├── Forbidden           403  the token's owner may not do this
+│   ├── NoStellarWallet      the identity provider keeps no Stellar wallet for the user
+│   └── WalletChanged        the wallet that the user is bound to is gone
 ├── NotFound            404  nothing of that name is known
 ├── NotTheSame          412  it is not what the client believes it to be (`If-Match`)
 ├── WrongMediaType      415  a body of another kind than this path takes
 ├── UpgradeRequired     426  this path speaks WebSocket; the headers say which
 ├── TooMany             429  more of it than one address may have
 └── Unavailable         503  not now; trying again can help
-    ├── OrderBookNotReady    no ledger has been folded yet
+   ├── OrderBookNotReady    no ledger has been folded yet
+    ├── IdentityUnavailable  the identity provider cannot be asked
     └── NotReady             the process should get no traffic, with the reasons
 
 Views raise; `answer_errors` registers who answers. The router's own refusals (404, 405, 413, …), a
@@ -56,8 +59,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "BAD_LIMIT": Code(400, "`limit` is no number, or out of range."),
         "BAD_AFTER": Code(400, "`after` is not the number of a ledger."),
         "BAD_HANDSHAKE": Code(400, "The WebSocket handshake is malformed."),
+        "NOT_OUR_TOKEN": Code(400, "Only who issued the token can end it."),
         "UNAUTHORIZED": Code(401, "There is no token, or it is not valid."),
         "FORBIDDEN": Code(403, "Who asks is known, and may not."),
+        "NO_STELLAR_WALLET": Code(403, "The identity provider keeps no Stellar wallet for you."),
+        "WALLET_CHANGED": Code(403, "The wallet that you have used here is not yours any more."),
         "NOT_FOUND": Code(404, "There is nothing of that name."),
         "PROVIDER_NOT_FOUND": Code(404, "No such provider has been seen."),
         "INTENT_NOT_FOUND": Code(404, "No such order has been seen."),
@@ -75,6 +81,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "NOT_IMPLEMENTED": Code(501, "The request is coded in a way that this server cannot read."),
         "UNAVAILABLE": Code(503, "Not now; trying again can help."),
         "DATABASE_UNAVAILABLE": Code(503, "The database does not answer right now."),
+        "IDENTITY_UNAVAILABLE": Code(503, "The identity provider does not answer right now."),
         "ORDER_BOOK_NOT_READY": Code(503, "No ledger has been folded yet: there is no book."),
         "NOT_READY": Code(503, "The process should get no traffic; `reasons` says why."),
         "STREAM_FULL": Code(503, "All places of the stream are taken."),
@@ -147,6 +154,27 @@ class Forbidden(ApiError):
     code = "FORBIDDEN"
 
 
+class NoStellarWallet(Forbidden):
+    """The identity provider keeps no Stellar wallet for the user, so the user owns nothing here."""
+
+    code = "NO_STELLAR_WALLET"
+
+    def __init__(self) -> None:
+        super().__init__("the identity provider keeps no Stellar wallet for you; create one there")
+
+
+class WalletChanged(Forbidden):
+    """The wallet that the user is bound to is gone, and nobody is moved to another unasked."""
+
+    code = "WALLET_CHANGED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Stellar wallet that you have used here is not yours any more at the identity "
+            "provider; write to the operator"
+        )
+
+
 class NotFound(ApiError):
     """Nothing of that name is known."""
 
@@ -196,6 +224,15 @@ class OrderBookNotReady(Unavailable):
     """No ledger has been folded yet, so there is no book to read, not even an empty one."""
 
     code = "ORDER_BOOK_NOT_READY"
+
+
+class IdentityUnavailable(Unavailable):
+    """The identity provider cannot be asked whose token this is."""
+
+    code = "IDENTITY_UNAVAILABLE"
+
+    def __init__(self) -> None:
+        super().__init__("the identity provider does not answer right now")
 
 
 class NotReady(Unavailable):

@@ -11,6 +11,12 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_TOKEN_KEY` | P-256 private key in PEM that signs our tokens; without one there are none |
 | `ISTHMUS_TOKEN_KEY_OTHER` | a second key that they may be signed with: the next one, or the last |
 | `ISTHMUS_TOKEN_SECONDS` | how long a token is good for, 60 to 86400 (default) |
+| `ISTHMUS_IDENTITY_APP_ID` | our app at the identity provider; unset: its tokens are refused |
+| `ISTHMUS_IDENTITY_APP_SECRET` | and its secret, to look up users with |
+| `ISTHMUS_IDENTITY_ISSUER` | `iss` of its tokens, default `privy.io` |
+| `ISTHMUS_IDENTITY_URL` | its API, default `https://api.privy.io` |
+| `ISTHMUS_IDENTITY_KEY` | its public key in PEM; unset: the key set that it publishes |
+| `ISTHMUS_IDENTITY_SECONDS` | the longest that a token of it may be good for, default 7200 |
 
 A secret is the variable itself, or the file that the same name with `_FILE` says.
 """
@@ -26,6 +32,22 @@ from indexer.errors import ConfigurationError
 STREAMS = 2_000
 STREAMS_PER_ADDRESS = 50
 TOKEN_SECONDS = 24 * 3600
+IDENTITY_ISSUER = "privy.io"
+IDENTITY_URL = "https://api.privy.io"
+IDENTITY_SECONDS = 2 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySettings:
+    """The identity provider whose users may sign in."""
+
+    app_id: str
+    app_secret: str = field(repr=False)
+    issuer: str
+    """`iss` of its tokens, to the letter."""
+    url: str
+    key: str | None = None
+    longest_seconds: int = IDENTITY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +64,8 @@ class ApiSettings:
     token_key: str | None = field(default=None, repr=False)
     token_key_other: str | None = field(default=None, repr=False)
     token_seconds: int = TOKEN_SECONDS
+    identity: IdentitySettings | None = None
+    """None: nobody's users but those of SEP-10."""
 
 
 def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettings:
@@ -55,7 +79,45 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         token_key=secret(env, "ISTHMUS_TOKEN_KEY"),
         token_key_other=secret(env, "ISTHMUS_TOKEN_KEY_OTHER"),
         token_seconds=_count(env, "ISTHMUS_TOKEN_SECONDS", TOKEN_SECONDS),
+        identity=_identity(env),
     )
+
+
+def _identity(env: Mapping[str, str]) -> IdentitySettings | None:
+    prefix = "ISTHMUS_IDENTITY"
+    app_id, app_secret = env.get(f"{prefix}_APP_ID"), secret(env, f"{prefix}_APP_SECRET")
+    if not app_id:
+        if app_secret:
+            raise ConfigurationError(f"{prefix}_APP_SECRET is set without {prefix}_APP_ID")
+        return None
+    if not app_secret:
+        raise ConfigurationError(f"{prefix}_APP_ID needs {prefix}_APP_SECRET")
+    return IdentitySettings(
+        app_id=app_id,
+        app_secret=app_secret,
+        issuer=env.get(f"{prefix}_ISSUER") or IDENTITY_ISSUER,
+        url=_identity_url(env),
+        key=secret(env, f"{prefix}_KEY"),
+        longest_seconds=_count(env, f"{prefix}_SECONDS", IDENTITY_SECONDS),
+    )
+
+
+def _identity_url(env: Mapping[str, str]) -> str:
+    url = env.get("ISTHMUS_IDENTITY_URL") or IDENTITY_URL
+    parts = urlsplit(url)
+    # The stand-in of the local chains speaks plain HTTP, here and nowhere else.
+    is_stand_in = (
+        parts.scheme == "http"
+        and parts.hostname == "127.0.0.1"
+        and env.get("ISTHMUS_NETWORK", "devnet") == "devnet"
+    )
+    has_more = parts.username or parts.query or parts.fragment or url.endswith("/")
+    if not (parts.scheme == "https" or is_stand_in) or not parts.hostname or has_more:
+        # Not repeated: it may hold what is secret.
+        raise ConfigurationError(
+            "ISTHMUS_IDENTITY_URL must be like https://api.privy.io, with no slash after"
+        )
+    return url
 
 
 def secret(env: Mapping[str, str], variable: str) -> str | None:

@@ -9,6 +9,7 @@ import time
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from api.app import create_app
+from api.auth.identity import identity_of
 from api.auth.tokens import tokens_of
 from api.changes import Changes
 from api.deps import Deps
@@ -27,18 +28,22 @@ def _now() -> UnixSeconds:
 
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+# At INFO it names the URL of each request, and with it whom we look up.
+logging.getLogger("httpx").setLevel(logging.WARNING)
 
 _settings = load_settings()
 _own = load_api_settings()
 _changes = Changes(open_engine(_settings, "api", pool_size=1))
+_engine = open_engine(_settings, "api", pool_size=THREADS)
 app = create_app(
     Deps(
-        engine=open_engine(_settings, "api", pool_size=THREADS),
+        engine=_engine,
         network=_settings.network,
         clock=_now,
         changes=_changes,
         stream=Limits(clients=_own.streams, clients_per_address=_own.streams_per_address),
         tokens=tokens_of(_own, _now),
+        identity=identity_of(_own, _engine, _now),
     ),
 )
 if _own.proxies:

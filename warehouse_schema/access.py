@@ -44,6 +44,13 @@ subjects = Table(
     text("subject", "`sub` of its tokens", primary_key=True),
     text("account", "Stellar account that it acts for, bound at first use and never moved"),
     _since("bound_at"),
+    Column(
+        "confirmed_at",
+        DateTime(timezone=True),
+        server_default=func.now(),
+        comment="When the provider last said that the account is still theirs, by the database "
+        "clock; null since it said that it is not",
+    ),
     schema=ACCESS,
     comment="Users of the identity provider, each bound to one Stellar account",
 )

@@ -36,7 +36,7 @@ RULES: tuple[Callable[[], None], ...] = (public, owner_only)
 
 def hold_gate(app: Flask, deps: Deps) -> None:
     """Give an app the gate that `owner_only` asks."""
-    issuers = [issuer for issuer in (deps.tokens,) if issuer is not None]
+    issuers = [issuer for issuer in (deps.tokens, deps.identity) if issuer is not None]
     app.extensions[_KEY] = Gate(issuers, Revocations(deps.engine))
 
 

@@ -7,6 +7,8 @@ import pytest
 from api.settings import load_api_settings
 from indexer.errors import ConfigurationError
 
+IDENTITY = {"ISTHMUS_IDENTITY_APP_ID": "app", "ISTHMUS_IDENTITY_APP_SECRET": "hunter2"}
+
 
 def test_how_many_streams_an_api_serves_is_the_operators_choice() -> None:
     usual = load_api_settings({"ISTHMUS_STREAMS": ""})
@@ -29,6 +31,9 @@ def test_how_many_streams_an_api_serves_is_the_operators_choice() -> None:
         ({"ISTHMUS_URL": "ftp://api.example.com"}, "it must be like https"),
         ({"ISTHMUS_TOKEN_KEY": "x", "ISTHMUS_TOKEN_KEY_FILE": "y"}, "ISTHMUS_TOKEN_KEY_FILE are"),
         ({"ISTHMUS_TOKEN_KEY_FILE": "/none"}, "ISTHMUS_TOKEN_KEY_FILE: /none cannot be read"),
+        ({"ISTHMUS_IDENTITY_APP_ID": "a"}, "ISTHMUS_IDENTITY_APP_ID needs ISTHMUS_IDENTITY_APP_S"),
+        ({"ISTHMUS_IDENTITY_APP_SECRET": "a"}, "APP_SECRET is set without"),
+        ({**IDENTITY, "ISTHMUS_IDENTITY_SECONDS": "1h"}, "ISTHMUS_IDENTITY_SECONDS is '1h'"),
         ({"ISTHMUS_TOKEN_KEY_FILE": "/dev/null"}, "ISTHMUS_TOKEN_KEY_FILE: /dev/null is empty"),
     ],
 )
@@ -51,3 +56,45 @@ def test_where_clients_reach_the_api_is_said_and_not_learned() -> None:
     assert load_api_settings({}).url is None
     url = "https://example.com/isthmus"
     assert load_api_settings({"ISTHMUS_URL": url}).url == url
+
+
+def test_an_identity_provider_is_an_app_and_its_secret() -> None:
+    assert load_api_settings({}).identity is None
+    chosen = load_api_settings(IDENTITY).identity
+    assert chosen is not None
+    assert (chosen.issuer, chosen.url) == ("privy.io", "https://api.privy.io")
+    assert (chosen.app_id, chosen.app_secret, chosen.key) == ("app", "hunter2", None)
+    assert chosen.longest_seconds == 7200
+    assert "hunter2" not in repr(chosen)
+
+
+STAND_IN = "http://127.0.0.1:8100"
+
+
+def test_the_stand_in_for_a_provider_is_for_local_chains_alone() -> None:
+    local = load_api_settings({**IDENTITY, "ISTHMUS_IDENTITY_URL": STAND_IN}).identity
+    assert local is not None
+    assert local.url == STAND_IN
+
+
+@pytest.mark.parametrize(
+    ("network", "url"),
+    [
+        ("testnet", STAND_IN),
+        ("mainnet", STAND_IN),
+        ("devnet", "http://127.0.0.1.evil.test"),
+        ("devnet", "http://127.0.0.1@evil.test"),
+        ("devnet", "http://api.privy.io"),
+        ("mainnet", "https://api.privy.io/"),
+        ("mainnet", "https://user:hunter2@api.privy.io"),
+        ("mainnet", "https://api.privy.io?key=hunter2"),
+        ("mainnet", "https://"),
+        ("mainnet", "file:///etc/passwd"),
+        ("mainnet", "api.privy.io"),
+    ],
+)
+def test_a_provider_is_reached_over_tls_at_one_plain_url(network: str, url: str) -> None:
+    chosen = {**IDENTITY, "ISTHMUS_NETWORK": network, "ISTHMUS_IDENTITY_URL": url}
+    with pytest.raises(ConfigurationError, match="ISTHMUS_IDENTITY_URL must be like") as refused:
+        load_api_settings(chosen)
+    assert "hunter2" not in str(refused.value)

@@ -30,11 +30,14 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "warehouse_schema.embedded.launcher": ("psycopg",),
     # Checks the signatures that its contracts and accounts would check.
     "indexer.devnet": ("nacl",),
+    # And signs tokens as an identity provider does.
+    "indexer.devnet.identity": ("jwt", "cryptography"),
     # An engine is handed on; what to ask it is the indexer's.
     # And a run's configuration is a pydantic model, as Dagster has it.
     "pipelines": ("sqlalchemy.Engine", "pydantic"),
     # NOTIFY is the driver's; SQLAlchemy has no word for it.
     "api.changes": ("psycopg",),
+    "api.auth.provider": ("httpx",),
     # SEP-10 challenges are transactions; the library checks them.
     "api.auth.sep10": ("stellar_sdk",),
     # Keys in PEM: PyJWT checks signatures with them, and reads no key of the wrong curve as wrong.
@@ -98,7 +101,8 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
 """Part of the indexer → parts it may import. drain → projections → facts → decode → events."""
 
 ONLY: Mapping[str, tuple[str, ...]] = {
-    "indexer.chains": ("indexer", "api.deps", "pipelines.defs.resources"),
+    # Of the chains, the identity provider's part uses how an HTTP request gets an end.
+    "indexer.chains": ("indexer", "api.deps", "api.auth.provider", "pipelines.defs.resources"),
     "indexer.readers": ("indexer", "api.deps", "pipelines.defs.resources"),
     "indexer.devnet": ("indexer.devnet",),
     "dagster.EnvVar": ("pipelines.defs.resources",),

@@ -7,6 +7,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, delete
 
 from tests.factories.app import make_app
+from tests.factories.identity import World, identity_world
 from tests.factories.tokens import make_tokens
 from warehouse_schema import access
 
@@ -24,3 +25,10 @@ def access_rows(owner: Engine) -> Iterator[Connection]:
 def signed_in(reader: Engine, access_rows: Connection) -> FlaskClient:
     """Calls an app that knows our tokens; a test brings its own."""
     return make_app(reader, tokens=make_tokens()).test_client()
+
+
+@pytest.fixture
+def world(reader: Engine, access_rows: Connection) -> Iterator[World]:
+    """An identity provider, and the service beside it."""
+    with identity_world(reader) as world:
+        yield world

@@ -61,6 +61,13 @@ def upgrade() -> None:
             nullable=False,
             comment="Database clock",
         ),
+        sa.Column(
+            "confirmed_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=True,
+            comment="When the provider last said that the account is still theirs, by the database clock; null since it said that it is not",
+        ),
         sa.PrimaryKeyConstraint("issuer", "subject", name=op.f("pk_subjects")),
         schema="access",
         comment="Users of the identity provider, each bound to one Stellar account",

@@ -1,0 +1,80 @@
+"""Access tokens of the identity provider that the operator signs users in with.
+
+ES256 by the provider's key, of one exact issuer, for this app alone. An identity token has the same
+issuer, audience, algorithm and key: what tells the two apart is that an access token has `sid` and
+no `linked_accounts`. The token says who the user is; which Stellar account that is, the provider is
+asked (`wallets.py`).
+"""
+
+import re
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+
+from api.auth.bindings import Bindings
+from api.auth.claims import BadToken, Session, Verifier, check_shape, header_of
+from api.auth.key_set import KeySet, KeySource, PinnedKey
+from api.auth.provider import Provider, ProviderAccess
+from api.auth.tokens import verifying_key
+from api.auth.wallets import Wallets
+from api.settings import ApiSettings
+from warehouse_schema.identifiers import UnixSeconds
+
+_SUBJECT = re.compile(r"did:privy:[A-Za-z0-9]{1,64}")
+
+
+class IdentityProvider:
+    """Verifies the provider's access tokens."""
+
+    def __init__(
+        self,
+        verifier: Verifier,
+        keys: KeySource,
+        wallets: Wallets,
+        *,
+        clock: Callable[[], UnixSeconds],
+    ) -> None:
+        self.issuer = verifier.issuer
+        self._verifier = verifier
+        self._keys = keys
+        self._wallets = wallets
+        self._clock = clock
+
+    def verify(self, token: str) -> Session:
+        """Whose it is. Raises `BadToken`, and what `Wallets.account_of` does."""
+        check_shape(token)
+        kid = header_of(token).get("kid")
+        claims = self._verifier.claims(token, self._keys.key(kid))
+        expires_at = self._verifier.check_times(claims, self._clock())
+        if not isinstance(claims["sid"], str) or not claims["sid"]:
+            raise BadToken("sid is no text")
+        if "linked_accounts" in claims:
+            raise BadToken("an identity token")
+        if not _SUBJECT.fullmatch(claims["sub"]):
+            raise BadToken("sub is no user")
+        account = self._wallets.account_of(claims["sub"])
+        return Session(account, None, self.issuer, expires_at)
+
+
+def identity_of(
+    settings: ApiSettings,
+    engine: Engine,
+    clock: Callable[[], UnixSeconds],
+    timer: Callable[[], float] = time.monotonic,
+) -> IdentityProvider | None:
+    """As an operator set it; None when there is none. Raises `ConfigurationError`."""
+    chosen = settings.identity
+    if chosen is None:
+        return None
+    access = ProviderAccess(chosen.url, chosen.app_id, chosen.app_secret)
+    provider = Provider(access, timer=timer)
+    keys: KeySource = KeySet(provider.key_set, timer=timer)
+    if chosen.key is not None:
+        keys = PinnedKey(verifying_key(chosen.key, "ISTHMUS_IDENTITY_KEY"))
+    return IdentityProvider(
+        Verifier(chosen.issuer, chosen.app_id, required=("sid",), longest=chosen.longest_seconds),
+        keys,
+        Wallets(provider, Bindings(engine, chosen.issuer), timer=timer),
+        clock=clock,
+    )

@@ -1,0 +1,80 @@
+"""The identity provider's stand-in, the service's side of it on a timer that a test moves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask.testing import FlaskClient
+from sqlalchemy import Engine
+
+from api.auth.bindings import Bindings
+from api.auth.claims import Verifier
+from api.auth.identity import IdentityProvider
+from api.auth.key_set import KeySet, KeySource
+from api.auth.provider import Provider, ProviderAccess
+from api.auth.wallets import Wallets
+from indexer.devnet.identity.provider import ISSUER, StandIn
+from indexer.devnet.identity.server import serving
+from tests.factories.app import NOW, make_app
+from tests.factories.tokens import make_tokens
+from warehouse_schema.identifiers import UnixSeconds
+
+LONGEST = 7200
+TIMEOUT = 0.3
+
+
+@dataclass
+class Timer:
+    """Seconds that pass when a test says so."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class World:
+    """A running stand-in, and what the service asks it with."""
+
+    engine: Engine
+    url: str
+    stand_in: StandIn
+    timer: Timer = field(default_factory=Timer)
+
+    def provider(self, **changes: Any) -> Provider:
+        """One process's way to the stand-in."""
+        told = {"app_id": self.stand_in.app_id, "app_secret": self.stand_in.app_secret}
+        access = ProviderAccess(**({"url": self.url} | told | changes))
+        return Provider(access, timeout=TIMEOUT, timer=self.timer)
+
+    def wallets(self, **more: Any) -> Wallets:
+        """One process's memory of who has which wallet."""
+        bindings = Bindings(self.engine, ISSUER)
+        return Wallets(self.provider(), bindings, timer=self.timer, **more)
+
+    def identity(self, keys: KeySource | None = None, *, now: int = NOW) -> IdentityProvider:
+        """One process's verifier of the provider's tokens."""
+        return IdentityProvider(
+            Verifier(ISSUER, self.stand_in.app_id, required=("sid",), longest=LONGEST),
+            keys or KeySet(self.provider().key_set, timer=self.timer),
+            self.wallets(),
+            clock=lambda: UnixSeconds(now),
+        )
+
+    def client(self, **more: Any) -> FlaskClient:
+        """Calls one process of the API."""
+        app = make_app(self.engine, tokens=make_tokens(), identity=self.identity(**more))
+        return app.test_client()
+
+    def token(self, subject: str, **changes: Any) -> str:
+        """A good one at the time of the tests, with changes."""
+        return self.stand_in.token(subject, **({"iat": NOW, "exp": NOW + 3600} | changes))
+
+
+@contextmanager
+def identity_world(engine: Engine) -> Iterator[World]:
+    stand_in = StandIn()
+    with serving(stand_in) as url:
+        yield World(engine, url, stand_in)

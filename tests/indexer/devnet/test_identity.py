@@ -1,0 +1,73 @@
+"""The identity provider's stand-in, over HTTP as a demo uses it."""
+
+from collections.abc import Iterator
+
+import httpx
+import jwt
+import pytest
+
+from indexer.devnet.identity.provider import StandIn, wallet
+from indexer.devnet.identity.server import serving
+from indexer.devnet.local_http import local_client
+
+ACCOUNT = "GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN"
+
+
+@pytest.fixture
+def stand_in() -> StandIn:
+    return StandIn("an-app")
+
+
+@pytest.fixture
+def http(stand_in: StandIn) -> Iterator[httpx.Client]:
+    with serving(stand_in) as url, local_client(url, timeout=10) as http:
+        yield http
+
+
+def test_a_token_is_signed_with_the_key_that_is_published(http):
+    user = http.post("/devnet/users", json={"address": ACCOUNT}).json()["subject"]
+    token = http.post("/devnet/tokens", json={"subject": user, "sid": "s"}).json()["token"]
+    [key] = jwt.PyJWKSet.from_dict(http.get("/v1/apps/an-app/jwks.json").json()).keys
+    claims = jwt.decode(token, key, algorithms=["ES256"], audience="an-app", issuer="privy.io")
+    assert (claims["sub"], claims["sid"]) == (user, "s")
+    assert jwt.get_unverified_header(token)["kid"] == key.key_id
+
+
+def test_a_user_is_shown_to_who_has_the_apps_credentials(http, stand_in):
+    user = stand_in.add_user(wallet(ACCOUNT))
+    ours = {"auth": ("an-app", stand_in.app_secret), "headers": {"privy-app-id": "an-app"}}
+    shown = http.get(f"/v1/users/{user}", **ours).json()
+    assert shown["id"] == user
+    assert [account["address"] for account in shown["linked_accounts"]][-1] == ACCOUNT
+    assert http.get("/v1/users/did:privy:none", **ours).status_code == 404
+    for wrong in (
+        {"auth": ("an-app", "guess"), "headers": {"privy-app-id": "an-app"}},
+        {"auth": ("an-app", stand_in.app_secret)},
+        {"headers": {"privy-app-id": "an-app"}},
+    ):
+        assert http.get(f"/v1/users/{user}", **wrong).status_code == 401
+
+
+def test_it_goes_wrong_as_it_is_told(http):
+    assert http.post("/devnet/faults", json={"keys": "429"}).status_code == 200
+    refused = http.get("/v1/apps/an-app/jwks.json")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "7")
+    http.post("/devnet/faults", json={"keys": None})
+    assert http.get("/v1/apps/an-app/jwks.json").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "wish"),
+    [("faults", {"keys": "odd"}), ("faults", {"odd": "down"}), ("tokens", {}), ("users", 7)],
+)
+def test_a_wish_that_makes_no_sense_is_refused(http, path, wish):
+    assert http.post(f"/devnet/{path}", json=wish).status_code == 400
+
+
+def test_an_identity_token_is_told_from_an_access_token_by_its_claims(stand_in):
+    user = stand_in.add_user(wallet(ACCOUNT))
+    read = {"options": {"verify_signature": False}}
+    access = jwt.decode(stand_in.token(user), **read)
+    identity = jwt.decode(stand_in.identity_token(user), **read)
+    assert set(access) == {"iss", "aud", "sub", "sid", "iat", "exp"}
+    assert set(identity) == {"iss", "aud", "sub", "cr", "linked_accounts", "iat", "exp"}
