@@ -19,6 +19,7 @@ from api.request_log import log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
 from api.stream.socket import hold_stream, stream
+from api.web import talk_to_browsers
 
 
 class App(Flask):
@@ -43,6 +44,7 @@ def create_app(deps: Deps) -> Flask:
     hold_books(app, Books(deps.engine, deps.network.stellar.id, deps.changes))
     hold_stream(app, deps)
     log_requests(app)
+    talk_to_browsers(app, deps.web)
     app.before_request(_refuse_large_body)
     app.before_request(refuse_bad_query)
     answer_errors(app)

@@ -11,6 +11,7 @@ from api.auth.identity import IdentityProvider
 from api.auth.tokens import Tokens
 from api.changes import Changes
 from api.stream.limits import Limits
+from api.web import Web
 from indexer.networks import Network
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -29,6 +30,8 @@ class Deps:
     changes: Changes | None = None
     """Tells what commits; None: nothing is told, and every answer is read anew."""
     stream: Limits = field(default_factory=Limits)
+    web: Web = field(default_factory=Web)
+    """Which pages may use the API."""
     tokens: Tokens | None = None
     """Issues and verifies our own tokens; None: there are none, and none is good."""
     identity: IdentityProvider | None = None

@@ -64,6 +64,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "FORBIDDEN": Code(403, "Who asks is known, and may not."),
         "NO_STELLAR_WALLET": Code(403, "The identity provider keeps no Stellar wallet for you."),
         "WALLET_CHANGED": Code(403, "The wallet that you have used here is not yours any more."),
+        "ORIGIN_NOT_ALLOWED": Code(403, "Pages of this origin may not open the stream."),
         "NOT_FOUND": Code(404, "There is nothing of that name."),
         "PROVIDER_NOT_FOUND": Code(404, "No such provider has been seen."),
         "INTENT_NOT_FOUND": Code(404, "No such order has been seen."),

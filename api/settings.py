@@ -7,6 +7,8 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_STREAMS` | most streams that one process of the API has open, default 2000; 0 for none |
 | `ISTHMUS_STREAMS_PER_ADDRESS` | and most from one address, default 50 |
 | `ISTHMUS_PROXIES` | proxies before the API that add to `X-Forwarded-For`, default 0 |
+| `ISTHMUS_ORIGINS` | whose pages may use the API: `https://app.example.com,…`; default `*` |
+| `ISTHMUS_HSTS_SECONDS` | how long browsers are to insist on https, default 0: not told to |
 | `ISTHMUS_URL` | where clients reach the API, such as `https://api.example.com` |
 | `ISTHMUS_TOKEN_KEY` | P-256 private key in PEM that signs our tokens; without one there are none |
 | `ISTHMUS_TOKEN_KEY_OTHER` | a second key that they may be signed with: the next one, or the last |
@@ -22,6 +24,7 @@ A secret is the variable itself, or the file that the same name with `_FILE` say
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +53,9 @@ class IdentitySettings:
     longest_seconds: int = IDENTITY_SECONDS
 
 
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
+
+
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
     """One frozen view of the environment."""
@@ -59,6 +65,9 @@ class ApiSettings:
     streams_per_address: int = STREAMS_PER_ADDRESS
     proxies: int = 0
     """Whose word on where a request comes from is taken: as many as add to `X-Forwarded-For`."""
+    origins: frozenset[str] = frozenset({"*"})
+    """Of pages that may read answers and open the stream, in lower case."""
+    hsts_seconds: int = 0
     url: str | None = None
     """Where clients reach the API, without a slash at its end; never learned from a request."""
     token_key: str | None = field(default=None, repr=False)
@@ -75,6 +84,8 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         streams=_count(env, "ISTHMUS_STREAMS", STREAMS),
         streams_per_address=_count(env, "ISTHMUS_STREAMS_PER_ADDRESS", STREAMS_PER_ADDRESS),
         proxies=_count(env, "ISTHMUS_PROXIES", 0),
+        origins=_origins(env),
+        hsts_seconds=_count(env, "ISTHMUS_HSTS_SECONDS", 0),
         url=_own_url(env),
         token_key=secret(env, "ISTHMUS_TOKEN_KEY"),
         token_key_other=secret(env, "ISTHMUS_TOKEN_KEY_OTHER"),
@@ -149,6 +160,17 @@ def _own_url(env: Mapping[str, str]) -> str | None:
             f"ISTHMUS_URL is {url!r}; it must be like https://api.example.com, with no slash after"
         )
     return url
+
+
+def _origins(env: Mapping[str, str]) -> frozenset[str]:
+    given = [each.strip() for each in env.get("ISTHMUS_ORIGINS", "").split(",") if each.strip()]
+    for each in given:
+        # As browsers name it. The `*` is for all of them, and no part of a name.
+        if each != "*" and not _ORIGIN.fullmatch(each):
+            raise ConfigurationError(
+                f"ISTHMUS_ORIGINS has {each!r}; it must be like https://app.example.com, or *"
+            )
+    return frozenset(each.lower() for each in given) or frozenset({"*"})
 
 
 def _count(env: Mapping[str, str], variable: str, usual: int) -> int:

@@ -15,6 +15,7 @@ from api.changes import Changes
 from api.deps import Deps
 from api.settings import load_api_settings
 from api.stream.limits import Limits
+from api.web import Web
 from indexer.settings import load_settings
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import UnixSeconds
@@ -42,6 +43,7 @@ app = create_app(
         clock=_now,
         changes=_changes,
         stream=Limits(clients=_own.streams, clients_per_address=_own.streams_per_address),
+        web=Web(_own.origins, _own.hsts_seconds),
         tokens=tokens_of(_own, _now),
         identity=identity_of(_own, _engine, _now),
     ),

@@ -1,6 +1,7 @@
 """The page and its files."""
 
 import html
+from functools import cache
 
 from flask import Blueprint, Response
 
@@ -33,21 +34,23 @@ HEADERS = {
     "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in _POLICY.items()),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
 }
-"""Sent with everything here."""
+"""Sent with everything here, beside what every answer has (`api.web`)."""
 
 
 @market.get("/")
 def show_page() -> Response:
     """The market page; what of the market it shows is in the address's query, for its script."""
+    version = load_bundle().version
+    return send(_page(deps().network.name), version=version, media_type=TYPES[".html"])
+
+
+@cache
+def _page(network: str) -> Body:
+    """Made once, as are its digest and its packed form."""
     bundle = load_bundle()
-    text = bundle.page.substitute(
-        assets=f"assets/{bundle.version}", network=html.escape(deps().network.name)
-    )
-    return send(Body(text.encode()), version=bundle.version, media_type=TYPES[".html"])
+    text = bundle.page.substitute(assets=f"assets/{bundle.version}", network=html.escape(network))
+    return Body(text.encode())
 
 
 @market.get("/assets/<version>/<path:name>")

@@ -18,7 +18,7 @@ from flask_sock import Sock
 
 from api.auth.owner import public
 from api.deps import Deps, deps, reading
-from api.errors import BadRequest, Unavailable, UpgradeRequired
+from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired
 from api.parsing import read_query
 from api.stream import outbox
 from api.stream.client import Client
@@ -146,10 +146,12 @@ def _check_handshake() -> None:
 
 
 def _check_origin(origin: str | None) -> None:
-    """Any page may listen: what is told is public, and no cookie is looked at.
+    """A browser asks nobody before it opens a socket, so that it is for us to refuse a page.
 
-    The day a message says who somebody is, its origin is to be asked for here.
+    What is no page names no origin, and may come in. Neither token nor cookie is looked at.
     """
+    if not deps().web.admits(origin):
+        raise Forbidden("pages of your origin may not open the stream", code="ORIGIN_NOT_ALLOWED")
 
 
 def _missed(wish: Wish) -> Missed | None:

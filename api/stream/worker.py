@@ -1,13 +1,16 @@
-"""gunicorn's threaded worker, which tells streams goodbye when it is told to stop.
+"""gunicorn's threaded worker, which tells streams goodbye when it is told to stop, and refuses in
+the API's own words what it cannot read.
 
 Streams are no requests of the server's any more: it would neither wait for them nor end them.
 """
 
+import socket
 from types import FrameType
 from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
+from api.refusals import refuse
 from api.stream.socket import Stream, find_stream
 
 _GOODBYE_SECONDS = 3.0
@@ -31,6 +34,13 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         stream = self._say_goodbye()
         if stream is not None:
             stream.wait(_GOODBYE_SECONDS)
+
+    def handle_error(
+        self, req: Any, client: socket.socket, addr: tuple[str, int] | None, exc: Exception
+    ) -> None:
+        """A request that could not be read, or failed outside of the app."""
+        # A Unix socket has no address.
+        refuse(client, addr[0] if addr else "", exc)
 
     def _say_goodbye(self) -> Stream | None:
         stream = find_stream(self.wsgi)

@@ -98,3 +98,19 @@ def test_a_provider_is_reached_over_tls_at_one_plain_url(network: str, url: str)
     with pytest.raises(ConfigurationError, match="ISTHMUS_IDENTITY_URL must be like") as refused:
         load_api_settings(chosen)
     assert "hunter2" not in str(refused.value)
+
+
+def test_pages_of_all_origins_may_use_the_api_unless_some_are_named() -> None:
+    assert load_api_settings({}).origins == {"*"}
+    named = load_api_settings(
+        {"ISTHMUS_ORIGINS": "https://App.example.com, http://127.0.0.1:8080,"}
+    )
+    assert named.origins == {"https://app.example.com", "http://127.0.0.1:8080"}
+
+
+@pytest.mark.parametrize(
+    "text", ["example.com", "https://a.example/", "https://*.example.com", "null", "https://a b"]
+)
+def test_what_is_no_origin_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="ISTHMUS_ORIGINS"):
+        load_api_settings({"ISTHMUS_ORIGINS": text})

@@ -19,7 +19,8 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "pipelines": ("dagster", "indexer", "warehouse_schema"),
     "api": (
         *("indexer", "warehouse_schema", "sqlalchemy"),
-        *("flask", "flask_sock", "wsproto", "werkzeug", "gunicorn"),
+        *("flask", "flask_cors", "flask_sock", "wsproto", "werkzeug", "gunicorn"),
+        *("limits", "prometheus_client"),
         *("jwt", "pydantic", "orjson"),
     ),
 }

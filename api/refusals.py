@@ -1,0 +1,60 @@
+"""What the server refuses before there is an app to refuse it, said as the app would.
+
+gunicorn would answer a page of HTML that quotes the request, and log the line that it could not
+read, with whatever secret it holds. Here both say no more than what kind of mistake it was.
+"""
+
+import logging
+import socket
+import traceback
+from http import HTTPStatus
+
+from gunicorn.http import errors as bad
+
+from api.errors import refusal
+
+logger = logging.getLogger(__name__)
+
+_STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    # What the app wanted to send is no fault of the client's.
+    (bad.InvalidResponseHeader, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (bad.InvalidResponseHeaderName, HTTPStatus.INTERNAL_SERVER_ERROR),
+    (bad.LimitRequestLine, HTTPStatus.REQUEST_URI_TOO_LONG),
+    (bad.LimitRequestHeaders, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE),
+    (bad.ExpectationFailed, HTTPStatus.EXPECTATION_FAILED),
+    (bad.UnsupportedTransferCoding, HTTPStatus.NOT_IMPLEMENTED),
+    (bad.ParseException, HTTPStatus.BAD_REQUEST),
+)
+
+
+def refuse(client: socket.socket, address: str, error: Exception) -> HTTPStatus:
+    """Answer for a request that never reached the app; the caller closes the connection."""
+    status = next(
+        (status for kind, status in _STATUSES if isinstance(error, kind)),
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+    )
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
+        where = "".join(traceback.format_tb(error.__traceback__))
+        logger.error("request failed outside of the app: %s\n%s", type(error).__name__, where)
+    else:
+        logger.info(
+            "request refused address=%s status=%d reason=%s", address, status, type(error).__name__
+        )
+    _send(client, status)
+    return status
+
+
+def _send(client: socket.socket, status: HTTPStatus) -> None:
+    body = refusal(status)
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        "Connection: close\r\n"
+        "Content-Type: application/json\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    try:
+        client.settimeout(1.0)
+        client.sendall(head.encode() + body)
+    except OSError as error:
+        logger.debug("the client of a refused request is gone: %s", error)

@@ -1,0 +1,129 @@
+"""What answers say to browsers: who may read them, and what they may do with them."""
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Engine
+
+from api.app import create_app
+from api.deps import Deps
+from api.web import Web
+from indexer.networks import load_network
+from tests.factories.app import NOW
+from warehouse_schema.identifiers import UnixSeconds
+
+APP, OTHER = "https://app.example.com", "https://evil.example.com"
+PATHS = ["/healthz", "/nothing", "/api/v1/orderbook", "/api/v1/orderbook?currency=EURO", "/"]
+
+
+def calls(engine: Engine, web: Web) -> FlaskClient:
+    deps = Deps(engine, load_network("testnet"), lambda: UnixSeconds(NOW), web=web)
+    return create_app(deps).test_client()
+
+
+@pytest.fixture
+def chosen(reader: Engine) -> FlaskClient:
+    """Calls an app for pages of `APP` alone."""
+    return calls(reader, Web(frozenset({APP}), hsts_seconds=600))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_is_hardened(client, book, path):
+    headers = client.get(path).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert len(headers.getlist("Content-Security-Policy")) == 1
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert "Strict-Transport-Security" not in headers
+
+
+def test_https_is_insisted_on_where_the_operator_says_so(chosen):
+    headers = chosen.get("/healthz").headers
+    assert headers["Strict-Transport-Security"] == "max-age=600; includeSubDomains"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("origin", [None, OTHER])
+def test_any_page_may_read_by_default_and_sends_no_cookies(client, book, path, origin):
+    headers = client.get(path, headers={"Origin": origin} if origin else {}).headers
+    assert headers.getlist("Access-Control-Allow-Origin") == ["*"]
+    assert "Access-Control-Allow-Credentials" not in headers
+    exposed = headers["Access-Control-Expose-Headers"].split(", ")
+    assert {"X-Ledger", "X-Ledger-Age", "ETag", "Retry-After", "X-Request-Id"} <= set(exposed)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_chosen_pages_alone_may_read(chosen, book, path):
+    for origin in (APP, APP.upper()):
+        headers = chosen.get(path, headers={"Origin": origin}).headers
+        assert headers.getlist("Access-Control-Allow-Origin") == [origin]
+        assert "X-Ledger" in headers["Access-Control-Expose-Headers"]
+        assert "Origin" in headers["Vary"]
+    for origin in (OTHER, f"{APP}.evil.com", "null", f"{APP}:444", "http://app.example.com"):
+        headers = chosen.get(path, headers={"Origin": origin}).headers
+        assert "Access-Control-Allow-Origin" not in headers
+        assert "Origin" in headers["Vary"]
+    headers = chosen.get(path).headers
+    assert "Access-Control-Allow-Origin" not in headers
+    assert "Origin" in headers["Vary"], "a cache would hand this answer to a page"
+
+
+@pytest.mark.parametrize("path", ["/auth", "/.well-known/stellar.toml"])
+def test_wallets_of_any_origin_read_what_is_for_wallets(chosen, path):
+    for headers in ({}, {"Origin": OTHER}):
+        answer = chosen.get(path, headers=headers)
+        assert answer.headers.getlist("Access-Control-Allow-Origin") == ["*"]
+
+
+def preflight(client: FlaskClient, path: str, origin: str = APP, method: str = "POST"):
+    asked = {
+        "Origin": origin,
+        "Access-Control-Request-Method": method,
+        "Access-Control-Request-Headers": "authorization, content-type, x-evil",
+    }
+    return client.options(path, headers=asked)
+
+
+def test_a_preflight_needs_no_token_and_is_answered_for_what_may_be_sent(client, chosen):
+    for app, origin in ((client, "*"), (chosen, APP)):
+        answer = preflight(app, "/v1/routes")
+        assert answer.status_code == 200
+        assert answer.headers.getlist("Access-Control-Allow-Origin") == [origin]
+        assert "POST" in answer.headers["Access-Control-Allow-Methods"]
+        assert answer.headers["Access-Control-Allow-Headers"] == "authorization, content-type"
+        assert answer.headers["Access-Control-Max-Age"] == "86400"
+
+
+def test_a_preflight_of_another_origin_is_told_nothing(chosen):
+    answer = preflight(chosen, "/v1/routes", OTHER)
+    assert "Access-Control-Allow-Origin" not in answer.headers
+    assert "Access-Control-Allow-Methods" not in answer.headers
+
+
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+
+
+def opened(client: FlaskClient, origin: str | None) -> str:
+    headers = HANDSHAKE if origin is None else {**HANDSHAKE, "Origin": origin}
+    answer = client.get(
+        "/api/v1/stream", base_url="ws://localhost", headers=headers,
+        environ_overrides={"werkzeug.socket": object()},
+    )  # fmt: skip
+    return str(answer.json["code"])
+
+
+def test_pages_of_other_origins_may_not_open_the_stream(chosen):
+    assert opened(chosen, OTHER) == "ORIGIN_NOT_ALLOWED"
+    assert opened(chosen, "null") == "ORIGIN_NOT_ALLOWED"
+
+
+def test_who_may_come_in_is_let_as_far_as_the_book(client, chosen):
+    # There is none yet, which is found out behind the origin.
+    for app, origin in ((client, OTHER), (chosen, APP), (chosen, APP.upper()), (chosen, None)):
+        assert opened(app, origin) == "ORDER_BOOK_NOT_READY"
