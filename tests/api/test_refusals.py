@@ -1,4 +1,4 @@
-"""What never reaches the app is refused in the app's words, and leaves nothing secret in the log."""
+"""What never reaches the app is refused in its words, and leaves nothing secret in the log."""
 
 import json
 import logging
