@@ -8,6 +8,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from api.auth.owner import hold_gate
 from api.auth.session import session
+from api.auth.views import auth, open_to_wallets
 from api.deps import Deps, hold
 from api.errors import answer_errors
 from api.health.views import health
@@ -48,7 +49,8 @@ def create_app(deps: Deps) -> Flask:
     app.before_request(_refuse_large_body)
     app.before_request(refuse_bad_query)
     answer_errors(app)
-    for blueprint in (health, routes, session, orderbook, market, stream):
+    open_to_wallets(app)
+    for blueprint in (health, auth, session, routes, orderbook, market, stream):
         app.register_blueprint(blueprint)
     return app
 

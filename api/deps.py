@@ -1,18 +1,23 @@
 """What the app needs from the world, as one value, and how views get at it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
+from api.auth.accounts import Accounts
 from api.auth.identity import IdentityProvider
+from api.auth.sep10 import Sep10
 from api.auth.tokens import Tokens
 from api.changes import Changes
 from api.stream.limits import Limits
 from api.web import Web
 from indexer.networks import Network
+from indexer.readers import open_accounts
+from indexer.settings import Settings
 from warehouse_schema.identifiers import UnixSeconds
 
 _KEY = "isthmus"
@@ -36,6 +41,12 @@ class Deps:
     """Issues and verifies our own tokens; None: there are none, and none is good."""
     identity: IdentityProvider | None = None
     """Verifies the identity provider's tokens; None: none is good."""
+    sep10: Sep10 | None = None
+    """Makes and reads challenges; None: nobody signs in with an account."""
+    accounts: Accounts | None = None
+    """Where it is read who may sign for an account."""
+    statement: Mapping[str, Any] = field(default_factory=dict)
+    """What the operator says of itself in stellar.toml."""
 
 
 def hold(app: Flask, deps: Deps) -> None:
@@ -66,3 +77,8 @@ def reading(engine: Engine) -> Iterator[Connection]:
         )
         with reading.begin():
             yield reading
+
+
+def accounts_of(settings: Settings) -> Accounts:
+    """The Stellar accounts of the network. Raises `ConfigurationError` without a node."""
+    return open_accounts(settings)

@@ -19,6 +19,10 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_IDENTITY_URL` | its API, default `https://api.privy.io` |
 | `ISTHMUS_IDENTITY_KEY` | its public key in PEM; unset: the key set that it publishes |
 | `ISTHMUS_IDENTITY_SECONDS` | the longest that a token of it may be good for, default 7200 |
+| `ISTHMUS_SEP10_KEY` | Stellar seed that signs SEP-10 challenges; without one there are none |
+| `ISTHMUS_HOME_DOMAIN` | `host` or `host:port` of stellar.toml; default: that of `ISTHMUS_URL` |
+| `ISTHMUS_WEB_AUTH_DOMAIN` | what challenges call this server; default: that of `ISTHMUS_URL` |
+| `ISTHMUS_STELLAR_TOML` | TOML file of what the operator says of itself in stellar.toml |
 
 A secret is the variable itself, or the file that the same name with `_FILE` says.
 """
@@ -75,6 +79,10 @@ class ApiSettings:
     token_seconds: int = TOKEN_SECONDS
     identity: IdentitySettings | None = None
     """None: nobody's users but those of SEP-10."""
+    sep10_key: str | None = field(default=None, repr=False)
+    home_domain: str | None = None
+    web_auth_domain: str | None = None
+    stellar_toml: Path | None = None
 
 
 def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettings:
@@ -91,6 +99,10 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         token_key_other=secret(env, "ISTHMUS_TOKEN_KEY_OTHER"),
         token_seconds=_count(env, "ISTHMUS_TOKEN_SECONDS", TOKEN_SECONDS),
         identity=_identity(env),
+        sep10_key=secret(env, "ISTHMUS_SEP10_KEY"),
+        home_domain=env.get("ISTHMUS_HOME_DOMAIN") or None,
+        web_auth_domain=env.get("ISTHMUS_WEB_AUTH_DOMAIN") or None,
+        stellar_toml=Path(file) if (file := env.get("ISTHMUS_STELLAR_TOML")) else None,
     )
 
 

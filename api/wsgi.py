@@ -9,10 +9,13 @@ import time
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from api.app import create_app
+from api.auth.accounts import Accounts, FewAtOnce
 from api.auth.identity import identity_of
+from api.auth.sep10 import sep10_of
+from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_of
 from api.changes import Changes
-from api.deps import Deps
+from api.deps import Deps, accounts_of
 from api.settings import load_api_settings
 from api.stream.limits import Limits
 from api.web import Web
@@ -28,12 +31,18 @@ def _now() -> UnixSeconds:
     return UnixSeconds(int(time.time()))
 
 
+def _accounts() -> Accounts | None:
+    """Who may sign for whom; read only where somebody can sign in."""
+    return None if _sep10 is None else FewAtOnce(accounts_of(_settings))
+
+
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
 # At INFO it names the URL of each request, and with it whom we look up.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 _settings = load_settings()
 _own = load_api_settings()
+_sep10 = sep10_of(_own, _settings.network.stellar.passphrase)
 _changes = Changes(open_engine(_settings, "api", pool_size=1))
 _engine = open_engine(_settings, "api", pool_size=THREADS)
 app = create_app(
@@ -46,6 +55,9 @@ app = create_app(
         web=Web(_own.origins, _own.hsts_seconds),
         tokens=tokens_of(_own, _now),
         identity=identity_of(_own, _engine, _now),
+        sep10=_sep10,
+        accounts=_accounts(),
+        statement=read_statement(_own.stellar_toml, _settings.network),
     ),
 )
 if _own.proxies:

@@ -27,11 +27,16 @@ def open_reader(settings: Settings, chain: Chain) -> ChainReader:
     return node if lake is None else HealingReader(node, LakeReader(chain, LakeStore(lake)))
 
 
-def open_accounts(settings: Settings) -> AccountReader | None:
-    """A reader of the network's Stellar accounts; None when the chain has no node."""
+def open_accounts(settings: Settings) -> AccountReader:
+    """A reader of the network's Stellar accounts.
+
+    Raises `ConfigurationError` that names the variable when the chain has no node.
+    """
     chain = settings.network.stellar
     urls = settings.nodes.get(chain.id, ())
-    return AccountReader(chain, urls) if urls else None
+    if not urls:
+        raise ConfigurationError(f"accounts of {chain.id}: set {rpc_variable(chain.id)}")
+    return AccountReader(chain, urls)
 
 
 def open_history(settings: Settings, chain: Chain) -> ChainReader:

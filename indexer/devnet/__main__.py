@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from indexer.devnet import services
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.evm_node import DevnetError
+from indexer.devnet.keys import make_keys
 from indexer.devnet.life import Life
 from indexer.devnet.local_http import local_client
 from indexer.devnet.scenario import Say, Scenario
@@ -110,7 +111,8 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
                 services.webserver(ports, variables), services.daemon(ports, variables)
             )
         with stages.timed("api"):
-            supervisor.run(services.api(ports, variables))
+            keys = make_keys(settings.home / "keys", ports.api_url)
+            supervisor.run(services.api(ports, {**variables, **keys}))
         with stages.timed("scenario"):
             scenario = Scenario(world, options.seed, _watched(supervisor))
             story = scenario.play()
@@ -196,6 +198,8 @@ curl {ports.api_url}/api/v1/providers/{provider}
 curl {ports.api_url}/api/v1/intents/{order}
 curl {ports.api_url}/v1/routes
 curl {ports.api_url}/readyz
+curl {ports.api_url}/.well-known/stellar.toml
+curl '{ports.api_url}/auth?account={provider}'
 
 Ledgers keep closing and an order is opened now and then. Ctrl-C stops everything.
 """)

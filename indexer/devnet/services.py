@@ -29,8 +29,8 @@ PAGE_PORT = 3000
 CODE_PORT = 4000
 
 _ASKED_SECONDS = 5.0
-_NODES = rpc_variable(ChainId(""))
-"""What the names of all variables of nodes begin with."""
+_EVM_NODES = rpc_variable(ChainId("eip155:"))
+"""What the names of the variables of EVM nodes begin with."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,10 @@ def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
 def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> ChildSpec:
     """The API; ready when it answers, whether or not the chains are well yet.
 
-    Nodes, and the keys that their URLs may hold, are no business of a public process.
+    Nodes, and the keys that their URLs may hold, are no business of a public process, but for the
+    one that says who may sign for an account.
     """
-    own = {name: value for name, value in variables.items() if not name.startswith(_NODES)}
+    own = {name: value for name, value in variables.items() if not name.startswith(_EVM_NODES)}
     return ChildSpec(
         name="api",
         command=_python("api", "--bind", f"{HOST}:{ports.api}", "--workers", str(workers)),

@@ -29,8 +29,8 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
 ALSO: Mapping[str, tuple[str, ...]] = {
     # Creates its database before there is one to make an engine on.
     "warehouse_schema.embedded.launcher": ("psycopg",),
-    # Checks the signatures that its contracts and accounts would check.
-    "indexer.devnet": ("nacl",),
+    # Checks the signatures that its contracts and accounts would check, and makes the demo's keys.
+    "indexer.devnet": ("nacl", "cryptography"),
     # And signs tokens as an identity provider does.
     "indexer.devnet.identity": ("jwt", "cryptography"),
     # An engine is handed on; what to ask it is the indexer's.
@@ -40,7 +40,9 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "api.changes": ("psycopg",),
     "api.auth.provider": ("httpx",),
     # SEP-10 challenges are transactions; the library checks them.
-    "api.auth.sep10": ("stellar_sdk",),
+    "api.auth.sep10": ("stellar_sdk", "xdrlib3"),
+    # Writes stellar.toml.
+    "api.auth.stellar_toml": ("tomlkit",),
     # Keys in PEM: PyJWT checks signatures with them, and reads no key of the wrong curve as wrong.
     "api.auth": ("cryptography",),
 }

@@ -22,6 +22,8 @@ PACKET_VERIFIER = "packet verifier"
 PACKET_WORKER = "packet worker"
 PROTOCOL_FEES = "protocol fee recipient"
 RELAYER = "relayer"
+SEP10 = "sep-10"
+"""Signs challenges; it needs no account."""
 
 RESIDENTS = (
     ADMIN,

@@ -189,9 +189,9 @@ def test_accounts_need_a_node_that_speaks_http() -> None:
 
 def test_accounts_are_opened_where_the_chain_has_a_node(node) -> None:
     reader = open_accounts(load_settings({"ISTHMUS_RPC_STELLAR_DEVNET": node.url}))
-    assert reader is not None
     assert reader.signing_rules(ALICE) is not None
     reader.close()
     without = load_settings({})
     bare: Settings = dataclasses.replace(without, nodes={})
-    assert open_accounts(bare) is None
+    with pytest.raises(ConfigurationError, match="set ISTHMUS_RPC_STELLAR_DEVNET"):
+        open_accounts(bare)

@@ -82,12 +82,15 @@ def test_no_proxy_is_asked_for_a_process_of_this_machine(
     assert ask(url) == answer
 
 
-def test_the_api_is_told_of_no_node() -> None:
+def test_the_api_is_told_of_no_node_but_the_one_that_knows_who_may_sign() -> None:
     variables = {
         "ISTHMUS_NETWORK": "devnet",
         "ISTHMUS_RPC_EIP155_31337": "https://node.example/key",
         "ISTHMUS_RPC_STELLAR_DEVNET": "https://stellar.example/key",
     }
     ports = services.Ports(api=1, page=2, code=3)
-    assert services.api(ports, variables).environment == {"ISTHMUS_NETWORK": "devnet"}
+    assert services.api(ports, variables).environment == {
+        "ISTHMUS_NETWORK": "devnet",
+        "ISTHMUS_RPC_STELLAR_DEVNET": "https://stellar.example/key",
+    }
     assert services.follower("eip155:31337", variables).environment == variables

@@ -1,0 +1,256 @@
+"""SEP-10 challenges: made, read back and weighed. Nothing here reaches a network or a database.
+
+The library checks what it knows of; the rules it does not enforce stand here:
+
+- exactly the envelope that we make: two operations, no memo, plain `G…` accounts, 15 minutes
+- `web_auth_domain` is there, not only right if it is
+- a signer of weight 0 does not count, nor does our own key, and some weight is always needed
+- an account that is not on the ledger is signed for by its master key alone
+
+Time is the library's: this machine's clock.
+"""
+
+import base64
+import re
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import xdrlib3
+from stellar_sdk import Keypair, xdr
+from stellar_sdk.exceptions import Ed25519SecretSeedInvalidError
+from stellar_sdk.sep import stellar_web_authentication as library
+from stellar_sdk.sep.ed25519_public_key_signer import Ed25519PublicKeySigner
+from stellar_sdk.sep.exceptions import InvalidSep10ChallengeError
+
+from api.errors import BadRequest
+from api.settings import ApiSettings
+from indexer.addresses import bytes32_as_account
+from indexer.decode.accounts import SigningRules
+from indexer.errors import ConfigurationError
+from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds, bytes32
+
+WINDOW_SECONDS = 900
+"""How long a challenge is good for."""
+LONGEST_CHALLENGE = 8 * 1024
+"""Characters of base64. Ours with the 20 signatures that an envelope can have are under 3000."""
+LONGEST_HOME_DOMAIN = 59
+"""The name of an entry holds 64 bytes, and ` auth` comes after it."""
+LONGEST_WEB_AUTH_DOMAIN = 64
+
+_SIGNATURE_BYTES = 64
+_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_MASTER_KEY_WEIGHT = 1
+_UNREADABLE = (ValueError, EOFError, TypeError, xdrlib3.Error)
+"""What the library raises for bytes that are no envelope."""
+
+
+class ChallengeRefused(BadRequest):
+    """Not a challenge of ours, not signed as it must be, expired or used. A new one is free."""
+
+    code = "BAD_CHALLENGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """One of ours, signed by us, in time, with more signatures that are not looked at yet."""
+
+    account: StellarAddress
+    hash: TxHash
+    """Of the transaction: it covers the nonce and not the signatures."""
+    expires_at: UnixSeconds
+    text: str = field(repr=False)
+    """The envelope in base64."""
+    signatures: int
+    """Ours among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sep10:
+    """Makes challenges and knows them again."""
+
+    key: Keypair = field(repr=False)
+    """Signs challenges, and must never sign anything else: what it signed is believed."""
+    home_domain: str
+    web_auth_domain: str
+    passphrase: str
+    endpoint: str
+    """URL of `/auth`."""
+
+    @property
+    def signing_key(self) -> str:
+        """The public key, `G…`."""
+        return self.key.public_key
+
+    def challenge(self, account: StellarAddress) -> str:
+        """A new one for an account, in base64."""
+        return library.build_challenge_transaction(
+            self.key.secret,
+            account,
+            self.home_domain,
+            self.web_auth_domain,
+            self.passphrase,
+            timeout=WINDOW_SECONDS,
+        )
+
+    def read(self, text: str) -> Challenge:
+        """A challenge that came back. Raises `ChallengeRefused`."""
+        raw = _bytes(text)
+        envelope = _envelope(raw)
+        signatures = _check_shape(envelope)
+        canonical = base64.b64encode(raw).decode()
+        try:
+            read = library.read_challenge_transaction(
+                canonical,
+                self.signing_key,
+                self.home_domain,
+                self.web_auth_domain,
+                self.passphrase,
+            )
+        except (InvalidSep10ChallengeError, *_UNREADABLE) as error:
+            raise ChallengeRefused(f"not a challenge that we take: {error}") from error
+        client, domain = envelope.v1.tx.operations  # type: ignore[union-attr]
+        account = _account(client.source_account)
+        if account == self.signing_key or _account(domain.source_account) != self.signing_key:
+            raise ChallengeRefused("the operations must be the account's, then the server's")
+        return Challenge(
+            account,
+            TxHash(read.transaction.hash_hex()),
+            UnixSeconds(envelope.v1.tx.cond.time_bounds.max_time.time_point.uint64),  # type: ignore[union-attr]
+            canonical,
+            signatures,
+        )
+
+    def check_signers(self, challenge: Challenge, rules: SigningRules | None) -> None:
+        """Hold the signatures against an account's rules; None: the ledger has no such account.
+
+        Raises `ChallengeRefused` unless every signature but ours is one of its signers', each
+        once, and they weigh what moving funds takes.
+        """
+        if rules is None:
+            if challenge.signatures != 2:
+                raise ChallengeRefused("an account not on the ledger signs once, with its key")
+            signers = [Ed25519PublicKeySigner(challenge.account, _MASTER_KEY_WEIGHT)]
+            threshold = _MASTER_KEY_WEIGHT
+        else:
+            signers = [
+                Ed25519PublicKeySigner(signer.key, signer.weight)
+                for signer in rules.signers
+                if signer.weight > 0 and signer.key != self.signing_key
+            ]
+            # 0 is what every new account has, and would let no signature at all be enough.
+            threshold = max(1, rules.medium_threshold)
+        try:
+            library.verify_challenge_transaction_threshold(
+                challenge.text,
+                self.signing_key,
+                self.home_domain,
+                self.web_auth_domain,
+                self.passphrase,
+                threshold,
+                signers,
+            )
+        except InvalidSep10ChallengeError as error:
+            raise ChallengeRefused(f"not signed as the account requires: {error}") from error
+
+
+def sep10_of(settings: ApiSettings, passphrase: str) -> Sep10 | None:
+    """As an operator set it; None without a key. Raises `ConfigurationError`."""
+    if settings.sep10_key is None:
+        return None
+    try:
+        key = Keypair.from_secret(settings.sep10_key)
+    except Ed25519SecretSeedInvalidError:
+        # Not as the cause: it quotes the key.
+        raise ConfigurationError("ISTHMUS_SEP10_KEY is no secret seed (S…)") from None
+    if settings.token_key is None or settings.url is None:
+        raise ConfigurationError("ISTHMUS_SEP10_KEY needs ISTHMUS_TOKEN_KEY and ISTHMUS_URL")
+    parts = urlsplit(settings.url)
+    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise ConfigurationError(f"ISTHMUS_URL is {settings.url}; wallets sign in over https alone")
+    return Sep10(
+        key,
+        _domain("ISTHMUS_HOME_DOMAIN", settings.home_domain or parts.netloc, LONGEST_HOME_DOMAIN),
+        _domain(
+            "ISTHMUS_WEB_AUTH_DOMAIN",
+            settings.web_auth_domain or parts.netloc,
+            LONGEST_WEB_AUTH_DOMAIN,
+        ),
+        passphrase,
+        f"{settings.url}/auth",
+    )
+
+
+def _domain(variable: str, text: str, longest: int) -> str:
+    if not _DOMAIN.fullmatch(text) or len(text) > longest:
+        raise ConfigurationError(
+            f"{variable} is {text!r}; it must be a host or host:port in small letters, "
+            f"of at most {longest} characters"
+        )
+    return text
+
+
+def _bytes(text: str) -> bytes:
+    if len(text) > LONGEST_CHALLENGE:
+        raise ChallengeRefused(f"longer than {LONGEST_CHALLENGE} characters")
+    try:
+        # Some clients wrap their lines.
+        return base64.b64decode("".join(text.split()), validate=True)
+    except ValueError as error:
+        raise ChallengeRefused("not base64") from error
+
+
+def _envelope(raw: bytes) -> xdr.TransactionEnvelope:
+    try:
+        envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
+    except _UNREADABLE as error:
+        raise ChallengeRefused("not a transaction envelope in XDR") from error
+    if envelope.to_xdr_bytes() != raw:
+        # Such as a yes that is neither 0 nor 1, which the library takes.
+        raise ChallengeRefused("not the one way to write an envelope in XDR")
+    return envelope
+
+
+def _check_shape(envelope: xdr.TransactionEnvelope) -> int:
+    """How many signatures there are. Raises `ChallengeRefused` for an envelope not made as ours.
+
+    It stands before the library, which so meets nothing that is far from a challenge.
+    """
+    if envelope.v1 is None:
+        raise ChallengeRefused(f"an envelope of type {envelope.type.name}")
+    transaction = envelope.v1.tx
+    _account(transaction.source_account)
+    if transaction.memo.type != xdr.MemoType.MEMO_NONE:
+        raise ChallengeRefused("a memo: accounts that share a key are not served")
+    bounds = transaction.cond.time_bounds
+    if transaction.cond.type != xdr.PreconditionType.PRECOND_TIME or bounds is None:
+        raise ChallengeRefused("no time bounds, or more conditions than those")
+    seconds = bounds.max_time.time_point.uint64 - bounds.min_time.time_point.uint64
+    if not 0 <= seconds <= WINDOW_SECONDS:
+        raise ChallengeRefused(f"time bounds over {seconds} s; {WINDOW_SECONDS} are the most")
+    _check_operations(transaction.operations)
+    signatures = [decorated.signature.signature for decorated in envelope.v1.signatures]
+    if any(len(signature) != _SIGNATURE_BYTES for signature in signatures):
+        raise ChallengeRefused("a signature that is not of 64 bytes")
+    if len(signatures) < 2:
+        raise ChallengeRefused("not signed by the account and by us")
+    return len(signatures)
+
+
+def _check_operations(operations: list[xdr.Operation]) -> None:
+    if len(operations) != 2:
+        raise ChallengeRefused(f"{len(operations)} operations; a challenge of ours has two")
+    for operation in operations:
+        _account(operation.source_account)
+        if operation.body.manage_data_op is None:
+            raise ChallengeRefused(f"an operation {operation.body.type.name}")
+    name = operations[1].body.manage_data_op.data_name.string64  # type: ignore[union-attr]
+    if name != b"web_auth_domain":
+        raise ChallengeRefused(f"{name!r} in place of web_auth_domain")
+
+
+def _account(source: xdr.MuxedAccount | None) -> StellarAddress:
+    """A plain account. Raises `ChallengeRefused` for a muxed one and for none."""
+    if source is None or source.ed25519 is None:
+        raise ChallengeRefused("an operation without an account, or of a muxed one")
+    return bytes32_as_account(bytes32(source.ed25519.uint256))

@@ -1,0 +1,81 @@
+"""What an operator sets for signing in with an account, and what is refused by name."""
+
+from pathlib import Path
+
+import pytest
+
+from api.auth.sep10 import sep10_of
+from api.settings import load_api_settings
+from indexer.errors import ConfigurationError
+from tests.factories.sep10 import PASSPHRASE, SERVER
+from tests.factories.tokens import private_key, private_pem
+
+ENVIRONMENT = {
+    "ISTHMUS_URL": "https://api.isthmus.test",
+    "ISTHMUS_TOKEN_KEY": private_pem(private_key("ours")),
+    "ISTHMUS_SEP10_KEY": SERVER.secret,
+}
+
+
+def of(**changes: str):
+    return sep10_of(load_api_settings(ENVIRONMENT | changes), PASSPHRASE)
+
+
+def test_without_a_key_there_is_no_signing_in() -> None:
+    assert sep10_of(load_api_settings({}), PASSPHRASE) is None
+
+
+def test_the_domains_are_those_of_our_url_unless_set() -> None:
+    usual = of()
+    assert usual.signing_key == SERVER.public_key
+    assert (usual.home_domain, usual.web_auth_domain) == 2 * ("api.isthmus.test",)
+    assert usual.endpoint == "https://api.isthmus.test/auth"
+    chosen = of(ISTHMUS_HOME_DOMAIN="isthmus.test", ISTHMUS_WEB_AUTH_DOMAIN="api.isthmus.test:8443")
+    assert chosen.home_domain == "isthmus.test"
+    assert chosen.web_auth_domain == "api.isthmus.test:8443"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080"])
+def test_on_this_machine_plain_http_will_do(host) -> None:
+    assert of(ISTHMUS_URL=f"http://{host}").web_auth_domain == host
+
+
+def test_the_key_may_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(f"{SERVER.secret}\n")
+    settings = load_api_settings(
+        {**ENVIRONMENT, "ISTHMUS_SEP10_KEY": "", "ISTHMUS_SEP10_KEY_FILE": str(file)}
+    )
+    assert sep10_of(settings, PASSPHRASE).signing_key == SERVER.public_key
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ISTHMUS_SEP10_KEY": SERVER.public_key}, "ISTHMUS_SEP10_KEY is no secret seed"),
+        ({"ISTHMUS_SEP10_KEY": SERVER.secret[:-1] + "A"}, "ISTHMUS_SEP10_KEY is no secret seed"),
+        ({"ISTHMUS_TOKEN_KEY": ""}, "needs ISTHMUS_TOKEN_KEY and ISTHMUS_URL"),
+        ({"ISTHMUS_URL": ""}, "needs ISTHMUS_TOKEN_KEY and ISTHMUS_URL"),
+        ({"ISTHMUS_URL": "http://api.isthmus.test"}, "https alone"),
+        ({"ISTHMUS_HOME_DOMAIN": "https://isthmus.test"}, "ISTHMUS_HOME_DOMAIN is"),
+        ({"ISTHMUS_HOME_DOMAIN": "a" * 60}, "at most 59 characters"),
+        ({"ISTHMUS_WEB_AUTH_DOMAIN": "a" * 65}, "at most 64 characters"),
+        ({"ISTHMUS_WEB_AUTH_DOMAIN": "Isthmus.test"}, "in small letters"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_name(changes, message) -> None:
+    with pytest.raises(ConfigurationError, match=message) as refused:
+        of(**changes)
+    assert SERVER.secret[:-1] not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+def test_no_secret_is_in_what_may_be_printed() -> None:
+    settings = load_api_settings(ENVIRONMENT)
+    assert SERVER.secret not in repr(settings)
+    assert SERVER.secret not in repr(of())
+
+
+def test_the_longest_domains_fit_into_a_challenge() -> None:
+    sep10 = of(ISTHMUS_HOME_DOMAIN="h" * 59, ISTHMUS_WEB_AUTH_DOMAIN="w" * 64)
+    assert sep10.challenge(SERVER.public_key)

@@ -1,0 +1,125 @@
+"""The libraries that wallets are made with sign in against a live server."""
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from sqlalchemy import delete
+from stellar_sdk import TransactionEnvelope
+from stellar_sdk.sep.stellar_toml import fetch_stellar_toml
+from stellar_sdk.sep.stellar_web_authentication import read_challenge_transaction
+from werkzeug.serving import make_server
+
+from indexer.chains.stellar_accounts import AccountReader
+from indexer.decode.accounts import account_key
+from tests.factories.accounts import make_account_entry
+from tests.factories.sep10 import NETWORK, PASSPHRASE, WALLET, make_sep10, make_sign_in_app
+from tests.factories.stellar_node import FakeStellarNode, serving
+from warehouse_schema.access import used_challenges
+from warehouse_schema.identifiers import StellarAddress
+
+WALLETS = Path(__file__).parent / "wallets"
+Serve = Callable[[str], Any]
+
+
+@pytest.fixture
+def serve(reader, owner) -> Iterator[Serve]:
+    """`serve("host")` or `serve("host:port")`: what challenges call the server; gives its home."""
+
+    @contextmanager
+    def live(kind: str) -> Iterator[str]:
+        node = FakeStellarNode(latest=20, passphrase=PASSPHRASE)
+        account = StellarAddress(WALLET.public_key)
+        node.entries[account_key(account)] = make_account_entry(account)
+        with serving(node):
+            accounts = AccountReader(NETWORK.stellar, [node.url])
+            # The port is known once the server listens, and the app is asked only then.
+            server = make_server("127.0.0.1", 0, lambda *call: app(*call), threaded=True)
+            home = f"127.0.0.1:{server.port}"
+            sep10 = make_sep10(
+                home_domain=home,
+                web_auth_domain=home if kind == "host:port" else "127.0.0.1",
+                endpoint=f"http://{home}/auth",
+            )
+            app = make_sign_in_app(reader, accounts, sep10=sep10)
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield home
+            finally:
+                server.shutdown()
+                thread.join()
+                server.server_close()
+                accounts.close()
+
+    yield live
+    with owner.begin() as connection:
+        connection.execute(delete(used_challenges))
+
+
+def run(script: str, home: str) -> subprocess.CompletedProcess[str]:
+    # axios reads proxies from the environment.
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return subprocess.run(
+        ["node", str(WALLETS / script), home, WALLET.secret],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def assert_is_token_of_wallet(token: str) -> None:
+    claims = jwt.decode(token, options={"verify_signature": False})
+    assert claims["sub"] == WALLET.public_key
+
+
+def test_pythons_stellar_sdk_signs_in(serve) -> None:
+    with serve("host:port") as home, httpx.Client(trust_env=False) as http:
+        toml = fetch_stellar_toml(home, use_http=True)
+        given = http.get(
+            toml["WEB_AUTH_ENDPOINT"],
+            params={"account": WALLET.public_key, "home_domain": home},
+        ).json()
+        read = read_challenge_transaction(
+            given["transaction"], toml["SIGNING_KEY"], home, home, toml["NETWORK_PASSPHRASE"]
+        )
+        assert read.client_account_id == WALLET.public_key
+        envelope = TransactionEnvelope.from_xdr(given["transaction"], given["network_passphrase"])
+        envelope.sign(WALLET)
+        answer = http.post(toml["WEB_AUTH_ENDPOINT"], json={"transaction": envelope.to_xdr()})
+    assert answer.status_code == 200, answer.text
+    assert_is_token_of_wallet(answer.json()["token"])
+
+
+def test_npms_stellar_sdk_verifies_the_challenge_and_signs_in(serve) -> None:
+    with serve("host:port") as home:
+        done = run("stellar-sdk.mjs", home)
+    assert done.returncode == 0, done.stderr
+    assert_is_token_of_wallet(json.loads(done.stdout)["token"])
+
+
+def test_npms_wallet_sdk_signs_in_where_challenges_name_the_bare_host(serve) -> None:
+    with serve("host") as home:
+        done = run("wallet-sdk.mjs", home)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert_is_token_of_wallet(said["token"])
+    assert said["account"] == WALLET.public_key
+    assert said["currencies"][0]["code"] == "USDC"
+
+
+def test_npms_wallet_sdk_takes_no_challenge_that_names_a_port(serve) -> None:
+    # Why `ISTHMUS_WEB_AUTH_DOMAIN` can be set; on the usual ports all clients agree.
+    with serve("host:port") as home:
+        done = run("wallet-sdk.mjs", home)
+    assert done.returncode != 0
+    assert "'web_auth_domain' operation value does not match 127.0.0.1" in done.stderr
