@@ -10,6 +10,7 @@ Times are held against the caller's clock and not against the machine's: PyJWT w
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jwt
@@ -116,10 +117,11 @@ def header_of(token: str) -> Mapping[str, Any]:
         raise BadToken(type(error).__name__) from error
 
 
+@lru_cache(maxsize=4096)
 def claimed_issuer(token: str) -> str:
     """`iss` as it stands, verified by nobody: good for choosing a verifier and nothing else.
 
-    Raises `BadToken`.
+    Remembered by the token's text, on which alone it depends. Raises `BadToken`.
     """
     check_shape(token)
     try:

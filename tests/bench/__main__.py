@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.bench import (
     api_visible,
+    auth_request,
     book_rebuild,
     evm_backfill,
     evm_head_latency,
@@ -37,6 +38,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "summary_get": orderbook.measure_summary,
     "provider_get": orderbook.measure_provider,
     "intent_get": orderbook.measure_intent,
+    "auth_request": auth_request.measure,
     "stream_fanout": stream_fanout.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,

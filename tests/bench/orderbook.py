@@ -132,7 +132,7 @@ def _measure(question: Question) -> dict[str, Any]:
         load_before = os.getloadavg()[0]
         with _changing(engine if question.book_changes else None):
             rounds = [
-                tuple(_run(*target) for target in _targets(question, api, twin))
+                tuple(run(*target) for target in _targets(question, api, twin))
                 for _ in range(ROUNDS)
             ]
     ours, static, bare = (list(runs) for runs in zip(*rounds, strict=True))
@@ -239,7 +239,8 @@ def _targets(question: Question, api: Server, twin: Server) -> Iterator[tuple[Se
         yield server, "\r\n".join([*lines, "", ""]).encode(), question.status
 
 
-def _run(server: Server, request: bytes, status: int) -> Run:
+def run(server: Server, request: bytes, status: int) -> Run:
+    """Ask a server for a while."""
     arguments = (str(server.port), str(CONNECTIONS), str(SECONDS), str(status))
     cpu = server.cpu
     done = subprocess.run(

@@ -3,8 +3,9 @@
     python -m tests.bench.twin BIND WORKERS FOLDER
 
 `/static/<name>` is a view that sends what lies in FOLDER under that name and nothing else, behind
-all that every request of the API passes. `/bare/<name>` sends it without the app: what the server
-alone costs. A file is a status line, an empty line and the body.
+all that every request of the API passes. `/owned/<name>` is the same behind `owner_only`: it needs
+a token. `/bare/<name>` sends it without the app: what the server alone costs. A file is a status
+line, an empty line and the body.
 """
 
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from api.__main__ import serve
-from api.auth.owner import public
+from api.auth.owner import owner_only, public
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
@@ -25,7 +26,8 @@ def make_app(folder: str) -> Wsgi:
     from api.wsgi import app
 
     answers = dict(map(_read, Path(folder).iterdir()))
-    app.register_blueprint(_static(answers))
+    for name, rule in (("static", public), ("owned", owner_only)):
+        app.register_blueprint(_showing(answers, name, rule))
     bare = _bare(answers)
 
     def either(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -40,16 +42,18 @@ def _read(file: Path) -> tuple[str, tuple[str, bytes]]:
     return file.name, (status.decode(), body)
 
 
-def _static(answers: dict[str, tuple[str, bytes]]) -> Blueprint:
-    static = Blueprint("static", __name__)
-    static.before_request(public)
+def _showing(
+    answers: dict[str, tuple[str, bytes]], prefix: str, rule: Callable[[], None]
+) -> Blueprint:
+    showing = Blueprint(prefix, __name__)
+    showing.before_request(rule)
 
-    @static.get("/static/<name>")
+    @showing.get(f"/{prefix}/<name>")
     def show(name: str) -> Response:
         status, body = answers[name]
         return Response(body, status=status, mimetype="application/json")
 
-    return static
+    return showing
 
 
 def _bare(answers: dict[str, tuple[str, bytes]]) -> Wsgi:

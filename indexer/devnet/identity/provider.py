@@ -60,6 +60,14 @@ class StandIn:
         self.calls: list[str] = []
         """`keys`, or `users <subject>`, of each question."""
 
+    def variables(self, url: str) -> dict[str, str]:
+        """What lets an API on the local chains sign its users in; `url` is where it is served."""
+        return {
+            "ISTHMUS_IDENTITY_URL": url,
+            "ISTHMUS_IDENTITY_APP_ID": self.app_id,
+            "ISTHMUS_IDENTITY_APP_SECRET": self.app_secret,
+        }
+
     # What the service asks.
 
     def keys(self) -> Answer:
