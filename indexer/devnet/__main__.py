@@ -18,11 +18,14 @@ from dataclasses import dataclass, field
 from indexer.devnet import services
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.evm_node import DevnetError
+from indexer.devnet.identity.check import sign_in_problems
+from indexer.devnet.identity.provider import StandIn, wallet
+from indexer.devnet.identity.server import serving
 from indexer.devnet.keys import make_keys
 from indexer.devnet.life import Life
 from indexer.devnet.local_http import local_client
 from indexer.devnet.scenario import Say, Scenario
-from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor
+from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor, free_port
 from indexer.devnet.verify import NotCaughtUp, Service, Story, verify
 from indexer.devnet.world import Pace, World, start_world
 from indexer.errors import IndexerError
@@ -101,7 +104,8 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
     with stages.timed("chains"):
         pace = Pace(block_seconds=BLOCK_SECONDS, ledger_seconds=None, ledger_clock="fixed")
         world = start_world(supervisor, pace=pace)
-    with world:
+    identity = StandIn()
+    with world, serving(identity, free_port(services.IDENTITY_PORT)) as identity_url:
         ports = services.choose_ports()
         settings = services.with_world(settings, world)
         variables = services.environment(settings, ports)
@@ -112,16 +116,19 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
             )
         with stages.timed("api"):
             keys = make_keys(settings.home / "keys", ports.api_url)
-            supervisor.run(services.api(ports, {**variables, **keys}))
+            users = identity.variables(identity_url)
+            supervisor.run(services.api(ports, {**variables, **keys, **users}))
         with stages.timed("scenario"):
             scenario = Scenario(world, options.seed, _watched(supervisor))
             story = scenario.play()
         with stages.timed("verification"):
             problems = _verify(supervisor, settings, ports, story)
+            problems += _verify_sign_in(ports, identity, story)
         say(f"\nset-up: {stages}")
         _tell_result(problems, settings)
         if not options.once:
             _tell_addresses(settings, world, ports, story)
+            _tell_identity(identity, identity_url, ports, story)
             with _stop_told():
                 Life(scenario, supervisor).go_on()
     return 1 if problems else 0
@@ -170,6 +177,11 @@ def _verify(
         engine.dispose()
 
 
+def _verify_sign_in(ports: services.Ports, identity: StandIn, story: Story) -> list[str]:
+    with local_client(ports.api_url, timeout=10.0) as api:
+        return sign_in_problems(api, identity, next(iter(story.book.providers)))
+
+
 def _tell_result(problems: Sequence[str], settings: Settings) -> None:
     if not problems:
         say("verified: everything the scenario did is visible, and nothing else")
@@ -200,6 +212,20 @@ curl {ports.api_url}/v1/routes
 curl {ports.api_url}/readyz
 curl {ports.api_url}/.well-known/stellar.toml
 curl '{ports.api_url}/auth?account={provider}'
+""")
+
+
+def _tell_identity(
+    identity: StandIn, identity_url: str, ports: services.Ports, story: Story
+) -> None:
+    user = identity.add_user(wallet(next(iter(story.book.providers))))
+    say(f"""\
+A user of the identity provider (a stand-in, {identity_url}) whose wallet is the first provider's,
+and how it goes wrong: down, refused, 429, 404, slow, nonsense.
+
+curl -H 'Authorization: Bearer {identity.token(user)}' {ports.api_url}/v1/session
+curl -d '{{"subject": "{user}"}}' {identity_url}/devnet/tokens
+curl -d '{{"users": "down"}}' {identity_url}/devnet/faults
 
 Ledgers keep closing and an order is opened now and then. Ctrl-C stops everything.
 """)

@@ -27,6 +27,7 @@ WORKSPACE = PROJECT / "pipelines" / "workspace.yaml"
 API_PORT = 8080
 PAGE_PORT = 3000
 CODE_PORT = 4000
+IDENTITY_PORT = 8100
 
 _ASKED_SECONDS = 5.0
 _EVM_NODES = rpc_variable(ChainId("eip155:"))

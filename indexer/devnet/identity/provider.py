@@ -35,6 +35,14 @@ _FAULTY: Mapping[str, tuple[int, Any]] = {
     "nonsense": (200, [1, 2, 3]),
 }
 
+_NOT_OURS = (
+    "ISTHMUS_IDENTITY_APP_SECRET_FILE",
+    "ISTHMUS_IDENTITY_ISSUER",
+    "ISTHMUS_IDENTITY_KEY",
+    "ISTHMUS_IDENTITY_KEY_FILE",
+    "ISTHMUS_IDENTITY_SECONDS",
+)
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -66,6 +74,8 @@ class StandIn:
             "ISTHMUS_IDENTITY_URL": url,
             "ISTHMUS_IDENTITY_APP_ID": self.app_id,
             "ISTHMUS_IDENTITY_APP_SECRET": self.app_secret,
+            # What an operator's shell may hold of the real one.
+            **dict.fromkeys(_NOT_OURS, ""),
         }
 
     # What the service asks.

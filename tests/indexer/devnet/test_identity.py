@@ -6,6 +6,8 @@ import httpx
 import jwt
 import pytest
 
+from api.settings import IdentitySettings, load_api_settings
+from indexer.devnet.identity.check import sign_in_problems
 from indexer.devnet.identity.provider import StandIn, wallet
 from indexer.devnet.identity.server import serving
 from indexer.devnet.local_http import local_client
@@ -62,6 +64,26 @@ def test_it_goes_wrong_as_it_is_told(http):
 )
 def test_a_wish_that_makes_no_sense_is_refused(http, path, wish):
     assert http.post(f"/devnet/{path}", json=wish).status_code == 400
+
+
+def test_an_api_on_the_local_chains_reads_its_settings(stand_in, http):
+    real = {"ISTHMUS_IDENTITY_KEY": "of the real one", "ISTHMUS_IDENTITY_ISSUER": "other"}
+    url = str(http.base_url).rstrip("/")
+    read = load_api_settings({**real, **stand_in.variables(url)}).identity
+    assert read == IdentitySettings("an-app", stand_in.app_secret, "privy.io", url)
+
+
+def test_a_demo_tells_when_its_users_are_not_signed_in(stand_in):
+    def answer(status, body):
+        return httpx.Client(
+            base_url="http://api.test",
+            transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body)),
+        )
+
+    good = {"account": ACCOUNT, "issuer": "privy.io"}
+    for status, body, problems in ((200, good, 0), (401, {}, 1), (200, good | {"account": "G"}, 1)):
+        with answer(status, body) as api:
+            assert len(sign_in_problems(api, stand_in, ACCOUNT)) == problems
 
 
 def test_an_identity_token_is_told_from_an_access_token_by_its_claims(stand_in):
