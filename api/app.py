@@ -6,13 +6,16 @@ from typing import Any
 from flask import Flask, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from api.asyncapi import asyncapi
 from api.auth.owner import hold_gate
 from api.auth.session import session
 from api.auth.views import auth, open_to_wallets
 from api.deps import Deps, hold
+from api.document.views import Documents, document, hold_documents
 from api.errors import answer_errors
 from api.health.views import health
 from api.market.views import market
+from api.openapi import openapi
 from api.orderbook.books import Books
 from api.orderbook.views import hold_books, orderbook
 from api.parsing import MAX_BODY_BYTES, refuse_bad_query
@@ -44,13 +47,14 @@ def create_app(deps: Deps) -> Flask:
     hold_gate(app, deps)
     hold_books(app, Books(deps.engine, deps.network.stellar.id, deps.changes))
     hold_stream(app, deps)
+    hold_documents(app, Documents(openapi=lambda: openapi(app), asyncapi=asyncapi))
     log_requests(app)
     talk_to_browsers(app, deps.web)
     app.before_request(_refuse_large_body)
     app.before_request(refuse_bad_query)
     answer_errors(app)
     open_to_wallets(app)
-    for blueprint in (health, auth, session, routes, orderbook, market, stream):
+    for blueprint in (health, auth, session, routes, orderbook, market, stream, document):
         app.register_blueprint(blueprint)
     return app
 

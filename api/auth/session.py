@@ -2,6 +2,7 @@
 
 from flask import Blueprint
 
+from api.auth import schema
 from api.auth.owner import current_session, owner_only
 from api.auth.revocation import Revocations
 from api.deps import deps
@@ -13,7 +14,7 @@ session.before_request(owner_only)
 
 
 @session.get("/v1/session")
-def show() -> dict[str, str]:
+def show() -> schema.Session:
     """Who is asking, and until when the token is good."""
     asking = current_session()
     return {
@@ -24,7 +25,7 @@ def show() -> dict[str, str]:
 
 
 @session.delete("/v1/session")
-def end() -> dict[str, bool]:
+def end() -> schema.Revoked:
     """Log out: this token is refused from the next request on, by every process."""
     asking = current_session()
     if asking.jti is None:

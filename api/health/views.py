@@ -1,7 +1,6 @@
 """`GET /healthz`: the process lives. `GET /readyz`: it can answer, and what it says is current."""
 
 from functools import cache
-from typing import Any
 
 from flask import Blueprint
 from sqlalchemy.exc import OperationalError
@@ -9,6 +8,7 @@ from sqlalchemy.exc import OperationalError
 from api.auth.owner import public
 from api.deps import deps, snapshot
 from api.errors import NotReady
+from api.health import schema
 from api.ingestion import SENTENCES, Complaint, complaint, followed
 from indexer.facts.status import ChainStatus, chain_status
 from warehouse_schema.migrate import current_revision, head_revision
@@ -18,13 +18,13 @@ health.before_request(public)
 
 
 @health.get("/healthz")
-def alive() -> dict[str, Any]:
+def alive() -> schema.Alive:
     """Answers as long as the process does; looks at nothing else."""
     return {"status": "alive"}
 
 
 @health.get("/readyz")
-def ready() -> dict[str, Any]:
+def ready() -> schema.Ready:
     """Whether to send traffic here: database, tables of this build, every followed chain."""
     try:
         reasons, chains = _examine()
@@ -35,7 +35,7 @@ def ready() -> dict[str, Any]:
     return {"status": "ready", "chains": chains}
 
 
-def _examine() -> tuple[list[str], list[dict[str, Any]]]:
+def _examine() -> tuple[list[str], list[schema.ChainReadiness]]:
     """What speaks against being ready, and how each followed chain stands."""
     with snapshot() as connection:
         revision = current_revision(connection)
@@ -52,7 +52,7 @@ def _examine() -> tuple[list[str], list[dict[str, Any]]]:
     return reasons, chains
 
 
-def _shape_chain(status: ChainStatus, trouble: Complaint | None) -> dict[str, Any]:
+def _shape_chain(status: ChainStatus, trouble: Complaint | None) -> schema.ChainReadiness:
     return {
         "chain": status.chain,
         "height": status.height,

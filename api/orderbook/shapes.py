@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
 
+from api.orderbook import schema
 from api.orderbook.filters import DECIMALS
 from api.orderbook.queries import ProviderView
 from indexer.projections.depth import RailDepth, Totals
@@ -32,7 +32,7 @@ def iso_time(seconds: UnixSeconds) -> str:
     return datetime.fromtimestamp(min(seconds, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def shape_offer(offer: Offer) -> dict[str, Any]:
+def shape_offer(offer: Offer) -> schema.Offer:
     """An offer."""
     return {
         "provider": offer.provider,
@@ -53,7 +53,7 @@ def shape_offer(offer: Offer) -> dict[str, Any]:
     }
 
 
-def shape_summary(totals: Totals, rails: Mapping[str, RailDepth]) -> dict[str, Any]:
+def shape_summary(totals: Totals, rails: Mapping[str, RailDepth]) -> schema.DepthSummary:
     """The depth summary. Rails overlap: their figures do not add up to the totals."""
     return {
         "totalAvailableUsdc": decimal(totals.available),
@@ -70,7 +70,7 @@ def shape_summary(totals: Totals, rails: Mapping[str, RailDepth]) -> dict[str, A
     }
 
 
-def shape_provider(view: ProviderView) -> dict[str, Any]:
+def shape_provider(view: ProviderView) -> schema.Provider:
     """A provider's record."""
     figures = view.figures
     return {
@@ -84,9 +84,9 @@ def shape_provider(view: ProviderView) -> dict[str, Any]:
     }
 
 
-def shape_order(order: Order) -> dict[str, Any]:
+def shape_order(order: Order) -> schema.Order:
     """An order (intent). `nullifier` and `txHash` are there only once it is settled."""
-    shaped: dict[str, Any] = {
+    shaped: schema.Order = {
         "intentId": order.order_id.removeprefix("0x"),
         "buyer": order.taker,
         "provider": order.provider,
@@ -104,5 +104,6 @@ def shape_order(order: Order) -> dict[str, Any]:
         # A manual release is a settlement in a transaction, but on nobody's proof.
         if order.nullifier is not None:
             shaped["nullifier"] = order.nullifier.removeprefix("0x")
-        shaped["txHash"] = order.end_tx
+        if order.end_tx is not None:
+            shaped["txHash"] = order.end_tx
     return shaped

@@ -1,13 +1,13 @@
 """Routes as JSON. Amounts are decimal integer strings in the base units of the chain's asset."""
 
 from collections.abc import Container
-from typing import Any
 
+from api.routes import schema
 from indexer.routes import Route, RouteEnd
 from warehouse_schema.identifiers import ChainId
 
 
-def shape_route(route: Route, well: Container[ChainId]) -> dict[str, Any]:
+def shape_route(route: Route, well: Container[ChainId]) -> schema.Route:
     """A route; `well` are the chains whose ingestion can be relied on now."""
     return {
         "id": route.id,
@@ -23,7 +23,7 @@ def shape_route(route: Route, well: Container[ChainId]) -> dict[str, Any]:
     }
 
 
-def _shape_end(end: RouteEnd, well: Container[ChainId]) -> dict[str, Any]:
+def _shape_end(end: RouteEnd, well: Container[ChainId]) -> schema.RouteEnd:
     return {
         "chain": end.chain,
         "asset": end.asset,

@@ -1,13 +1,12 @@
 """`GET /v1/routes`."""
 
-from typing import Any
-
 from flask import Blueprint
 
 from api.auth.owner import public
 from api.deps import deps
 from api.ingestion import complaint
 from api.responses import cacheable
+from api.routes import schema
 from api.routes.shapes import shape_route
 from indexer.facts.status import chain_status
 from indexer.routes import routes as all_routes
@@ -18,7 +17,7 @@ routes.after_request(cacheable)
 
 
 @routes.get("/v1/routes")
-def list_routes() -> dict[str, Any]:
+def list_routes() -> schema.Routes:
     """Every route, with the chains that can be relied on now marked as available."""
     network = deps().network
     statuses = chain_status(deps().engine, network)

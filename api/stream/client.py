@@ -37,6 +37,10 @@ TOO_BIG = Ending(1009, "message too big")
 BROKEN = Ending(1011, "internal error")
 REVISED = Ending(1012, "order book read anew")
 SLOW = Ending(1013, "slow reader")
+FOREIGN = Ending(1002, "bad frame")
+"""1007 with the same reason where it is text that is none."""
+SENT = (STOPPING, FOREIGN, UNFIT, SILENT, TOO_BIG, BROKEN, REVISED, SLOW)
+"""What a client may be told."""
 GONE = Ending(1006, "connection lost")
 """Never sent: there is nobody to send it to."""
 
@@ -204,7 +208,7 @@ class Client:
     def _take_close(self, event: CloseConnection, now: float) -> None:
         """Its own close, the answer to ours, or a frame that is none."""
         if self._protocol.state is not ConnectionState.REMOTE_CLOSING:
-            self._refuse(Ending(int(event.code), "bad frame"), now)
+            self._refuse(Ending(int(event.code), FOREIGN.reason), now)
             return
         if self.ending is None:
             self.ending = Ending(int(event.code), "closed by client")

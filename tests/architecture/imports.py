@@ -21,7 +21,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
         *("indexer", "warehouse_schema", "sqlalchemy"),
         *("flask", "flask_cors", "flask_sock", "wsproto", "werkzeug", "gunicorn"),
         *("limits", "prometheus_client"),
-        *("jwt", "pydantic", "orjson"),
+        *("jwt", "pydantic", "typing_extensions", "orjson"),
     ),
 }
 """Room → what it may import beside itself and the standard library."""
@@ -130,6 +130,7 @@ FEATURES_MEET = (
     *("api.auth.owner", "api.quotes.store"),
     # The stream says what the order book shows.
     *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.shapes"),
+    *("api.orderbook.schema", "api.orderbook.description"),
 )
 """What one feature of the api may import of another."""
 

@@ -12,6 +12,8 @@ PUBLIC = {
     "/assets/<version>/<path:name>",
     "/healthz",
     "/readyz",
+    "/openapi.json",
+    "/asyncapi.json",
     "/v1/routes",
     "/api/v1/orderbook",
     "/api/v1/orderbook/summary",

@@ -1,4 +1,7 @@
-"""The API as a test sees it: an app on a given engine, with a clock that stands."""
+"""The API as a test sees it: an app on a given engine, with a clock that stands.
+
+Every answer that its client gets is held against the OpenAPI document (`tests.documented`).
+"""
 
 from typing import Any
 
@@ -8,6 +11,7 @@ from sqlalchemy import Engine
 from api.app import create_app
 from api.deps import Deps
 from indexer.networks import Network, load_network
+from tests.documented import CheckedClient
 from tests.factories.projections import CLOSE_TIME
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -23,4 +27,6 @@ def make_app(
 ) -> Flask:
     """An app on the testnet network whose clock says `now`; `others` are of `Deps`."""
     network = network or load_network("testnet")
-    return create_app(Deps(engine, network, lambda: UnixSeconds(now), **others))
+    app = create_app(Deps(engine, network, lambda: UnixSeconds(now), **others))
+    app.test_client_class = CheckedClient
+    return app

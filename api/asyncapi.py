@@ -1,0 +1,76 @@
+"""The AsyncAPI 3 document of the stream: what is said once the connection is a WebSocket."""
+
+from typing import Any
+
+from api.description import Parameter
+from api.openapi import Components, Json, examples
+from api.stream.client import SENT
+from api.stream.description import QUERY
+from api.stream.schema import MESSAGES
+
+_PATH = "/api/v1/stream"
+_INFO = """
+Offers and orders as they change, ledger by ledger. Connect and listen: nothing is to be sent, and a
+token is not asked for. What is wrong with the query is told before the upgrade, as an error of
+[the HTTP API](/openapi.json).
+
+Take a ledger in as a whole, at the message with `last`. If `prevSeq` is not the `seq` before it,
+something is missing. After any end, connect again with `after` and the last ledger that you have
+whole (`after=0` and an empty book for the first time).
+"""
+
+
+def asyncapi() -> Json:
+    """The document."""
+    components = Components()
+    messages = {shape.__name__: _message(shape, components) for shape in MESSAGES}
+    # What HTTP refuses with is no message.
+    del components.schemas["Error"]
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Isthmus: the stream",
+            "version": "1.0.0",
+            "description": _INFO.strip(),
+            "license": {"name": "Apache-2.0"},
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            "stream": {
+                "address": _PATH,
+                "description": "\n".join(_endings()),
+                "messages": {n: {"$ref": f"#/components/messages/{n}"} for n in messages},
+                "bindings": {"ws": {"method": "GET", "query": _query(), "bindingVersion": "0.1.0"}},
+                "x-close-codes": [
+                    {"code": ending.code, "reason": ending.reason} for ending in SENT
+                ],
+            }
+        },
+        "operations": {
+            "listen": {
+                "action": "send",
+                "channel": {"$ref": "#/channels/stream"},
+                "messages": [{"$ref": f"#/channels/stream/messages/{name}"} for name in messages],
+            }
+        },
+        "components": {"messages": messages, "schemas": components.schemas},
+    }
+
+
+def _message(shape: Any, components: Components) -> Json:
+    said: Json = {"summary": shape.__doc__, "payload": components.schema(shape)}
+    example = examples("openStream").get(shape.__name__)
+    return said | ({"examples": [{"payload": example}]} if example is not None else {})
+
+
+def _endings() -> list[str]:
+    sent = [f"- {ending.code} `{ending.reason}`" for ending in SENT]
+    return ["The server ends a connection with one of these codes and reasons:", "", *sent]
+
+
+def _query() -> Json:
+    return {"type": "object", "properties": {p.name: _property(p) for p in QUERY}}
+
+
+def _property(parameter: Parameter) -> Json:
+    return {**parameter.schema, "description": parameter.meaning}

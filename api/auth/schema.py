@@ -1,0 +1,22 @@
+"""What the paths of `/v1/session` show, as types."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.description import Account, Time
+
+
+class Session(TypedDict):
+    """Who is asking."""
+
+    account: Annotated[Account, Field(description="The Stellar account that owns all this.")]
+    issuer: Annotated[str, Field(description="Who gave the token out.")]
+    expires_at: Annotated[Time, Field(description="Until when the token is good.")]
+
+
+class Revoked(TypedDict):
+    """The token is given up."""
+
+    revoked: Literal[True]

@@ -1,0 +1,133 @@
+"""The words in which a feature says what its paths take and answer, for `openapi.py`.
+
+Each feature has a `description.py` with `OPERATIONS`: endpoint of the app → `Operation`. What a
+body looks like is not said again there: it names the type that the feature's own shapes return.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema (2020-12)."""
+Place: TypeAlias = Literal["query", "path", "header"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """Something a request can say beside its body."""
+
+    name: str
+    meaning: str
+    schema: Schema
+    place: Place = "query"
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A header of an answer."""
+
+    name: str
+    meaning: str
+    schema: Schema = field(default_factory=lambda: {"type": "string"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status that is no refusal. `shape` is a type that pydantic knows, None for no body."""
+
+    status: int
+    meaning: str
+    shape: Any = None
+    media_type: str = "application/json"
+    headers: Sequence[Header] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a request carries, in any of the media types."""
+
+    shape: Any
+    media_types: Sequence[str] = ("application/json",)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A method of a path. What every path may answer (`openapi.EVERYWHERE`) is not said here."""
+
+    name: str
+    """Its `operationId`: stable, clients are generated from it."""
+    tag: str
+    summary: str
+    answers: Sequence[Answer]
+    description: str = ""
+    parameters: Sequence[Parameter] = ()
+    body: Body | None = None
+    refusals: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """Status → the `code`s that it can come with."""
+    refusal_headers: Mapping[int, Sequence[Header]] = field(default_factory=dict)
+
+
+# What more than one feature shows.
+
+Decimal7: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern=r"^-?(0|[1-9][0-9]*)(\.[0-9]{0,6}[1-9])?$",
+        description="A decimal of at most 7 places: no exponent, no trailing zeros.",
+    ),
+]
+BaseUnitsText: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern="^(0|[1-9][0-9]*)$",
+        description="A whole number of the base units of the chain's own asset.",
+    ),
+]
+Time: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$",
+        description="ISO 8601, UTC, whole seconds.",
+    ),
+]
+Holder: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern="^[GC][A-Z2-7]{55}$",
+        description="A Stellar account (`G…`) or contract (`C…`), with a valid checksum.",
+        json_schema_extra={"format": "stellar-holder"},
+    ),
+]
+Account: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern="^G[A-Z2-7]{55}$",
+        description="A Stellar account (`G…`), with a valid checksum.",
+        json_schema_extra={"format": "stellar-account"},
+    ),
+]
+Hash: TypeAlias = Annotated[
+    str, Field(pattern="^[0-9a-f]{64}$", description="32 bytes as 64 lower-case hex digits.")
+]
+
+WHOLE: Schema = {"type": "integer", "minimum": 0}
+
+ETAG = Header("ETag", "Of these very bytes: send it back as `If-None-Match` and get a `304`.")
+CACHE_CONTROL = Header("Cache-Control", "`no-cache`: keep it, and ask whether it still holds.")
+RETRY_AFTER = Header("Retry-After", "Seconds after which trying again can help.", WHOLE)
+
+IF_NONE_MATCH = Parameter(
+    "If-None-Match", "Entity tags that the client has.", {"type": "string"}, place="header"
+)
+UNCHANGED = Answer(304, "The client has it already.", headers=(ETAG, CACHE_CONTROL))
+
+
+def cached(meaning: str, shape: Any, *, headers: Sequence[Header] = ()) -> tuple[Answer, ...]:
+    """A `200` that is tagged, and the `304` that spares it."""
+    ok = Answer(200, meaning, shape, headers=(ETAG, CACHE_CONTROL, *headers))
+    unchanged = Answer(304, UNCHANGED.meaning, headers=(ETAG, CACHE_CONTROL, *headers))
+    return ok, unchanged

@@ -1,0 +1,1 @@
+"""`/openapi.json`, `/asyncapi.json`, and the page that shows the first: `/docs`."""

@@ -1,0 +1,54 @@
+"""The documents, as bytes that lie ready."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from flask import Blueprint, Flask, Response, current_app
+
+from api.auth.owner import public
+from api.bodies import Body
+from api.responses import send
+
+document = Blueprint("document", __name__)
+document.before_request(public)
+
+_KEY = "isthmus.documents"
+
+
+class Documents:
+    """Made when they are first asked for: an app is complete only once it has been built."""
+
+    def __init__(self, **makers: Callable[[], Any]) -> None:
+        self._makers = makers
+        self._made: dict[str, Body] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> Body:
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = Body(orjson.dumps(self._makers[name]()))
+            return self._made[name]
+
+
+def hold_documents(app: Flask, documents: Documents) -> None:
+    """Give an app the documents that its views answer with."""
+    app.extensions[_KEY] = documents
+
+
+@document.get("/openapi.json")
+def show_openapi() -> Response:
+    """The HTTP API."""
+    return _say("openapi")
+
+
+@document.get("/asyncapi.json")
+def show_asyncapi() -> Response:
+    """The stream."""
+    return _say("asyncapi")
+
+
+def _say(name: str) -> Response:
+    held: Documents = current_app.extensions[_KEY]
+    return send(held[name], version="1")

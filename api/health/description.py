@@ -1,0 +1,25 @@
+"""What the health checks answer."""
+
+from collections.abc import Mapping
+
+from api.description import RETRY_AFTER, Answer, Operation
+from api.health.schema import Alive, NotReady, Ready
+
+OPERATIONS: Mapping[str, Operation] = {
+    "health.alive": Operation(
+        name="isAlive",
+        tag="Health",
+        summary="Whether the process lives",
+        answers=(Answer(200, "It does.", Alive),),
+    ),
+    "health.ready": Operation(
+        name="isReady",
+        tag="Health",
+        summary="Whether to send traffic here",
+        description="Database, tables of this build, and every chain that is followed.",
+        answers=(
+            Answer(200, "Traffic is welcome.", Ready),
+            Answer(503, "It is not, for these reasons.", NotReady, headers=(RETRY_AFTER,)),
+        ),
+    ),
+}

@@ -1,0 +1,282 @@
+"""The OpenAPI 3.1 document of an app: its routes, each as its feature describes it.
+
+Paths, methods and who may ask are read from the app, bodies from the types that its shapes return:
+only words are written by hand.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from pydantic import TypeAdapter
+from werkzeug.routing import Rule
+
+import api.auth.description
+import api.document.description
+import api.health.description
+import api.orderbook.description
+import api.routes.description
+import api.stream.description
+from api.auth.owner import RULES, public
+from api.description import RETRY_AFTER, Answer, Header, Operation, Parameter
+
+OPERATIONS: Mapping[str, Operation] = {
+    **api.auth.description.OPERATIONS,
+    **api.routes.description.OPERATIONS,
+    **api.orderbook.description.OPERATIONS,
+    **api.stream.description.OPERATIONS,
+    **api.health.description.OPERATIONS,
+    **api.document.description.OPERATIONS,
+}
+"""Endpoint → operation. An endpoint that is neither here nor in `PAGES` fails a test."""
+
+PAGES = frozenset(
+    {
+        *("market.show_page", "market.send_asset"),
+        # The same path as `stream.ask_to_upgrade`, once it is a WebSocket's.
+        "stream.open_stream",
+    }
+)
+"""Endpoints for people's browsers, which are no part of what a client is promised."""
+
+EVERYWHERE: Mapping[int, tuple[str, ...]] = {413: ("BODY_TOO_LARGE",), 500: ("INTERNAL",)}
+"""Status → codes that any path may answer with."""
+
+GUARDED: Mapping[int, tuple[str, ...]] = {
+    401: ("UNAUTHORIZED",),
+    503: ("DATABASE_UNAVAILABLE",),
+}
+"""And what any path may that asks for a token."""
+
+REQUEST_ID = Header("X-Request-Id", "Names this request in our log.")
+
+_INFO = """
+Moves stablecoins between EVM chains and Stellar, and publishes the order book of liquidity
+providers who swap USDC against local money.
+
+- Every error is JSON: `message` is for people and may change, `code` is stable.
+- Members may be added at any time: ignore what you do not know.
+- Amounts are text, never a float: decimals of 7 places in the order book, whole base units of the
+  chain's own asset on routes.
+- `HEAD` is answered wherever `GET` is, `OPTIONS` everywhere.
+- Send `X-Request-Id` (8 to 64 of `A-Za-z0-9._-`) to find your request in our log under it.
+- The [stream](/asyncapi.json) tells the order book as it changes.
+"""
+
+Json = dict[str, Any]
+
+
+def openapi(app: Flask) -> Json:
+    """The document."""
+    components = Components()
+    paths: dict[str, Json] = {}
+    for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
+        for method, operation in _operations(rule):
+            path = paths.setdefault(template(rule.rule), {})
+            path[method] = _operation(operation, _auth_rule(app, rule), components)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Isthmus",
+            "version": "1.0.0",
+            "description": _INFO.strip(),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The host that serves this document."}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(o.tag for o in OPERATIONS.values())],
+        "paths": paths,
+        "components": {
+            "schemas": components.schemas,
+            "securitySchemes": {"bearer": _BEARER},
+        },
+    }
+
+
+_BEARER: Json = {
+    "type": "http",
+    "scheme": "bearer",
+    "bearerFormat": "JWT",
+    "description": "A token of ours (SEP-10 login), or the identity provider's access token.",
+}
+
+
+def template(rule: str) -> str:
+    """A path as OpenAPI writes it: `/intents/{order_id}` of `/intents/<order_id>`."""
+    return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule)
+
+
+def _operations(rule: Rule) -> Iterator[tuple[str, Operation]]:
+    operation = OPERATIONS.get(rule.endpoint)
+    if operation is None:
+        return
+    for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
+        yield method.lower(), operation
+
+
+def _auth_rule(app: Flask, rule: Rule) -> Any:
+    hooks = app.before_request_funcs.get(rule.endpoint.rpartition(".")[0], [])
+    return next(hook for hook in hooks if hook in RULES)
+
+
+class Components:
+    """The schemas that the document names, as they come up."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Json] = {"Error": _ERROR}
+
+    def schema(self, shape: Any) -> Json:
+        """The schema of a type; named types in it become components."""
+        schema = TypeAdapter(shape).json_schema(
+            mode="serialization", ref_template="#/components/schemas/{model}"
+        )
+        for name, part in schema.pop("$defs", {}).items():
+            self._put(name, part)
+        if schema.get("type") == "object" and "title" in schema:
+            self._put(name := schema["title"], schema)
+            return {"$ref": f"#/components/schemas/{name}"}
+        untitled: Json = _untitled(schema)
+        return untitled
+
+    def _put(self, name: str, schema: Json) -> None:
+        """Raises `ValueError` where two types have one name."""
+        schema = _untitled(schema)
+        if self.schemas.setdefault(name, schema) != schema:
+            raise ValueError(f"two shapes are called {name}")
+
+
+_ERROR: Json = {
+    "type": "object",
+    "description": "What every refusal looks like.",
+    "properties": {
+        "message": {"type": "string", "description": "For people; it may change."},
+        "code": {"type": "string", "description": "Stable.", "pattern": "^[A-Z][A-Z0-9_]*$"},
+    },
+    "required": ["message", "code"],
+}
+
+
+def _untitled(schema: Any) -> Any:
+    """Without the titles that pydantic makes of names: they say nothing more."""
+    if isinstance(schema, dict):
+        return {
+            name: {key: _untitled(part) for key, part in value.items()}
+            if name == "properties"
+            else _untitled(value)
+            for name, value in schema.items()
+            if name != "title" or not isinstance(value, str)
+        }
+    return [_untitled(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _operation(operation: Operation, rule: Any, components: Components) -> Json:
+    said: Json = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "security": [] if rule is public else [{"bearer": []}],
+        "parameters": [_parameter(parameter) for parameter in operation.parameters],
+        "responses": dict(sorted(_responses(operation, rule, components).items())),
+    }
+    if operation.description:
+        said["description"] = operation.description
+    if operation.body is not None:
+        schema = components.schema(operation.body.shape)
+        content = {media_type: {"schema": schema} for media_type in operation.body.media_types}
+        said["requestBody"] = {"required": True, "content": content}
+    return said
+
+
+def _parameter(parameter: Parameter) -> Json:
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "required": parameter.required,
+        "description": parameter.meaning,
+        "schema": dict(parameter.schema),
+    }
+
+
+def _responses(operation: Operation, rule: Any, components: Components) -> Json:
+    said = {str(a.status): _answer(operation, a, components) for a in operation.answers}
+    for status, codes in _refusals(operation, rule).items():
+        if str(status) not in said:
+            headers = operation.refusal_headers.get(status, ())
+            said[str(status)] = _refusal(operation, status, codes, headers)
+    return said
+
+
+def _refusals(operation: Operation, rule: Any) -> Mapping[int, tuple[str, ...]]:
+    """Status → codes: its own, those of its auth rule, those of any path."""
+    found: dict[int, dict[str, None]] = {}
+    for table in (operation.refusals, {} if rule is public else GUARDED, EVERYWHERE):
+        for status, codes in table.items():
+            found.setdefault(status, {}).update(dict.fromkeys(codes))
+    return {status: tuple(codes) for status, codes in found.items()}
+
+
+def _answer(operation: Operation, answer: Answer, components: Components) -> Json:
+    said: Json = {
+        "description": answer.meaning,
+        "headers": _headers((*answer.headers, REQUEST_ID)),
+    }
+    if answer.shape is not None:
+        media: Json = {"schema": components.schema(answer.shape)}
+        example = examples(operation.name).get(str(answer.status))
+        if example is not None:
+            media["example"] = example
+        said["content"] = {answer.media_type: media}
+    return said
+
+
+def _refusal(
+    operation: Operation, status: int, codes: Iterable[str], headers: Iterable[Header]
+) -> Json:
+    known = {**examples("*"), **examples(operation.name)}
+    usual = _USUAL_HEADERS.get(status, ())
+    media: Json = {
+        "schema": {
+            "allOf": [{"$ref": "#/components/schemas/Error"}],
+            "properties": {"code": {"enum": list(codes)}},
+        }
+    }
+    shown = {code: {"value": known[code]} for code in codes if code in known}
+    if shown:
+        media["examples"] = shown
+    return {
+        "description": ", ".join(f"`{code}`" for code in codes),
+        "headers": _headers((*headers, *usual, REQUEST_ID)),
+        "content": {"application/json": media},
+    }
+
+
+_USUAL_HEADERS: Mapping[int, tuple[Header, ...]] = {
+    401: (Header("WWW-Authenticate", "`Bearer`"),),
+    429: (RETRY_AFTER,),
+    503: (RETRY_AFTER,),
+}
+
+
+def _headers(headers: Iterable[Header]) -> Json:
+    return {
+        header.name: {"description": header.meaning, "schema": dict(header.schema)}
+        for header in headers
+    }
+
+
+def examples(operation: str) -> Mapping[str, Any]:
+    """Status, or code of a refusal → an answer that the app once gave (`*`: to any request)."""
+    return _examples().get(operation, {})
+
+
+@cache
+def _examples() -> Mapping[str, Mapping[str, Any]]:
+    known: Mapping[str, Mapping[str, Any]] = json.loads(EXAMPLES.read_bytes())
+    return known
+
+
+EXAMPLES = Path(__file__).parent / "document" / "examples.json"
+"""Real answers; a test asks for them again (`tests/api/document/test_examples.py`)."""

@@ -1,0 +1,106 @@
+"""What the order book shows, as types: `shapes.py` makes them, the document is made of them.
+
+Members that are not named here may be added at any time.
+"""
+
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.description import Decimal7, Hash, Holder, Time
+from indexer.events.escrow import Direction as BookDirection
+from indexer.projections.orders import OrderStatus
+
+Rail = Annotated[str, Field(description="A payment rail, such as `revolut`.")]
+Currency = Annotated[str, Field(description="ISO 4217 code.")]
+Direction = Annotated[
+    BookDirection, Field(description="`onramp`: the taker gets USDC. `offramp`: gives it.")
+]
+Tier = Annotated[
+    int,
+    Field(
+        ge=0,
+        description=(
+            "How payments on the rail are verified: 0 by hand, 1 by one attestor, 2 by an enclave "
+            "or several witnesses, 3 by a proof that the contract checks."
+        ),
+    ),
+]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Offer(TypedDict):
+    """An offer that can be taken now."""
+
+    provider: Holder
+    direction: Direction
+    availableUsdc: Annotated[Decimal7, Field(description="The provider's free escrow.")]
+    lockedUsdc: Annotated[Decimal7, Field(description="Locked to open orders.")]
+    acceptedRails: Annotated[
+        list[Rail], Field(description="Rails with these very terms; part of what identifies it.")
+    ]
+    paymentHandles: Annotated[
+        dict[str, str], Field(description="Rail → where to pay, where the provider published it.")
+    ]
+    trustTier: Tier
+    feeRateBps: Annotated[int, Field(ge=0, description="The protocol's fee, in basis points.")]
+    rate: Annotated[Decimal7, Field(description="Fiat for 1 USDC.")]
+    currency: Currency
+    minAmount: Annotated[Decimal7, Field(description="Smallest order, in USDC.")]
+    maxAmount: Annotated[Decimal7, Field(description="Largest order that it can take now.")]
+    completedOrders: Count
+    avgFulfillmentSeconds: Count
+    lastActiveAt: Time
+
+
+class RailDepth(TypedDict):
+    """Depth of one rail."""
+
+    rail: Rail
+    availableUsdc: Decimal7
+    offerCount: Count
+
+
+class DepthSummary(TypedDict):
+    """Depth of the book. An offer counts on each of its rails: they do not add up to the total."""
+
+    totalAvailableUsdc: Decimal7
+    totalLockedUsdc: Decimal7
+    offerCount: Count
+    byRail: list[RailDepth]
+
+
+class Provider(TypedDict):
+    """A liquidity provider."""
+
+    provider: Holder
+    availableUsdc: Decimal7
+    lockedUsdc: Decimal7
+    completedOrders: Count
+    avgFulfillmentSeconds: Count
+    acceptedRails: list[Rail]
+    activeIntents: Count
+
+
+class Order(TypedDict):
+    """An order (intent)."""
+
+    intentId: Hash
+    buyer: Annotated[Holder, Field(description="The taker.")]
+    provider: Holder
+    direction: Direction
+    rail: Rail
+    currency: Currency
+    amountUsdc: Decimal7
+    fiatAmount: Decimal7
+    status: OrderStatus
+    trustTier: Tier
+    createdAt: Time
+    expiresAt: Time
+    nullifier: NotRequired[
+        Annotated[Hash, Field(description="Of the proof; only once one has settled it.")]
+    ]
+    txHash: NotRequired[
+        Annotated[Hash, Field(description="The settlement; only once it is settled.")]
+    ]

@@ -1,0 +1,58 @@
+"""What the stream says, as types; `messages.py` writes them as bytes."""
+
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.description import Time
+from api.orderbook.schema import Offer, Order
+
+
+class Numbered(TypedDict):
+    """What every message carries."""
+
+    ledger: Annotated[int, Field(ge=0, description="It is as of this ledger; never goes back.")]
+    seq: Annotated[int, Field(description="Counts up by one on a connection.")]
+    prevSeq: Annotated[int, Field(description="The number before; a gap: connect again.")]
+    last: NotRequired[
+        Annotated[Literal[True], Field(description="On the last message of a ledger alone.")]
+    ]
+    closedAt: NotRequired[
+        Annotated[Time, Field(description="When the ledger closed; beside `last` of the newest.")]
+    ]
+
+
+class OfferMessage(Numbered):
+    """What happened to an offer; a snapshot is an `add` of each."""
+
+    channel: Literal["orderbook"]
+    op: Literal["add", "update", "remove"]
+    entry: Annotated[Offer, Field(description="The whole offer; of a `remove`, the last one.")]
+
+
+class OrderMessage(Numbered):
+    """An order that was opened, or has its final status."""
+
+    channel: Literal["intent"]
+    intent: Order
+
+
+class LedgerMarker(Numbered):
+    """Up to here there is nothing more to tell; for who asked with `markers=1`."""
+
+    channel: Literal["ledger"]
+
+
+class StreamMarker(Numbered):
+    """The first message, for who asked with `after`: what it is that follows."""
+
+    channel: Literal["stream"]
+    mode: Annotated[
+        Literal["snapshot", "resume"],
+        Field(description="`snapshot`: forget the book, it follows. `resume`: what came since."),
+    ]
+
+
+MESSAGES = (OfferMessage, OrderMessage, LedgerMarker, StreamMarker)
+"""All that a client may hear."""

@@ -1,0 +1,64 @@
+"""`/asyncapi.json` says what the stream says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft7Validator
+from sqlalchemy import create_engine
+
+from api.openapi import examples
+from api.stream.client import SENT
+from api.stream.wishes import parse_wish
+from tests.documented import violations
+from tests.factories.app import make_app
+
+ROOT = Path(__file__).resolve().parents[3]
+SPECIFICATION = ROOT / "node_modules/@asyncapi/specs/schemas/3.0.0-without-$id.json"
+
+
+@pytest.fixture(scope="module")
+def document():
+    app = make_app(create_engine("postgresql+psycopg://not-used"))
+    return app.test_client().get("/asyncapi.json").json
+
+
+def test_it_is_valid_asyncapi_3(document):
+    errors = Draft7Validator(json.loads(SPECIFICATION.read_bytes())).iter_errors(document)
+    assert [error.message for error in errors] == []
+
+
+def test_the_specification_that_it_is_held_against_would_refuse_another(document):
+    schema = json.loads(SPECIFICATION.read_bytes())
+    assert not Draft7Validator(schema).is_valid({**document, "channels": 1})
+
+
+def test_it_names_every_way_in_which_the_server_ends_a_connection(document):
+    listed = document["channels"]["stream"]["x-close-codes"]
+    assert [(each["code"], each["reason"]) for each in listed] == [
+        (ending.code, ending.reason) for ending in SENT
+    ]
+
+
+def test_every_parameter_is_one_that_the_server_reads(document):
+    query = document["channels"]["stream"]["bindings"]["ws"]["query"]["properties"]
+    values = {
+        "rail": "wise",
+        "currency": "EUR",
+        "direction": "onramp",
+        "provider": "GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN",
+        "channel": "intent",
+        "markers": "1",
+        "after": "5",
+    }
+    assert set(query) == set(values)
+    for name, value in values.items():
+        assert parse_wish({name: value}) != parse_wish({}), name
+
+
+def test_every_message_has_an_example_that_is_what_its_schema_says(document):
+    schemas = document["components"]["schemas"]
+    for name, message in document["components"]["messages"].items():
+        [example] = message["examples"]
+        assert example["payload"] == examples("openStream")[name]
+        assert not list(violations(example["payload"], message["payload"], schemas)), name

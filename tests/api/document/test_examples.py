@@ -1,0 +1,221 @@
+"""The examples of both documents are answers that the app gives: asked for anew, they are the same.
+
+`--update-golden` writes them. To add one, add a line to `ASKED` (or a test of its own kind below).
+"""
+
+import json
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine
+
+from api.auth.claims import Session
+from api.openapi import EXAMPLES
+from api.orderbook import queries
+from api.stream import messages
+from api.stream.limits import Limits
+from api.stream.socket import find_stream
+from tests.factories.app import NOW, make_app
+from tests.factories.projections import (
+    CLOSE_TIME,
+    LEDGER,
+    ORDER_ID,
+    PROVIDER,
+    STELLAR,
+    address,
+    fulfilled,
+    insert_book,
+    insert_cursor,
+    insert_depth,
+    insert_offer,
+    insert_order,
+    insert_payee,
+    insert_provider,
+    insert_rail,
+    insert_terms,
+)
+from tests.factories.tokens import ACCOUNT, URL, make_tokens
+from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
+
+API = "/api/v1"
+NOW_LEDGER, CLOSED_AT = Height(LEDGER), UnixSeconds(CLOSE_TIME)
+UNSEEN = address(77)
+HANDSHAKE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
+
+ASKED: dict[tuple[str, str], str] = {
+    ("listRoutes", "200"): "/v1/routes",
+    ("listOffers", "200"): f"{API}/orderbook",
+    ("listOffers", "BAD_FILTER"): f"{API}/orderbook?currency=euro",
+    ("summariseBook", "200"): f"{API}/orderbook/summary",
+    ("showProvider", "200"): f"{API}/providers/{PROVIDER}",
+    ("showProvider", "BAD_ADDRESS"): f"{API}/providers/GABC",
+    ("showProvider", "PROVIDER_NOT_FOUND"): f"{API}/providers/{UNSEEN}",
+    ("listOrders", "200"): f"{API}/intents?limit=1",
+    ("listOrders", "BAD_LIMIT"): f"{API}/intents?limit=1000",
+    ("listOrders", "BAD_ADDRESS"): f"{API}/intents?provider=GABC",
+    ("showOrder", "200"): f"{API}/intents/{ORDER_ID[2:]}",
+    ("showOrder", "BAD_INTENT_ID"): f"{API}/intents/1f",
+    ("showOrder", "INTENT_NOT_FOUND"): f"{API}/intents/{'0' * 64}",
+    ("openStream", "UPGRADE_REQUIRED"): f"{API}/stream",
+    ("isAlive", "200"): "/healthz",
+    ("isReady", "200"): "/readyz",
+}
+"""Operation and status (of a refusal: code) → what is asked of a book with one provider."""
+
+REFUSED_STREAMS: dict[str, tuple[str, dict[str, str]]] = {
+    "BAD_FILTER": ("?channel=trades", {}),
+    "BAD_ADDRESS": ("?provider=GABC", {}),
+    "BAD_AFTER": ("?after=yesterday", {}),
+    "BAD_HANDSHAKE": ("", {"Sec-WebSocket-Key": "short"}),
+}
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest) -> Callable[[str, str, Any], None]:
+    """`example(operation, of, value)`: the file has that very value, or is given it."""
+
+    def check(operation: str, of: str, value: Any) -> None:
+        known = json.loads(EXAMPLES.read_bytes())
+        if request.config.getoption("--update-golden"):
+            known.setdefault(operation, {})[of] = value
+            # Members stay in the order in which they are sent.
+            tidy = {name: dict(sorted(known[name].items())) for name in sorted(known)}
+            EXAMPLES.write_text(json.dumps(tidy, indent=2, ensure_ascii=False) + "\n")
+        assert known.get(operation, {}).get(of) == value
+
+    return check
+
+
+@pytest.fixture
+def market(rows: Connection) -> Connection:
+    """One provider, its offer, and an order that a proof has settled."""
+    insert_book(rows, total_available=1000, offer_count=1)
+    insert_rail(rows)
+    insert_provider(rows, completed_orders=3, fulfillment_seconds=540)
+    insert_terms(rows)
+    insert_payee(rows)
+    history = {"completed_orders": 3, "avg_fulfillment_seconds": 180}
+    insert_offer(rows, handles={"revolut": "@maria"}, **history)
+    insert_depth(rows, "revolut", 1000, 1)
+    insert_order(rows, **fulfilled())
+    insert_cursor(rows, STELLAR)
+    return rows
+
+
+@pytest.mark.parametrize(("operation", "of"), ASKED)
+def test_an_answer_is_the_example(
+    market: Connection, client: FlaskClient, example: Any, operation: str, of: str
+) -> None:
+    answer = client.get(ASKED[operation, of])
+    assert of in (str(answer.status_code), answer.json.get("code") if of.isupper() else of)
+    shown = answer.json
+    if operation == "isReady":
+        # By the database's clock, which does not stand.
+        shown["chains"][0]["age_seconds"] = 0
+    if of == "200" and operation == "listRoutes":
+        # They are of one kind.
+        shown["routes"] = [route for route in shown["routes"] if route["id"] == "usdc-withdraw"]
+    example(operation, of, shown)
+
+
+@pytest.mark.parametrize("code", REFUSED_STREAMS)
+def test_a_refused_handshake_is_the_example(
+    market: Connection, client: FlaskClient, example: Any, code: str
+) -> None:
+    query, headers = REFUSED_STREAMS[code]
+    example("openStream", code, shake(client, query, **headers))
+
+
+def shake(client: FlaskClient, query: str = "", **headers: str) -> Any:
+    """What is answered to a handshake on a server that could upgrade it."""
+    answer = client.get(
+        f"{API}/stream{query}",
+        headers=HANDSHAKE | headers,
+        environ_overrides={"werkzeug.socket": object()},
+    )
+    return answer.json
+
+
+def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> None:
+    app = make_app(reader, stream=Limits(clients=1))
+    assert find_stream(app).doors.enter("192.0.2.1")
+    example("openStream", "STREAM_FULL", shake(app.test_client()))
+    app = make_app(reader, stream=Limits(clients=0))
+    example("openStream", "STREAM_NOT_SERVED", shake(app.test_client()))
+    app = make_app(reader, stream=Limits(clients_per_address=1))
+    assert find_stream(app).doors.enter("127.0.0.1")
+    example("openStream", "TOO_MANY_STREAMS", shake(app.test_client()))
+
+
+def test_what_is_said_of_a_book_that_is_not_there(
+    rows: Connection, client: FlaskClient, cut_off: FlaskClient, example: Any
+) -> None:
+    example("*", "ORDER_BOOK_NOT_READY", client.get(f"{API}/orderbook").json)
+    example("*", "DATABASE_UNAVAILABLE", cut_off.get(f"{API}/orderbook").json)
+    example("isReady", "503", client.get("/readyz").json)
+
+
+class OthersTokens:
+    """An issuer whose tokens have no number by which to revoke them."""
+
+    issuer = URL
+
+    def verify(self, token: str) -> Session:
+        return Session(StellarAddress(ACCOUNT), None, "privy.io", UnixSeconds(NOW + 3600))
+
+
+def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
+    tokens = make_tokens(lifetime=86_400)
+    client = make_app(reader, tokens=tokens).test_client()
+    asking = {"Authorization": f"Bearer {tokens.issue(ACCOUNT, jti=secrets.token_hex(32))}"}
+    example("showSession", "200", client.get("/v1/session", headers=asking).json)
+    example("endSession", "200", client.delete("/v1/session", headers=asking).json)
+    example("*", "UNAUTHORIZED", client.get("/v1/session", headers=asking).json)
+    others = make_app(reader, tokens=OthersTokens()).test_client()
+    example("endSession", "NOT_OUR_TOKEN", others.delete("/v1/session", headers=asking).json)
+
+
+def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:
+    cut_off.application.add_url_rule("/divide", view_func=lambda: str(1 // 0))
+    example("*", "BODY_TOO_LARGE", cut_off.post("/healthz", data=b"x" * (64 * 1024 + 1)).json)
+    example("*", "INTERNAL", cut_off.get("/divide").json)
+
+
+def test_what_the_stream_says_is_the_example(market: Connection, example: Any) -> None:
+    [offer] = queries.offers(market)
+    body = messages.offer_body("add", messages.listed(offer), NOW_LEDGER)
+    end = messages.last_of_newest(CLOSED_AT)
+    example("openStream", "OfferMessage", said(messages.number(body, 1000004, end)))
+    entry = dict(market.exec_driver_sql("SELECT * FROM projections.orders").one()._mapping)
+    order = messages.change("intent", None, entry, NOW_LEDGER)
+    example("openStream", "OrderMessage", said(messages.number(order.body, 1000005, end)))
+    marker = messages.ledger_body(NOW_LEDGER)
+    example("openStream", "LedgerMarker", said(messages.number(marker, 1000006, end)))
+    opening = messages.opening_body("resume", NOW_LEDGER)
+    example("openStream", "StreamMarker", said(messages.number(opening, 1000007, b"")))
+
+
+def said(frame: bytes) -> Any:
+    """The JSON in a frame of text."""
+    return json.loads(frame[frame.index(b"{") :])
+
+
+def test_the_file_has_no_example_that_is_not_asked_for_here(app_of_no_database: Flask) -> None:
+    known = json.loads(EXAMPLES.read_bytes())
+    document = app_of_no_database.test_client().get("/openapi.json").json
+    names = {o["operationId"] for methods in document["paths"].values() for o in methods.values()}
+    assert known.keys() <= names | {"*"}
+
+
+@pytest.fixture
+def app_of_no_database(cut_off: FlaskClient) -> Flask:
+    return cut_off.application

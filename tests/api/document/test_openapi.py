@@ -1,0 +1,125 @@
+"""`/openapi.json` says what the app does: all of it, and nothing else."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask import Flask
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from sqlalchemy import create_engine
+
+from api.auth.owner import RULES, public
+from api.openapi import EVERYWHERE, OPERATIONS, PAGES, examples, template
+from tests.documented import violations
+from tests.factories.app import make_app
+
+
+@pytest.fixture(scope="module")
+def app() -> Flask:
+    return make_app(create_engine("postgresql+psycopg://not-used"))
+
+
+@pytest.fixture(scope="module")
+def document(app: Flask) -> dict[str, Any]:
+    response = app.test_client().get("/openapi.json")
+    assert response.content_type == "application/json"
+    whole: dict[str, Any] = response.json or {}
+    return whole
+
+
+def operations(document) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def test_it_is_valid_openapi_3_1(document):
+    assert document["openapi"].startswith("3.1.")
+    OpenAPIV31SpecValidator(document).validate()
+
+
+def test_every_route_of_the_app_is_in_it_and_no_other(app, document):
+    routed = {
+        (template(rule.rule), method.lower())
+        for rule in app.url_map.iter_rules()
+        if rule.endpoint not in PAGES
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+    undescribed = {rule.endpoint for rule in app.url_map.iter_rules()} - OPERATIONS.keys() - PAGES
+    assert not undescribed, "give them an Operation in their feature's description.py"
+    assert {(path, method) for path, method, _ in operations(document)} == routed
+
+
+def test_nothing_is_described_that_is_not_there(app):
+    assert OPERATIONS.keys() | PAGES == {rule.endpoint for rule in app.url_map.iter_rules()}
+
+
+def test_a_path_names_each_of_its_variables(document):
+    for path, _, operation in operations(document):
+        named = {p["name"] for p in operation["parameters"] if p["in"] == "path"}
+        assert named == set(re.findall(r"{(\w+)}", path)), path
+
+
+def test_who_may_ask_is_what_the_blueprint_states(app, document):
+    for rule in app.url_map.iter_rules():
+        if rule.endpoint in PAGES:
+            continue
+        hooks = app.before_request_funcs[rule.endpoint.rpartition(".")[0]]
+        is_open = next(hook for hook in hooks if hook in RULES) is public
+        for operation in document["paths"][template(rule.rule)].values():
+            assert (operation["security"] == []) == is_open, rule
+
+
+def test_names_are_unique_and_every_operation_says_what_it_is_for(document):
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+    assert len(set(names)) == len(names)
+    for path, _, operation in operations(document):
+        assert operation["summary"], path
+        assert len(operation["tags"]) == 1, path
+
+
+def test_what_any_path_may_answer_is_said_of_each(document):
+    for path, _, operation in operations(document):
+        for status in EVERYWHERE:
+            assert str(status) in operation["responses"], path
+
+
+def test_every_example_is_what_its_schema_says(document):
+    schemas = document["components"]["schemas"]
+    seen = 0
+    for path, _, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            for media in answer.get("content", {}).values():
+                shown = [each["value"] for each in media.get("examples", {}).values()]
+                for value in [*shown, *([media["example"]] if "example" in media else [])]:
+                    assert not list(violations(value, media["schema"], schemas)), (path, status)
+                    seen += 1
+    assert seen > 30
+
+
+def test_every_good_answer_and_every_code_of_a_feature_has_an_example(document):
+    missing = []
+    for _, _, operation in operations(document):
+        name = operation["operationId"]
+        for status, answer in operation["responses"].items():
+            for media in answer.get("content", {}).values():
+                codes = media["schema"].get("properties", {}).get("code", {}).get("enum")
+                wanted = {status} if codes is None else set(codes)
+                missing += [
+                    f"{name}: {each}"
+                    for each in wanted - examples(name).keys() - examples("*").keys()
+                ]
+    # They would be the whole document once more.
+    assert set(missing) == {"showOpenapi: 200", "showAsyncapi: 200"}
+
+
+def test_it_is_the_same_whatever_host_is_asked(app, document):
+    again = app.test_client().get("/openapi.json", headers={"Host": "evil.example"})
+    assert again.json == document
+
+
+def test_who_has_it_is_not_sent_it_again(app):
+    first = app.test_client().get("/openapi.json")
+    again = app.test_client().get("/openapi.json", headers={"If-None-Match": first.headers["ETag"]})
+    assert (again.status_code, again.data) == (304, b"")

@@ -1,0 +1,96 @@
+"""Holds answers of an app against what the OpenAPI document says of them."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from flask import Flask
+from flask.testing import FlaskClient
+from jsonschema import Draft202012Validator
+from werkzeug.exceptions import HTTPException
+from werkzeug.test import TestResponse
+
+from api.openapi import OPERATIONS, openapi, template
+
+Json = dict[str, Any]
+
+
+class CheckedClient(FlaskClient):
+    """A test client that fails on an answer that is not documented."""
+
+    def open(self, *args: Any, **kwargs: Any) -> TestResponse:
+        response = super().open(*args, **kwargs)
+        problems = list(complaints(self.application, response))
+        assert not problems, "\n".join(problems)
+        return response
+
+
+def complaints(app: Flask, response: TestResponse) -> Iterator[str]:
+    """Where the answer is not what the document says; nothing for what is not in the document."""
+    asked = response.request
+    try:
+        rule, _ = app.url_map.bind("").match(asked.path, asked.method, return_rule=True)
+    except HTTPException:
+        return
+    if rule.endpoint not in OPERATIONS or asked.method == "OPTIONS":
+        return
+    method = "get" if asked.method == "HEAD" else asked.method.lower()
+    where = f"{asked.method} {asked.path} → {response.status_code}"
+    document = _document(app)
+    answers = document["paths"][template(rule.rule)][method]["responses"]
+    if response.status_code == 412:
+        return
+    if str(response.status_code) not in answers:
+        yield f"{where} {response.text}: the document knows {', '.join(answers)}"
+        return
+    answer = answers[str(response.status_code)]
+    for name in answer["headers"]:
+        if name not in response.headers:
+            yield f"{where}: the document promises {name}"
+    if asked.method != "HEAD":
+        yield from (f"{where}: {problem}" for problem in _body(answer, response, document))
+
+
+def _body(answer: Json, response: TestResponse, document: Json) -> Iterator[str]:
+    content = answer.get("content", {})
+    if not content:
+        if response.data:
+            yield "the document says nothing of a body"
+        return
+    if response.mimetype not in content:
+        yield f"is {response.mimetype}, the document knows {', '.join(content)}"
+        return
+    if response.mimetype == "application/json" and "Content-Encoding" not in response.headers:
+        schema = content[response.mimetype]["schema"]
+        yield from violations(response.json, schema, document["components"]["schemas"])
+
+
+def violations(value: Any, schema: Json, schemas: Json) -> Iterator[str]:
+    """What is wrong with a value; a member that no schema names is wrong, too."""
+    whole = {**strict(schema), "components": {"schemas": strict(schemas)}}
+    for error in Draft202012Validator(whole).iter_errors(value):
+        yield f"{error.json_path}: {error.message}"
+
+
+def strict(schema: Any) -> Any:
+    """The schema, with no room for what it does not name. An `Error` may say more."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {name: strict(part) for name, part in copy.copy(schema).items()}
+    is_shape = schema.get("type") == "object" and "properties" in schema
+    if is_shape and "code" not in schema["properties"]:
+        closed.setdefault("additionalProperties", False)
+    return closed
+
+
+def _document(app: Flask) -> Json:
+    """Made once an app."""
+    held: Json | None = app.extensions.get(_KEY)
+    if held is None:
+        held = app.extensions[_KEY] = openapi(app)
+    return held
+
+
+_KEY = "tests.documented"
