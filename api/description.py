@@ -123,11 +123,15 @@ RETRY_AFTER = Header("Retry-After", "Seconds after which trying again can help."
 IF_NONE_MATCH = Parameter(
     "If-None-Match", "Entity tags that the client has.", {"type": "string"}, place="header"
 )
-UNCHANGED = Answer(304, "The client has it already.", headers=(ETAG, CACHE_CONTROL))
+IF_MATCH = Parameter(
+    "If-Match", "Entity tags of which the answer must be one.", {"type": "string"}, place="header"
+)
+CONDITIONS = (IF_NONE_MATCH, IF_MATCH)
+"""What a request for a tagged answer (`cached`) can say."""
 
 
 def cached(meaning: str, shape: Any, *, headers: Sequence[Header] = ()) -> tuple[Answer, ...]:
     """A `200` that is tagged, and the `304` that spares it."""
     ok = Answer(200, meaning, shape, headers=(ETAG, CACHE_CONTROL, *headers))
-    unchanged = Answer(304, UNCHANGED.meaning, headers=(ETAG, CACHE_CONTROL, *headers))
+    unchanged = Answer(304, "The client has it already.", headers=(ETAG, CACHE_CONTROL, *headers))
     return ok, unchanged

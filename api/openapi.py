@@ -22,7 +22,8 @@ import api.orderbook.description
 import api.routes.description
 import api.stream.description
 from api.auth.owner import RULES, public
-from api.description import RETRY_AFTER, Answer, Header, Operation, Parameter
+from api.description import IF_MATCH, RETRY_AFTER, Answer, Header, Operation, Parameter
+from api.errors import CODES
 
 OPERATIONS: Mapping[str, Operation] = {
     **api.auth.description.OPERATIONS,
@@ -43,7 +44,11 @@ PAGES = frozenset(
 )
 """Endpoints for people's browsers, which are no part of what a client is promised."""
 
-EVERYWHERE: Mapping[int, tuple[str, ...]] = {413: ("BODY_TOO_LARGE",), 500: ("INTERNAL",)}
+EVERYWHERE: Mapping[int, tuple[str, ...]] = {
+    400: ("BAD_QUERY",),
+    413: ("BODY_TOO_LARGE",),
+    500: ("INTERNAL",),
+}
 """Status → codes that any path may answer with."""
 
 GUARDED: Mapping[int, tuple[str, ...]] = {
@@ -153,7 +158,15 @@ _ERROR: Json = {
     "description": "What every refusal looks like.",
     "properties": {
         "message": {"type": "string", "description": "For people; it may change."},
-        "code": {"type": "string", "description": "Stable.", "pattern": "^[A-Z][A-Z0-9_]*$"},
+        "code": {
+            "type": "string",
+            "description": "Stable.",
+            "pattern": "^[A-Z][A-Z0-9_]*$",
+            "x-codes": {
+                code: {"status": known.status, "meaning": known.meaning}
+                for code, known in sorted(CODES.items())
+            },
+        },
     },
     "required": ["message", "code"],
 }
@@ -212,10 +225,20 @@ def _responses(operation: Operation, rule: Any, components: Components) -> Json:
 def _refusals(operation: Operation, rule: Any) -> Mapping[int, tuple[str, ...]]:
     """Status → codes: its own, those of its auth rule, those of any path."""
     found: dict[int, dict[str, None]] = {}
-    for table in (operation.refusals, {} if rule is public else GUARDED, EVERYWHERE):
+    guarded = {} if rule is public else GUARDED
+    for table in (operation.refusals, _by_parameters(operation), guarded, EVERYWHERE):
         for status, codes in table.items():
             found.setdefault(status, {}).update(dict.fromkeys(codes))
     return {status: tuple(codes) for status, codes in found.items()}
+
+
+def _by_parameters(operation: Operation) -> Mapping[int, tuple[str, ...]]:
+    """What reading its parameters can refuse, whoever reads them."""
+    is_queried = any(parameter.place == "query" for parameter in operation.parameters)
+    return {
+        400: ("REPEATED_PARAMETER",) if is_queried else (),
+        **({412: ("NOT_THE_SAME",)} if IF_MATCH in operation.parameters else {}),
+    }
 
 
 def _answer(operation: Operation, answer: Answer, components: Components) -> Json:
@@ -247,7 +270,7 @@ def _refusal(
     if shown:
         media["examples"] = shown
     return {
-        "description": ", ".join(f"`{code}`" for code in codes),
+        "description": "\n".join(f"- `{code}`: {CODES[code].meaning}" for code in codes),
         "headers": _headers((*headers, *usual, REQUEST_ID)),
         "content": {"application/json": media},
     }

@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from api.description import IF_NONE_MATCH, Operation, cached
+from api.description import CONDITIONS, Operation, cached
 
 OPERATIONS: Mapping[str, Operation] = {
     "document.show_openapi": Operation(
         name="showOpenapi",
         tag="Documents",
         summary="This document (OpenAPI 3.1)",
-        parameters=(IF_NONE_MATCH,),
+        parameters=CONDITIONS,
         answers=cached("The document.", dict[str, Any]),
     ),
     "document.show_asyncapi": Operation(
         name="showAsyncapi",
         tag="Documents",
         summary="What the stream says (AsyncAPI 3)",
-        parameters=(IF_NONE_MATCH,),
+        parameters=CONDITIONS,
         answers=cached("The document.", dict[str, Any]),
     ),
 }

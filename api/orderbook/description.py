@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from api.description import (
-    IF_NONE_MATCH,
+    CONDITIONS,
     WHOLE,
     Answer,
     Header,
@@ -54,7 +54,7 @@ OPERATIONS: Mapping[str, Operation] = {
             *FILTERS,
             Parameter("minAmount", "USDC; the offer must take an order of this size …", _AMOUNT),
             Parameter("maxAmount", "… and one of this size, which is no less.", _AMOUNT),
-            IF_NONE_MATCH,
+            *CONDITIONS,
         ),
         answers=_read(list[schema.Offer], "The offers that fit, all of them."),
         refusals={400: ("BAD_FILTER",), 503: _UNREADY},
@@ -63,7 +63,7 @@ OPERATIONS: Mapping[str, Operation] = {
         name="summariseBook",
         tag="Order book",
         summary="Depth of the book, in total and by rail",
-        parameters=(IF_NONE_MATCH,),
+        parameters=CONDITIONS,
         answers=_read(schema.DepthSummary, "The depth."),
         refusals={503: _UNREADY},
     ),
@@ -73,7 +73,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="A liquidity provider",
         parameters=(
             Parameter("address", "Its Stellar address.", HOLDER, "path", required=True),
-            IF_NONE_MATCH,
+            *CONDITIONS,
         ),
         answers=_read(schema.Provider, "The provider's record."),
         refusals={400: ("BAD_ADDRESS",), 404: ("PROVIDER_NOT_FOUND",), 503: _UNREADY},
@@ -91,7 +91,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 {"type": "integer", "minimum": 1, "maximum": LARGEST_LIMIT},
             ),
             Parameter("provider", "Of this provider alone.", HOLDER),
-            IF_NONE_MATCH,
+            *CONDITIONS,
         ),
         answers=_read(list[schema.Order], "The orders."),
         refusals={400: ("BAD_LIMIT", "BAD_ADDRESS"), 503: _UNREADY},
@@ -108,7 +108,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 "path",
                 required=True,
             ),
-            IF_NONE_MATCH,
+            *CONDITIONS,
         ),
         answers=_read(schema.Order, "The order."),
         refusals={400: ("BAD_INTENT_ID",), 404: ("INTENT_NOT_FOUND",), 503: _UNREADY},

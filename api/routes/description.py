@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from api.description import IF_NONE_MATCH, Operation, cached
+from api.description import CONDITIONS, Operation, cached
 from api.routes.schema import Routes
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -11,7 +11,7 @@ OPERATIONS: Mapping[str, Operation] = {
         tag="Routes",
         summary="What can be transferred from where to where",
         description="Every route, with the chains that can be relied on now marked `available`.",
-        parameters=(IF_NONE_MATCH,),
+        parameters=CONDITIONS,
         answers=cached("All routes.", Routes),
         refusals={503: ("DATABASE_UNAVAILABLE",)},
     ),

@@ -186,6 +186,10 @@ def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
 
 def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:
     cut_off.application.add_url_rule("/divide", view_func=lambda: str(1 // 0))
+    example("*", "BAD_QUERY", cut_off.get("/healthz?%00").json)
+    refused = cut_off.get(f"{API}/orderbook?rail=a&rail=b")
+    example("*", "REPEATED_PARAMETER", refused.json)
+    example("*", "NOT_THE_SAME", cut_off.get("/openapi.json", headers={"If-Match": '"x"'}).json)
     example("*", "BODY_TOO_LARGE", cut_off.post("/healthz", data=b"x" * (64 * 1024 + 1)).json)
     example("*", "INTERNAL", cut_off.get("/divide").json)
 

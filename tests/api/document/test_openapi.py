@@ -10,6 +10,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from sqlalchemy import create_engine
 
 from api.auth.owner import RULES, public
+from api.errors import CODES
 from api.openapi import EVERYWHERE, OPERATIONS, PAGES, examples, template
 from tests.documented import violations
 from tests.factories.app import make_app
@@ -77,6 +78,14 @@ def test_names_are_unique_and_every_operation_says_what_it_is_for(document):
     for path, _, operation in operations(document):
         assert operation["summary"], path
         assert len(operation["tags"]) == 1, path
+
+
+def test_every_code_is_one_that_there_is_and_comes_with_its_status(document):
+    for path, _, operation in operations(document):
+        for status, answer in operation["responses"].items():
+            for media in answer.get("content", {}).values():
+                codes = media["schema"].get("properties", {}).get("code", {}).get("enum", [])
+                assert all(CODES[code].status == int(status) for code in codes), (path, status)
 
 
 def test_what_any_path_may_answer_is_said_of_each(document):
