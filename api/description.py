@@ -130,8 +130,14 @@ CONDITIONS = (IF_NONE_MATCH, IF_MATCH)
 """What a request for a tagged answer (`cached`) can say."""
 
 
-def cached(meaning: str, shape: Any, *, headers: Sequence[Header] = ()) -> tuple[Answer, ...]:
+def cached(
+    meaning: str,
+    shape: Any,
+    *,
+    media_type: str = "application/json",
+    headers: Sequence[Header] = (),
+) -> tuple[Answer, ...]:
     """A `200` that is tagged, and the `304` that spares it."""
-    ok = Answer(200, meaning, shape, headers=(ETAG, CACHE_CONTROL, *headers))
+    ok = Answer(200, meaning, shape, media_type, headers=(ETAG, CACHE_CONTROL, *headers))
     unchanged = Answer(304, "The client has it already.", headers=(ETAG, CACHE_CONTROL, *headers))
     return ok, unchanged

@@ -13,6 +13,7 @@ from typing import Any
 
 from flask import Flask
 from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
 from werkzeug.routing import Rule
 
 import api.auth.description
@@ -53,7 +54,8 @@ EVERYWHERE: Mapping[int, tuple[str, ...]] = {
 
 GUARDED: Mapping[int, tuple[str, ...]] = {
     401: ("UNAUTHORIZED",),
-    503: ("DATABASE_UNAVAILABLE",),
+    403: ("NO_STELLAR_WALLET", "WALLET_CHANGED"),
+    503: ("IDENTITY_UNAVAILABLE", "DATABASE_UNAVAILABLE"),
 }
 """And what any path may that asks for a token."""
 
@@ -133,10 +135,10 @@ class Components:
     def __init__(self) -> None:
         self.schemas: dict[str, Json] = {"Error": _ERROR}
 
-    def schema(self, shape: Any) -> Json:
+    def schema(self, shape: Any, mode: JsonSchemaMode = "serialization") -> Json:
         """The schema of a type; named types in it become components."""
         schema = TypeAdapter(shape).json_schema(
-            mode="serialization", ref_template="#/components/schemas/{model}"
+            mode=mode, ref_template="#/components/schemas/{model}"
         )
         for name, part in schema.pop("$defs", {}).items():
             self._put(name, part)
@@ -197,7 +199,7 @@ def _operation(operation: Operation, rule: Any, components: Components) -> Json:
     if operation.description:
         said["description"] = operation.description
     if operation.body is not None:
-        schema = components.schema(operation.body.shape)
+        schema = components.schema(operation.body.shape, "validation")
         content = {media_type: {"schema": schema} for media_type in operation.body.media_types}
         said["requestBody"] = {"required": True, "content": content}
     return said

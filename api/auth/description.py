@@ -2,19 +2,74 @@
 
 from collections.abc import Mapping
 
-from api.auth.schema import Revoked, Session
-from api.description import Answer, Operation
+from api.auth.schema import Challenge, Revoked, Session, Token
+from api.auth.views import SignedChallenge
+from api.description import (
+    CONDITIONS,
+    Answer,
+    Body,
+    Header,
+    Operation,
+    Parameter,
+    Schema,
+    cached,
+)
+from api.parsing import FORM, JSON
+
+_ACCOUNT: Schema = {"type": "string", "format": "stellar-account", "pattern": "^G[A-Z2-7]{55}$"}
+_TAG = "Who is asking"
+_NOT_KEPT = Header("Cache-Control", "`no-store`")
+_OPEN = Header("Access-Control-Allow-Origin", "`*`: wallets are web pages.")
 
 OPERATIONS: Mapping[str, Operation] = {
+    "auth.give_stellar_toml": Operation(
+        name="showStellarToml",
+        tag=_TAG,
+        summary="What wallets read first (SEP-1)",
+        parameters=CONDITIONS,
+        answers=cached("The file.", str, media_type="text/plain", headers=(_OPEN,)),
+    ),
+    "auth.give_challenge": Operation(
+        name="getChallenge",
+        tag=_TAG,
+        summary="A challenge for an account to sign (SEP-10)",
+        description="Nothing is stored of it. `home_domain` is this service's own, if it is named.",
+        parameters=(
+            Parameter("account", "The account that signs in.", _ACCOUNT, required=True),
+            Parameter("home_domain", "Of which service a token is wanted.", {"type": "string"}),
+        ),
+        answers=(Answer(200, "The challenge.", Challenge, headers=(_NOT_KEPT, _OPEN)),),
+        refusals={
+            400: ("BAD_ADDRESS", "BAD_MEMO", "BAD_HOME_DOMAIN"),
+            404: ("SIGN_IN_OFF",),
+        },
+    ),
+    "auth.take_challenge": Operation(
+        name="signIn",
+        tag=_TAG,
+        summary="A token for a signed challenge (SEP-10)",
+        description=(
+            "Signed by keys of the account that reach its medium threshold. A challenge gives one "
+            "token. Errors carry their `message` once more as `error`."
+        ),
+        body=Body(SignedChallenge, (JSON, FORM)),
+        answers=(Answer(200, "The token.", Token, headers=(_NOT_KEPT, _OPEN)),),
+        refusals={
+            400: ("BAD_CHALLENGE", "CHALLENGE_USED", "BAD_BODY"),
+            404: ("SIGN_IN_OFF",),
+            415: ("UNSUPPORTED_MEDIA_TYPE",),
+            503: ("LEDGER_UNAVAILABLE", "DATABASE_UNAVAILABLE"),
+        },
+    ),
     "session.show": Operation(
         name="showSession",
-        tag="Who is asking",
+        tag=_TAG,
         summary="Whose the token is",
         answers=(Answer(200, "Who is asking, and until when the token is good.", Session),),
     ),
     "session.end": Operation(
         name="endSession",
-        tag="Who is asking",
+        tag=_TAG,
         summary="Log out",
         description="The token is refused from the next request on.",
         answers=(Answer(200, "The token is given up.", Revoked),),

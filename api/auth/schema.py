@@ -8,6 +8,19 @@ from typing_extensions import TypedDict
 from api.description import Account, Time
 
 
+class Challenge(TypedDict):
+    """What the account has to sign (SEP-10)."""
+
+    transaction: Annotated[str, Field(description="A transaction envelope, XDR in base64.")]
+    network_passphrase: Annotated[str, Field(description="Of the network to sign it for.")]
+
+
+class Token(TypedDict):
+    """What to send as `Authorization: Bearer …` from now on."""
+
+    token: Annotated[str, Field(description="A JWT whose subject is the account.")]
+
+
 class Session(TypedDict):
     """Who is asking."""
 

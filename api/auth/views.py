@@ -9,6 +9,7 @@ import orjson
 from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from api.auth import schema
 from api.auth.accounts import Accounts
 from api.auth.challenges import use
 from api.auth.owner import public
@@ -52,7 +53,7 @@ def give_stellar_toml() -> Response:
 
 
 @auth.get(AUTH)
-def give_challenge() -> dict[str, str]:
+def give_challenge() -> schema.Challenge:
     """A transaction for the account to sign; nothing is stored of it."""
     sep10, _, _ = _sign_in()
     # Others, `client_domain` too, mean nothing here: its file is never fetched.
@@ -73,7 +74,7 @@ def give_challenge() -> dict[str, str]:
 
 
 @auth.post(AUTH)
-def take_challenge() -> dict[str, str]:
+def take_challenge() -> schema.Token:
     """A token for a challenge that its account has signed: verified, then used up, then issued."""
     sep10, accounts, tokens = _sign_in()
     challenge = sep10.read(_transaction())

@@ -44,6 +44,7 @@ OPERATIONS: Mapping[str, Operation] = {
         answers=(Answer(101, "The connection is a WebSocket now."),),
         refusals={
             400: ("BAD_FILTER", "BAD_ADDRESS", "BAD_AFTER", "BAD_HANDSHAKE"),
+            403: ("ORIGIN_NOT_ALLOWED",),
             426: ("UPGRADE_REQUIRED",),
             429: ("TOO_MANY_STREAMS",),
             503: (

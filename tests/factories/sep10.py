@@ -17,6 +17,7 @@ from api.auth.sep10 import Sep10
 from api.deps import Deps
 from indexer.decode.accounts import Signer, SigningRules
 from indexer.networks import Network, load_network
+from tests.documented import CheckedClient
 from tests.factories.tokens import URL, make_tokens
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
@@ -78,7 +79,7 @@ def make_sign_in_app(
     statement: Mapping[str, Any] | None = None,
 ) -> Flask:
     """An app that signs people in, on this machine's clock as the library is."""
-    return create_app(
+    app = create_app(
         Deps(
             engine,
             network,
@@ -89,6 +90,8 @@ def make_sign_in_app(
             statement=statement or {},
         )
     )
+    app.test_client_class = CheckedClient
+    return app
 
 
 def sign(challenge: str, *keys: Keypair, passphrase: str = PASSPHRASE) -> str:

@@ -13,12 +13,15 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine
 
+from api.auth.accounts import LedgerUnavailable
 from api.auth.claims import Session
+from api.errors import ApiError, IdentityUnavailable, NoStellarWallet, WalletChanged
 from api.openapi import EXAMPLES
 from api.orderbook import queries
 from api.stream import messages
 from api.stream.limits import Limits
 from api.stream.socket import find_stream
+from api.web import Web
 from tests.factories.app import NOW, make_app
 from tests.factories.projections import (
     CLOSE_TIME,
@@ -38,6 +41,7 @@ from tests.factories.projections import (
     insert_rail,
     insert_terms,
 )
+from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app, sign
 from tests.factories.tokens import ACCOUNT, URL, make_tokens
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
@@ -80,11 +84,17 @@ REFUSED_STREAMS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 @pytest.fixture
-def example(request: pytest.FixtureRequest) -> Callable[[str, str, Any], None]:
-    """`example(operation, of, value)`: the file has that very value, or is given it."""
+def example(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """`example(operation, of, value)`: the file has that very value, or is given it.
 
-    def check(operation: str, of: str, value: Any) -> None:
+    `varies` names a member that is another each time.
+    """
+
+    def check(operation: str, of: str, value: Any, varies: str | None = None) -> None:
         known = json.loads(EXAMPLES.read_bytes())
+        if varies is not None and of in known.get(operation, {}):
+            assert isinstance(value[varies], str)
+            value = value | {varies: known[operation][of][varies]}
         if request.config.getoption("--update-golden"):
             known.setdefault(operation, {})[of] = value
             # Members stay in the order in which they are sent.
@@ -151,6 +161,9 @@ def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> Non
     example("openStream", "STREAM_FULL", shake(app.test_client()))
     app = make_app(reader, stream=Limits(clients=0))
     example("openStream", "STREAM_NOT_SERVED", shake(app.test_client()))
+    app = make_app(reader, web=Web(origins=frozenset({"https://app.example"})))
+    refused = shake(app.test_client(), Origin="https://evil.example")
+    example("openStream", "ORIGIN_NOT_ALLOWED", refused)
     app = make_app(reader, stream=Limits(clients_per_address=1))
     assert find_stream(app).doors.enter("127.0.0.1")
     example("openStream", "TOO_MANY_STREAMS", shake(app.test_client()))
@@ -164,12 +177,17 @@ def test_what_is_said_of_a_book_that_is_not_there(
     example("isReady", "503", client.get("/readyz").json)
 
 
-class OthersTokens:
-    """An issuer whose tokens have no number by which to revoke them."""
+class Others:
+    """An issuer whose tokens have no number by which to revoke them, or who answers like this."""
 
     issuer = URL
 
+    def __init__(self, refusal: ApiError | None = None) -> None:
+        self._refusal = refusal
+
     def verify(self, token: str) -> Session:
+        if self._refusal is not None:
+            raise self._refusal
         return Session(StellarAddress(ACCOUNT), None, "privy.io", UnixSeconds(NOW + 3600))
 
 
@@ -180,8 +198,36 @@ def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
     example("showSession", "200", client.get("/v1/session", headers=asking).json)
     example("endSession", "200", client.delete("/v1/session", headers=asking).json)
     example("*", "UNAUTHORIZED", client.get("/v1/session", headers=asking).json)
-    others = make_app(reader, tokens=OthersTokens()).test_client()
+    others = make_app(reader, tokens=Others()).test_client()
     example("endSession", "NOT_OUR_TOKEN", others.delete("/v1/session", headers=asking).json)
+    for refusal in (NoStellarWallet(), WalletChanged(), IdentityUnavailable()):
+        others = make_app(reader, tokens=Others(refusal)).test_client()
+        example("*", refusal.code, others.get("/v1/session", headers=asking).json)
+
+
+def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example: Any) -> None:
+    ledger = FixedAccounts(make_rules())
+    client = make_sign_in_app(reader, ledger).test_client()
+    account = WALLET.public_key
+    for code, query in {
+        "BAD_ADDRESS": "account=GABC",
+        "BAD_MEMO": f"account={account}&memo=1",
+        "BAD_HOME_DOMAIN": f"account={account}&home_domain=example.org",
+    }.items():
+        example("getChallenge", code, client.get(f"/auth?{query}").json)
+    challenge = client.get(f"/auth?account={account}").json
+    example("getChallenge", "200", challenge, varies="transaction")
+    signed = {"transaction": sign(challenge["transaction"])}
+    ledger.failure = LedgerUnavailable("the ledger cannot be read right now")
+    example("signIn", "LEDGER_UNAVAILABLE", client.post("/auth", json=signed).json)
+    ledger.failure = None
+    example("signIn", "200", client.post("/auth", json=signed).json, varies="token")
+    example("signIn", "CHALLENGE_USED", client.post("/auth", json=signed).json)
+    example("signIn", "BAD_CHALLENGE", client.post("/auth", json=challenge).json)
+    example("signIn", "BAD_BODY", client.post("/auth", json={}).json)
+    example("signIn", "UNSUPPORTED_MEDIA_TYPE", client.post("/auth", data=b"x").json)
+    example("*", "SIGN_IN_OFF", cut_off.get(f"/auth?account={account}").json)
+    example("showStellarToml", "200", client.get("/.well-known/stellar.toml").text)
 
 
 def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:
