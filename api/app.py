@@ -9,7 +9,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from api.asyncapi import asyncapi
 from api.auth.owner import hold_gate
 from api.auth.session import session
-from api.auth.views import auth, open_to_wallets
+from api.auth.views import auth, speak_to_wallets
 from api.deps import Deps, hold
 from api.document.views import Documents, document, hold_documents
 from api.errors import answer_errors
@@ -19,6 +19,7 @@ from api.openapi import openapi
 from api.orderbook.books import Books
 from api.orderbook.views import hold_books, orderbook
 from api.parsing import MAX_BODY_BYTES, refuse_bad_query
+from api.rates import limit_rates
 from api.request_log import log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
@@ -50,10 +51,11 @@ def create_app(deps: Deps) -> Flask:
     hold_documents(app, Documents(openapi=lambda: openapi(app), asyncapi=asyncapi))
     log_requests(app)
     talk_to_browsers(app, deps.web)
+    limit_rates(app, deps.limiter)
     app.before_request(_refuse_large_body)
     app.before_request(refuse_bad_query)
     answer_errors(app)
-    open_to_wallets(app)
+    speak_to_wallets(app)
     for blueprint in (health, auth, session, routes, orderbook, market, stream, document):
         app.register_blueprint(blueprint)
     return app

@@ -125,11 +125,19 @@ class ApiError(Exception):
 
     status: ClassVar[int]
     code: ClassVar[str]
-    headers: ClassVar[Mapping[str, str]] = {}
+    headers: Mapping[str, str] = MappingProxyType({})
     """Sent with it."""
 
-    def __init__(self, message: str, *, code: str | None = None, **members: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
+    ) -> None:
         super().__init__(message)
+        self.headers = self.headers if headers is None else headers
         self.message = message
         self.said_code = code or self.code
         self.members: Mapping[str, Any] = members

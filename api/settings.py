@@ -9,6 +9,10 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_PROXIES` | proxies before the API that add to `X-Forwarded-For`, default 0 |
 | `ISTHMUS_ORIGINS` | whose pages may use the API: `https://app.example.com,…`; default `*` |
 | `ISTHMUS_HSTS_SECONDS` | how long browsers are to insist on https, default 0: not told to |
+| `ISTHMUS_LIMIT_READS` | requests of an address (IPv6: a /64), default `6000/minute`; or `off` |
+| `ISTHMUS_LIMIT_SIGN_IN` | the same for `/auth`, default `60/minute` |
+| `ISTHMUS_LIMIT_OWNER` | requests of an owner, default `600/minute` |
+| `ISTHMUS_LIMITS_SHARED` | which all processes count together, default `sign_in,owner`; or `none` |
 | `ISTHMUS_URL` | where clients reach the API, such as `https://api.example.com` |
 | `ISTHMUS_TOKEN_KEY` | P-256 private key in PEM that signs our tokens; without one there are none |
 | `ISTHMUS_TOKEN_KEY_OTHER` | a second key that they may be signed with: the next one, or the last |
@@ -34,11 +38,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from limits import RateLimitItem
+from limits import parse as parse_rate
+
+from api.rates import BUDGETS, OWNER, READS, SIGN_IN, Rates
 from indexer.errors import ConfigurationError
 
 STREAMS = 2_000
 STREAMS_PER_ADDRESS = 50
 TOKEN_SECONDS = 24 * 3600
+RATES: Mapping[str, str] = {READS: "6000/minute", SIGN_IN: "60/minute", OWNER: "600/minute"}
+SHARED = f"{SIGN_IN},{OWNER}"
+"""`reads` are not: answers from memory would wait for a round trip to Postgres each."""
 IDENTITY_ISSUER = "privy.io"
 IDENTITY_URL = "https://api.privy.io"
 IDENTITY_SECONDS = 2 * 3600
@@ -72,6 +83,7 @@ class ApiSettings:
     origins: frozenset[str] = frozenset({"*"})
     """Of pages that may read answers and open the stream, in lower case."""
     hsts_seconds: int = 0
+    rates: Rates = field(default_factory=Rates)
     url: str | None = None
     """Where clients reach the API, without a slash at its end; never learned from a request."""
     token_key: str | None = field(default=None, repr=False)
@@ -94,6 +106,7 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         proxies=_count(env, "ISTHMUS_PROXIES", 0),
         origins=_origins(env),
         hsts_seconds=_count(env, "ISTHMUS_HSTS_SECONDS", 0),
+        rates=_rates(env),
         url=_own_url(env),
         token_key=secret(env, "ISTHMUS_TOKEN_KEY"),
         token_key_other=secret(env, "ISTHMUS_TOKEN_KEY_OTHER"),
@@ -183,6 +196,30 @@ def _origins(env: Mapping[str, str]) -> frozenset[str]:
                 f"ISTHMUS_ORIGINS has {each!r}; it must be like https://app.example.com, or *"
             )
     return frozenset(each.lower() for each in given) or frozenset({"*"})
+
+
+def _rates(env: Mapping[str, str]) -> Rates:
+    chosen = {budget: _rate(env, budget) for budget in BUDGETS}
+    named = env.get("ISTHMUS_LIMITS_SHARED") or SHARED
+    shared = frozenset() if named == "none" else frozenset(named.split(","))
+    if not shared <= set(BUDGETS):
+        raise ConfigurationError(
+            f"ISTHMUS_LIMITS_SHARED is {named!r}; it must name some of {','.join(BUDGETS)}, or none"
+        )
+    return Rates({budget: item for budget, item in chosen.items() if item is not None}, shared)
+
+
+def _rate(env: Mapping[str, str], budget: str) -> RateLimitItem | None:
+    variable = f"ISTHMUS_LIMIT_{budget.upper()}"
+    text = env.get(variable) or RATES[budget]
+    if text == "off":
+        return None
+    try:
+        return parse_rate(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{variable} is {text!r}; it must be like 600/minute, or off"
+        ) from error
 
 
 def _count(env: Mapping[str, str], variable: str, usual: int) -> int:

@@ -16,6 +16,8 @@ from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_of
 from api.changes import Changes
 from api.deps import Deps, accounts_of
+from api.rate_storage import Postgres
+from api.rates import Limiter
 from api.settings import load_api_settings
 from api.stream.limits import Limits
 from api.web import Web
@@ -53,6 +55,7 @@ app = create_app(
         changes=_changes,
         stream=Limits(clients=_own.streams, clients_per_address=_own.streams_per_address),
         web=Web(_own.origins, _own.hsts_seconds),
+        limiter=Limiter(_own.rates, Postgres(_engine)),
         tokens=tokens_of(_own, _now),
         identity=identity_of(_own, _engine, _now),
         sep10=_sep10,

@@ -3,7 +3,7 @@
 It holds no secret: of a challenge and a token only what names them, never what opens a door.
 """
 
-from sqlalchemy import Column, DateTime, Table, func
+from sqlalchemy import Column, DateTime, Integer, Table, func
 
 from warehouse_schema.columns import text
 from warehouse_schema.metadata import ACCESS, metadata
@@ -53,6 +53,24 @@ subjects = Table(
     ),
     schema=ACCESS,
     comment="Users of the identity provider, each bound to one Stellar account",
+)
+
+rate_counts = Table(
+    "rate_counts",
+    metadata,
+    text("key", "Budget, and the address or the account that it is of", primary_key=True),
+    Column("hits", Integer, nullable=False, comment="Requests in the window"),
+    Column(
+        "ends_at",
+        DateTime(timezone=True),
+        nullable=False,
+        index=True,
+        comment="When the window ends, by the database clock; the row may go then",
+    ),
+    schema=ACCESS,
+    # Counting waits for no disk; what a crash forgets is a minute's worth of requests.
+    prefixes=["UNLOGGED"],
+    comment="Requests of clients in the window that is on, where processes count together",
 )
 
 revoked_tokens = Table(

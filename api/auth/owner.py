@@ -11,6 +11,7 @@ from api.auth.claims import Session
 from api.auth.gate import Gate
 from api.auth.revocation import Revocations
 from api.deps import Deps
+from api.rates import count_owner
 from warehouse_schema.identifiers import StellarAddress
 
 _KEY = "isthmus-gate"
@@ -21,13 +22,15 @@ def public() -> None:
 
 
 def owner_only() -> None:
-    """Who brings a valid token may call, and is `owner()` then. Raises `Unauthorized`.
+    """Who brings a valid token may call, and is `owner()` then. Raises `Unauthorized`, or
+    `TooMany`: an owner has one budget, whichever tokens and addresses are used.
 
     `OPTIONS` is a browser's question before the request, and browsers ask it without a token.
     """
     if request.method != "OPTIONS":
         gate: Gate = current_app.extensions[_KEY]
         g.session = gate.admit(request.headers.get("Authorization"))
+        count_owner(g.session.account)
 
 
 RULES: tuple[Callable[[], None], ...] = (public, owner_only)

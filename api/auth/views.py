@@ -25,8 +25,6 @@ from indexer.addresses import stellar_account
 AUTH, TOML = "/auth", "/.well-known/stellar.toml"
 MAX_BODY_BYTES = 16 * 1024
 """Twice the longest challenge, whose signs a form may write as three bytes each."""
-KEPT_SECONDS = 86_400
-"""How long a browser needs not ask again what it may send."""
 
 auth = Blueprint("auth", __name__)
 auth.before_request(public)
@@ -103,19 +101,15 @@ def _transaction() -> str:
 # What browsers need, and clients of SEP-10
 
 
-def open_to_wallets(app: Flask) -> None:
-    """Let pages of any origin read every answer of these two paths, errors of the router too."""
-    app.after_request(_opened)
+def speak_to_wallets(app: Flask) -> None:
+    """Say what SEP-10 wants said on every answer of its path, errors of the router too.
+
+    That pages of any origin may read it is said in `api.web`.
+    """
+    app.after_request(_as_wallets_want)
 
 
-def _opened(response: Response) -> Response:
-    if request.path not in (AUTH, TOML):
-        return response
-    response.access_control_allow_origin = "*"
-    if request.method == "OPTIONS":
-        response.headers["Access-Control-Allow-Methods"] = "GET, POST, OPTIONS"
-        response.headers["Access-Control-Allow-Headers"] = "Content-Type, Authorization"
-        response.access_control_max_age = KEPT_SECONDS
+def _as_wallets_want(response: Response) -> Response:
     if request.path == AUTH:
         response.headers["Cache-Control"] = "no-store"
         _name_error(response)

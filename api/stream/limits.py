@@ -1,10 +1,10 @@
 """What one process gives to the stream's clients, and how long it waits for them."""
 
-import ipaddress
 import threading
 from collections import Counter
 from dataclasses import dataclass
 
+from api.clients import neighbourhood
 from api.errors import TooMany, Unavailable
 
 
@@ -45,7 +45,7 @@ class Doors:
         """A place for a client. Raises `Unavailable` or `TooMany` when there is none."""
         if not self._limits.clients:
             raise Unavailable("this process serves no stream", code="STREAM_NOT_SERVED")
-        who = _neighbourhood(address)
+        who = neighbourhood(address)
         with self._lock:
             if self._inside.total() >= self._limits.clients:
                 raise Unavailable("all places of the stream are taken", code="STREAM_FULL")
@@ -81,17 +81,3 @@ class Place:
         doors, self._doors = self._doors, None
         if doors is not None:
             doors.leave(self.who)
-
-
-def _neighbourhood(address: str) -> str:
-    """The address that counts: whoever has one of IPv6 has the other 2^64 of its network too."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        # A Unix socket has none.
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return str(parsed)

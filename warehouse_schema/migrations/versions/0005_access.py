@@ -16,6 +16,29 @@ def upgrade() -> None:
         "COMMENT ON SCHEMA access IS 'Who was let in, and who may not be any more. Read and written by the api alone.'"
     )
     op.create_table(
+        "rate_counts",
+        sa.Column(
+            "key",
+            sa.Text(),
+            nullable=False,
+            comment="Budget, and the address or the account that it is of",
+        ),
+        sa.Column("hits", sa.Integer(), nullable=False, comment="Requests in the window"),
+        sa.Column(
+            "ends_at",
+            sa.DateTime(timezone=True),
+            nullable=False,
+            comment="When the window ends, by the database clock; the row may go then",
+        ),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_rate_counts")),
+        schema="access",
+        comment="Requests of clients in the window that is on, where processes count together",
+        prefixes=["UNLOGGED"],
+    )
+    op.create_index(
+        op.f("ix_rate_counts_ends_at"), "rate_counts", ["ends_at"], unique=False, schema="access"
+    )
+    op.create_table(
         "revoked_tokens",
         sa.Column("jti", sa.Text(), nullable=False, comment="Id of the token"),
         sa.Column(

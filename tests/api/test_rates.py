@@ -1,0 +1,291 @@
+"""How many requests a client may make, counted here and counted together."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from flask.testing import FlaskClient
+from limits import parse
+from limits.strategies import FixedWindowRateLimiter
+from sqlalchemy import create_engine, func, select, text, update
+
+from api.app import create_app
+from api.deps import Deps
+from api.errors import TooMany
+from api.rate_storage import Memory, Postgres
+from api.rates import OWNER, READS, SIGN_IN, Limiter, Rates
+from api.settings import load_api_settings
+from indexer.errors import ConfigurationError
+from indexer.networks import load_network
+from tests.factories.app import NOW
+from warehouse_schema.access import rate_counts
+from warehouse_schema.identifiers import UnixSeconds
+
+THREE = parse("3/minute")
+
+
+class Clock:
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def postgres_counts(api_engine) -> Postgres:
+    return Postgres(api_engine)
+
+
+def rates(*shared: str, **budgets: str) -> Rates:
+    return Rates({name: parse(each) for name, each in budgets.items()}, frozenset(shared))
+
+
+def client_of(engine, limiter: Limiter) -> FlaskClient:
+    deps = Deps(
+        engine, load_network("testnet"), lambda: UnixSeconds(NOW), limiter=limiter
+    )  # fmt: skip
+    return create_app(deps).test_client()
+
+
+@pytest.fixture
+def nowhere():
+    engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
+    yield engine
+    engine.dispose()
+
+
+def statuses(client: FlaskClient, path: str, address: str, times: int) -> list[int]:
+    where = {"REMOTE_ADDR": address}
+    return [client.get(path, environ_overrides=where).status_code for _ in range(times)]
+
+
+# The storages, through the library
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+def test_a_storage_counts_as_the_library_asks_it_to(kind, request):
+    storage = Memory() if kind == "memory" else request.getfixturevalue("postgres_counts")
+    limiter = FixedWindowRateLimiter(storage)
+    assert [limiter.hit(THREE, "a") for _ in range(5)] == [True, True, True, False, False]
+    assert limiter.hit(THREE, "b")
+    assert limiter.get_window_stats(THREE, "a").remaining == 0
+    assert limiter.get_window_stats(THREE, "b").remaining == 2
+    assert not limiter.test(THREE, "a")
+    limiter.clear(THREE, "a")
+    assert limiter.test(THREE, "a")
+    assert storage.check()
+    assert storage.reset() == 1
+    assert limiter.get_window_stats(THREE, "b").remaining == 3
+
+
+def test_a_window_of_memory_ends(clock):
+    memory = Memory(clock)
+    assert [memory.incr("a", 60) for _ in range(3)] == [1, 2, 3]
+    assert memory.get_expiry("a") == clock.now + 60
+    clock.now += 59
+    assert memory.incr("a", 60) == 4
+    clock.now += 1
+    assert (memory.get("a"), memory.incr("a", 60)) == (0, 1)
+
+
+def test_memory_is_bounded_and_forgets_the_oldest_first(clock):
+    memory = Memory(clock, most=100)
+    for number in range(1000):
+        memory.incr(str(number), 60)
+    assert memory.get("999") == 1
+    assert memory.get("899") == 0
+    assert memory.reset() == 100
+
+
+def test_memory_lets_go_of_windows_that_are_over(clock):
+    memory = Memory(clock)
+    for number in range(100):
+        memory.incr(str(number), 60)
+    clock.now += 60
+    for number in range(60):
+        memory.incr(f"later {number}", 60)
+    assert memory.reset() == 60
+
+
+def age(engine) -> None:
+    """Let every window be over."""
+    with engine.begin() as connection:
+        connection.execute(update(rate_counts).values(ends_at=func.now()))
+
+
+def test_a_window_of_postgres_ends(engine, postgres_counts):
+    assert [postgres_counts.incr("a", 60) for _ in range(3)] == [1, 2, 3]
+    age(engine)
+    assert postgres_counts.get("a") == 0
+    assert postgres_counts.incr("a", 60) == 1
+
+
+def test_windows_that_are_over_are_deleted_in_passing(engine, api_engine, clock):
+    counts = Postgres(api_engine, clock)
+    for name in "abc":
+        counts.incr(name, 60)
+    age(engine)
+    clock.now += 60
+    counts.incr("d", 60)
+    with engine.connect() as connection:
+        assert connection.scalars(select(rate_counts.c.key)).all() == ["d"]
+
+
+def test_the_table_of_counts_waits_for_no_disk(engine):
+    with engine.connect() as connection:
+        kind = text("SELECT relpersistence FROM pg_class WHERE relname = 'rate_counts'")
+        assert connection.scalar(kind) == "u"
+
+
+def test_processes_that_count_together_miss_none(api_engine):
+    limiters = [Limiter(rates(SIGN_IN, sign_in="20/minute"), Postgres(api_engine)) for _ in "ab"]
+
+    def one(number: int) -> bool:
+        try:
+            limiters[number % 2].count(SIGN_IN, "192.0.2.1")
+        except TooMany:
+            return False
+        return True
+
+    with ThreadPoolExecutor(5) as pool:
+        assert sum(pool.map(one, range(60))) == 20
+
+
+# The limiter
+
+
+def test_a_refused_client_is_refused_without_asking_again(api_engine, clock):
+    storage = Counting(clock)
+    limiter = Limiter(rates(OWNER, owner="3/minute"), storage, clock=clock)
+    for _ in range(3):
+        limiter.count(OWNER, "G")
+    for _ in range(50):
+        with pytest.raises(TooMany):
+            limiter.count(OWNER, "G")
+    assert storage.asked == 4
+    clock.now += 61
+    limiter.count(OWNER, "G")
+
+
+class Counting(Memory):
+    """Memory that knows how often it was asked, and ends with the test's clock."""
+
+    asked = 0
+
+    def __init__(self, clock) -> None:
+        super().__init__(clock)
+
+    def incr(self, key, expiry, amount=1):
+        self.asked += 1
+        return super().incr(key, expiry, amount)
+
+
+def test_refusals_are_told_by_budget(clock):
+    told: list[str] = []
+    limiter = Limiter(rates(reads="1/minute"), clock=clock, on_refusal=told.append)
+    limiter.count(READS, "a")
+    with pytest.raises(TooMany):
+        limiter.count(READS, "a")
+    assert told == [READS]
+
+
+def test_while_the_database_is_away_each_process_counts_for_itself(nowhere, clock, caplog):
+    limiter = Limiter(rates(SIGN_IN, sign_in="3/minute"), Postgres(nowhere), clock=clock)
+    for _ in range(3):
+        limiter.count(SIGN_IN, "192.0.2.1")
+    with pytest.raises(TooMany):
+        limiter.count(SIGN_IN, "192.0.2.1")
+    # Once for all: it is not asked again at every request.
+    assert len([r for r in caplog.records if r.name == "api.rates"]) == 1
+
+
+# Through HTTP
+
+
+def test_a_client_that_asks_too_much_is_told_when_to_come_again(reader, book, clock):
+    limiter = Limiter(rates(reads="3/minute"), clock=clock)
+    client = client_of(reader, limiter)
+    assert statuses(client, "/api/v1/orderbook", "192.0.2.1", 3) == [200] * 3
+    clock.now += 20
+    refused = client.get("/api/v1/orderbook", environ_overrides={"REMOTE_ADDR": "192.0.2.1"})
+    assert (refused.status_code, refused.json["code"]) == (429, "TOO_MANY")
+    assert refused.headers["Retry-After"] == "40"
+    assert refused.headers["RateLimit"] == '"reads";r=0;t=40'
+    assert refused.headers["RateLimit-Policy"] == '"reads";q=3;w=60'
+    assert statuses(client, "/api/v1/orderbook", "192.0.2.2", 1) == [200]
+    clock.now += 40
+    assert statuses(client, "/api/v1/orderbook", "192.0.2.1", 1) == [200]
+
+
+def test_whoever_has_a_network_of_ipv6_has_one_budget(cut_off, nowhere):
+    client = client_of(nowhere, Limiter(rates(reads="2/minute")))
+    assert statuses(client, "/nothing", "2001:db8::1", 1) == [404]
+    assert statuses(client, "/nothing", "2001:db8::ffff:1", 2) == [404, 429]
+    assert statuses(client, "/nothing", "2001:db8:0:1::1", 1) == [404]
+
+
+def test_all_paths_share_the_budget_of_reads_and_health_is_free(nowhere):
+    client = client_of(nowhere, Limiter(rates(reads="3/minute")))
+    paths = ("/nothing", "/", "/readyz", "/v1/routes", "/api/v1/stream", "/api/v1/orderbook?x=%00")
+    assert [client.get(path).status_code for path in paths] == [404, 200, 503, 429, 429, 429]
+    assert client.get("/healthz").status_code == 200
+
+
+def test_signing_in_has_a_budget_of_its_own(nowhere):
+    client = client_of(nowhere, Limiter(rates(reads="1/minute", sign_in="2/minute")))
+    codes = [client.get("/auth").status_code for _ in range(3)]
+    assert codes[2] == 429
+    assert 429 not in codes[:2]
+    assert client.get("/nothing").status_code == 404
+    # A browser's question is no sign-in.
+    assert client.options("/auth").status_code == 429
+
+
+def test_a_header_that_anyone_can_send_changes_nobodys_budget(nowhere):
+    client = client_of(nowhere, Limiter(rates(reads="1/minute")))
+    for number, status in enumerate((404, 429)):
+        headers = {"X-Forwarded-For": f"192.0.2.{number}", "Forwarded": f"for=192.0.2.{number}"}
+        assert client.get("/nothing", headers=headers).status_code == status
+
+
+# What the operator chooses
+
+
+def test_the_usual_budgets():
+    usual = load_api_settings({}).rates
+    assert {name: str(item) for name, item in usual.budgets.items()} == {
+        READS: "6000 per 1 minute",
+        SIGN_IN: "60 per 1 minute",
+        OWNER: "600 per 1 minute",
+    }
+    assert usual.shared == {SIGN_IN, OWNER}
+
+
+def test_budgets_are_the_operators_choice():
+    chosen = load_api_settings(
+        {
+            "ISTHMUS_LIMIT_READS": "off",
+            "ISTHMUS_LIMIT_OWNER": "5/second",
+            "ISTHMUS_LIMITS_SHARED": "none",
+        }
+    ).rates
+    assert set(chosen.budgets) == {SIGN_IN, OWNER}
+    assert (chosen.budgets[OWNER].amount, chosen.budgets[OWNER].get_expiry()) == (5, 1)
+    assert chosen.shared == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("ISTHMUS_LIMIT_READS", "many"),
+        ("ISTHMUS_LIMIT_OWNER", "5/blink"),
+        ("ISTHMUS_LIMITS_SHARED", "reads,writes"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused_by_name(variable, value):
+    with pytest.raises(ConfigurationError, match=variable):
+        load_api_settings({variable: value})
