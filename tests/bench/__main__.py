@@ -21,6 +21,7 @@ from tests.bench import (
     follower_recovery,
     orderbook,
     redecode,
+    sep10_login,
     stellar_lake,
     stream_fanout,
 )
@@ -39,6 +40,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "provider_get": orderbook.measure_provider,
     "intent_get": orderbook.measure_intent,
     "auth_request": auth_request.measure,
+    "sep10_login": sep10_login.measure,
     "stream_fanout": stream_fanout.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,

@@ -1,0 +1,83 @@
+"""Signing in against a ledger that changes: the development network's own RPC."""
+
+from collections.abc import Iterator
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import delete
+from stellar_sdk import Keypair
+from stellar_sdk import Signer as LedgerSigner
+from stellar_sdk.operation import SetOptions
+
+from api.auth.accounts import FewAtOnce
+from indexer.chains.stellar_accounts import AccountReader
+from indexer.devnet.stellar.client import DevnetClient
+from indexer.devnet.stellar.process import StellarProcess
+from indexer.networks import load_network
+from tests.factories.sep10 import key, make_sep10, make_sign_in_app, sign
+from warehouse_schema.access import used_challenges
+
+NETWORK = load_network("devnet")
+PASSPHRASE = NETWORK.stellar.passphrase
+DEVICE, GUARD, STRANGER = key("device"), key("guard"), key("stranger")
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[StellarProcess]:
+    with StellarProcess.start(interval=0, clock="fixed") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def ledger(process) -> Iterator[DevnetClient]:
+    with DevnetClient(process.url) as client:
+        yield client
+
+
+@pytest.fixture
+def client(process, ledger, reader, owner) -> Iterator[FlaskClient]:
+    accounts = AccountReader(NETWORK.stellar, [process.url])
+    sep10 = make_sep10(passphrase=PASSPHRASE)
+    app = make_sign_in_app(reader, FewAtOnce(accounts), network=NETWORK, sep10=sep10)
+    yield app.test_client()
+    accounts.close()
+    with owner.begin() as connection:
+        connection.execute(delete(used_challenges))
+
+
+def log_in(client: FlaskClient, account: Keypair, *signers: Keypair) -> int:
+    given = client.get("/auth", query_string={"account": account.public_key}).json["transaction"]
+    signed = sign(given, *signers, passphrase=PASSPHRASE)
+    return client.post("/auth", json={"transaction": signed}).status_code
+
+
+def test_an_account_that_was_never_funded_signs_with_its_key(client) -> None:
+    assert log_in(client, STRANGER, STRANGER) == 200
+    assert log_in(client, STRANGER, DEVICE) == 400
+
+
+def test_who_may_sign_in_follows_the_account_on_the_ledger(client, ledger) -> None:
+    account = ledger.open_account("sep-10 multisig")
+    assert log_in(client, account, account) == 200
+    assert log_in(client, account, DEVICE) == 400
+    device, guard = (
+        LedgerSigner.ed25519_public_key(each.public_key, 1) for each in (DEVICE, GUARD)
+    )
+    guard.weight = 2
+    ledger.submit(account, [SetOptions(med_threshold=2, signer=device), SetOptions(signer=guard)])
+    assert log_in(client, account, account) == 400
+    assert log_in(client, account, account, DEVICE) == 200
+    assert log_in(client, account, GUARD) == 200
+    ledger.submit(account, [SetOptions(master_weight=0)])
+    assert log_in(client, account, account) == 400
+    assert log_in(client, account, account, DEVICE) == 400
+    assert log_in(client, account, GUARD) == 200
+
+
+def test_while_the_node_is_down_nobody_signs_in(reader) -> None:
+    accounts = AccountReader(NETWORK.stellar, ["http://127.0.0.1:1"])
+    app = make_sign_in_app(
+        reader, FewAtOnce(accounts), network=NETWORK, sep10=make_sep10(passphrase=PASSPHRASE)
+    )
+    assert log_in(app.test_client(), STRANGER, STRANGER) == 503
+    accounts.close()
