@@ -3,8 +3,10 @@
 import logging
 import os
 import shlex
+import signal
 import subprocess
 import time
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +20,12 @@ from warehouse_schema.embedded.cluster import ensure_cluster
 from warehouse_schema.embedded.errors import FolderNotUsable, NotRunning, StartFailed, StopFailed
 from warehouse_schema.embedded.places import Places, open_private
 from warehouse_schema.embedded.ports import choose_port
-from warehouse_schema.embedded.postmaster import Postmaster, disown_pid_file, live_postmaster
+from warehouse_schema.embedded.postmaster import (
+    Postmaster,
+    disown_pid_file,
+    live_postmaster,
+    orphans,
+)
 from warehouse_schema.embedded.programs import Binaries, find_binaries, leading_int
 from warehouse_schema.embedded.server import (
     DEFAULT_DATABASE,
@@ -52,6 +59,8 @@ _ADDRESS_IN_USE = "Address already in use"
 
 _POLL_SECONDS = 0.05
 _START_PATIENCE_SECONDS = 60
+_ORPHAN_PATIENCE_SECONDS = 3
+"""Children notice by themselves that their server is dead, as soon as they wait for anything."""
 _RECOVERY_PATIENCE_SECONDS = 600
 _STOP_PATIENCE_SECONDS = 120
 _LARGEST_LOG_BYTES = 16 * 1024 * 1024
@@ -233,8 +242,11 @@ class EmbeddedPostgres:
 
         For about a second after a kill -9 the old children hold the shared memory and Postgres
         refuses to start, rightly; that, and a port lost to somebody else, are worth another try.
+        A child that does not notice that its server is dead is ended: what it had not committed is
+        lost with the server, and it can be of no use to anybody.
         """
-        deadline = time.monotonic() + _START_PATIENCE_SECONDS
+        began = time.monotonic()
+        deadline = began + _START_PATIENCE_SECONDS
         while True:
             disown_pid_file(self.data_dir)
             port = choose_port(self.port, self._kept_port())
@@ -249,7 +261,17 @@ class EmbeddedPostgres:
                     f"Postgres did not start on {self.data_dir}; the end of {self.log_file}: "
                     f"{failure[-2000:].strip()}"
                 )
+            if CHILDREN_REMAIN in failure and time.monotonic() > began + _ORPHAN_PATIENCE_SECONDS:
+                self._end_orphans()
             time.sleep(_POLL_SECONDS)
+
+    def _end_orphans(self) -> None:
+        for pid in orphans(self.data_dir):
+            logger.warning(
+                "ending pid=%d, left behind by a dead server data=%s", pid, self.data_dir
+            )
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def _kept_port(self) -> int:
         return leading_int(self.port_file.read_text()) if self.port_file.exists() else 0

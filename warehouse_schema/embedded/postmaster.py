@@ -71,6 +71,31 @@ def disown_pid_file(data: Path) -> None:
     replacement.replace(pid_file)
 
 
+def orphans(data: Path) -> list[int]:
+    """Children that a dead server left behind: they hold the shared memory its pid file names.
+
+    None are known where there is no /proc, and a server that lives has none.
+    """
+    lines = _pid_file_lines(data)
+    if len(lines) < 7 or live_postmaster(data) is not None:
+        return []
+    key, segment = lines[6].split()
+    mapped = f" {segment} ", f"/SYSV{int(key):08x}"
+    return [
+        int(entry.name)
+        for entry in Path("/proc").glob("[0-9]*")
+        if any(all(part in line for part in mapped) for line in _maps(entry))
+    ]
+
+
+def _maps(process: Path) -> list[str]:
+    """What a process has mapped into its memory; nothing of one that is gone or a stranger's."""
+    try:
+        return (process / "maps").read_text(errors="replace").splitlines()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+
+
 def _pid_file(data: Path) -> Path:
     return data / "postmaster.pid"
 

@@ -82,6 +82,20 @@ def test_a_start_waits_for_children_that_outlive_a_killed_postmaster(home: Path)
     assert CHILDREN_REMAIN in postgres.log_file.read_text()
 
 
+@NEEDS_PROC
+def test_a_child_that_never_notices_is_ended(home: Path) -> None:
+    postgres = EmbeddedPostgres(home / "data")
+    server = postgres.start()
+    postmaster = postmaster_pid(home)
+    child = children_of(postmaster)[0]
+    os.kill(child, signal.SIGSTOP)
+    os.kill(postmaster, signal.SIGKILL)
+    again = postgres.start()
+    assert (again.started_here, again.port) == (True, server.port)
+    assert not Path(f"/proc/{child}/exe").exists()
+    assert postgres.log_file.read_text().count(CHILDREN_REMAIN) > 1
+
+
 @pytest.mark.parametrize("stranger_of", ["us", "the server's account"])
 def test_a_pid_file_that_names_a_live_stranger_does_not_stop_a_start(
     home: Path, stranger_of: str
