@@ -7,9 +7,13 @@ import argparse
 import os
 import resource
 import sys
+import tempfile
 from collections.abc import Sequence
+from typing import Any
 
 from gunicorn.app.wsgiapp import WSGIApplication
+
+from api.settings import OFF, load_api_settings
 
 THREADS = "8"
 """As many as `api.wsgi` has connections for."""
@@ -39,10 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def serve(app: str, *, bind: str, workers: int) -> None:
     """Serve a WSGI app, `module:name`, in this process until told to stop."""
+    metrics = load_api_settings().metrics
     # gunicorn takes its settings from the command line alone.
     sys.argv = [
         "gunicorn",
         *("--bind", bind),
+        *(() if metrics in ("", OFF) else ("--bind", metrics)),
         *("--workers", str(workers)),
         *("--worker-class", "api.stream.worker.Worker", "--threads", THREADS),
         *("--graceful-timeout", GRACE_SECONDS),
@@ -52,7 +58,26 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         "--no-control-socket",
         app,
     ]
-    WSGIApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
+    with tempfile.TemporaryDirectory(prefix="isthmus-metrics-") as folder:
+        # Read when the library is imported, which is in the workers.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        Server("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
+
+
+class Server(WSGIApplication):  # type: ignore[misc]
+    """gunicorn, which forgets what its ended workers had open."""
+
+    def load_config(self) -> None:
+        """The command line, and what it has no word for."""
+        super().load_config()
+        self.cfg.set("child_exit", _forget)
+
+
+def _forget(_: Any, worker: Any) -> None:
+    # Not at the top: it must find the folder when it is imported.
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
 
 
 def _workers() -> int:

@@ -15,6 +15,7 @@ from api.document.views import Documents, document, hold_documents
 from api.errors import answer_errors
 from api.health.views import health
 from api.market.views import market
+from api.metrics import count_requests
 from api.openapi import openapi
 from api.orderbook.books import Books
 from api.orderbook.views import hold_books, orderbook
@@ -50,6 +51,7 @@ def create_app(deps: Deps) -> Flask:
     hold_stream(app, deps)
     hold_documents(app, Documents(openapi=lambda: openapi(app), asyncapi=asyncapi))
     log_requests(app)
+    count_requests(app, deps.metrics)
     talk_to_browsers(app, deps.web)
     limit_rates(app, deps.limiter)
     app.before_request(_refuse_large_body)

@@ -13,6 +13,7 @@ from api.auth.identity import IdentityProvider
 from api.auth.sep10 import Sep10
 from api.auth.tokens import Tokens
 from api.changes import Changes
+from api.metrics import Metrics
 from api.rates import Limiter, Rates
 from api.stream.limits import Limits
 from api.web import Web
@@ -38,6 +39,8 @@ class Deps:
     stream: Limits = field(default_factory=Limits)
     web: Web = field(default_factory=Web)
     """Which pages may use the API."""
+    metrics: Metrics = field(default_factory=Metrics)
+    """Counts, for operators."""
     limiter: Limiter = field(default_factory=lambda: Limiter(Rates()))
     """Counts requests; by default there is no limit."""
     tokens: Tokens | None = None

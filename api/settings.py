@@ -13,6 +13,7 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_LIMIT_SIGN_IN` | the same for `/auth`, default `60/minute` |
 | `ISTHMUS_LIMIT_OWNER` | requests of an owner, default `600/minute` |
 | `ISTHMUS_LIMITS_SHARED` | which all processes count together, default `sign_in,owner`; or `none` |
+| `ISTHMUS_METRICS` | `HOST:PORT` of `/metrics`, or `off`; unset: the API's own, for this machine |
 | `ISTHMUS_URL` | where clients reach the API, such as `https://api.example.com` |
 | `ISTHMUS_TOKEN_KEY` | P-256 private key in PEM that signs our tokens; without one there are none |
 | `ISTHMUS_TOKEN_KEY_OTHER` | a second key that they may be signed with: the next one, or the last |
@@ -68,6 +69,9 @@ class IdentitySettings:
     longest_seconds: int = IDENTITY_SECONDS
 
 
+OFF = "off"
+
+_ADDRESS = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[1-9][0-9]{0,4}")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 
 
@@ -84,6 +88,10 @@ class ApiSettings:
     """Of pages that may read answers and open the stream, in lower case."""
     hsts_seconds: int = 0
     rates: Rates = field(default_factory=Rates)
+    metrics: str = ""
+    """Where `/metrics` is served; "": at the API's own address, for this machine."""
+    metrics_folder: str | None = None
+    """Where workers put their figures together; `python -m api` makes it."""
     url: str | None = None
     """Where clients reach the API, without a slash at its end; never learned from a request."""
     token_key: str | None = field(default=None, repr=False)
@@ -107,6 +115,8 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         origins=_origins(env),
         hsts_seconds=_count(env, "ISTHMUS_HSTS_SECONDS", 0),
         rates=_rates(env),
+        metrics=_metrics(env),
+        metrics_folder=env.get("PROMETHEUS_MULTIPROC_DIR") or None,
         url=_own_url(env),
         token_key=secret(env, "ISTHMUS_TOKEN_KEY"),
         token_key_other=secret(env, "ISTHMUS_TOKEN_KEY_OTHER"),
@@ -212,7 +222,7 @@ def _rates(env: Mapping[str, str]) -> Rates:
 def _rate(env: Mapping[str, str], budget: str) -> RateLimitItem | None:
     variable = f"ISTHMUS_LIMIT_{budget.upper()}"
     text = env.get(variable) or RATES[budget]
-    if text == "off":
+    if text == OFF:
         return None
     try:
         return parse_rate(text)
@@ -220,6 +230,13 @@ def _rate(env: Mapping[str, str], budget: str) -> RateLimitItem | None:
         raise ConfigurationError(
             f"{variable} is {text!r}; it must be like 600/minute, or off"
         ) from error
+
+
+def _metrics(env: Mapping[str, str]) -> str:
+    where = env.get("ISTHMUS_METRICS", "")
+    if where not in ("", OFF) and not _ADDRESS.fullmatch(where):
+        raise ConfigurationError(f"ISTHMUS_METRICS is {where!r}; it must be HOST:PORT, or off")
+    return where
 
 
 def _count(env: Mapping[str, str], variable: str, usual: int) -> int:

@@ -15,10 +15,12 @@ from api.auth.sep10 import sep10_of
 from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_of
 from api.changes import Changes
-from api.deps import Deps, accounts_of
+from api.deps import Deps, accounts_of, reading
+from api.metrics import Exporter, Metrics, Warehouse
+from api.orderbook.queries import read_book
 from api.rate_storage import Postgres
 from api.rates import Limiter
-from api.settings import load_api_settings
+from api.settings import OFF, load_api_settings
 from api.stream.limits import Limits
 from api.web import Web
 from indexer.settings import load_settings
@@ -31,6 +33,13 @@ THREADS = 8
 
 def _now() -> UnixSeconds:
     return UnixSeconds(int(time.time()))
+
+
+def _book_age() -> int | None:
+    """Seconds since the last folded ledger closed; None before the first."""
+    with reading(_engine) as connection:
+        found = read_book(connection, _settings.network.stellar.id)
+    return None if found is None else max(0, _now() - found[1].close_time)
 
 
 def _accounts() -> Accounts | None:
@@ -46,6 +55,7 @@ _settings = load_settings()
 _own = load_api_settings()
 _sep10 = sep10_of(_own, _settings.network.stellar.passphrase)
 _changes = Changes(open_engine(_settings, "api", pool_size=1))
+_metrics = Metrics()
 _engine = open_engine(_settings, "api", pool_size=THREADS)
 app = create_app(
     Deps(
@@ -55,7 +65,8 @@ app = create_app(
         changes=_changes,
         stream=Limits(clients=_own.streams, clients_per_address=_own.streams_per_address),
         web=Web(_own.origins, _own.hsts_seconds),
-        limiter=Limiter(_own.rates, Postgres(_engine)),
+        metrics=_metrics,
+        limiter=Limiter(_own.rates, Postgres(_engine), on_refusal=_metrics.rate_limited),
         tokens=tokens_of(_own, _now),
         identity=identity_of(_own, _engine, _now),
         sep10=_sep10,
@@ -66,4 +77,13 @@ app = create_app(
 if _own.proxies:
     # Not for every app: a header that anyone can send would say where a request comes from.
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=_own.proxies)  # type: ignore[method-assign]
+if _own.metrics != OFF:
+    # In front of all that believes a proxy: who is near is who is at the other end.
+    app.wsgi_app = Exporter(  # type: ignore[method-assign]
+        app.wsgi_app,
+        _metrics,
+        Warehouse(_engine, _settings.network, _book_age),
+        folder=_own.metrics_folder,
+        port=_own.metrics.rpartition(":")[2] if _own.metrics else None,
+    )
 _changes.start()

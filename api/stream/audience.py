@@ -52,6 +52,11 @@ class Audience:
         self._snapshot = _Snapshot((Height(-1), 0), b"", 0)
         self.members: set[Client] = set()
 
+    @property
+    def told(self) -> int:
+        """Messages that all members were told so far."""
+        return self._seq - _FIRST_SEQ
+
     def tell(self, batches: Sequence[Batch], now: Standing) -> bytes:
         """What was folded since, as the members' next frames; b"" if nothing of it is theirs."""
         lines = self._lines(batches, now)

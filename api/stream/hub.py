@@ -18,9 +18,10 @@ from queue import Empty, SimpleQueue
 from sqlalchemy import Engine
 
 from api.changes import Changes
+from api.metrics import Metrics
 from api.stream.audience import Audience
 from api.stream.book import LiveBook
-from api.stream.client import BROKEN, REVISED, STOPPING, Client, Ending
+from api.stream.client import BROKEN, GONE, REVISED, STOPPING, Client, Ending
 from api.stream.feeder import Feeder
 from api.stream.limits import Limits
 from api.stream.outbox import Batch, Missed, News, Standing, Start
@@ -58,7 +59,9 @@ class Hub:
         changes: Changes | None,
         start: Start,
         limits: Limits,
+        metrics: Metrics | None = None,
     ) -> None:
+        self._metrics = metrics or Metrics()
         self._limits = limits
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._selector = selectors.DefaultSelector()
@@ -191,6 +194,7 @@ class Hub:
     def _welcome(self, client: Client, wish: Wish, missed: Missed | None) -> None:
         now = time.monotonic()
         self._clients[client] = None
+        self._metrics.stream_opened()
         self._selector.register(client.socket, selectors.EVENT_READ, client)
         if self._stopping:
             client.end(STOPPING, now)
@@ -241,6 +245,7 @@ class Hub:
 
     def _forget(self, client: Client, now: float) -> None:
         audience = self._clients.pop(client)
+        self._metrics.stream_closed((client.ending or GONE).code)
         self._selector.unregister(client.socket)
         client.leave(now)
         if audience is not None:
@@ -269,7 +274,9 @@ class Hub:
             self._keep(batch)
         if is_later or news.batches:
             for audience in self._audiences.values():
+                told = audience.told
                 self._tell(audience, audience.tell(news.batches, news.standing))
+                self._metrics.frames_told((audience.told - told) * len(audience.members))
         self._admit_waiting(time.monotonic())
 
     def _keep(self, batch: Batch) -> None:

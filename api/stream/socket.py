@@ -67,7 +67,7 @@ class Stream:
         chain = given.network.stellar.id
         with reading(given.engine) as connection:
             start = outbox.read_start(connection, chain)
-        hub = Hub(given.engine, chain, given.changes, start, given.stream)
+        hub = Hub(given.engine, chain, given.changes, start, given.stream, given.metrics)
         hub.start()
         return hub
 

@@ -85,6 +85,10 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         # gRPC's own handling of forks can abort a program that the code server starts.
         "GRPC_ENABLE_FORK_SUPPORT": "0",
         "PYTHONUNBUFFERED": "1",
+        # Everybody here is one address. Requests are counted all the same.
+        "ISTHMUS_LIMIT_READS": "1000000/second",
+        "ISTHMUS_LIMIT_SIGN_IN": "1000000/second",
+        "ISTHMUS_LIMIT_OWNER": "1000000/second",
         **({} if ports is None else {"ISTHMUS_CODE_SERVER_PORT": str(ports.code)}),
         **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
     }

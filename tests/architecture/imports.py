@@ -113,6 +113,8 @@ ONLY: Mapping[str, tuple[str, ...]] = {
         "indexer.settings",
         # Its keys are for its process alone.
         "api.settings",
+        # Tells its workers where to put their figures together.
+        "api.__main__",
         # Hands its own environment on to the processes it starts.
         "indexer.devnet.supervisor",
     ),

@@ -1,0 +1,232 @@
+"""Figures for Prometheus: what the process counts, and where they are read.
+
+Every worker counts for itself, in a file of a folder that all workers share (prometheus_client's
+multiprocess mode, which `python -m api` sets up by `PROMETHEUS_MULTIPROC_DIR`); whichever worker is
+asked adds the files up. Without the folder it tells its own.
+
+Labels are few, whatever clients send: a route is its template, a method one of HTTP's.
+"""
+
+import ipaddress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flask import Flask, Response, g, request
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from api.ingestion import followed
+from indexer.facts.status import chain_status
+from indexer.networks import Network
+
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+PATH = "/metrics"
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
+
+
+class Metrics:
+    """What one process counts. Any thread may."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = self._counter(
+            "requests", "Requests that were answered.", "route", "method", "status"
+        )
+        self._seconds = Histogram(
+            "isthmus_request_seconds",
+            "From a request's first hook to its answer's headers.",
+            ["route"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._streams = Gauge(
+            "isthmus_streams_open",
+            "Streams that are open.",
+            multiprocess_mode="livesum",
+            registry=self.registry,
+        )
+        self._frames = self._counter("stream_frames", "Messages that streams were told.")
+        self._closed = self._counter("streams_closed", "Streams that ended.", "code")
+        self._refused = self._counter("rate_limited", "Requests refused with 429.", "budget")
+        self._logins = self._counter("logins", "Attempts to sign in.", "kind", "result")
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"isthmus_{name}", meaning, labels, registry=self.registry)
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """A request was answered. `route` is a template, never a path that a client chose."""
+        key = (route, method if method in _METHODS else "OTHER", status)
+        children = self._known.get(key)
+        if children is None:
+            # Looking them up by their labels would take longer than counting.
+            children = self._requests.labels(*map(str, key)), self._seconds.labels(route)
+            self._known[key] = children
+        counter, histogram = children
+        counter.inc()
+        histogram.observe(seconds)
+
+    def rate_limited(self, budget: str) -> None:
+        """A request was one too many."""
+        self._refused.labels(budget).inc()
+
+    def login(self, kind: str, result: str) -> None:
+        """Somebody tried to sign in; `result` is `ok` or the code of the error."""
+        self._logins.labels(kind, result).inc()
+
+    def stream_opened(self) -> None:
+        """A client was taken in."""
+        self._streams.inc()
+
+    def stream_closed(self, code: int) -> None:
+        """A client is gone, by a close code of ours; any other is the client's."""
+        self._streams.dec()
+        self._closed.labels(str(code) if code in _OUR_CODES else "other").inc()
+
+    def frames_told(self, number: int) -> None:
+        """Messages went to clients."""
+        self._frames.inc(number)
+
+
+_OUR_CODES = frozenset({1000, 1001, 1006, 1008, 1009, 1011, 1012, 1013})
+"""1013 is a reader that was too slow."""
+
+
+def count_requests(app: Flask, metrics: Metrics) -> None:
+    """Count every answer of the app, errors among them."""
+
+    def count(response: Response) -> Response:
+        rule = request.url_rule
+        route = "unmatched" if rule is None else rule.rule
+        seconds = time.perf_counter() - g.request_began
+        metrics.answered(route, request.method, response.status_code, seconds)
+        return response
+
+    app.after_request(count)
+
+
+class Warehouse(Collector):
+    """What is asked of the warehouse when somebody looks: how far behind the chains it is."""
+
+    def __init__(
+        self, engine: Engine, network: Network, book_age: Callable[[], int | None]
+    ) -> None:
+        self._engine = engine
+        self._network = network
+        self._book_age = book_age
+
+    def collect(self) -> Iterator[Metric]:
+        """While the database is away, that it is away."""
+        up = GaugeMetricFamily("isthmus_warehouse_up", "Whether the database answers.")
+        lag = GaugeMetricFamily(
+            "isthmus_ingestion_lag_seconds",
+            "How far a chain's ingestion is behind its head.",
+            labels=["chain"],
+        )
+        idle = GaugeMetricFamily(
+            "isthmus_ingestion_idle_seconds", "Since a chain's cursor moved.", labels=["chain"]
+        )
+        age = GaugeMetricFamily(
+            "isthmus_orderbook_age_seconds", "Since the last folded ledger closed."
+        )
+        try:
+            statuses = followed(self._network, chain_status(self._engine, self._network))
+            seconds = self._book_age()
+        except SQLAlchemyError:
+            # That is the figure; whoever needs to know more reads the log of those who need it.
+            up.add_metric([], 0)
+            yield up
+            return
+        up.add_metric([], 1)
+        for status in statuses:
+            for family, value in ((lag, status.lag_seconds), (idle, status.idle_seconds)):
+                if value is not None:
+                    family.add_metric([status.chain], value)
+        if seconds is not None:
+            age.add_metric([], seconds)
+        yield from (up, lag, idle, age)
+
+
+class Exporter:
+    """Answers `/metrics` in front of an app, for operators alone.
+
+    With a `port` of its own it answers whoever reaches that port, and there is nothing else there.
+    Without one it answers on the app's own address, and only programs of this machine that no proxy
+    speaks for: anybody else finds nothing, as at any unknown path.
+    """
+
+    def __init__(
+        self,
+        app: Wsgi,
+        metrics: Metrics,
+        warehouse: Collector,
+        *,
+        folder: str | None = None,
+        port: str | None = None,
+    ) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._warehouse = warehouse
+        self._folder = folder
+        self._port = port
+
+    def __call__(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        """WSGI."""
+        if self._port is not None and environ.get("SERVER_PORT") == self._port:
+            return self._answer_operator(environ, start_response)
+        if self._port is None and environ["PATH_INFO"] == PATH and _is_near(environ):
+            return self._tell(start_response)
+        return self._app(environ, start_response)
+
+    def _answer_operator(
+        self, environ: dict[str, Any], start_response: Callable[..., Any]
+    ) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == PATH:
+            return self._tell(start_response)
+        start_response("404 Not Found", [("Content-Type", "text/plain"), ("Content-Length", "0")])
+        return []
+
+    def _tell(self, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        registry = CollectorRegistry()
+        registry.register(self._warehouse)
+        if self._folder is None:
+            registry.register(_Of(self._metrics.registry))
+        else:
+            MultiProcessCollector(registry, self._folder)  # type: ignore[no-untyped-call]
+        body = generate_latest(registry)
+        start_response(
+            "200 OK",
+            [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4), ("Content-Length", str(len(body)))],
+        )
+        return [body]
+
+
+class _Of(Collector):
+    """A registry within another."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        return self._registry.collect()
+
+
+def _is_near(environ: dict[str, Any]) -> bool:
+    """Whether a program of this machine asks for itself."""
+    if any(name in environ for name in _FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(environ.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False

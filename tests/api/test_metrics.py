@@ -1,0 +1,162 @@
+"""`/metrics`: what is counted, that it is right whichever worker is asked, and who may read it."""
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import create_engine
+
+from api.app import create_app
+from api.deps import Deps
+from api.metrics import Exporter, Metrics, Warehouse
+from api.settings import load_api_settings
+from indexer.devnet.supervisor import free_port
+from indexer.errors import ConfigurationError
+from indexer.networks import load_network
+from tests.factories.app import NOW
+from tests.factories.projections import STELLAR, insert_cursor
+from tests.factories.streaming import serving
+from warehouse_schema.identifiers import UnixSeconds
+
+TESTNET = load_network("testnet")
+
+
+def figures(text: str) -> dict[str, dict[tuple[str, ...], float]]:
+    """Sample → values of its labels, by the names' order → figure."""
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = tuple(value for _, value in sorted(sample.labels.items()))
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+def watched(engine, *, port=None, age=7):
+    """An app's client, and what it counts."""
+    metrics = Metrics()
+    app = create_app(Deps(engine, TESTNET, lambda: UnixSeconds(NOW), metrics=metrics))
+    warehouse = Warehouse(engine, TESTNET, lambda: age)
+    app.wsgi_app = Exporter(app.wsgi_app, metrics, warehouse, port=port)
+    return app.test_client(), metrics
+
+
+def read(client):
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.content_type.startswith("text/plain; version=0.0.4")
+    return figures(answer.get_data(as_text=True))
+
+
+def test_requests_are_counted_by_route_method_and_status(reader, book):
+    client, _ = watched(reader)
+    for path in ("/api/v1/orderbook", "/api/v1/orderbook", "/api/v1/orderbook?currency=EURO"):
+        client.get(path)
+    client.get("/api/v1/providers/secret")
+    client.post("/healthz")
+    found = read(client)
+    assert found["isthmus_requests_total"] == {
+        ("GET", "/api/v1/orderbook", "200"): 2,
+        ("GET", "/api/v1/orderbook", "400"): 1,
+        ("GET", "/api/v1/providers/<address>", "400"): 1,
+        ("POST", "unmatched", "405"): 1,
+    }
+    assert found["isthmus_request_seconds_count"][("/api/v1/orderbook",)] == 3
+    assert found["isthmus_request_seconds_bucket"][("+Inf", "/api/v1/orderbook")] == 3
+
+
+def test_what_clients_make_up_makes_no_new_figure(reader):
+    client, _ = watched(reader)
+    for number in range(50):
+        client.get(f"/nothing/{number}")
+        client.open("/healthz", method=f"BREW{number}")
+    found = read(client)
+    assert found["isthmus_requests_total"] == {
+        ("GET", "unmatched", "404"): 50,
+        ("OTHER", "unmatched", "405"): 50,
+    }
+
+
+def test_ingestion_is_read_when_somebody_looks(reader, book):
+    insert_cursor(book, STELLAR)
+    client, _ = watched(reader)
+    found = read(client)
+    assert found["isthmus_warehouse_up"] == {(): 1}
+    assert found["isthmus_orderbook_age_seconds"] == {(): 7}
+    assert set(found["isthmus_ingestion_idle_seconds"]) == {(STELLAR,)}
+
+
+def test_a_lost_database_is_a_figure():
+    engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
+    client, _ = watched(engine)
+    found = read(client)
+    assert found["isthmus_warehouse_up"] == {(): 0}
+    assert "isthmus_ingestion_lag_seconds" not in found
+    engine.dispose()
+
+
+def test_refusals_and_logins_are_counted(reader):
+    client, metrics = watched(reader)
+    metrics.rate_limited("reads")
+    metrics.login("sep10", "ok")
+    metrics.login("sep10", "ok")
+    found = read(client)
+    assert found["isthmus_rate_limited_total"] == {("reads",): 1}
+    assert found["isthmus_logins_total"] == {("sep10", "ok"): 2}
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"REMOTE_ADDR": "192.0.2.1"},
+        {"REMOTE_ADDR": "10.0.0.1"},
+        {"REMOTE_ADDR": "::ffff:192.0.2.1"},
+        {"REMOTE_ADDR": ""},
+        {"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": "127.0.0.1"},
+        {"REMOTE_ADDR": "127.0.0.1", "HTTP_FORWARDED": "for=127.0.0.1"},
+        {"REMOTE_ADDR": "127.0.0.1", "HTTP_VIA": "1.1 edge"},
+    ],
+)
+def test_nobody_else_finds_figures(reader, environ):
+    client, _ = watched(reader)
+    answer = client.get("/metrics", environ_overrides=environ)
+    assert (answer.status_code, answer.json["code"]) == (404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1"])
+def test_a_program_of_this_machine_does(reader, address):
+    client, _ = watched(reader)
+    answer = client.get("/metrics", environ_overrides={"REMOTE_ADDR": address})
+    assert answer.status_code == 200
+
+
+def test_an_address_of_its_own_has_figures_and_nothing_else(reader):
+    client, _ = watched(reader, port="9464")
+    assert client.get("/metrics").status_code == 404
+    own = {"SERVER_PORT": "9464", "REMOTE_ADDR": "192.0.2.1"}
+    assert client.get("/metrics", environ_overrides=own).status_code == 200
+    assert client.get("/healthz", environ_overrides=own).status_code == 404
+    # The port that a client names is not the one that it reached.
+    named = {"HTTP_HOST": "localhost:9464"}
+    assert client.get("/metrics", environ_overrides=named).status_code == 404
+
+
+def test_figures_of_all_workers_are_added_up(api_database, book, tmp_path):
+    port = free_port()
+    with serving(
+        api_database, tmp_path, workers=2, settings={"ISTHMUS_METRICS": f"127.0.0.1:{port}"}
+    ) as server:
+        own = f"http://127.0.0.1:{port}/metrics"
+        for _ in range(40):
+            # A connection each, so that both workers get some.
+            assert httpx.get(f"{server.url}/healthz").status_code == 200
+        for _ in range(8):
+            found = figures(httpx.get(own).text)
+            assert found["isthmus_requests_total"][("GET", "/healthz", "200")] == 40
+            assert found["isthmus_request_seconds_count"][("/healthz",)] == 40
+        assert httpx.get(f"{server.url}/metrics").status_code == 404
+        assert httpx.get(own.replace("metrics", "healthz")).status_code == 404
+
+
+@pytest.mark.parametrize("text", ["9464", "host:", ":9464", "host:0", "http://host:1"])
+def test_a_bad_address_is_refused(text):
+    with pytest.raises(ConfigurationError, match="ISTHMUS_METRICS"):
+        load_api_settings({"ISTHMUS_METRICS": text})
