@@ -5,7 +5,7 @@ A blueprint without a rule, or with two, fails `tests/architecture/test_auth_rul
 
 from collections.abc import Callable
 
-from flask import Flask, current_app, g, request
+from flask import Flask, Response, after_this_request, current_app, g, request
 
 from api.auth.claims import Session
 from api.auth.gate import Gate
@@ -28,9 +28,16 @@ def owner_only() -> None:
     `OPTIONS` is a browser's question before the request, and browsers ask it without a token.
     """
     if request.method != "OPTIONS":
+        # Of the refusal too: nobody on the way keeps an answer that is for one alone.
+        after_this_request(_unkept)
         gate: Gate = current_app.extensions[_KEY]
         g.session = gate.admit(request.headers.get("Authorization"))
         count_owner(g.session.account)
+
+
+def _unkept(response: Response) -> Response:
+    response.headers["Cache-Control"] = "no-store"
+    return response
 
 
 RULES: tuple[Callable[[], None], ...] = (public, owner_only)

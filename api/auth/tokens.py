@@ -10,6 +10,7 @@ Two keys are live: one signs, both verify. How they are changed is in `docs/auth
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,7 +42,7 @@ LONGEST_LIFETIME = 24 * 3600
 """Seconds. Who controls an account may change after a token was issued."""
 SHORTEST_LIFETIME = 60
 _REMEMBERED = 4096
-_LONGEST_JTI = 128
+_JTI = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,8 @@ class Tokens:
 
         Raises `ValueError` when either is malformed.
         """
-        if not 0 < len(jti) <= _LONGEST_JTI:
-            raise ValueError("a token's id has 1 to 128 characters")
+        if not _JTI.fullmatch(jti):
+            raise ValueError("a token's id has 1 to 128 characters that need no escape in a URL")
         now = self._clock()
         claims = {
             "iss": self.issuer,
@@ -157,8 +158,8 @@ class Tokens:
             account = stellar_account(claims["sub"])
         except ValueError as error:
             raise BadToken("sub is no account") from error
-        if not 0 < len(claims["jti"]) <= _LONGEST_JTI:
-            raise BadToken("jti is empty or too long")
+        if not _JTI.fullmatch(claims["jti"]):
+            raise BadToken("jti is no id of ours")
         session = Session(account, claims["jti"], self.issuer, UnixSeconds(claims["exp"]))
         return session, claims
 

@@ -89,6 +89,11 @@ def test_why_a_token_was_refused_is_for_the_log_alone(signed_in, caplog):
     assert not any(part in caplog.text for part in token.split("."))
 
 
+def test_what_is_for_one_alone_is_kept_by_nobody(signed_in):
+    for headers in (bearer(issue()), {}):
+        assert signed_in.get(PATH, headers=headers).headers["Cache-Control"] == "no-store"
+
+
 def test_without_keys_nobody_is_let_in(reader):
     assert_refused(make_app(reader).test_client().get(PATH, headers=bearer(issue())))
 

@@ -109,6 +109,8 @@ FORGERIES = {
     "sub in lower case": signed(claims(sub=ACCOUNT.lower())),
     "sub of a wrong checksum": signed(claims(sub=ACCOUNT[:-1] + "A")),
     "jti is empty": signed(claims(jti="")),
+    "jti holds a NUL": signed(claims(jti="a\0")),
+    "jti ends in a line break": signed(claims(jti="a\n")),
     "jti is too long": signed(claims(jti="x" * 129)),
     "typ is missing": signed(typ=None),
     "typ of another kind": signed(typ="at+jwt"),
@@ -232,7 +234,7 @@ def test_no_token_is_issued_for_what_is_no_account(account):
         make_tokens().issue(account, jti=JTI)
 
 
-@pytest.mark.parametrize("jti", ["", "x" * 129])
+@pytest.mark.parametrize("jti", ["", "x" * 129, "a b", "a\n", "\0"])
 def test_no_token_is_issued_without_a_name(jti):
     with pytest.raises(ValueError, match="1 to 128"):
         make_tokens().issue(ACCOUNT, jti=jti)
