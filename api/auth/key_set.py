@@ -10,7 +10,6 @@
 PyJWT's own client asks again at every token while the provider is away, and by its own clock.
 """
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import jwt
+import orjson
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
 
 from api.auth.claims import ALGORITHM, BadToken
@@ -121,8 +121,10 @@ def parse(body: bytes) -> Keys:
     Raises `IdentityUnavailable` when there is none.
     """
     try:
-        keys = jwt.PyJWKSet.from_dict(json.loads(body)).keys
-    except (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        # The standard library's reader has no end of its own to nesting: a library that raises
+        # Python's limit, as py_ecc does, makes it a way to crash the process.
+        keys = jwt.PyJWKSet.from_dict(orjson.loads(body)).keys
+    except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:
         raise IdentityUnavailable from error
     usable = {jwk.key_id: jwk.key for jwk in keys if jwk.key_id and _signs(jwk)}
     if not usable:
