@@ -25,6 +25,15 @@ def rename_pid(home: Path, pid: int) -> None:
     file.write_text("\n".join([str(pid), *others]) + "\n")
 
 
+def orphan(home: Path) -> int:
+    """Kill the server; a child of it that is frozen, and notices nothing."""
+    postmaster = postmaster_pid(home)
+    child = children_of(postmaster)[0]
+    os.kill(child, signal.SIGSTOP)
+    os.kill(postmaster, signal.SIGKILL)
+    return child
+
+
 def start_sleeper(uid: int | None) -> subprocess.Popen[bytes]:
     """A process that has nothing to do with Postgres, of user `uid` (None: ours)."""
     return subprocess.Popen(["sleep", "300"], cwd="/", user=uid)
@@ -69,11 +78,8 @@ def test_after_every_process_is_killed_the_acknowledged_rows_are_there(home: Pat
 def test_a_start_waits_for_children_that_outlive_a_killed_postmaster(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     server = postgres.start()
-    postmaster = postmaster_pid(home)
-    child = children_of(postmaster)[0]
-    os.kill(child, signal.SIGSTOP)
-    os.kill(postmaster, signal.SIGKILL)
-    # The frozen child still holds the shared memory; it is let go only after a start has begun.
+    child = orphan(home)
+    # It still holds the shared memory; it is let go only after a start has begun.
     with subprocess.Popen(["sh", "-c", f"sleep 1.5; kill -CONT {child}"]) as thaw:
         again = postgres.start()
     assert thaw.returncode == 0
@@ -86,10 +92,7 @@ def test_a_start_waits_for_children_that_outlive_a_killed_postmaster(home: Path)
 def test_a_child_that_never_notices_is_ended(home: Path) -> None:
     postgres = EmbeddedPostgres(home / "data")
     server = postgres.start()
-    postmaster = postmaster_pid(home)
-    child = children_of(postmaster)[0]
-    os.kill(child, signal.SIGSTOP)
-    os.kill(postmaster, signal.SIGKILL)
+    child = orphan(home)
     again = postgres.start()
     assert (again.started_here, again.port) == (True, server.port)
     assert not Path(f"/proc/{child}/exe").exists()
