@@ -30,7 +30,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     # Creates its database before there is one to make an engine on.
     "warehouse_schema.embedded.launcher": ("psycopg",),
     # Checks the signatures that its contracts and accounts would check, and makes the demo's keys.
-    "indexer.devnet": ("nacl", "cryptography"),
+    # It sees what the service shows as clients do.
+    "indexer.devnet": ("nacl", "cryptography", "api.client"),
     # And signs tokens as an identity provider does.
     "indexer.devnet.identity": ("jwt", "cryptography"),
     # An engine is handed on; what to ask it is the indexer's.
@@ -47,6 +48,12 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "api.auth": ("cryptography",),
 }
 """Module → what it alone may import more, and why."""
+
+ALONE: Mapping[str, tuple[str, ...]] = {
+    # Goes to others, who have nothing else of this.
+    "api.client": ("httpx", "pydantic", "stellar_sdk", "websockets"),
+}
+"""Part → what it may import beside itself and the standard library: nothing of its room."""
 
 _VALUES = ("indexer.errors", "indexer.addresses")
 _NETWORKS = (*_VALUES, "indexer.networks")
@@ -108,6 +115,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "indexer.chains": ("indexer", "api.deps", "api.auth.provider", "pipelines.defs.resources"),
     "indexer.readers": ("indexer", "api.deps", "pipelines.defs.resources"),
     "indexer.devnet": ("indexer.devnet",),
+    "api.client": ("api.client", "indexer.devnet"),
     "dagster.EnvVar": ("pipelines.defs.resources",),
     "os.environ": (
         "indexer.settings",
@@ -202,6 +210,11 @@ def _dotted(node: ast.expr) -> str:
 
 def _reasons(module: str, name: str) -> Iterator[str]:
     room = module.partition(".")[0]
+    alone = next((part for part in ALONE if _is_within(module, [part])), None)
+    if alone is not None:
+        if not _is_within(name, [alone, *sys.stdlib_module_names, *ALONE[alone]]):
+            yield f"{alone} imports nothing of the project but itself"
+        return
     if not _is_within(name, [room, *sys.stdlib_module_names, *ROOMS[room], *_extra(module)]):
         yield f"{room} may not import it"
     part = _part(module)

@@ -1,0 +1,87 @@
+"""Asking over HTTP: time-outs, what is asked again, and what an answer stands for."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from api.client.errors import BadAnswer, NotReached, Refused, TooMany, Unavailable, refusal
+
+T = TypeVar("T")
+
+_CHANGES_NOTHING_TWICE = frozenset({"GET", "DELETE"})
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait, in seconds, and how often to ask again."""
+
+    connect: float = 5.0
+    answer: float = 15.0
+    retries: int = 2
+    longest_pause: float = 30.0
+    """The API names a pause (`Retry-After`); beyond this one the refusal is raised instead."""
+
+
+class Http:
+    """Asks, and asks again where that is safe.
+
+    A `429` was refused before anything was done, so any request may be sent again. After a `503`
+    only one that changes nothing twice is. What was not answered is never sent again.
+    """
+
+    def __init__(
+        self, client: httpx.Client, patience: Patience, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._client = client
+        self._patience = patience
+        self._sleep = sleep
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        token: str | None = None,
+    ) -> httpx.Response:
+        """A good answer. Raises `ClientError`."""
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        left = self._patience.retries
+        while True:
+            try:
+                return self.once(method, path, params=given, json=body, headers=headers)
+            except (TooMany, Unavailable) as refused:
+                if not left or not self._may_repeat(method, refused):
+                    raise
+                left -= 1
+                self._sleep(refused.retry_after or 1.0)
+
+    def once(self, method: str, path: str, **said: Any) -> httpx.Response:
+        """A good answer, asked for once. Raises `ClientError`."""
+        try:
+            answer = self._client.request(method, path, **said)
+        except httpx.HTTPError as error:
+            raise NotReached(f"{method} {path}: {error or type(error).__name__}") from error
+        if not answer.is_success:
+            after = answer.headers.get("Retry-After")
+            raise refusal(answer.status_code, answer.content, after)
+        return answer
+
+    def _may_repeat(self, method: str, refused: Refused) -> bool:
+        pause = refused.retry_after
+        is_safe = isinstance(refused, TooMany) or method in _CHANGES_NOTHING_TWICE
+        return is_safe and (pause is None or pause <= self._patience.longest_pause)
+
+
+def read(kind: TypeAdapter[T], answer: httpx.Response) -> T:
+    """The answer's JSON as that type. Raises `BadAnswer`."""
+    try:
+        return kind.validate_json(answer.content)
+    except ValidationError as error:
+        raise BadAnswer(f"{answer.request.url.path}: {error}") from error

@@ -1,0 +1,213 @@
+"""The client: a method for each operation of the API's document."""
+
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import TypeAdapter
+
+from api.client.errors import SignInNeeded, Unavailable
+from api.client.http import Http, Patience, read
+from api.client.login import Login
+from api.client.models import (
+    DepthSummary,
+    Direction,
+    Offer,
+    Order,
+    Provider,
+    Readiness,
+    Revoked,
+    Route,
+    Session,
+)
+from api.client.stream import Moment, follow
+
+T = TypeVar("T")
+
+_ROUTES = TypeAdapter(dict[str, tuple[Route, ...]])
+_OFFERS = TypeAdapter(tuple[Offer, ...])
+_SUMMARY = TypeAdapter(DepthSummary)
+_PROVIDER = TypeAdapter(Provider)
+_ORDER = TypeAdapter(Order)
+_ORDERS = TypeAdapter(tuple[Order, ...])
+_READINESS = TypeAdapter(Readiness)
+_SESSION = TypeAdapter(Session)
+_REVOKED = TypeAdapter(Revoked)
+_BOOK = "/api/v1"
+
+
+class Isthmus:
+    """The API at `base_url`. Keeps its connections; close it, or use it in a `with`.
+
+    Who is asking is a `login` (SEP-10), which is renewed whenever the API asks for it, or a `token`
+    (such as the identity provider's): called for each request, because it may change.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        login: Login | None = None,
+        token: Callable[[], str] | None = None,
+        patience: Patience | None = None,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        patience = patience or Patience()
+        timeout = httpx.Timeout(patience.answer, connect=patience.connect)
+        self._client = httpx.Client(
+            base_url=base_url, timeout=timeout, transport=transport, follow_redirects=False
+        )
+        self._http = Http(self._client, patience, sleep)
+        self._login = login
+        self._token = token
+        self._signed_in: str | None = None
+        self._sleep = sleep
+
+    def __enter__(self) -> "Isthmus":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    # The order book
+
+    def offers(
+        self,
+        *,
+        rail: str | None = None,
+        currency: str | None = None,
+        direction: Direction | None = None,
+        min_amount: Decimal | int | str | None = None,
+        max_amount: Decimal | int | str | None = None,
+    ) -> tuple[Offer, ...]:
+        """Offers that can be taken now and fit; the best rate for the taker first."""
+        query = {"rail": rail, "currency": currency, "direction": direction}
+        sizes = {"minAmount": _text(min_amount), "maxAmount": _text(max_amount)}
+        return self._get(_OFFERS, f"{_BOOK}/orderbook", **query, **sizes)
+
+    def summary(self) -> DepthSummary:
+        """Depth of the book."""
+        return self._get(_SUMMARY, f"{_BOOK}/orderbook/summary")
+
+    def provider(self, address: str) -> Provider:
+        """A liquidity provider. Raises `NotFound`."""
+        return self._get(_PROVIDER, f"{_BOOK}/providers/{_segment(address)}")
+
+    def order(self, intent_id: str) -> Order:
+        """An order (intent). Raises `NotFound`."""
+        return self._get(_ORDER, f"{_BOOK}/intents/{_segment(intent_id)}")
+
+    def orders(self, *, provider: str | None = None, limit: int | None = None) -> tuple[Order, ...]:
+        """The newest orders."""
+        return self._get(_ORDERS, f"{_BOOK}/intents", provider=provider, limit=limit)
+
+    def follow(
+        self,
+        *,
+        rail: str | None = None,
+        currency: str | None = None,
+        direction: Direction | None = None,
+        provider: str | None = None,
+        markers: bool = False,
+        since: Moment | None = None,
+    ) -> Iterator[Moment]:
+        """The book, exactly, after each ledger that changes it (`markers`: after each ledger)."""
+        url = self._client.base_url.join(f"{_BOOK}/stream")
+        socket = url.copy_with(scheme="wss" if url.scheme == "https" else "ws")
+        query = {"rail": rail, "currency": currency, "direction": direction, "provider": provider}
+        flag = {"markers": 1} if markers else {}
+        return follow(str(socket), {**query, **flag}, since=since, sleep=self._sleep)
+
+    # The rest
+
+    def routes(self) -> tuple[Route, ...]:
+        """What can be transferred from where to where."""
+        return self._get(_ROUTES, "/v1/routes")["routes"]
+
+    def is_alive(self) -> bool:
+        """True, or raises `ClientError`."""
+        self._http.ask("GET", "/healthz")
+        return True
+
+    def readiness(self) -> Readiness:
+        """Whether the process wants traffic, and why not; asked once, not again."""
+        try:
+            answer = self._http.once("GET", "/readyz")
+        except Unavailable as refused:
+            return Readiness.model_validate(refused.body)
+        return read(_READINESS, answer)
+
+    def stellar_toml(self) -> str:
+        """What the service says of itself to wallets."""
+        return self._http.ask("GET", "/.well-known/stellar.toml").text
+
+    def openapi(self) -> dict[str, Any]:
+        """The document of the API."""
+        return self._get(_DOCUMENT, "/openapi.json")
+
+    def asyncapi(self) -> dict[str, Any]:
+        """The document of the stream."""
+        return self._get(_DOCUMENT, "/asyncapi.json")
+
+    # Who is asking
+
+    def sign_in(self) -> str:
+        """A new token by the login. Raises `ChallengeNotTrusted`."""
+        if self._login is None:
+            raise ValueError("this client was given no login")
+        self._signed_in = self._login.token(self._http, self._client.base_url)
+        return self._signed_in
+
+    def session(self) -> Session:
+        """Who is asking, by what the API reads from the token."""
+        return read(_SESSION, self._ask_as_owner("GET", "/v1/session"))
+
+    def sign_out(self) -> None:
+        """Give the token up: the API refuses it from now on."""
+        if self._token is None and self._signed_in is None:
+            return
+        read(_REVOKED, self._ask_as_owner("DELETE", "/v1/session"))
+        self._signed_in = None
+
+    def _ask_as_owner(self, method: str, path: str, **said: Any) -> httpx.Response:
+        """Signs in where that is needed; once more where the token is not good any more."""
+        if self._token is not None:
+            return self._http.ask(method, path, token=self._token(), **said)
+        if self._signed_in is None:
+            return self._http.ask(method, path, token=self.sign_in(), **said)
+        try:
+            return self._http.ask(method, path, token=self._signed_in, **said)
+        except SignInNeeded:
+            return self._http.ask(method, path, token=self.sign_in(), **said)
+
+    def _get(self, kind: TypeAdapter[T], path: str, **query: Any) -> T:
+        return read(kind, self._http.ask("GET", path, query=query))
+
+
+_DOCUMENT = TypeAdapter(dict[str, Any])
+
+
+def _text(amount: Decimal | int | str | None) -> str | None:
+    """Without an exponent, which the API does not read."""
+    if amount is None:
+        return None
+    return f"{amount:f}" if isinstance(amount, Decimal) else str(amount)
+
+
+def _segment(text: str) -> str:
+    """One segment of a path, whatever is in it."""
+    return quote(text, safe="")

@@ -1,0 +1,184 @@
+"""What the API answers, as frozen models. Amounts are `Decimal`, never a float.
+
+A member that this version does not know is kept in `model_extra`.
+"""
+
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, PlainSerializer
+from pydantic.alias_generators import to_camel
+
+Amount = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:f}", return_type=str)]
+"""Written as it was read: `str` would make `1E-7` of a small one."""
+Direction = Literal["onramp", "offramp"]
+
+
+class Model(BaseModel):
+    """Base of all."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    def as_json(self) -> dict[str, Any]:
+        """As the API wrote it: the same names, the same digits, and nothing that was not there."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class BookModel(Model):
+    """Base of what the order book shows, whose names are in camel case."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
+
+
+class Offer(BookModel):
+    """An offer that can be taken now."""
+
+    provider: str
+    direction: Direction
+    available_usdc: Amount
+    locked_usdc: Amount
+    accepted_rails: tuple[str, ...]
+    payment_handles: dict[str, str]
+    trust_tier: int
+    fee_rate_bps: int
+    rate: Amount
+    currency: str
+    min_amount: Amount
+    max_amount: Amount
+    completed_orders: int
+    avg_fulfillment_seconds: int
+    last_active_at: AwareDatetime
+
+
+class RailDepth(BookModel):
+    """Depth of one rail."""
+
+    rail: str
+    available_usdc: Amount
+    offer_count: int
+
+
+class DepthSummary(BookModel):
+    """Depth of the book; rails do not add up to the total."""
+
+    total_available_usdc: Amount
+    total_locked_usdc: Amount
+    offer_count: int
+    by_rail: tuple[RailDepth, ...]
+
+
+class Provider(BookModel):
+    """A liquidity provider."""
+
+    provider: str
+    available_usdc: Amount
+    locked_usdc: Amount
+    completed_orders: int
+    avg_fulfillment_seconds: int
+    accepted_rails: tuple[str, ...]
+    active_intents: int
+
+
+class Order(BookModel):
+    """An order (intent)."""
+
+    intent_id: str
+    buyer: str
+    provider: str
+    direction: Direction
+    rail: str
+    currency: str
+    amount_usdc: Amount
+    fiat_amount: Amount
+    status: Literal["active", "fulfilled", "cancelled", "expired"]
+    trust_tier: int
+    created_at: AwareDatetime
+    expires_at: AwareDatetime
+    nullifier: str | None = None
+    """Once a proof has settled it."""
+    tx_hash: str | None = None
+    """Once it is settled."""
+
+
+class RouteFee(Model):
+    """What a quote on the route adds up."""
+
+    service_fee_bps: int
+    quoted: tuple[str, ...]
+
+
+class RouteEnd(Model):
+    """A chain at which a route begins or ends. Amounts are whole base units of `asset`."""
+
+    chain: str
+    asset: str
+    min_amount: int
+    max_amount: int
+    amount_step: int
+    funding_modes: tuple[str, ...]
+    expected_seconds: int
+    available: bool
+
+
+class Route(Model):
+    """A coin and a direction, over many chains."""
+
+    id: str
+    direction: Literal["deposit", "withdraw", "send"]
+    mechanism: Literal["cctp", "oft", "payment"]
+    enabled: bool
+    fee: RouteFee
+    source_chains: tuple[RouteEnd, ...]
+    dest_chains: tuple[RouteEnd, ...]
+
+
+class ChainReadiness(Model):
+    """How the ingestion of a chain stands."""
+
+    chain: str
+    height: int | None
+    lag_seconds: int | None
+    age_seconds: int | None
+    reason: str | None
+
+
+class Readiness(Model):
+    """Whether a process wants traffic; `code`, `message` and `reasons` say why not."""
+
+    status: Literal["ready"] | None = None
+    chains: tuple[ChainReadiness, ...] = ()
+    code: str | None = None
+    message: str | None = None
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it does."""
+        return self.status == "ready"
+
+
+class Session(Model):
+    """Who is asking."""
+
+    account: str
+    issuer: str
+    expires_at: AwareDatetime
+
+
+class Revoked(Model):
+    """A token was given up."""
+
+    revoked: Literal[True]
+
+
+class Challenge(Model):
+    """What is to be signed."""
+
+    transaction: str
+    network_passphrase: str
+
+
+class Token(Model):
+    """What a signed challenge gives."""
+
+    token: str

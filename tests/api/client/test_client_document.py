@@ -1,0 +1,48 @@
+"""The examples of docs/client.md, word for word, against a real server."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from api.client import Isthmus
+from tests.api.stream.conftest import make_stand
+from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app
+from tests.factories.streaming import serving
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "client.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+SIGNS_IN = [example for example in EXAMPLES if "Login" in example]
+
+
+def test_the_page_has_its_examples():
+    assert (len(EXAMPLES), len(SIGNS_IN)) == (4, 1)
+
+
+def test_the_examples_run(
+    database, indexer_engine: Engine, api_engine: Engine, tmp_path: Path, capsys
+):
+    make_stand(indexer_engine, api_engine)
+    with serving(database, tmp_path, workers=1) as server:
+        for example in EXAMPLES:
+            if example not in SIGNS_IN:
+                exec(example, {"url": server.url})
+    assert capsys.readouterr().out
+
+
+def test_the_example_that_signs_in_runs(reader: Engine, monkeypatch: pytest.MonkeyPatch, capsys):
+    transport = httpx.WSGITransport(make_sign_in_app(reader, FixedAccounts(make_rules())))
+    real = Isthmus.__init__
+    # Its server is in this process: SEP-10 is for https, which a test has no certificate for.
+    monkeypatch.setattr(
+        Isthmus, "__init__", lambda self, url, **rest: real(self, url, transport=transport, **rest)
+    )
+    world = {
+        "url": "https://api.isthmus.test",
+        "home_domain": "isthmus.test",
+        "secret": WALLET.secret,
+    }
+    exec(SIGNS_IN[0], world)
+    assert capsys.readouterr().out.strip() == WALLET.public_key

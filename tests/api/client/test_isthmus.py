@@ -1,0 +1,312 @@
+"""The client against the app, without a network between them."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import httpx
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine
+from stellar_sdk import Keypair, Network
+
+from api.client import (
+    BadAnswer,
+    ChallengeNotTrusted,
+    Invalid,
+    Isthmus,
+    Login,
+    NotFound,
+    NotReached,
+    SignIn,
+    SignInNeeded,
+    TooMany,
+    Unavailable,
+    models,
+)
+from api.openapi import OPERATIONS
+from tests.factories.app import make_app
+from tests.factories.projections import ORDER_ID, PROVIDER, fulfilled, insert_offer, insert_order
+from tests.factories.projections import insert_provider as insert_a_provider
+from tests.factories.sep10 import (
+    PASSPHRASE,
+    SERVER,
+    WALLET,
+    FixedAccounts,
+    forge,
+    make_rules,
+    make_sep10,
+    make_sign_in_app,
+)
+
+CALLS = {
+    "listOffers": lambda isthmus: isthmus.offers(),
+    "summariseBook": lambda isthmus: isthmus.summary(),
+    "showProvider": lambda isthmus: isthmus.provider(PROVIDER),
+    "listOrders": lambda isthmus: isthmus.orders(),
+    "showOrder": lambda isthmus: isthmus.order(ORDER_ID[2:]),
+    "listRoutes": lambda isthmus: isthmus.routes(),
+    "isAlive": lambda isthmus: isthmus.is_alive(),
+    "isReady": lambda isthmus: isthmus.readiness(),
+    "showStellarToml": lambda isthmus: isthmus.stellar_toml(),
+    "showOpenapi": lambda isthmus: isthmus.openapi(),
+    "showAsyncapi": lambda isthmus: isthmus.asyncapi(),
+}
+"""Operation → the call that makes it, where nobody has to sign in."""
+BY_LOGIN = {"getChallenge", "signIn", "showSession", "endSession"}
+STREAM = {"openStream"}
+NO_CALL = {"showMetrics"}
+"""For a monitoring system, which has a client of its own."""
+
+
+def client_of(app: Flask, **options: Any) -> Isthmus:
+    return Isthmus("https://api.isthmus.test", transport=httpx.WSGITransport(app), **options)
+
+
+@pytest.fixture
+def isthmus(reader: Engine) -> Isthmus:
+    return client_of(make_app(reader), sleep=lambda _: None)
+
+
+@pytest.fixture
+def market(book: Connection) -> Connection:
+    insert_a_provider(book)
+    insert_offer(book, rate="0.9300001", available="0.0000001", handles={"revolut": "@m"})
+    insert_order(book, **fulfilled())
+    return book
+
+
+def test_there_is_a_call_for_every_operation():
+    described = {operation.name for operation in OPERATIONS.values()}
+    assert described - NO_CALL == CALLS.keys() | BY_LOGIN | STREAM
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_reads_what_the_app_answers(market: Connection, isthmus: Isthmus, name: str):
+    assert CALLS[name](isthmus) is not None
+
+
+PATHS = {
+    "listOffers": "/api/v1/orderbook",
+    "summariseBook": "/api/v1/orderbook/summary",
+    "showProvider": f"/api/v1/providers/{PROVIDER}",
+    "listOrders": "/api/v1/intents",
+    "showOrder": f"/api/v1/intents/{ORDER_ID[2:]}",
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_no_digit_and_no_member_is_lost(
+    market: Connection, isthmus: Isthmus, client: FlaskClient, name: str
+):
+    given = CALLS[name](isthmus)
+    shown = [each.as_json() for each in given] if isinstance(given, tuple) else given.as_json()
+    assert shown == client.get(PATHS[name]).json
+
+
+def test_amounts_are_decimals(market: Connection, isthmus: Isthmus):
+    [offer] = isthmus.offers(currency="eur", min_amount=Decimal("1E+1"), max_amount="10.5")
+    assert offer.rate == Decimal("0.9300001")
+    assert offer.available_usdc == Decimal("0.0000001")
+    assert isthmus.offers(direction="offramp") == ()
+
+
+def test_a_model_has_every_member_that_the_document_names(isthmus: Isthmus):
+    schemas = isthmus.openapi()["components"]["schemas"]
+    compared = 0
+    for name, schema in schemas.items():
+        model = getattr(models, name, None)
+        if model is not None:
+            names = {f.alias or n for n, f in model.model_fields.items()}
+            assert names >= schema["properties"].keys(), name
+            compared += 1
+    assert compared >= 12
+
+
+def test_a_refusal_is_an_error_of_its_kind_with_the_code(book: Connection, isthmus: Isthmus):
+    with pytest.raises(NotFound) as missing:
+        isthmus.order("0" * 64)
+    assert missing.value.code == "INTENT_NOT_FOUND"
+    with pytest.raises(Invalid) as invalid:
+        isthmus.provider("GABC")
+    assert (invalid.value.status, invalid.value.code) == (400, "BAD_ADDRESS")
+
+
+def test_a_name_is_one_segment_of_a_path(book: Connection, isthmus: Isthmus):
+    with pytest.raises(NotFound) as missing:
+        isthmus.provider("../intents")
+    assert missing.value.code == "NOT_FOUND"
+
+
+def test_a_process_that_is_not_ready_says_why(rows: Connection, isthmus: Isthmus):
+    said = isthmus.readiness()
+    assert not said.is_ready
+    assert said.code == "NOT_READY"
+    assert said.reasons
+
+
+class Replies(httpx.BaseTransport):
+    """Gives these answers, one a request."""
+
+    def __init__(self, *replies: httpx.Response | Exception) -> None:
+        self.replies = list(replies)
+        self.asked: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+def refused(status: int, after: str | None = "7") -> httpx.Response:
+    headers = {} if after is None else {"Retry-After": after}
+    return httpx.Response(status, json={"message": "no", "code": "NO"}, headers=headers)
+
+
+FOUND = httpx.Response(200, json=[])
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_may_pass_is_asked_again_after_the_pause_that_is_named(status: int):
+    slept: list[float] = []
+    replies = Replies(refused(status), refused(status, "9"), FOUND)
+    with Isthmus("https://x.test", transport=replies, sleep=slept.append) as isthmus:
+        assert isthmus.offers() == ()
+    assert slept == [7.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("replies", "error"),
+    [
+        ([refused(503)] * 3, Unavailable),
+        ([refused(429, "3600")], TooMany),
+        ([httpx.ConnectError("gone")], NotReached),
+        ([httpx.ReadTimeout("slow")], NotReached),
+        ([httpx.Response(502, text="<html>")], BadAnswer),
+        ([httpx.Response(200, text="<html>")], BadAnswer),
+        ([httpx.Response(200, json=[{"provider": 1}])], BadAnswer),
+        ([httpx.Response(302, headers={"Location": "https://evil.test"})], BadAnswer),
+    ],
+)
+def test_what_no_pause_mends_is_raised(replies: list[Any], error: type[Exception]):
+    transport = Replies(*replies)
+    with (
+        Isthmus("https://x.test", transport=transport, sleep=lambda _: None) as isthmus,
+        pytest.raises(error),
+    ):
+        isthmus.offers()
+    assert transport.replies == []
+
+
+# Signing in
+
+
+def login(**known: Any) -> Login:
+    return Login.with_key(WALLET, SignIn(**({"network_passphrase": PASSPHRASE} | known)))
+
+
+@pytest.fixture
+def home(reader: Engine) -> Flask:
+    return make_sign_in_app(reader, FixedAccounts(make_rules()))
+
+
+def test_who_holds_the_key_is_signed_in_when_it_is_needed(home: Flask):
+    isthmus = client_of(home, login=login(home_domain="isthmus.test"))
+    assert isthmus.session().account == WALLET.public_key
+    isthmus.sign_out()
+    assert isthmus.session().account == WALLET.public_key
+
+
+def test_a_token_that_is_no_longer_good_is_replaced_once(home: Flask):
+    isthmus = client_of(home, login=login(home_domain="isthmus.test"))
+    first = isthmus.sign_in()
+    other = client_of(home, token=lambda: first)
+    other.sign_out()
+    with pytest.raises(SignInNeeded):
+        other.session()
+    assert isthmus.session().account == WALLET.public_key
+    assert isthmus.sign_in() != first
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"home_domain": "other.test"}, "home domain"),
+        ({"home_domain": "isthmus.test", "web_auth_domain": "evil.test"}, "web_auth_domain"),
+        ({"home_domain": "isthmus.test", "signing_key": Keypair.random().public_key}, ""),
+        ({"network_passphrase": Network.PUBLIC_NETWORK_PASSPHRASE}, "server is on"),
+        (
+            {
+                "network_passphrase": Network.PUBLIC_NETWORK_PASSPHRASE,
+                "signing_key": SERVER.public_key,
+                "home_domain": "isthmus.test",
+            },
+            "",
+        ),
+    ],
+)
+def test_nothing_is_signed_for_another_server_or_network(
+    home: Flask, wrong: dict[str, Any], said: str
+):
+    signed: list[str] = []
+    known = SignIn(**({"network_passphrase": PASSPHRASE} | wrong))
+    isthmus = client_of(home, login=Login(WALLET.public_key, _never(signed), known))
+    with pytest.raises(ChallengeNotTrusted, match=f"(?i){said.replace('_', '.')}"):
+        isthmus.sign_in()
+    assert signed == []
+
+
+def _never(signed: list[str]) -> Callable[[str, str], str]:
+    def sign(transaction: str, passphrase: str) -> str:
+        signed.append(transaction)
+        return transaction
+
+    return sign
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    ["", "AAAA", "not base64", forge(keys=(), times=(-7200, -3600)), forge(keys=(), signer=WALLET)],
+)
+def test_what_is_no_challenge_is_not_signed(challenge: str):
+    signed: list[str] = []
+    reply = httpx.Response(200, json={"transaction": challenge, "network_passphrase": PASSPHRASE})
+    known = SignIn(
+        PASSPHRASE,
+        home_domain="isthmus.test",
+        signing_key=SERVER.public_key,
+        web_auth_domain="api.isthmus.test",
+    )
+    isthmus = Isthmus(
+        "https://api.isthmus.test",
+        transport=Replies(reply),
+        login=Login(WALLET.public_key, _never(signed), known),
+    )
+    with pytest.raises(ChallengeNotTrusted):
+        isthmus.sign_in()
+    assert signed == []
+
+
+def test_a_challenge_for_another_account_is_not_signed():
+    sep10 = make_sep10()
+    other = Keypair.random().public_key
+    reply = httpx.Response(
+        200, json={"transaction": sep10.challenge(other), "network_passphrase": PASSPHRASE}
+    )
+    signed: list[str] = []
+    known = SignIn(PASSPHRASE, "isthmus.test", SERVER.public_key, "api.isthmus.test")
+    isthmus = Isthmus(
+        "https://api.isthmus.test",
+        transport=Replies(reply),
+        login=Login(WALLET.public_key, _never(signed), known),
+    )
+    with pytest.raises(ChallengeNotTrusted, match=other):
+        isthmus.sign_in()
+    assert signed == []
+
+
+def test_no_secret_shows_in_a_login():
+    assert WALLET.secret not in repr(login())
