@@ -15,6 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import httpx
+
+from api.client import Isthmus
 from indexer.devnet import services
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.evm_node import DevnetError
@@ -168,7 +171,8 @@ def _verify(
 ) -> list[str]:
     engine = open_engine(settings, "analyst")
     try:
-        with local_client(ports.api_url, timeout=10.0) as api:
+        # A transport of its own: a proxy that the environment names is for the world outside.
+        with Isthmus(ports.api_url, transport=httpx.HTTPTransport()) as api:
             service = Service(api, engine, settings.network)
             return verify(story, service, say=say, check=supervisor.check)
     except NotCaughtUp as error:

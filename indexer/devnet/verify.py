@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
-import httpx
 from sqlalchemy import Engine, select
 
+from api.client import Isthmus, NotFound, NotReached, Unavailable
 from indexer.devnet.expectations import BookExpectation, Json
 from indexer.networks import Network
 from warehouse_schema.facts import EVENT_TABLES
@@ -64,7 +64,7 @@ class Story:
 class Service:
     """The running service: its API, its warehouse under the analyst role, its network."""
 
-    api: httpx.Client
+    api: Isthmus
     engine: Engine
     network: Network
 
@@ -118,42 +118,41 @@ def wait_until_caught_up(
         time.sleep(_POLL_SECONDS)
 
 
-def _reached(api: httpx.Client, heights: Mapping[str, int]) -> tuple[bool, str]:
+def _reached(api: Isthmus, heights: Mapping[str, int]) -> tuple[bool, str]:
     try:
-        ready = api.get("/readyz")
-        book = api.get("/api/v1/orderbook/summary")
-    except httpx.TransportError as error:
+        ready = api.readiness()
+        shown = {row.chain: row.height for row in ready.chains}
+        api.summary()
+    except (NotReached, Unavailable) as error:
         return False, f"the API does not answer: {error}"
-    shown = {row["chain"]: row["height"] for row in ready.json().get("chains", [])}
-    there = book.status_code == 200 and all(
-        (shown.get(chain) or 0) >= height for chain, height in heights.items()
-    )
-    return there, f"/readyz says {ready.text.strip()}, wanted {dict(heights)}"
+    there = all((shown.get(chain) or 0) >= height for chain, height in heights.items())
+    return there, f"/readyz says {ready.as_json()}, wanted {dict(heights)}"
 
 
 # The order book
 
 
 def _check_offers(book: BookExpectation, service: Service, say: Callable[[str], None]) -> list[str]:
-    answer = service.api.get("/api/v1/orderbook")
-    offers = answer.json()
-    say(f"\nGET /api/v1/orderbook (X-Ledger {answer.headers.get('X-Ledger')})")
+    offers = [offer.as_json() for offer in service.api.offers()]
+    streamed = next(service.api.follow(markers=True))
+    say(f"\nGET /api/v1/orderbook (ledger {streamed.ledger})")
     columns = ("direction", "currency", "rate", "acceptedRails", "provider")
     amounts = ("minAmount", "maxAmount", "availableUsdc", "lockedUsdc", "trustTier", "feeRateBps")
     say(table(offers, (*columns, *amounts, "completedOrders")))
     problems = []
-    if answer.headers.get("X-Ledger") != str(book.ledger):
-        shown = answer.headers.get("X-Ledger")
-        problems.append(f"the order book is as of ledger {shown}, not {book.ledger}")
+    if streamed.ledger != book.ledger:
+        problems.append(f"the order book is as of ledger {streamed.ledger}, not {book.ledger}")
     problems += differences("the order book", offers, list(book.offers))
+    told = sorted((offer.as_json() for offer in streamed.offers.values()), key=str)
+    problems += differences("the book that is streamed", told, sorted(book.offers, key=str))
     for filters in ({"direction": "onramp"}, {"currency": "eur"}, {"rail": "wise"}):
         problems += _check_filter(book, service, filters)
     return problems
 
 
-def _check_filter(book: BookExpectation, service: Service, filters: dict[str, str]) -> list[str]:
+def _check_filter(book: BookExpectation, service: Service, filters: dict[str, Any]) -> list[str]:
     wanted = [offer for offer in book.offers if _fits(offer, filters)]
-    shown = service.api.get("/api/v1/orderbook", params=filters).json()
+    shown = [offer.as_json() for offer in service.api.offers(**filters)]
     return differences(f"the order book with {filters}", shown, wanted)
 
 
@@ -169,7 +168,7 @@ def _fits(offer: Json, filters: Mapping[str, str]) -> bool:
 def _check_summary(
     book: BookExpectation, service: Service, say: Callable[[str], None]
 ) -> list[str]:
-    summary = service.api.get("/api/v1/orderbook/summary").json()
+    summary = service.api.summary().as_json()
     say("\nGET /api/v1/orderbook/summary")
     say(table([summary], ("totalAvailableUsdc", "totalLockedUsdc", "offerCount")))
     say(table(summary["byRail"], ("rail", "availableUsdc", "offerCount")))
@@ -179,7 +178,7 @@ def _check_summary(
 def _check_providers(
     book: BookExpectation, service: Service, say: Callable[[str], None]
 ) -> list[str]:
-    shown = {name: service.api.get(f"/api/v1/providers/{name}").json() for name in book.providers}
+    shown = {name: service.api.provider(name).as_json() for name in book.providers}
     say("\nGET /api/v1/providers/{address}")
     columns = ("provider", "availableUsdc", "lockedUsdc", "completedOrders", "activeIntents")
     say(table(shown.values(), (*columns, "avgFulfillmentSeconds", "acceptedRails")))
@@ -191,7 +190,7 @@ def _check_providers(
 
 
 def _check_orders(book: BookExpectation, service: Service, say: Callable[[str], None]) -> list[str]:
-    shown = {each: service.api.get(f"/api/v1/intents/{each}").json() for each in book.orders}
+    shown = {each: service.api.order(each).as_json() for each in book.orders}
     say("\nGET /api/v1/intents/{id}")
     columns = ("intentId", "status", "direction", "rail", "currency", "amountUsdc", "fiatAmount")
     say(table(shown.values(), (*columns, "nullifier", "txHash")))
@@ -204,17 +203,18 @@ def _check_orders(book: BookExpectation, service: Service, say: Callable[[str], 
 
 def _check_unknown(service: Service) -> list[str]:
     """What was never seen is not there, and says so."""
-    answer = service.api.get(f"/api/v1/intents/{'0' * 64}")
-    if answer.status_code != 404 or "message" not in answer.json():
-        return [f"an unknown order answers {answer.status_code} {answer.text.strip()}, not 404"]
-    return []
+    try:
+        order = service.api.order("0" * 64)
+    except NotFound:
+        return []
+    return [f"an order that was never opened is {order}"]
 
 
 # The rest
 
 
 def _check_routes(service: Service, say: Callable[[str], None]) -> list[str]:
-    shown = service.api.get("/v1/routes").json()["routes"]
+    shown = [route.as_json() for route in service.api.routes()]
     say("\nGET /v1/routes")
     rows = [
         {
@@ -270,12 +270,12 @@ def _check_arrivals(movements: Sequence[Movement], service: Service) -> list[str
 
 
 def _check_lag(service: Service, say: Callable[[str], None]) -> list[str]:
-    answer = service.api.get("/readyz")
-    chains = answer.json().get("chains", [])
+    ready = service.api.readiness()
+    chains = [chain.as_json() for chain in ready.chains]
     say("\nGET /readyz")
     say(table(chains, ("chain", "height", "lag_seconds", "age_seconds", "reason")))
-    if answer.status_code != 200:
-        return [f"/readyz answers {answer.status_code}: {answer.text.strip()}"]
+    if not ready.is_ready:
+        return [f"/readyz says {ready.code}: {ready.message}"]
     wanted = {chain.id for chain in service.network.chains}
     return differences("the chains of /readyz", {row["chain"] for row in chains}, wanted)
 
