@@ -39,6 +39,7 @@ OPERATIONS: Mapping[str, Operation] = {
 PAGES = frozenset(
     {
         *("market.show_page", "market.send_asset"),
+        *("document.show_page", "document.send_asset"),
         # The same path as `stream.ask_to_upgrade`, once it is a WebSocket's.
         "stream.open_stream",
     }

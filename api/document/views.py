@@ -1,4 +1,4 @@
-"""The documents, as bytes that lie ready."""
+"""The documents, as bytes that lie ready, and the page that shows them."""
 
 import threading
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from flask import Blueprint, Flask, Response, current_app
 
 from api.auth.owner import public
 from api.bodies import Body
+from api.document import page
+from api.errors import NotFound
 from api.responses import send
 
 document = Blueprint("document", __name__)
@@ -47,6 +49,27 @@ def show_openapi() -> Response:
 def show_asyncapi() -> Response:
     """The stream."""
     return _say("asyncapi")
+
+
+@document.get("/docs")
+def show_page() -> Response:
+    """The document for people."""
+    return _send_file(page.PAGE)
+
+
+@document.get("/docs/<path:name>")
+def send_asset(name: str) -> Response:
+    """A file of the page."""
+    if name not in page.FILES or name == page.PAGE:
+        raise NotFound("the page has no file of that name")
+    return _send_file(name)
+
+
+def _send_file(name: str) -> Response:
+    body = page.load(name)
+    response = send(body, version="1", media_type=page.FILES[name])
+    response.headers.update(page.HEADERS)
+    return response
 
 
 def _say(name: str) -> Response:

@@ -12,6 +12,8 @@ PUBLIC = {
     "/assets/<version>/<path:name>",
     "/healthz",
     "/readyz",
+    "/docs",
+    "/docs/<path:name>",
     "/openapi.json",
     "/asyncapi.json",
     "/v1/routes",

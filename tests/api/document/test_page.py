@@ -1,0 +1,51 @@
+"""`/docs`: the page and its files, as they are sent."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from api.document.page import FILES, HEADERS, PAGE, STATIC
+
+ROOT = Path(__file__).resolve().parents[3]
+VENDOR = STATIC / "vendor" / "swagger-ui"
+PACKAGE = ROOT / "node_modules" / "swagger-ui-dist"
+
+
+def test_the_page_names_files_that_are_served(cut_off):
+    page = cut_off.get("/docs")
+    assert (page.status_code, page.content_type) == (200, "text/html; charset=utf-8")
+    named = re.findall(r'(?:src|href)="(docs/[^"]+)"', page.text)
+    assert {name.removeprefix("docs/") for name in named} == FILES.keys() - {PAGE}
+    for name in named:
+        response = cut_off.get(f"/{name}")
+        assert response.content_type == FILES[name.removeprefix("docs/")]
+        assert response.data == (STATIC / name.removeprefix("docs/")).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "name", ["index.html", "vendor/swagger-ui/LICENSE", "../views.py", "..%2fviews.py", "x"]
+)
+def test_nothing_else_is_served(cut_off, name):
+    response = cut_off.get(f"/docs/{name}")
+    assert (response.status_code, response.json["code"]) == (404, "NOT_FOUND")
+
+
+def test_the_policy_lets_in_no_other_host_and_no_script_in_the_page(cut_off):
+    policy = cut_off.get("/docs").headers["Content-Security-Policy"]
+    assert policy == HEADERS["Content-Security-Policy"]
+    sources = {word for part in policy.split("; ") for word in part.split()[1:]}
+    assert sources == {"'none'", "'self'", "data:"}
+    page = (STATIC / PAGE).read_text()
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=", page)
+    assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", page))
+
+
+def test_what_is_shipped_of_others_is_what_their_package_holds():
+    shipped = sorted(path.name for path in VENDOR.iterdir())
+    assert {"LICENSE", "NOTICE", "swagger-ui-bundle.js.LICENSE.txt"} <= set(shipped)
+    for name in shipped:
+        assert (VENDOR / name).read_bytes() == (PACKAGE / name).read_bytes(), name
+    asked = json.loads((ROOT / "package.json").read_text())["dependencies"]["swagger-ui-dist"]
+    assert asked == json.loads((PACKAGE / "package.json").read_text())["version"]
