@@ -55,7 +55,10 @@ OPERATIONS: Mapping[str, Operation] = {
         body=Body(SignedChallenge, (JSON, FORM)),
         answers=(Answer(200, "The token.", Token, headers=(_NOT_KEPT, _OPEN)),),
         refusals={
-            400: ("BAD_CHALLENGE", "CHALLENGE_USED", "BAD_BODY"),
+            400: (
+                *("BAD_CHALLENGE", "CHALLENGE_USED", "BAD_BODY"),
+                *("UNKNOWN_PARAMETER", "REPEATED_PARAMETER"),
+            ),
             404: ("SIGN_IN_OFF",),
             415: ("UNSUPPORTED_MEDIA_TYPE",),
             503: ("LEDGER_UNAVAILABLE", "DATABASE_UNAVAILABLE"),

@@ -1,0 +1,56 @@
+"""schemathesis over the whole API, with all its default checks: bounded, the same every time.
+
+`make fuzz` goes on for longer.
+"""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from sqlalchemy import Connection, Engine
+
+from api.openapi import OPERATIONS
+from tests.factories.projections import insert_cursor, insert_offer, insert_order, insert_provider
+from tests.factories.sep10 import FixedAccounts, make_rules, make_sign_in_app
+from tests.fuzz.document import of_wsgi
+
+GOOD, BAD = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
+CASES = sorted(
+    (operation.name, mode.value)
+    for operation in OPERATIONS.values()
+    # A header may be any text: without a query, a path or a body nothing can be wrong.
+    for mode in (
+        (GOOD, BAD)
+        if operation.body or any(p.place != "header" for p in operation.parameters)
+        else (GOOD,)
+    )
+)
+
+
+@pytest.fixture
+def whole_api(book: Connection, reader: Engine) -> Any:
+    insert_provider(book)
+    insert_offer(book)
+    insert_order(book)
+    insert_cursor(book)
+    return of_wsgi(make_sign_in_app(reader, FixedAccounts(make_rules())))
+
+
+@pytest.mark.parametrize(("name", "mode"), CASES)
+def test_every_operation_keeps_to_the_document(whole_api: Any, name: str, mode: str) -> None:
+    operation = whole_api.find_operation_by_id(name)
+
+    @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
+    @settings(
+        max_examples=12,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    def holds(case: Any) -> None:
+        # Packed, it would be no JSON to schemathesis.
+        case.call_and_validate(headers={"Accept-Encoding": "identity"})
+
+    holds()

@@ -1,0 +1,1 @@
+"""The API under whatever one can send it: see `__main__.py`."""

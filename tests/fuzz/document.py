@@ -1,0 +1,65 @@
+"""How schemathesis is to read the document: which text is an address, and what may be refused."""
+
+from typing import Any
+
+import schemathesis
+from hypothesis import strategies as st
+from schemathesis.config import SchemathesisConfig
+from stellar_sdk import StrKey
+
+REFUSED_THOUGH_WELL_FORMED = {
+    # minAmount above maxAmount.
+    "listOffers": [400],
+    # Another service's home domain; no keys to sign in with.
+    "getChallenge": [400, 404],
+    # A transaction is any text to a schema.
+    "signIn": [400, 404],
+    # No WebSocket.
+    "openStream": [400, 403, 426, 429],
+    "endSession": [400, 401, 403],
+}
+"""Operation → statuses that an answer to a well-formed request may have, beside the usual."""
+_USUAL = ["2xx", 304, 401, 403, 404, 412, 429, 503]
+
+_REFUSED = ["400", "401", "403", "404", "406", "413", "415", "422", "5xx"]
+
+CONFIG = SchemathesisConfig.from_dict(
+    {
+        "checks": {"positive_data_acceptance": {"expected-statuses": [str(s) for s in _USUAL]}},
+        "operations": [
+            {
+                "include-operation-id": name,
+                "checks": {
+                    "positive_data_acceptance": {
+                        "expected-statuses": [str(s) for s in (*_USUAL, *statuses)]
+                    },
+                    "negative_data_rejection": {
+                        "expected-statuses": ["4xx", "5xx"] if name == "openStream" else _REFUSED
+                    },
+                },
+            }
+            for name, statuses in REFUSED_THOUGH_WELL_FORMED.items()
+        ],
+    }
+)
+
+
+def register_formats() -> None:
+    """Addresses have a checksum, which no pattern can say."""
+    keys = st.binary(min_size=32, max_size=32)
+    accounts = keys.map(StrKey.encode_ed25519_public_key)
+    contracts = keys.map(StrKey.encode_contract)
+    schemathesis.openapi.format("stellar-account", accounts)
+    schemathesis.openapi.format("stellar-holder", accounts | contracts)
+
+
+def of_wsgi(app: Any) -> Any:
+    """The document of an app in this process."""
+    register_formats()
+    return schemathesis.openapi.from_wsgi("/openapi.json", app, config=CONFIG)
+
+
+def of_url(url: str) -> Any:
+    """The document of a server."""
+    register_formats()
+    return schemathesis.openapi.from_url(f"{url}/openapi.json", config=CONFIG)
