@@ -7,12 +7,14 @@ refused, for it has one value.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 from api.errors import BadRequest
+from indexer.addresses import stellar_holder
 from indexer.events.escrow import Direction
 from indexer.projections.offers import Offer
-from warehouse_schema.identifiers import BaseUnits
+from warehouse_schema.identifiers import BaseUnits, StellarAddress
 
 FILTERS = ("rail", "currency", "direction", "minAmount", "maxAmount")
 DECIMALS = 7
@@ -63,6 +65,18 @@ def parse_filters(query: Mapping[str, str]) -> OfferFilters:
     if low is not None and high is not None and low > high:
         raise BadRequest("minAmount is larger than maxAmount", code="BAD_FILTER")
     return filters
+
+
+@lru_cache(maxsize=1024)
+def parse_provider(text: str) -> StellarAddress:
+    """A provider's address. Raises `BadRequest`.
+
+    Its checksum is worked out once; a refusal is no result, and is not kept.
+    """
+    try:
+        return stellar_holder(text)
+    except ValueError as error:
+        raise BadRequest(f"provider: {error}", code="BAD_ADDRESS") from error
 
 
 def _currency(text: str) -> str | None:

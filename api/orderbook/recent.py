@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, select
 
 from api.errors import BadRequest
-from indexer.addresses import stellar_holder
+from api.orderbook.filters import parse_provider
 from indexer.projections.orders import Order
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import StellarAddress
@@ -35,7 +35,10 @@ class RecentOrders:
 
 def parse_recent(query: Mapping[str, str]) -> RecentOrders:
     """Raises `BadRequest` that names the parameter. An empty value is the same as none."""
-    return RecentOrders(_limit(query.get("limit", "")), _provider(query.get("provider", "")))
+    provider = query.get("provider")
+    return RecentOrders(
+        _limit(query.get("limit", "")), parse_provider(provider) if provider else None
+    )
 
 
 def _limit(text: str) -> int:
@@ -46,15 +49,6 @@ def _limit(text: str) -> int:
             f"limit is {text!r}; it must be a number from 1 to {LARGEST_LIMIT}", code="BAD_LIMIT"
         )
     return int(text)
-
-
-def _provider(text: str) -> StellarAddress | None:
-    if not text:
-        return None
-    try:
-        return stellar_holder(text)
-    except ValueError as error:
-        raise BadRequest(str(error), code="BAD_ADDRESS") from error
 
 
 def recent_orders(connection: Connection, wanted: RecentOrders) -> list[Order]:

@@ -1,7 +1,6 @@
 """The reads of the order book."""
 
 import re
-from functools import lru_cache
 
 from flask import Blueprint, Flask, Response, current_app, g
 
@@ -9,13 +8,12 @@ from api.auth.owner import public
 from api.deps import deps
 from api.errors import BadRequest, NotFound
 from api.orderbook.books import Answer, Books
-from api.orderbook.filters import FILTERS, parse_filters
+from api.orderbook.filters import FILTERS, parse_filters, parse_provider
 from api.orderbook.queries import Book
 from api.orderbook.recent import WANTS, parse_recent
 from api.parsing import read_query
 from api.responses import send
-from indexer.addresses import stellar_holder
-from warehouse_schema.identifiers import Bytes32, StellarAddress
+from warehouse_schema.identifiers import Bytes32
 
 orderbook = Blueprint("orderbook", __name__, url_prefix="/api/v1")
 orderbook.before_request(public)
@@ -45,7 +43,7 @@ def summarise() -> Response:
 @orderbook.get("/providers/<address>")
 def show_provider(address: str) -> Response:
     """A provider's record."""
-    answer = _books().provider(_parse_provider(address))
+    answer = _books().provider(parse_provider(address))
     return _say(answer, f"no provider {address} has been seen", "PROVIDER_NOT_FOUND")
 
 
@@ -85,15 +83,6 @@ def _say(answer: Answer, otherwise: str = "", code: str = NotFound.code) -> Resp
 def _books() -> Books:
     books: Books = current_app.extensions[_KEY]
     return books
-
-
-@lru_cache(maxsize=1024)
-def _parse_provider(text: str) -> StellarAddress:
-    """Its checksum is worked out once; a refusal is no result, and is not kept."""
-    try:
-        return stellar_holder(text)
-    except ValueError as error:
-        raise BadRequest(str(error), code="BAD_ADDRESS") from error
 
 
 def _parse_order_id(text: str) -> Bytes32:

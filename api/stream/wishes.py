@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from api.errors import BadRequest
-from api.orderbook.filters import FILTERS, parse_filters
-from indexer.addresses import stellar_holder
+from api.orderbook.filters import FILTERS, parse_filters, parse_provider
 from indexer.events.escrow import Direction
 from warehouse_schema.identifiers import Height, StellarAddress
 
@@ -82,23 +81,14 @@ def _filters(query: Mapping[str, str]) -> Filters:
                 f"{name} is a filter of GET /api/v1/orderbook, not of the stream",
                 code="BAD_FILTER",
             )
-    shared = parse_filters(query)
+    shared, provider = parse_filters(query), query.get("provider")
     return Filters(
         rail=shared.rail,
         currency=shared.currency,
         direction=shared.direction,
-        provider=_provider(query.get("provider", "")),
+        provider=parse_provider(provider) if provider else None,
         channel=_channel(query.get("channel", "")),
     )
-
-
-def _provider(text: str) -> StellarAddress | None:
-    if not text:
-        return None
-    try:
-        return stellar_holder(text)
-    except ValueError as error:
-        raise BadRequest(f"provider: {error}", code="BAD_ADDRESS") from error
 
 
 def _channel(text: str) -> Channel | None:
