@@ -1,0 +1,151 @@
+"""Lives of transfers: all there are with few rows, and random ones with more, reorganised."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.projections.stages import table
+from indexer.projections.stages.evidence import Evidence
+from indexer.projections.stages.fold import Progress, fold
+from indexer.projections.stages.table import Stage
+from tests.factories.effort import effort
+from tests.factories.stage_history import (
+    AMOUNT,
+    KINDS,
+    LEAST,
+    OTHER_TOKEN,
+    USDC,
+    Options,
+    additions,
+    held,
+    reorganisations,
+)
+
+FEW = Options(payments=1, amounts=(LEAST - 1, AMOUNT - 1, AMOUNT))
+MANY = Options(
+    payments=4,
+    amounts=(1, LEAST, AMOUNT // 2, AMOUNT, AMOUNT + LEAST),
+    tokens=(USDC, OTHER_TOKEN),
+    movements=2,
+)
+SEEDS = st.integers(0, 2**32)
+STEPS = {(before, after) for before in table.STAGES for after in table.successors(before)}
+
+
+@cache
+def steps_of_all_lives(kind: str) -> frozenset[tuple[Stage, Stage]]:
+    """Every change of stage by one row, in every life that has few rows."""
+    begin = Evidence(terms=KINDS[kind])
+    known = {begin: fold(begin).stage}
+    to_look_at, found = [begin], set()
+    while to_look_at:
+        evidence = to_look_at.pop()
+        for after in additions(evidence, FEW):
+            if after not in known:
+                known[after] = fold(after).stage
+                to_look_at.append(after)
+            found.add((known[evidence], known[after]))
+    return frozenset((before, after) for before, after in found if before != after)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_row_takes_one_legal_step(kind: str):
+    assert steps_of_all_lives(kind) - STEPS == set()
+
+
+def test_every_step_of_the_table_is_taken_in_some_life():
+    assert STEPS - frozenset().union(*map(steps_of_all_lives, KINDS)) == set()
+
+
+def walk(seed: int, rows: int, *, reorgs: bool) -> Iterator[tuple[Evidence, Evidence, bool]]:
+    """Row after row as chance has it: before, after, and whether a chain took something back."""
+    chance = random.Random(seed)
+    evidence = Evidence(terms=chance.choice(list(KINDS.values())))
+    for _ in range(rows):
+        taken = list(reorganisations(evidence)) if reorgs and chance.random() < 0.2 else []
+        options = taken or list(additions(evidence, MANY))
+        after = chance.choice(options)
+        yield evidence, after, bool(taken)
+        evidence = after
+
+
+@effort(60)
+@given(seed=SEEDS)
+def test_no_interleaving_takes_an_illegal_step(seed: int):
+    for before, after, is_taken_back in walk(seed, 25, reorgs=True):
+        was, now = fold(before).stage, fold(after).stage
+        if is_taken_back:
+            assert table.may_follow(was, now, taken_back=True), (was, now)
+        else:
+            assert was == now or now in table.successors(was), (was, now)
+
+
+@effort(40)
+@given(seed=SEEDS)
+def test_what_is_final_stays_whatever_is_added(seed: int):
+    for before, after, _ in walk(seed, 30, reorgs=False):
+        if table.is_final(fold(before).stage):
+            assert fold(after).stage == fold(before).stage
+
+
+@effort(40)
+@given(seed=SEEDS)
+def test_the_order_in_which_rows_arrived_does_not_matter(seed: int):
+    chance = random.Random(seed)
+    for _, evidence, _ in walk(seed, 20, reorgs=True):
+        assert fold(shuffled(chance, evidence)) == fold(evidence)
+
+
+def shuffled(chance: random.Random, evidence: Evidence) -> Evidence:
+    sets: dict[str, Any] = {
+        field.name: tuple(chance.sample(value, len(value)))
+        for field in fields(Evidence)
+        if isinstance(value := getattr(evidence, field.name), tuple)
+    }
+    return replace(evidence, **sets)
+
+
+@effort(40)
+@given(seed=SEEDS)
+def test_what_a_reorganisation_takes_back_leaves_what_was_before(seed: int):
+    for before, after, _ in walk(seed, 20, reorgs=False):
+        for back in reorganisations(after):
+            if replace(back, taken_back=before.taken_back) == before:
+                lost = {each.tx for each in back.taken_back}
+                # Once the transaction is proven dead; until then it may come again.
+                dead = replace(back, dead=back.dead | lost)
+                assert fold(dead) == fold(replace(before, dead=dead.dead))
+
+
+@effort(60)
+@given(seed=SEEDS)
+def test_no_money_at_a_deposit_address_is_kept_silently(seed: int):
+    for _, evidence, _ in walk(seed, 25, reorgs=True):
+        progress = fold(evidence)
+        for line in progress.refund.lines if progress.refund else ():
+            assert line.held == max(0, held(evidence, line.token))
+            assert line.owed <= line.held
+            assert line.owed == line.held or is_meant_for_the_owner(evidence, progress)
+
+
+def is_meant_for_the_owner(evidence: Evidence, progress: Progress) -> bool:
+    """Whether something of what is there is still to be carried on."""
+    return evidence.closed_at is None or progress.stage in ("SUBMITTED", "ON_HOLD")
+
+
+@effort(60)
+@given(seed=SEEDS)
+def test_a_transfer_whose_source_was_taken_back_asks_nobody_to_pay_again(seed: int):
+    for _, evidence, is_taken_back in walk(seed, 25, reorgs=True):
+        if is_taken_back and any(each.paid is None for each in evidence.taken_back):
+            came_again = {each.source.tx for each in evidence.carried if each.source}
+            awaited = {each.tx for each in evidence.taken_back if each.paid is None}
+            if awaited - came_again - evidence.dead:
+                stage = fold(evidence).stage
+                assert stage not in ("AWAITING_FUNDS", "AWAITING_SIGNATURE", "FUNDED")

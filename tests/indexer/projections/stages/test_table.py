@@ -1,0 +1,111 @@
+"""The table of stages: what clients are told follows from it, and no way is in it by accident."""
+
+import pytest
+
+from indexer.projections.stages.table import (
+    STAGES,
+    TABLE,
+    IllegalTransition,
+    Stage,
+    check_step,
+    is_final,
+    is_outstanding,
+    is_terminal,
+    may_cancel,
+    may_expire,
+    may_follow,
+    reachable,
+    status,
+    successors,
+    turn,
+)
+from tests.factories.transfers import ETHEREUM, PUBNET
+
+ILLEGAL = [(a, b) for a in STAGES for b in STAGES if b not in successors(a)]
+
+
+def those(rule) -> set[Stage]:
+    return {stage for stage in STAGES if rule(stage)}
+
+
+def test_every_stage_has_its_rule():
+    assert set(TABLE) == set(STAGES)
+
+
+def test_only_before_anything_irreversible_may_an_owner_cancel():
+    assert those(may_cancel) == {"AWAITING_FUNDS", "FUNDED", "AWAITING_SIGNATURE"}
+
+
+def test_only_who_waits_for_the_owner_to_begin_runs_out_of_time():
+    assert those(may_expire) == {"AWAITING_FUNDS", "AWAITING_SIGNATURE"}
+
+
+def test_only_money_that_arrived_or_went_back_is_final():
+    assert those(is_final) == {"COMPLETED", "REFUNDED"}
+    assert those(is_terminal) == {"COMPLETED", "REFUNDED", "CANCELLED", "EXPIRED"}
+    assert those(is_outstanding) == set(STAGES) - those(is_terminal)
+
+
+def test_what_is_cancelled_or_expired_is_reopened_by_money_alone():
+    money = {"CONFIRMING", "REFUNDING", "SUBMITTED", "COMPLETED", "ATTESTING", "IN_FLIGHT"}
+    for over in ("CANCELLED", "EXPIRED"):
+        assert successors(over) >= money
+        assert not {"AWAITING_FUNDS", "AWAITING_SIGNATURE", "FUNDED"} & successors(over)
+
+
+def test_nothing_irreversible_leads_back_to_paying_again():
+    for stage in ("CONFIRMING", "ATTESTING", "IN_FLIGHT", "AWAITING_TRUSTLINE", "DELIVERING"):
+        assert not {"AWAITING_FUNDS", "AWAITING_SIGNATURE"} & successors(stage)
+        assert not {"CANCELLED", "EXPIRED", "REFUNDING"} & successors(stage)
+
+
+@pytest.mark.parametrize(
+    ("stage", "deposit", "withdrawal"),
+    [
+        ("AWAITING_FUNDS", "pending_user_transfer_start", "pending_user_transfer_start"),
+        ("FUNDED", "pending_anchor", "pending_anchor"),
+        ("AWAITING_SIGNATURE", "pending_user_transfer_start", "pending_user_transfer_start"),
+        ("AWAITING_TRUSTLINE", "pending_trust", "pending_trust"),
+        ("SUBMITTED", "pending_external", "pending_stellar"),
+        ("CONFIRMING", "pending_external", "pending_stellar"),
+        ("ATTESTING", "pending_external", "pending_external"),
+        ("IN_FLIGHT", "pending_external", "pending_external"),
+        ("DELIVERING", "pending_stellar", "pending_external"),
+        ("COMPLETED", "completed", "completed"),
+        ("CANCELLED", "expired", "expired"),
+        ("EXPIRED", "expired", "expired"),
+        ("REFUNDING", "pending_anchor", "pending_anchor"),
+        ("REFUNDED", "refunded", "refunded"),
+        ("ON_HOLD", "on_hold", "on_hold"),
+    ],
+)
+def test_the_status_says_whose_turn_it_is(stage: Stage, deposit: str, withdrawal: str):
+    assert status(stage, ETHEREUM, PUBNET) == deposit
+    assert status(stage, PUBNET, ETHEREUM) == withdrawal
+
+
+def test_nobody_has_to_do_anything_about_what_is_over():
+    assert those(lambda stage: turn(stage) == "nobody") == those(is_terminal)
+
+
+@pytest.mark.parametrize(("before", "after"), ILLEGAL)
+def test_a_step_that_is_not_in_the_table_is_refused(before: Stage, after: Stage):
+    with pytest.raises(IllegalTransition, match=f"{before} does not lead to {after}"):
+        check_step(before, after)
+
+
+def test_a_stored_stage_gives_way_to_what_rows_lead_to():
+    assert may_follow("AWAITING_FUNDS", "DELIVERING")
+    assert may_follow("CANCELLED", "REFUNDED")
+    assert not may_follow("CONFIRMING", "SUBMITTED")
+    assert not may_follow("DELIVERING", "AWAITING_SIGNATURE")
+    for final in ("COMPLETED", "REFUNDED"):
+        assert reachable(final) == {final}
+
+
+def test_a_reorganisation_takes_back_along_the_way_it_came():
+    assert may_follow("CONFIRMING", "SUBMITTED", taken_back=True)
+    assert may_follow("COMPLETED", "DELIVERING", taken_back=True)
+    assert may_follow("FUNDED", "AWAITING_FUNDS", taken_back=True)
+    assert not may_follow("REFUNDED", "COMPLETED", taken_back=True)
+    assert not may_follow("COMPLETED", "REFUNDED", taken_back=True)
