@@ -13,6 +13,7 @@ Time is the library's: this machine's clock.
 import base64
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import xdrlib3
@@ -96,8 +97,7 @@ class Sep10:
     def read(self, text: str) -> Challenge:
         """A challenge that came back. Raises `ChallengeRefused`."""
         raw = _bytes(text)
-        envelope = _envelope(raw)
-        signatures = _check_shape(envelope)
+        parts = _parts(_envelope(raw))
         canonical = base64.b64encode(raw).decode()
         try:
             read = library.read_challenge_transaction(
@@ -109,16 +109,14 @@ class Sep10:
             )
         except (InvalidSep10ChallengeError, *_UNREADABLE) as error:
             raise ChallengeRefused(f"not a challenge that we take: {error}") from error
-        client, domain = envelope.v1.tx.operations  # type: ignore[union-attr]
-        account = _account(client.source_account)
-        if account == self.signing_key or _account(domain.source_account) != self.signing_key:
+        if parts.account == self.signing_key or parts.server != self.signing_key:
             raise ChallengeRefused("the operations must be the account's, then the server's")
         return Challenge(
-            account,
+            parts.account,
             TxHash(read.transaction.hash_hex()),
-            UnixSeconds(envelope.v1.tx.cond.time_bounds.max_time.time_point.uint64),  # type: ignore[union-attr]
+            parts.expires_at,
             canonical,
-            signatures,
+            parts.signatures,
         )
 
     def check_signers(self, challenge: Challenge, rules: SigningRules | None) -> None:
@@ -211,8 +209,19 @@ def _envelope(raw: bytes) -> xdr.TransactionEnvelope:
     return envelope
 
 
-def _check_shape(envelope: xdr.TransactionEnvelope) -> int:
-    """How many signatures there are. Raises `ChallengeRefused` for an envelope not made as ours.
+class _Parts(NamedTuple):
+    """What an envelope made as ours says, before anybody has looked at who signed it."""
+
+    account: StellarAddress
+    """Source of the first operation."""
+    server: StellarAddress
+    """And of the second."""
+    expires_at: UnixSeconds
+    signatures: int
+
+
+def _parts(envelope: xdr.TransactionEnvelope) -> _Parts:
+    """Raises `ChallengeRefused` for an envelope that is not made as ours are.
 
     It stands before the library, which so meets nothing that is far from a challenge.
     """
@@ -222,31 +231,41 @@ def _check_shape(envelope: xdr.TransactionEnvelope) -> int:
     _account(transaction.source_account)
     if transaction.memo.type != xdr.MemoType.MEMO_NONE:
         raise ChallengeRefused("a memo: accounts that share a key are not served")
-    bounds = transaction.cond.time_bounds
-    if transaction.cond.type != xdr.PreconditionType.PRECOND_TIME or bounds is None:
+    account, server = _sources(transaction.operations)
+    return _Parts(
+        account, server, _end(transaction.cond), _count_signatures(envelope.v1.signatures)
+    )
+
+
+def _sources(operations: list[xdr.Operation]) -> tuple[StellarAddress, StellarAddress]:
+    """Of the two entries, the second of which is `web_auth_domain`."""
+    if len(operations) != 2:
+        raise ChallengeRefused(f"{len(operations)} operations; a challenge of ours has two")
+    entries = [operation.body.manage_data_op for operation in operations]
+    if entries[0] is None or entries[1] is None:
+        raise ChallengeRefused("an operation that is no manage_data")
+    if entries[1].data_name.string64 != b"web_auth_domain":
+        raise ChallengeRefused("the second operation must be web_auth_domain")
+    client, server = (_account(operation.source_account) for operation in operations)
+    return client, server
+
+
+def _end(conditions: xdr.Preconditions) -> UnixSeconds:
+    bounds = conditions.time_bounds
+    if conditions.type != xdr.PreconditionType.PRECOND_TIME or bounds is None:
         raise ChallengeRefused("no time bounds, or more conditions than those")
-    seconds = bounds.max_time.time_point.uint64 - bounds.min_time.time_point.uint64
-    if not 0 <= seconds <= WINDOW_SECONDS:
-        raise ChallengeRefused(f"time bounds over {seconds} s; {WINDOW_SECONDS} are the most")
-    _check_operations(transaction.operations)
-    signatures = [decorated.signature.signature for decorated in envelope.v1.signatures]
-    if any(len(signature) != _SIGNATURE_BYTES for signature in signatures):
+    start, end = bounds.min_time.time_point.uint64, bounds.max_time.time_point.uint64
+    if not 0 <= end - start <= WINDOW_SECONDS:
+        raise ChallengeRefused(f"good for {end - start} s; {WINDOW_SECONDS} are the most")
+    return UnixSeconds(end)
+
+
+def _count_signatures(signatures: list[xdr.DecoratedSignature]) -> int:
+    if any(len(each.signature.signature) != _SIGNATURE_BYTES for each in signatures):
         raise ChallengeRefused("a signature that is not of 64 bytes")
     if len(signatures) < 2:
         raise ChallengeRefused("not signed by the account and by us")
     return len(signatures)
-
-
-def _check_operations(operations: list[xdr.Operation]) -> None:
-    if len(operations) != 2:
-        raise ChallengeRefused(f"{len(operations)} operations; a challenge of ours has two")
-    for operation in operations:
-        _account(operation.source_account)
-        if operation.body.manage_data_op is None:
-            raise ChallengeRefused(f"an operation {operation.body.type.name}")
-    name = operations[1].body.manage_data_op.data_name.string64  # type: ignore[union-attr]
-    if name != b"web_auth_domain":
-        raise ChallengeRefused(f"{name!r} in place of web_auth_domain")
 
 
 def _account(source: xdr.MuxedAccount | None) -> StellarAddress:
