@@ -15,7 +15,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export UV_COMPILE_BYTECODE := 1
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test page screenshots check format bench chaos replay contracts lock clean
+.PHONY: help setup demo test page screenshots check format bench chaos fuzz replay contracts lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
 
 chaos: setup ## 200 runs under kills, reorgs and lying nodes, each held against a straight one; SEED, RUNS
 	$(BIN)/python -m tests.chaos
+
+fuzz: setup ## The real server under generated requests, tokens, XDR and headers; MINUTES (10), SEED
+	$(BIN)/python -m tests.fuzz
 
 replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own and print what it holds
 	$(BIN)/python -m tests.replay

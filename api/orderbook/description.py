@@ -22,6 +22,9 @@ _AMOUNT: Schema = {
     "examples": ["25"],
 }
 HOLDER: Schema = {"type": "string", "format": "stellar-holder", "pattern": "^[GC][A-Z2-7]{55}$"}
+_NONE: Schema = {"const": ""}
+"""An empty parameter is the same as none."""
+HOLDER_OR_NONE: Schema = {"anyOf": [HOLDER, _NONE]}
 _LEDGER_HEADERS = (
     Header("X-Ledger", "The last folded ledger: the answer is as of it.", WHOLE),
     Header("X-Ledger-Age", "Seconds since it closed.", WHOLE),
@@ -90,7 +93,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 f"Most orders to list; {DEFAULT_LIMIT} if none is named.",
                 {"type": "integer", "minimum": 1, "maximum": LARGEST_LIMIT},
             ),
-            Parameter("provider", "Of this provider alone.", HOLDER),
+            Parameter("provider", "Of this provider alone.", HOLDER_OR_NONE),
             *CONDITIONS,
         ),
         answers=_read(list[schema.Order], "The orders."),

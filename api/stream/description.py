@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from api.description import Answer, Header, Operation, Parameter
-from api.orderbook.description import FILTERS, HOLDER
+from api.orderbook.description import FILTERS, HOLDER_OR_NONE
 
 QUERY = (
     *FILTERS,
-    Parameter("provider", "Of this provider alone.", HOLDER),
+    Parameter("provider", "Of this provider alone.", HOLDER_OR_NONE),
     Parameter(
         "channel",
         "`orderbook` for offers alone, `intent` for orders alone.",
