@@ -21,7 +21,7 @@ from api.orderbook.books import Books
 from api.orderbook.views import hold_books, orderbook
 from api.parsing import MAX_BODY_BYTES, refuse_bad_query
 from api.rates import limit_rates
-from api.request_log import log_requests
+from api.request_log import log_failure, log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
 from api.stream.socket import hold_stream, stream
@@ -34,6 +34,10 @@ class App(Flask):
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
         """Nothing here is a coroutine; Flask asks that of every function at every request."""
         return func
+
+    def log_exception(self, exc_info: Any) -> None:
+        """What nobody foresaw: its kind and where, never its words, which may quote a client."""
+        log_failure(exc_info[1])
 
 
 def create_app(deps: Deps) -> Flask:

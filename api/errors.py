@@ -28,7 +28,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import orjson
-from flask import Flask, Response, jsonify
+from flask import Flask, Response, g, jsonify
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from werkzeug.exceptions import HTTPException
@@ -306,6 +306,7 @@ def _answer_lost_database(error: OperationalError | NoFreeConnection) -> Respons
 
 
 def _response(status: int, code: str, message: str, members: Mapping[str, Any]) -> Response:
+    g.error_code = code
     response = jsonify({"message": message, "code": code, **members})
     response.status_code = status
     return response

@@ -28,6 +28,7 @@ from indexer.networks import Network
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 PATH = "/metrics"
+_SIGN_IN = "/auth"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
@@ -109,6 +110,8 @@ def count_requests(app: Flask, metrics: Metrics) -> None:
         route = "unmatched" if rule is None else rule.rule
         seconds = time.perf_counter() - g.request_began
         metrics.answered(route, request.method, response.status_code, seconds)
+        if route == _SIGN_IN and request.method == "POST":
+            metrics.login("sep10", g.get("error_code", "ok"))
         return response
 
     app.after_request(count)

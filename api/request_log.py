@@ -1,18 +1,36 @@
 """One line for each request, under an id that the caller gets back as `X-Request-Id`.
 
-The line has the path and never the query, headers or body: those may carry what is secret.
+The line has the path and never the query, headers or body: those may carry what is secret. So may
+the words of an error, and they are not logged either.
 """
 
 import logging
 import re
 import secrets
 import time
+import traceback
 
 from flask import Flask, Response, g, request
 
 logger = logging.getLogger(__name__)
 
 _CALLERS_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+
+def log_failure(error: BaseException | None) -> None:
+    """An error that nobody foresaw and what caused it, the innermost first, without their words."""
+    parts: list[str] = []
+    while error is not None:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        parts.append(f"{frames}{type(error).__module__}.{type(error).__qualname__}")
+        error = error.__cause__ or error.__context__
+    logger.error(
+        "request failed id=%s method=%s path=%r\n%s",
+        g.get("request_id"),
+        request.method,
+        request.path,
+        "\n".join(reversed(parts)),
+    )
 
 
 def log_requests(app: Flask) -> None:
