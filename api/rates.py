@@ -24,7 +24,6 @@ from flask import Flask, current_app, request
 from limits import RateLimitItem
 from limits.errors import StorageError
 from limits.storage import Storage
-from limits.strategies import FixedWindowRateLimiter
 
 from api.clients import neighbourhood
 from api.errors import TooMany
@@ -66,8 +65,8 @@ class Limiter:
         self._rates = rates
         self._clock = clock
         self._on_refusal = on_refusal
-        self._own = FixedWindowRateLimiter(Memory(clock))
-        self._shared = None if shared is None else FixedWindowRateLimiter(shared)
+        self._own = Memory(clock)
+        self._shared = shared
         self._shared_again_at = 0.0
         self._lock = threading.Lock()
         self._refused: dict[str, float] = {}
@@ -79,28 +78,28 @@ class Limiter:
         if item is None:
             return
         key = item.key_for(budget, who)
-        ends = self._refused.get(key)
+        ends = self._refused.get(key) if self._refused else None
         if ends is None or ends <= self._clock():
-            ends = self._counted(budget, item, who)
+            ends = self._counted(budget, item, key)
             if ends is None:
                 return
             self._remember(key, ends)
         self._on_refusal(budget)
         raise _refusal(budget, item, ends - self._clock())
 
-    def _counted(self, budget: str, item: RateLimitItem, who: str) -> float | None:
+    def _counted(self, budget: str, item: RateLimitItem, key: str) -> float | None:
         """When to come again, if this was one too many."""
         shared = self._shared if budget in self._rates.shared else None
         if shared is None or self._clock() < self._shared_again_at:
-            return _hit(self._own, item, budget, who)
+            return _hit(self._own, item, key)
         try:
-            return _hit(shared, item, budget, who)
+            return _hit(shared, item, key)
         except StorageError as error:
             self._shared_again_at = self._clock() + _OUTAGE_SECONDS
             # Not the error as a whole: it would quote the statement's parameters.
             kind = type(error.args[0]).__name__
             logger.warning("requests are counted by each process for itself: %s", kind)
-            return _hit(self._own, item, budget, who)
+            return _hit(self._own, item, key)
 
     def _remember(self, key: str, ends: float) -> None:
         with self._lock:
@@ -110,12 +109,11 @@ class Limiter:
                 del self._refused[next(iter(self._refused))]
 
 
-def _hit(
-    limiter: FixedWindowRateLimiter, item: RateLimitItem, budget: str, who: str
-) -> float | None:
-    if limiter.hit(item, budget, who):
+def _hit(storage: Storage, item: RateLimitItem, key: str) -> float | None:
+    """The library's fixed window, which would make the key once more."""
+    if storage.incr(key, item.get_expiry()) <= item.amount:
         return None
-    return limiter.storage.get_expiry(item.key_for(budget, who))
+    return storage.get_expiry(key)
 
 
 def _refusal(budget: str, item: RateLimitItem, left: float) -> TooMany:

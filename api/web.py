@@ -60,14 +60,17 @@ def talk_to_browsers(app: Flask, web: Web) -> None:
     for_data = (*for_pages, *_NO_PAGE)
     everyone, chosen = _cors(app, {ANYONE}), _cors(app, web.origins)
 
+    to_anyone = (*for_data, *_TO_ANYONE)
+
     def finish(response: Response) -> Response:
         headers = response.headers
-        headers.extend(for_pages if _POLICY in headers else for_data)
         rules = everyone if request.path in FOR_WALLETS else chosen
-        if rules.allow_all_origins and request.method != "OPTIONS":
+        is_page = _POLICY in headers
+        if rules.allow_all_origins and request.method != "OPTIONS" and not is_page:
             # What flask-cors would say too, at a tenth of the time.
-            headers.extend(_TO_ANYONE)
+            headers.extend(to_anyone)
             return response
+        headers.extend(for_pages if is_page else for_data)
         if not rules.allow_all_origins:
             # Also where no origin was named: a cache may hand the answer to a page.
             response.vary.add("Origin")
