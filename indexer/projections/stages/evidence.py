@@ -142,6 +142,8 @@ class Evidence:
     paid: tuple[Payment, ...] = ()
     returned: tuple[Payment, ...] = ()
     carried: tuple[Carried, ...] = ()
+    paying_too: tuple[str, ...] = ()
+    """Movements that bear its id and pay its recipient otherwise than agreed."""
     taken_back: tuple[TakenBack, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
 

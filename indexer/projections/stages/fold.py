@@ -82,7 +82,7 @@ class Progress:
     movement: str | None
     """Id of the movement that carries it."""
     extras: tuple[str, ...]
-    """Further movements that match as well: delivered too, to the same recipient."""
+    """Further movements that pay its recipient and bear its id, or match as well: delivered too."""
     amount_delivered: BaseUnits | None
     """Destination chain base units."""
     self_finish: Bytes32 | None
@@ -153,8 +153,8 @@ def _claim(evidence: Evidence, settled: Place | None) -> tuple[Carried | None, t
     if settled is not None:
         rivals = [each for each in rivals if each.source is not None and each.source < settled]
     claim = rivals[0] if rivals else None
-    others = sorted({each.movement for each in evidence.carried if each is not claim})
-    return claim, tuple(others)
+    others = {each.movement for each in evidence.carried if each is not claim}
+    return claim, tuple(sorted(others.union(evidence.paying_too)))
 
 
 _ALONG = ("COMPLETED", "ON_HOLD", "DELIVERING")

@@ -275,6 +275,8 @@ def test_the_first_burn_carries_it_and_others_are_further_deliveries():
     assert (fold(both).movement, fold(both).extras) == ("burn 20", ("burn 21",))
     further = replace(second, stage="DELIVERING")
     assert fold(replace(both, carried=(first, further))).movement == "burn 21"
+    too = replace(both, carried=(first,), paying_too=("burn 19",))
+    assert (fold(too).movement, fold(too).extras) == ("burn 20", ("burn 19",))
 
 
 def test_the_chain_it_waits_for_is_the_one_the_status_names():

@@ -1,0 +1,312 @@
+"""Whose burn, send or payment it is: an id on it proves nothing, everything else has to agree."""
+
+from dataclasses import replace
+
+import pytest
+
+from indexer.addresses import account_as_bytes32, contract_as_bytes32, evm_as_bytes32
+from indexer.decode.cctp_message import burn_key
+from indexer.events.cctp import MessageReceived, MintAndWithdraw
+from indexer.events.common import Event
+from indexer.events.tokens import AssetMovement
+from indexer.projections.stages.claims import (
+    ANYONE,
+    Moved,
+    assign,
+    judge_burn,
+    judge_mint,
+    moved_by_oft,
+    moved_by_payment,
+)
+from indexer.projections.stages.evidence import Terms
+from indexer.projections.transfers import Burn, Mint, pair_burns
+from tests.factories.stage_history import DEPOSIT, DIRECT, START, WITHDRAWAL, make_terms
+from tests.factories.transfers import (
+    ACCOUNT,
+    ETHEREUM,
+    FORWARDER,
+    NETWORK,
+    NONCE,
+    PUBNET,
+    USER,
+    ZERO,
+    make_burn_to_stellar,
+    make_hook,
+    make_oft_sent,
+    make_packet_sent,
+    seen,
+)
+from warehouse_schema.identifiers import (
+    Address,
+    BaseUnits,
+    Bytes32,
+    ChainId,
+    EvmAddress,
+    StellarAddress,
+    TxHash,
+    UnixSeconds,
+)
+
+BASE = ChainId("eip155:8453")
+USDC = str(NETWORK.evm[0].usdc)
+STELLAR_USDC = Address(NETWORK.stellar.usdc_contract)
+OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
+ID = DIRECT.id
+TAG = bytes.fromhex(ID)
+HERE = replace(DIRECT, source_token=Address(USDC))
+"""A direct deposit of 5 USDC."""
+OUT = replace(WITHDRAWAL, source_token=STELLAR_USDC, amount_in=BaseUnits(50_000_000))
+"""A withdrawal of 5 USDC."""
+
+
+def burn_of(events: list[Event], **changes) -> Burn:
+    (burn,) = pair_burns(events)
+    return replace(burn, deposit=replace(burn.deposit, **changes))
+
+
+def make_burn(**changes) -> Burn:
+    """The burn that `HERE` issues, but for what changes."""
+    hook = make_hook() + TAG
+    agreed = {"burn_token": USDC, "depositor": USER, "hook_data": hook}
+    return burn_of(make_burn_to_stellar(), **agreed | changes)
+
+
+def make_burn_out(**changes) -> Burn:
+    """The burn that `OUT` issues."""
+    agreed = {
+        "seen": seen(PUBNET),
+        "burn_token": STELLAR_USDC,
+        "depositor": ACCOUNT,
+        "mint_recipient": evm_as_bytes32(USER),
+        "destination_domain": 0,
+        "destination_caller": ANYONE,
+        "hook_data": TAG,
+    }
+    return burn_of(make_burn_to_stellar(), **agreed | changes)
+
+
+def body(**changes) -> bytes:
+    """The attested body of what `HERE` issues."""
+    order = {
+        "token": evm_as_bytes32(EvmAddress(USDC)),
+        "recipient": contract_as_bytes32(FORWARDER),
+        "amount": 5_000_000,
+        "sender": evm_as_bytes32(USER),
+        "hook": make_hook() + TAG,
+        **changes,
+    }
+    words = [order["token"], order["recipient"], f"0x{order['amount']:064x}", order["sender"]]
+    packed = b"".join(bytes.fromhex(word[2:]) for word in words)
+    return (1).to_bytes(4, "big") + packed + bytes(96) + order["hook"]
+
+
+def make_mint(domain: int = 0, **changes) -> Mint:
+    given = body(**changes)
+    sender = evm_as_bytes32(USER)
+    received = MessageReceived(
+        seen=seen(PUBNET, 900),
+        caller=Address(FORWARDER),
+        source_domain=domain,
+        nonce=NONCE,
+        sender=sender,
+        finality_threshold_executed=1000,
+        message_body=given,
+        burn_key=burn_key(domain, 27, sender, given),
+    )
+    minted = MintAndWithdraw(
+        seen(PUBNET, 900), Address(FORWARDER), BaseUnits(5_000_000), STELLAR_USDC, BaseUnits(0)
+    )
+    return Mint(minted, received, None)
+
+
+def test_what_the_transfer_issued_claims_it():
+    assert judge_burn(NETWORK, HERE, make_burn()) == "claims"
+    assert judge_burn(NETWORK, OUT, make_burn_out()) == "claims"
+    assert judge_mint(NETWORK, HERE, make_mint()) == "claims"
+
+
+def test_a_deposit_address_is_who_burns():
+    paid_in = replace(HERE, deposit_address=DEPOSIT)
+    assert judge_burn(NETWORK, paid_in, make_burn(depositor=DEPOSIT)) == "claims"
+    assert judge_burn(NETWORK, paid_in, make_burn()) == "pays too"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hook_data": make_hook()},
+        {"hook_data": make_hook() + bytes(16)},
+        {"hook_data": make_hook() + TAG + b"\0"},
+        {"hook_data": b""},
+    ],
+)
+def test_without_the_id_it_is_not_ours(changes):
+    assert judge_burn(NETWORK, HERE, make_burn(**changes)) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"amount": BaseUnits(5_000_001)},
+        {"depositor": DEPOSIT},
+        {"burn_token": DEPOSIT},
+        {"seen": seen(BASE)},
+    ],
+)
+def test_another_burn_that_pays_the_owner_pays_too(changes):
+    assert judge_burn(NETWORK, HERE, make_burn(**changes)) == "pays too"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hook_data": make_hook(OTHER) + TAG},
+        {"hook_data": TAG},
+        {"mint_recipient": ZERO},
+        {"destination_caller": ZERO},
+        {"destination_domain": 6},
+    ],
+)
+def test_a_copied_id_that_pays_somebody_else_or_nobody_is_strange(changes):
+    assert judge_burn(NETWORK, HERE, make_burn(**changes)) == "strange"
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"mint_recipient": evm_as_bytes32(DEPOSIT)}, "strange"),
+        ({"destination_caller": evm_as_bytes32(DEPOSIT)}, "strange"),
+        ({"destination_domain": 6}, "strange"),
+        ({"depositor": OTHER}, "pays too"),
+        # 7 decimals on Stellar, 6 in its event.
+        ({"amount": BaseUnits(50_000_000)}, "pays too"),
+    ],
+)
+def test_a_withdrawal_is_held_to_all_of_it_too(changes, verdict: str):
+    assert judge_burn(NETWORK, OUT, make_burn_out(**changes)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("mint", "verdict"),
+    [
+        (make_mint(hook=make_hook()), None),
+        (make_mint(hook=make_hook(OTHER) + TAG), "strange"),
+        (make_mint(recipient=ZERO), "strange"),
+        (make_mint(amount=5_000_001), "pays too"),
+        (make_mint(sender=evm_as_bytes32(DEPOSIT)), "pays too"),
+        (make_mint(token=ZERO), "pays too"),
+        (make_mint(domain=6), "pays too"),
+        (make_mint(domain=999), None),
+    ],
+)
+def test_a_delivery_is_held_to_its_attested_body(mint: Mint, verdict: str | None):
+    assert judge_mint(NETWORK, HERE, mint) == verdict
+
+
+# Without a label.
+
+OFT_USDT = str(NETWORK.evm[0].usdt0)
+OFT = replace(HERE, mechanism="oft", source_token=Address(OFT_USDT), amount_in=BaseUnits(7_000_000))
+RECIPIENT = account_as_bytes32(ACCOUNT)
+
+
+def send(height: int = 100, tx: str = "a", recipient: Bytes32 = RECIPIENT, **changes) -> Moved:
+    sent = replace(make_oft_sent(), seen=seen(ETHEREUM, height, tx), **changes)
+    moved = moved_by_oft(NETWORK, sent, make_packet_sent(send_to=recipient))
+    assert moved is not None
+    return moved
+
+
+def named(number: int, **changes) -> Terms:
+    return replace(OFT, id=f"{number:032x}", started_at=UnixSeconds(START + number), **changes)
+
+
+def owners(given: dict[str, tuple[Moved, ...]]) -> dict[int, list[str]]:
+    return {int(transfer, 16): [each.tx[2] for each in own] for transfer, own in given.items()}
+
+
+def test_sends_go_to_the_transfers_that_agree_in_the_order_of_both():
+    sends = [send(102, "c"), send(100, "a"), send(101, "b")]
+    given = assign([named(2), named(1)], sends, {})
+    assert owners(given) == {1: ["a"], 2: ["b"]}
+
+
+def test_what_was_submitted_for_a_transfer_is_that_transfers():
+    sends = [send(100, "a"), send(101, "b")]
+    given = assign([named(1), named(2)], sends, {TxHash("0x" + "a" * 64): named(2).id})
+    assert owners(given) == {1: ["b"], 2: ["a"]}
+
+
+def test_a_submitted_transaction_that_moves_something_else_is_nobodys():
+    other = send(amount_sent=BaseUnits(7_000_001))
+    assert assign([named(1)], [other], {other.tx: named(1).id}) == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"recipient": account_as_bytes32(OTHER)},
+        {"from_address": Address(DEPOSIT)},
+        {"dst_eid": NETWORK.chain(ETHEREUM).lz_eid},
+    ],
+)
+def test_a_send_that_differs_is_nobodys(changes):
+    assert assign([named(1)], [send(**changes)], {}) == {}
+
+
+def test_a_send_from_before_the_transfer_is_not_its_own():
+    later = replace(named(1), started_at=send().at + 1)
+    assert assign([later], [send()], {}) == {}
+    assert assign([later], [send()], {send().tx: later.id}) != {}
+
+
+def test_all_that_leaves_a_deposit_address_is_its_transfers():
+    from_there = {"from_address": Address(DEPOSIT)}
+    sends = [send(101, "b", **from_there), send(100, "a", **from_there)]
+    given = assign([named(1, deposit_address=DEPOSIT)], sends, {})
+    assert owners(given) == {1: ["a", "b"]}
+
+
+def test_a_send_to_a_chain_that_is_not_ours_is_nobodys():
+    sent = replace(make_oft_sent(), dst_eid=1)
+    assert moved_by_oft(NETWORK, sent, make_packet_sent()) is None
+
+
+def payment(**changes) -> AssetMovement:
+    agreed = {
+        "kind": "transfer",
+        "contract": STELLAR_USDC,
+        "asset": NETWORK.stellar.usdc,
+        "sender": ACCOUNT,
+        "recipient": OTHER,
+        "amount": BaseUnits(50_000_000),
+        "to_muxed_id": None,
+        **changes,
+    }
+    return AssetMovement(seen=seen(PUBNET), **agreed)
+
+
+def test_a_payment_is_matched_by_what_it_moves():
+    terms = make_terms(
+        mechanism="payment",
+        source_chain=PUBNET,
+        source_address=ACCOUNT,
+        source_token=STELLAR_USDC,
+        dest_address=OTHER,
+        amount_in=BaseUnits(50_000_000),
+        deposit_address=None,
+    )
+    moved = moved_by_payment(NETWORK.stellar, payment())
+    assert moved is not None
+    assert assign([terms], [moved], {}) == {terms.id: (moved,)}
+    for other in ({"recipient": ACCOUNT}, {"amount": BaseUnits(1)}):
+        differs = moved_by_payment(NETWORK.stellar, payment(**other))
+        assert differs is not None
+        assert assign([terms], [differs], {}) == {}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"kind": "mint", "sender": None}, {"recipient": None}, {"contract": FORWARDER}]
+)
+def test_only_payments_of_our_tokens_are_payments(changes):
+    assert moved_by_payment(NETWORK.stellar, payment(**changes)) is None
