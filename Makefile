@@ -71,8 +71,8 @@ fuzz: setup ## The real server under generated requests, tokens, XDR and headers
 replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own and print what it holds
 	$(BIN)/python -m tests.replay
 
-contracts: $(NODE_TOOLS) ## Compile the devnet's Solidity contracts
-	node indexer/devnet/contracts/build.mjs
+contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresses', the devnet's, the tests'
+	node indexer/contracts/build.mjs
 
 lock: $(TOOLS) ## Write the lock files anew from pyproject.toml and package.json
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header - -o requirements/bootstrap.txt

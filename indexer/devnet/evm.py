@@ -24,8 +24,10 @@ from eth_account.signers.local import LocalAccount
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
+from indexer.deposits import DETERMINISTIC_DEPLOYER, FACTORY
 from indexer.devnet.evm_messages import FINALIZED, ZERO_WORD, Attesters, Packet, address_word
 from indexer.devnet.evm_node import (
+    DEPOSIT_ARTIFACTS,
     JsonRpc,
     NotMined,
     WrongDeployment,
@@ -89,7 +91,10 @@ def packet_verifier() -> LocalAccount:
 
 @dataclass(frozen=True)
 class EvmAddresses:
-    """The contracts, in the order of their deployment (nonces 0 to 6 of the deployer)."""
+    """The contracts, in the order of their deployment (nonces 0 to 6 of the deployer).
+
+    The last comes by the deterministic deployer, so that it is where it is on every chain.
+    """
 
     usdc: str
     message_transmitter: str
@@ -98,6 +103,7 @@ class EvmAddresses:
     endpoint: str
     usdt0: str
     oft: str
+    deposit_factory: str = FACTORY
 
 
 @dataclass(frozen=True)
@@ -120,9 +126,8 @@ def create_address(sender: str, nonce: int) -> str:
 
 def expected_addresses() -> EvmAddresses:
     """Where `deploy` puts the contracts on a fresh chain."""
-    names = [each.name for each in fields(EvmAddresses)]
     owner = deployer().address
-    return EvmAddresses(**{name: create_address(owner, i) for i, name in enumerate(names)})
+    return EvmAddresses(*(create_address(owner, nonce) for nonce in range(7)))
 
 
 # Receipts
@@ -538,7 +543,8 @@ class PlannedTransaction:
 
 def deployment_plan(remotes: StellarRemotes) -> tuple[PlannedTransaction, ...]:
     """The deployer's first transactions: the one at position i has nonce i."""
-    return (*_creations(expected_addresses()), *_settings(expected_addresses(), remotes))
+    at = expected_addresses()
+    return (*_creations(at), *_settings(at, remotes), _deposit_factory())
 
 
 def _creations(at: EvmAddresses) -> Iterator[PlannedTransaction]:
@@ -588,6 +594,12 @@ def _settings(at: EvmAddresses, remotes: StellarRemotes) -> Iterator[PlannedTran
     yield _set(at.oft, "setPeer(uint32,bytes32)", STELLAR_EID, remotes.oft)
 
 
+def _deposit_factory() -> PlannedTransaction:
+    """Salt of zeros, then the creation code; the factory takes no arguments."""
+    creation_code = artifact("DepositFactory", DEPOSIT_ARTIFACTS).bytecode
+    return PlannedTransaction(DETERMINISTIC_DEPLOYER, ZERO_WORD + creation_code)
+
+
 def _set(to: str, signature: str, *arguments: Any) -> PlannedTransaction:
     return PlannedTransaction(to, encode_call(signature, *arguments))
 
@@ -624,7 +636,7 @@ def _send_missing(rpc: JsonRpc, plan: Sequence[PlannedTransaction]) -> None:
 
 
 def _signed_step(rpc: JsonRpc, step: PlannedTransaction, nonce: int) -> str:
-    gas = 4_000_000 if step.to is None else 400_000
+    gas = 4_000_000 if step.to in (None, DETERMINISTIC_DEPLOYER) else 400_000
     return _signed(rpc, deployer(), step.to, step.data, value=0, gas=gas, nonce=nonce)
 
 

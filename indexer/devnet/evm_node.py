@@ -32,6 +32,7 @@ from indexer.devnet.local_http import local_client
 
 CHAIN_ID = 31337
 ARTIFACTS = Path(__file__).parent / "contracts" / "artifacts"
+DEPOSIT_ARTIFACTS = Path(__file__).parents[1] / "contracts" / "artifacts"
 
 
 class DevnetError(Exception):
@@ -92,16 +93,16 @@ def argument_types(signature: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled contract of `contracts/artifacts`."""
+    """A compiled contract."""
 
     abi: list[dict[str, Any]]
     bytecode: bytes
 
 
 @cache
-def artifact(name: str) -> Artifact:
-    """The artifact of the contract `name`; written by contracts/build.mjs."""
-    content = json.loads((ARTIFACTS / f"{name}.json").read_text())
+def artifact(name: str, folder: Path = ARTIFACTS) -> Artifact:
+    """The artifact of the contract `name`; written by `make contracts`."""
+    content = json.loads((folder / f"{name}.json").read_text())
     return Artifact(content["abi"], bytes.fromhex(content["bytecode"].removeprefix("0x")))
 
 
@@ -122,8 +123,9 @@ def _type_of(parameter: dict[str, Any]) -> str:
 def _custom_errors() -> dict[bytes, str]:
     signatures = {
         signature_of(entry)
-        for path in ARTIFACTS.glob("*.json")
-        for entry in artifact(path.stem).abi
+        for folder in (ARTIFACTS, DEPOSIT_ARTIFACTS)
+        for path in folder.glob("*.json")
+        for entry in artifact(path.stem, folder).abi
         if entry["type"] == "error"
     }
     return {keccak(text=signature)[:4]: signature for signature in signatures}

@@ -59,6 +59,8 @@ class EvmChain:
     """The OFT or its adapter."""
     lz_endpoint: EvmAddress | None
     watched: tuple[str, ...]
+    deposit_factory: EvmAddress | None = None
+    """Where `DepositFactory` was deployed; without it nobody is given a deposit address."""
 
     @property
     def first_height(self) -> Height:
@@ -272,6 +274,7 @@ def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
         oft=contract("oft"),
         lz_endpoint=contract("lz_endpoint"),
         watched=tuple(table.each("watched", evm_address)),
+        deposit_factory=contract("deposit_factory"),
     )
     contracts.all_or_none(
         "CCTP",

@@ -75,6 +75,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.addresses": (),
     "indexer.networks": _VALUES,
     "indexer.builds": (),
+    "indexer.deposits": _NETWORKS,
     "indexer.routes": _NETWORKS,
     "indexer.settings": _NETWORKS,
     "indexer.events": ("indexer.events",),

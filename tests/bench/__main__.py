@@ -15,6 +15,7 @@ from tests.bench import (
     api_visible,
     auth_request,
     book_rebuild,
+    deposit_gas,
     evm_backfill,
     evm_head_latency,
     follower_idle,
@@ -46,6 +47,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
     "book_rebuild": book_rebuild.measure,
+    "deposit_gas": deposit_gas.measure,
     "redecode": redecode.measure,
 }
 

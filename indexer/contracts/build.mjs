@@ -1,4 +1,5 @@
-// Compiles every Solidity source of this folder into artifacts/<Contract>.json.
+// Compiles every Solidity source of each folder below into its artifacts/<Contract>.json. A folder
+// is compiled by itself: what is deployed on real chains imports nothing of the devnet's or tests'.
 //
 // The output depends on the sources and the compiler's version alone: no metadata hash, sorted
 // keys, one trailing newline. Each artifact carries the SHA-256 of the sources it was made from,
@@ -10,8 +11,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import solc from "solc";
 
-const folder = dirname(fileURLToPath(import.meta.url));
-const artifacts = join(folder, "artifacts");
+const project = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const FOLDERS = ["indexer/contracts", "indexer/devnet/contracts", "tests/contracts"];
 
 const SETTINGS = {
   evmVersion: "paris",
@@ -19,7 +20,7 @@ const SETTINGS = {
   optimizer: { enabled: true, runs: 200 },
 };
 
-function readSources() {
+function readSources(folder) {
   const names = readdirSync(folder).filter((name) => name.endsWith(".sol")).sort();
   return Object.fromEntries(names.map((name) => [name, readFileSync(join(folder, name), "utf8")]));
 }
@@ -66,14 +67,18 @@ function sortKeys(value) {
   );
 }
 
-const sources = readSources();
-rmSync(artifacts, { recursive: true, force: true });
-mkdirSync(artifacts, { recursive: true });
-for (const contracts of Object.values(compile(sources))) {
-  for (const [name, contract] of Object.entries(contracts)) {
+function build(folder) {
+  const sources = readSources(folder);
+  const artifacts = join(folder, "artifacts");
+  const compiled = compile(sources);
+  rmSync(artifacts, { recursive: true, force: true });
+  mkdirSync(artifacts, { recursive: true });
+  for (const [name, contract] of Object.values(compiled).flatMap(Object.entries)) {
     // Interfaces and abstract contracts have no code of their own.
     if (contract.evm.bytecode.object === "") continue;
     const text = JSON.stringify(sortKeys(artifact(name, contract, sources)), null, 2);
     writeFileSync(join(artifacts, `${name}.json`), `${text}\n`);
   }
 }
+
+for (const folder of FOLDERS) build(join(project, folder));
