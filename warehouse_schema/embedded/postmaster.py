@@ -77,9 +77,11 @@ def orphans(data: Path) -> list[int]:
     None are known where there is no /proc, and a server that lives has none.
     """
     lines = _pid_file_lines(data)
-    if len(lines) < 7 or live_postmaster(data) is not None:
+    words = lines[6].split() if len(lines) > 6 else []
+    # One that was killed while it started may not have written them.
+    if len(words) != 2 or live_postmaster(data) is not None:
         return []
-    key, segment = lines[6].split()
+    key, segment = words
     mapped = f" {segment} ", f"/SYSV{int(key):08x}"
     return [
         int(entry.name)
