@@ -16,6 +16,7 @@ from flask import request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.errors import BadRequest, WrongMediaType
+from indexer.nesting import nests_deeper
 
 MAX_BODY_BYTES = 64 * 1024
 """Of any body; the largest that this service has use for is a Stellar transaction."""
@@ -110,6 +111,8 @@ def _decoded(raw: bytes, what: str, code: str) -> str:
 
 def _read_json(text: str) -> None:
     """Raises `BadRequest` on what is no object, and on what readers of JSON do not agree about."""
+    if nests_deeper(text, MOST_DEEP):
+        raise _bad_body(f"the body is more than {MOST_DEEP} objects and arrays deep")
     try:
         value = json.loads(
             text,
@@ -118,11 +121,9 @@ def _read_json(text: str) -> None:
             parse_float=_finite,
             parse_int=_whole,
         )
-        _look_into(value, MOST_DEEP)
+        _look_into(value)
     except json.JSONDecodeError as error:
         raise _bad_body(f"the body is no JSON: {error.msg} at {error.pos}") from error
-    except RecursionError as error:
-        raise _too_deep() from error
     if not isinstance(value, dict):
         raise _bad_body("the body must be a JSON object")
 
@@ -153,20 +154,17 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _look_into(value: Any, depth: int) -> None:
-    """Every text in it, and how deep it goes."""
+def _look_into(value: Any) -> None:
+    """Every text in it."""
     if isinstance(value, str):
         _refuse_bad_text(value)
-        return
-    if isinstance(value, dict | list) and depth == 0:
-        raise _too_deep()
-    if isinstance(value, dict):
+    elif isinstance(value, dict):
         for name, member in value.items():
             _refuse_bad_text(name)
-            _look_into(member, depth - 1)
+            _look_into(member)
     elif isinstance(value, list):
         for item in value:
-            _look_into(item, depth - 1)
+            _look_into(item)
 
 
 def _refuse_bad_text(text: str) -> None:
@@ -177,10 +175,6 @@ def _refuse_bad_text(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise _bad_body("the body holds half of a surrogate pair") from error
-
-
-def _too_deep() -> BadRequest:
-    return _bad_body(f"the body is more than {MOST_DEEP} objects and arrays deep")
 
 
 # Parameters of a query, fields of a form

@@ -15,14 +15,18 @@ from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from jwt.utils import base64url_decode
 
 from api.errors import Unauthorized
+from indexer.nesting import nests_deeper
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
 ALGORITHM = "ES256"
 LEEWAY_SECONDS = 30
 """How far an issuer's clock may be off ours."""
 LONGEST_TOKEN = 8 * 1024
+MOST_DEEP = 32
+"""Objects and arrays inside one another, in a header or a payload."""
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
@@ -107,6 +111,20 @@ def check_shape(token: str) -> None:
         raise BadToken("too long")
     if not _COMPACT.fullmatch(token):
         raise BadToken("no compact JWS")
+    for part in token.split(".")[:2]:
+        _check_json(part)
+
+
+def _check_json(part: str) -> None:
+    try:
+        text = base64url_decode(part).decode()
+    except ValueError as error:
+        raise BadToken("a part that is no base64 of UTF-8") from error
+    # With one, the reader takes it for UTF-16, and reads another text than is looked at here.
+    if "\0" in text:
+        raise BadToken("a part that holds a NUL")
+    if nests_deeper(text, MOST_DEEP):
+        raise BadToken("nests too deep")
 
 
 def header_of(token: str) -> Mapping[str, Any]:

@@ -24,11 +24,13 @@ from indexer.chains.http import (
 )
 from indexer.chains.http import host_of as host_of
 from indexer.errors import InconsistentAnswer, NodeUnavailable, PermanentChainError
+from indexer.nesting import nests_deeper
 
 _WHOLE = re.compile(r"[0-9]{1,78}")
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 """A longer answer is none of what we ask for."""
+_MOST_DEEP = 100
 
 
 class LockedOut(NodeUnavailable):
@@ -160,8 +162,11 @@ class HttpService:
 
     def _parsed(self, content: bytes, status: int) -> Any:
         try:
-            return json.loads(content, parse_float=Decimal, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:
+            text = content.decode()
+            if nests_deeper(text, _MOST_DEEP):
+                raise ValueError(f"more than {_MOST_DEEP} objects and arrays deep")
+            return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+        except ValueError as error:
             raise InconsistentAnswer(
                 f"{self.host} answered HTTP {status} without JSON: {error}"
             ) from error

@@ -1,4 +1,4 @@
-"""Nothing that the api imports raises Python's recursion limit."""
+"""What nests without end: Python notices it, and nothing depends on its noticing."""
 
 import subprocess
 import sys
@@ -23,3 +23,10 @@ def test_python_still_notices_what_nests_too_deep() -> None:
     command = [sys.executable, "-c", IMPORT_ALL]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     assert said.returncode == 0, said.stderr
+
+
+def test_what_others_send_overflows_no_stack_even_where_python_notices_nothing() -> None:
+    # In a process of its own: when it goes wrong, the process is gone.
+    command = [sys.executable, "-m", "tests.factories.deep_readers"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, (said.returncode, said.stderr)

@@ -55,7 +55,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
 }
 """Part → what it may import beside itself and the standard library: nothing of its room."""
 
-_VALUES = ("indexer.errors", "indexer.addresses")
+_VALUES = ("indexer.errors", "indexer.addresses", "indexer.nesting")
 _NETWORKS = (*_VALUES, "indexer.networks")
 _DECODE = (*_NETWORKS, "indexer.events", "indexer.decode")
 _CHAINS = (*_DECODE, "indexer.chains")
@@ -73,6 +73,7 @@ _TOOLS = (
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
+    "indexer.nesting": (),
     "indexer.networks": _VALUES,
     "indexer.builds": (),
     "indexer.deposits": _NETWORKS,

@@ -121,6 +121,7 @@ FORGERIES = {
     "a payload that is no UTF-8": signed(b'{"iss": "\xff"}'),
     "a payload that nests too deep": signed(b"[" * 5_000),
     "a header that nests too deep": f"{part(b'[' * 5_000)}.{PAYLOAD}.{SIGNATURE}",
+    "a payload in UTF-16": signed(json.dumps(claims()).encode("utf-16-le")),
     "another's payload": f"{HEAD}.{part(claims(sub='G'))}.{SIGNATURE}",
     "a changed header": f"{flipped(HEAD, 10)}.{PAYLOAD}.{SIGNATURE}",
     "a changed payload": f"{HEAD}.{flipped(PAYLOAD, 40)}.{SIGNATURE}",

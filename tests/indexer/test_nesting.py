@@ -1,0 +1,55 @@
+"""How deep JSON nests is found before a reader goes there."""
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.nesting import nests_deeper
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(st.sampled_from('a"\\[]{}\n'), max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.sampled_from('"\\[{}x'), max_size=4), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def depth_of(value: object) -> int:
+    inner = (
+        value if isinstance(value, list) else value.values() if isinstance(value, dict) else None
+    )
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
+@given(VALUES, st.booleans())
+def test_it_is_as_deep_as_a_reader_finds_it(value: object, plain: bool) -> None:
+    text = json.dumps(value, ensure_ascii=plain, indent=None if plain else 1)
+    depth = depth_of(value)
+    assert not nests_deeper(text, depth)
+    assert depth == 0 or nests_deeper(text, depth - 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 33, '{"a":' * 33, "[" * 33 + "]" * 33, '"a" ' + "[" * 33, '"\\\\"' + "[" * 33],
+)
+def test_what_goes_too_deep_does_so_wherever_it_ends(text: str) -> None:
+    assert nests_deeper(text, 32)
+
+
+@pytest.mark.parametrize("text", ["", "[]" * 1000, '"' + "[" * 100, '["\\"' + "[" * 100 + '"]'])
+def test_brackets_side_by_side_or_in_a_text_are_not_depth(text: str) -> None:
+    assert not nests_deeper(text, 1)
+
+
+@pytest.mark.parametrize("piece", ['"\\', '\\"', '"', "\\", '"a\\"', "[]", '"]'])
+def test_it_takes_time_with_the_length_and_not_with_its_square(piece: str) -> None:
+    began = time.process_time()
+    nests_deeper(piece * 500_000, 32)
+    # A second time over what was seen would be minutes.
+    assert time.process_time() - began < 10
