@@ -31,7 +31,7 @@ from indexer.facts import quarantine, store
 from indexer.facts.reorg import final_heights, find_fork, rewind
 from indexer.facts.rows import why_unstorable
 from indexer.facts.store import Cursor, Decoded
-from indexer.networks import Chain, Network
+from indexer.networks import Chain, EvmChain, Network
 from indexer.projections.apply import apply
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from warehouse_schema import locks
@@ -364,11 +364,13 @@ def _is_of_others(item: Decoded, chain: Chain) -> bool:
 
 
 def shared_emitters(chain: Chain) -> frozenset[str]:
-    """Contracts through which other applications speak as well: what is not ours is not kept.
+    """Contracts through which others speak as well: what is not ours is not kept.
 
-    On a busy chain an endpoint emits a hundred packets of others for one of ours.
+    On a busy chain an endpoint emits a hundred packets of others for one of ours. Our deposit
+    factory lets anybody refund tokens of their own making.
     """
-    return frozenset() if chain.lz_endpoint is None else frozenset([chain.lz_endpoint])
+    factory = chain.deposit_factory if isinstance(chain, EvmChain) else None
+    return frozenset(each for each in (chain.lz_endpoint, factory) if each is not None)
 
 
 def decode_kept(raw: RawEvent, chain: Chain) -> Decoded:

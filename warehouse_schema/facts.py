@@ -318,6 +318,16 @@ erc20_transfers = _event(
     amount("amount", "Token base units"),
 )
 
+deposit_refunds = _event(
+    "DepositRefunded",
+    "deposit_refunds",
+    "What deposit addresses gave back of known tokens (Refunded of our deposit factory)",
+    text("deposit", "Deposit address; anybody may have made up its terms", index=True),
+    text("token", "Token contract"),
+    text("refund_to", "Whom it went to"),
+    amount("amount", "Token base units"),
+)
+
 asset_movements = _event(
     "AssetMovement",
     "asset_movements",

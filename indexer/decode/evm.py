@@ -3,7 +3,7 @@
 A log is `Event`, None or `Undecodable`: ours and well-formed, not ours, or ours and senseless.
 None is for what the contracts say to others: another application's packets at the shared LayerZero
 endpoint, and events that nobody here needs. Shapes: Circle's TokenMessengerV2 and
-MessageTransmitterV2, LayerZero's IOFT and ILayerZeroEndpointV2, ERC-20.
+MessageTransmitterV2, LayerZero's IOFT and ILayerZeroEndpointV2, ERC-20, our DepositFactory.
 
 An ABI encoder leaves the unused high bits of a word zero. A word that has them set did not come
 from the contract we think it did, so it is refused, not truncated.
@@ -31,7 +31,7 @@ from indexer.events.oft import (
     PacketVerified,
 )
 from indexer.events.raw import EvmLog
-from indexer.events.tokens import Erc20Transfer
+from indexer.events.tokens import DepositRefunded, Erc20Transfer
 from indexer.networks import EvmChain
 from warehouse_schema.identifiers import (
     Address,
@@ -100,6 +100,7 @@ def _roles(chain: EvmChain) -> Iterator[tuple[str, EvmAddress]]:
         "message_transmitter": chain.cctp_message_transmitter,
         "oft": chain.oft,
         "lz_endpoint": chain.lz_endpoint,
+        "deposit_factory": chain.deposit_factory,
     }
     yield from ((role, address) for role, address in named.items() if address is not None)
     yield from (("token", address) for address in chain.tokens)
@@ -328,6 +329,25 @@ def _transfer(log: EvmLog, _chain: EvmChain) -> Erc20Transfer:
     )
 
 
+# Deposit addresses
+
+
+def _refunded(log: EvmLog, chain: EvmChain) -> DepositRefunded | None:
+    _, deposit, token_topic = _topics(log, 3)
+    _expect_words(log, 2)
+    token = EvmAddress(_topic_address(token_topic))
+    # Another token may say of its balances what it likes; the native coin is the zero address.
+    if token not in chain.tokens:
+        return None
+    return DepositRefunded(
+        seen=log.seen,
+        deposit=EvmAddress(_topic_address(deposit)),
+        token=token,
+        refund_to=EvmAddress(_address(log, 0)),
+        amount=_amount(log, 1),
+    )
+
+
 # Words of the ABI
 
 
@@ -433,6 +453,9 @@ DECODERS: Mapping[str, Mapping[str, Decoder]] = {
         "PacketDelivered((uint32,bytes32,uint64),address)": _packet_delivered,
         "LzReceiveAlert(address,address,(uint32,bytes32,uint64),bytes32,uint256,uint256,bytes"
         ",bytes,bytes)": _lz_receive_alert,
+    },
+    "deposit_factory": {
+        "Refunded(address,address,address,uint256)": _refunded,
     },
     "token": {
         "Transfer(address,address,uint256)": _transfer,

@@ -160,6 +160,7 @@ def _layouts_of(chain: EvmChain) -> Mapping[tuple[Any, ...], _Layout]:
         "message_transmitter": [chain.cctp_message_transmitter],
         "oft": [chain.oft],
         "lz_endpoint": [chain.lz_endpoint],
+        "deposit_factory": [chain.deposit_factory],
         "token": chain.tokens,
     }
     return {
@@ -467,6 +468,25 @@ def _transfer(_chain: EvmChain) -> _Layout:
     )
 
 
+# Deposit addresses
+
+
+def _refunded(chain: EvmChain) -> _Layout:
+    token = _address(_topic(2))
+    return _Layout(
+        "DepositRefunded",
+        topics=3,
+        words=2,
+        is_ours=token.value.is_in(chain.tokens),
+        fields={
+            "deposit": _address(_topic(1)),
+            "token": token,
+            "refund_to": _address(_word(0)),
+            "amount": _amount(_word(1)),
+        },
+    )
+
+
 LAYOUTS: Mapping[str, Mapping[str, Callable[[EvmChain], _Layout]]] = {
     "token_messenger": {
         "DepositForBurn(address,uint256,address,bytes32,uint32,bytes32,bytes32,uint256,uint32"
@@ -485,6 +505,9 @@ LAYOUTS: Mapping[str, Mapping[str, Callable[[EvmChain], _Layout]]] = {
         "PacketSent(bytes,bytes,address)": _packet_sent,
         "PacketVerified((uint32,bytes32,uint64),address,bytes32)": _packet_verified,
         "PacketDelivered((uint32,bytes32,uint64),address)": _packet_delivered,
+    },
+    "deposit_factory": {
+        "Refunded(address,address,address,uint256)": _refunded,
     },
     "token": {
         "Transfer(address,address,uint256)": _transfer,

@@ -20,6 +20,20 @@ class Erc20Transfer(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DepositRefunded(Event):
+    """`Refunded` of our deposit factory: a deposit address gave back all it had of a known token.
+
+    Anybody can make up the terms of an address, and its refund is one of these too: it is a
+    transfer's only if `deposit` is the address of its deposit.
+    """
+
+    deposit: EvmAddress
+    token: EvmAddress
+    refund_to: EvmAddress
+    amount: BaseUnits
+
+
+@dataclass(frozen=True, slots=True)
 class AssetMovement(Event):
     """A classic asset or XLM moved; the emitting contract is the asset's own (verified)."""
 

@@ -80,6 +80,7 @@ class EvmChain:
             self.cctp_message_transmitter,
             self.oft,
             self.lz_endpoint,
+            self.deposit_factory,
         )
         return tuple(address for address in named if address is not None)
 

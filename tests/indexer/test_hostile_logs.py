@@ -17,7 +17,8 @@ from sqlalchemy import URL, ColumnElement, Engine, func, select
 from indexer.backfill import backfill
 from indexer.chains.evm import EvmReader
 from indexer.decode.evm import DECODERS, TRANSFER_TOPIC, decode, topics_of_interest
-from indexer.drain import drain_once
+from indexer.deposits import FACTORY
+from indexer.drain import drain_once, shared_emitters
 from indexer.errors import Undecodable
 from indexer.events.common import Provenance
 from indexer.events.raw import EvmLog
@@ -57,10 +58,10 @@ STELLAR_DOMAIN = 27
 
 
 def network(start_height: int) -> Any:
-    """A short Ethereum on which a user's deposits are watched."""
+    """A short Ethereum with deposit addresses, on which a user's deposits are watched."""
     whole = fake_network(confirmations=2, start_height=start_height)
     (chain,) = whole.evm
-    watched = dataclasses.replace(chain, watched=(EvmAddress(USER),))
+    watched = dataclasses.replace(chain, watched=(EvmAddress(USER),), deposit_factory=FACTORY)
     return dataclasses.replace(whole, evm=(watched,))
 
 
@@ -204,9 +205,9 @@ def events(engine: Engine) -> dict[str, list[str]]:
 
 
 def _is_ours() -> ColumnElement[bool]:
-    """Not a packet of another application: a follower does not keep these, a backfill does."""
+    """Not what others said through a shared contract: a backfill keeps it, a follower does not."""
     columns = evm_logs.c
-    is_elsewhere = columns.address != str(CHAIN.lz_endpoint)
+    is_elsewhere = columns.address.not_in(shared_emitters(CHAIN))
     return is_elsewhere | columns.event.is_not(None) | columns.undecodable.is_not(None)
 
 
@@ -262,7 +263,7 @@ def _expected(chain: FakeChain) -> list[tuple[int, int, str | None, bool]]:
                 found.append((block.height, log.seen.position, None, True))
                 continue
             name = None if event is None else type(event).__name__
-            if name is not None or log.address != CHAIN.lz_endpoint:
+            if name is not None or log.address not in shared_emitters(CHAIN):
                 found.append((block.height, log.seen.position, name, False))
     return found
 

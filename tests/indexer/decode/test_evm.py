@@ -10,6 +10,8 @@ from indexer.addresses import evm_as_bytes32
 from indexer.decode.cctp_message import parse_message, source_bytes
 from indexer.decode.evm import DECODERS, TRANSFER_TOPIC, decode, topic_of, topics_of_interest
 from indexer.decode.lz_packet import guid_of
+from indexer.deposits import FACTORY
+from indexer.devnet.evm_node import DEPOSIT_ARTIFACTS, artifact, signature_of
 from indexer.errors import ConfigurationError, Undecodable
 from indexer.events.cctp import DepositForBurn, MessageReceived, MessageSent, MintAndWithdraw
 from indexer.events.common import Event, Provenance
@@ -22,7 +24,7 @@ from indexer.events.oft import (
     PacketVerified,
 )
 from indexer.events.raw import EvmLog
-from indexer.events.tokens import Erc20Transfer
+from indexer.events.tokens import DepositRefunded, Erc20Transfer
 from indexer.networks import EvmChain, load_network
 from tests.conftest import GOLDEN
 from warehouse_schema.identifiers import (
@@ -65,9 +67,10 @@ def arc_testnet() -> EvmChain:
 
 
 def ethereum() -> EvmChain:
+    """As if the deposit factory had been deployed there."""
     chain = load_network("mainnet").chain(ETHEREUM_ID)
     assert isinstance(chain, EvmChain)
-    return chain
+    return dataclasses.replace(chain, deposit_factory=FACTORY)
 
 
 def with_oft(oft: str, *, eid: int, endpoint: str, token: str) -> EvmChain:
@@ -150,6 +153,8 @@ LZ_RECEIVE_ALERT = (
     ",bytes)"
 )
 TRANSFER = "Transfer(address,address,uint256)"
+REFUNDED = "Refunded(address,address,address,uint256)"
+NATIVE = EvmAddress("0x" + "00" * 20)
 
 
 def make_burn(chain: EvmChain, *, hook: bytes = b"hook", **words: int | str) -> EvmLog:
@@ -422,6 +427,20 @@ def test_the_largest_amount_stays_whole():
 # Not ours
 
 
+def test_a_refund_of_a_deposit_is_kept_of_the_tokens_we_know():
+    chain = ethereum()
+    assert decode(REFUND, chain) == DepositRefunded(
+        seen=REFUND.seen,
+        deposit=ROUTER,
+        token=EvmAddress(str(chain.usdc)),
+        refund_to=USER,
+        amount=BaseUnits(5),
+    )
+    for stranger in (NATIVE, ROUTER):
+        topics = (*REFUND.topics[:2], topic(stranger))
+        assert decode(changed(REFUND, topics=topics), chain) is None
+
+
 def test_what_nobody_here_needs_is_not_ours():
     chain = ethereum()
     approval = "Approval(address,address,uint256)"
@@ -472,9 +491,14 @@ VERIFIED = make_log(
 )
 MOVED = make_log(ETHEREUM.usdc, TRANSFER, topic(USER), topic(ROUTER), data=word(1))
 PACKET = make_packet_sent(ETHEREUM, make_packet(ETHEREUM))
+REFUND = make_log(
+    FACTORY, REFUNDED, topic(ROUTER), topic(str(ETHEREUM.usdc)), data=word(USER) + word(5)
+)
 
 
-@pytest.mark.parametrize("log", [BURN, MINT, RECEIVED, SENT, CREDITED, VERIFIED, MOVED, PACKET])
+@pytest.mark.parametrize(
+    "log", [BURN, MINT, RECEIVED, SENT, CREDITED, VERIFIED, MOVED, PACKET, REFUND]
+)
 def test_the_logs_below_decode_before_they_are_spoiled(log):
     assert decode(log, ETHEREUM) is not None
 
@@ -526,6 +550,9 @@ def test_the_logs_below_decode_before_they_are_spoiled(log):
         (make_packet_sent(ETHEREUM, make_packet(ETHEREUM)[:-1]), "39 bytes"),
         (make_packet_sent(ETHEREUM, make_packet(ETHEREUM)[:100]), "100 bytes"),
         (changed(PACKET, data=PACKET.data[:96]), "bytes"),
+        (changed(REFUND, topics=REFUND.topics[:2]), "Refunded.*2 topics, not 3"),
+        (changed(REFUND, data=word(5)), "32 bytes, not 64"),
+        (changed(REFUND, data=word(2**160) + word(5)), "does not fit 160 bits"),
     ],
 )
 def test_a_senseless_log_of_ours_is_undecodable(log, reason):
@@ -579,8 +606,9 @@ PUBLISHED = {
     PACKET_DELIVERED: "0x3cd5e48f9730b129dc7550f0fcea9c767b7be37837cd10e55eb35f734f4bca04",
     LZ_RECEIVE_ALERT: "0x7edfa10fe10193301ad8a8bea7e968c7bcabcc64981f368e3aeada40ce26ae2c",
     TRANSFER: "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",
+    REFUNDED: "0xb7c482f0c0b7ad56e2c7004be448a8ead98a8bbe84675fd80b273563099f8560",
 }
-"""First topics as Circle, LayerZero and public indexers publish them."""
+"""First topics as Circle, LayerZero and public indexers publish them; and that of our factory."""
 
 
 def test_first_topics_are_the_published_ones():
@@ -590,10 +618,19 @@ def test_first_topics_are_the_published_ones():
     assert len(v1) == 3
 
 
+def test_the_deposit_factory_of_the_devnet_has_the_same_event():
+    [entry] = [e for e in artifact("DepositFactory", DEPOSIT_ARTIFACTS).abi if e["type"] == "event"]
+    assert topic_of(signature_of(entry)) == PUBLISHED[REFUNDED]
+    assert [each["indexed"] for each in entry["inputs"]] == [True, True, False, False]
+
+
 def test_every_contract_is_asked_for_its_own_topics():
     interest = topics_of_interest(ETHEREUM)
     assert set(interest) == set(ETHEREUM.event_contracts)
-    for role in ("cctp_token_messenger", "cctp_message_transmitter", "oft", "lz_endpoint"):
+    for role in (
+        *("cctp_token_messenger", "cctp_message_transmitter"),
+        *("oft", "lz_endpoint", "deposit_factory"),
+    ):
         signatures = DECODERS[role.removeprefix("cctp_")]
         assert set(interest[getattr(ETHEREUM, role)]) == {topic_of(s) for s in signatures}
 

@@ -26,6 +26,7 @@ from tests.indexer.decode.test_evm import (
     PACKET_DELIVERED,
     PACKET_SENT,
     PACKET_VERIFIED,
+    REFUNDED,
     ROUTER,
     STELLAR_OFT,
     TRANSFER,
@@ -186,6 +187,13 @@ def made(chain: EvmChain) -> dict[str, EvmLog]:
         PACKET_DELIVERED: make_log(
             chain.lz_endpoint, PACKET_DELIVERED, data=origin + word(str(chain.oft))
         ),
+        REFUNDED: make_log(
+            chain.deposit_factory,
+            REFUNDED,
+            topic(ROUTER),
+            topic(str(chain.usdc)),
+            data=word(USER) + word(5),
+        ),
         TRANSFER: make_log(chain.usdt0, TRANSFER, topic(USER), topic(ROUTER), data=word(5)),
     }
 
@@ -243,6 +251,18 @@ def test_packets_of_others_are_nobodys(size: int):
     log = make_packet_sent(ethereum(), b"\x07" * size)
     assert_the_same([log], ethereum())
     assert columnar_rows([log], ethereum()) == []
+
+
+def test_refunds_of_tokens_that_we_do_not_know_are_nobodys():
+    chain = ethereum()
+    data = word(USER) + word(5)
+    tokens = (ROUTER, "0x" + "00" * 20)
+    logs = [
+        make_log(chain.deposit_factory, REFUNDED, topic(ROUTER), topic(token), data=data)
+        for token in tokens
+    ]
+    assert_the_same(logs, chain)
+    assert columnar_rows(logs, chain) == left_of(logs, chain) == []
 
 
 def test_what_is_wrong_is_left():

@@ -26,6 +26,7 @@ from indexer.events.cctp import DepositForBurn, MessageSent
 from indexer.events.common import Event, Provenance
 from indexer.events.oft import OftSent, PacketSent
 from indexer.events.raw import EvmLog
+from indexer.events.tokens import DepositRefunded
 from indexer.networks import Network
 from tests.factories.deposits import OWNER, OWNER_KEY, make_deposit
 from tests.indexer.deposits.conftest import MALLORY, OPERATOR, PAYER, Stand
@@ -193,7 +194,9 @@ def test_of_too_much_the_promised_amount_is_burned_and_the_rest_returned(stand: 
     at = stand.pay(deposit, deposit.amount + 7)
     burned(stand, deposit)
     receipt = stand.send(OPERATOR, refund_call(stand.network, deposit, stand.usdc))
-    assert refunded(receipt) == [(at, stand.usdc, deposit.refund_to, 7)]
+    [refund] = [event for event in events(stand, receipt) if isinstance(event, DepositRefunded)]
+    assert (refund.deposit, refund.token) == (at, stand.usdc)
+    assert (refund.refund_to, refund.amount) == (deposit.refund_to, 7)
     assert stand.devnet.balance_of(stand.usdc, PAYER.address) == 7
     assert stand.devnet.balance_of(stand.usdc, at) == 0
 
@@ -227,6 +230,14 @@ def test_a_paid_deposit_is_sent_to_its_owner_and_what_the_message_did_not_cost_c
     assert packet.send_to == "0x" + OWNER_KEY.hex()
     assert packet.amount_shared == deposit.amount
     assert stand.devnet.balance_of(stand.usdt0, at) == 0
+    allowance = stand.devnet.call(
+        stand.usdt0,
+        "allowance(address,address)",
+        at,
+        stand.devnet.addresses.oft,
+        returns="(uint256)",
+    )
+    assert allowance == (0,)
     assert stand.native(at) == stand.native(stand.devnet.addresses.deposit_factory) == 0
     assert stand.native(stand.devnet.addresses.endpoint) == NATIVE_FEE
 

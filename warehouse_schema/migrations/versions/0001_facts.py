@@ -721,6 +721,58 @@ def upgrade() -> None:
         comment="How far each chain is. Moves in the transaction that writes the rows it stands for",
     )
     op.create_table(
+        "deposit_refunds",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column(
+            "height", sa.BigInteger(), nullable=False, comment="Block number or ledger sequence"
+        ),
+        sa.Column("block_hash", sa.Text(), nullable=False, comment="Hash of the block or ledger"),
+        sa.Column(
+            "tx_hash",
+            sa.Text(),
+            nullable=False,
+            comment="Transaction hash: 0x-prefixed on EVM, bare hex on Stellar",
+        ),
+        sa.Column(
+            "position",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Order within the block; log index on EVM, packed event id on Stellar",
+        ),
+        sa.Column(
+            "block_time",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Block timestamp or ledger close time, unix seconds",
+        ),
+        sa.Column(
+            "deposit",
+            sa.Text(),
+            nullable=False,
+            comment="Deposit address; anybody may have made up its terms",
+        ),
+        sa.Column("token", sa.Text(), nullable=False, comment="Token contract"),
+        sa.Column("refund_to", sa.Text(), nullable=False, comment="Whom it went to"),
+        sa.Column("amount", sa.Numeric(78, 0), nullable=False, comment="Token base units"),
+        sa.PrimaryKeyConstraint("chain", "block_hash", "position", name=op.f("pk_deposit_refunds")),
+        schema="facts",
+        comment="What deposit addresses gave back of known tokens (Refunded of our deposit factory)",
+    )
+    op.create_index(
+        "ix_deposit_refunds_chain_height",
+        "deposit_refunds",
+        ["chain", "height"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_index(
+        op.f("ix_deposit_refunds_deposit"),
+        "deposit_refunds",
+        ["deposit"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_table(
         "erc20_transfers",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(
