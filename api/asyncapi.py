@@ -1,9 +1,11 @@
 """The AsyncAPI 3 document of the stream: what is said once the connection is a WebSocket."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from api.description import Parameter
-from api.openapi import Components, Json, examples
+from api.errors import CODES
+from api.openapi import Components, Json, examples, handshake_refusals
 from api.stream.client import SENT
 from api.stream.description import QUERY
 from api.stream.schema import MESSAGES
@@ -11,8 +13,8 @@ from api.stream.schema import MESSAGES
 _PATH = "/api/v1/stream"
 _INFO = """
 Offers and orders as they change, ledger by ledger. Connect and listen: nothing is to be sent, and a
-token is not asked for. What is wrong with the query is told before the upgrade, as an error of
-[the HTTP API](/openapi.json).
+token is not asked for. Whoever cannot be served is told before the upgrade, by an error of
+[the HTTP API](/openapi.json); a `429` and a `503` say in `Retry-After` when to come again.
 
 Take a ledger in as a whole, at the message with `last`. If `prevSeq` is not the `seq` before it,
 something is missing. After any end, connect again with `after` and the last ledger that you have
@@ -41,6 +43,7 @@ def asyncapi() -> Json:
                 "description": "\n".join(_endings()),
                 "messages": {n: {"$ref": f"#/components/messages/{n}"} for n in messages},
                 "bindings": {"ws": {"method": "GET", "query": _query(), "bindingVersion": "0.1.0"}},
+                "x-handshake-refusals": list(_refusals()),
                 "x-close-codes": [
                     {"code": ending.code, "reason": ending.reason} for ending in SENT
                 ],
@@ -66,6 +69,13 @@ def _message(shape: Any, components: Components) -> Json:
 def _endings() -> list[str]:
     sent = [f"- {ending.code} `{ending.reason}`" for ending in SENT]
     return ["The server ends a connection with one of these codes and reasons:", "", *sent]
+
+
+def _refusals() -> Iterator[Json]:
+    """What is answered in HTTP where there is no upgrade; AsyncAPI has no word for it."""
+    for status, codes in handshake_refusals().items():
+        for code in codes:
+            yield {"status": status, "code": code, "meaning": CODES[code].meaning}
 
 
 def _query() -> Json:

@@ -33,6 +33,8 @@ class Header:
     name: str
     meaning: str
     schema: Schema = field(default_factory=lambda: {"type": "string"})
+    always: bool = True
+    """Whether every answer of the status has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ WHOLE: Schema = {"type": "integer", "minimum": 0}
 ETAG = Header("ETag", "Of these very bytes: send it back as `If-None-Match` and get a `304`.")
 CACHE_CONTROL = Header("Cache-Control", "`no-cache`: keep it, and ask whether it still holds.")
 RETRY_AFTER = Header("Retry-After", "Seconds after which trying again can help.", WHOLE)
+
+RATE_LIMITS = (
+    Header("RateLimit-Policy", '`"reads";q=6000;w=60`: the budget, its requests, its seconds.'),
+    Header("RateLimit", '`"reads";r=0;t=40`: none is left, and in how many seconds all are.'),
+)
 
 IF_NONE_MATCH = Parameter(
     "If-None-Match", "Entity tags that the client has.", {"type": "string"}, place="header"

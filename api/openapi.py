@@ -6,10 +6,11 @@ only words are written by hand.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from flask import Flask
 from pydantic import TypeAdapter
@@ -23,8 +24,17 @@ import api.orderbook.description
 import api.routes.description
 import api.stream.description
 from api.auth.owner import RULES, public
-from api.description import IF_MATCH, RETRY_AFTER, Answer, Header, Operation, Parameter
+from api.description import (
+    IF_MATCH,
+    RATE_LIMITS,
+    RETRY_AFTER,
+    Answer,
+    Header,
+    Operation,
+    Parameter,
+)
 from api.errors import CODES
+from api.rates import FREE
 
 OPERATIONS: Mapping[str, Operation] = {
     **api.auth.description.OPERATIONS,
@@ -49,9 +59,14 @@ PAGES = frozenset(
 EVERYWHERE: Mapping[int, tuple[str, ...]] = {
     400: ("BAD_QUERY",),
     413: ("BODY_TOO_LARGE",),
+    414: ("URI_TOO_LONG",),
+    431: ("HEADERS_TOO_LARGE",),
     500: ("INTERNAL",),
 }
 """Status → codes that any path may answer with."""
+
+BEFORE_THE_APP = frozenset({414, 431})
+"""Of these, what the server refuses before there is an app to give the request an id."""
 
 GUARDED: Mapping[int, tuple[str, ...]] = {
     401: ("UNAUTHORIZED",),
@@ -59,6 +74,9 @@ GUARDED: Mapping[int, tuple[str, ...]] = {
     503: ("IDENTITY_UNAVAILABLE", "DATABASE_UNAVAILABLE"),
 }
 """And what any path may that asks for a token."""
+
+COUNTED: Mapping[int, tuple[str, ...]] = {429: ("TOO_MANY",)}
+"""And what any path may whose requests are counted (`api.rates`)."""
 
 REQUEST_ID = Header("X-Request-Id", "Names this request in our log.")
 
@@ -85,7 +103,8 @@ def openapi(app: Flask) -> Json:
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
         for method, operation in _operations(rule):
             path = paths.setdefault(template(rule.rule), {})
-            path[method] = _operation(operation, _auth_rule(app, rule), components)
+            general = _general(_auth_rule(app, rule), is_counted=rule.rule not in FREE)
+            path[method] = _operation(operation, _auth_rule(app, rule), general, components)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -128,6 +147,15 @@ def _operations(rule: Rule) -> Iterator[tuple[str, Operation]]:
 def _auth_rule(app: Flask, rule: Rule) -> Any:
     hooks = app.before_request_funcs.get(rule.endpoint.rpartition(".")[0], [])
     return next(hook for hook in hooks if hook in RULES)
+
+
+_Refusals: TypeAlias = Mapping[int, Sequence[str]]
+"""Status → codes."""
+
+
+def _general(rule: Any, *, is_counted: bool) -> Sequence[_Refusals]:
+    """What a path may answer for being behind an auth rule, counted, and a path at all."""
+    return ({} if rule is public else GUARDED, COUNTED if is_counted else {}, EVERYWHERE)
 
 
 class Components:
@@ -188,14 +216,16 @@ def _untitled(schema: Any) -> Any:
     return [_untitled(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _operation(operation: Operation, rule: Any, components: Components) -> Json:
+def _operation(
+    operation: Operation, rule: Any, general: Sequence[_Refusals], components: Components
+) -> Json:
     said: Json = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
         "security": [] if rule is public else [{"bearer": []}],
         "parameters": [_parameter(parameter) for parameter in operation.parameters],
-        "responses": dict(sorted(_responses(operation, rule, components).items())),
+        "responses": dict(sorted(_responses(operation, general, components).items())),
     }
     if operation.description:
         said["description"] = operation.description
@@ -216,20 +246,19 @@ def _parameter(parameter: Parameter) -> Json:
     }
 
 
-def _responses(operation: Operation, rule: Any, components: Components) -> Json:
+def _responses(operation: Operation, general: Sequence[_Refusals], components: Components) -> Json:
     said = {str(a.status): _answer(operation, a, components) for a in operation.answers}
-    for status, codes in _refusals(operation, rule).items():
+    for status, codes in _refusals(operation, general).items():
         if str(status) not in said:
             headers = operation.refusal_headers.get(status, ())
             said[str(status)] = _refusal(operation, status, codes, headers)
     return said
 
 
-def _refusals(operation: Operation, rule: Any) -> Mapping[int, tuple[str, ...]]:
-    """Status → codes: its own, those of its auth rule, those of any path."""
+def _refusals(operation: Operation, general: Sequence[_Refusals]) -> Mapping[int, tuple[str, ...]]:
+    """Status → codes: its own, and those of the general tables."""
     found: dict[int, dict[str, None]] = {}
-    guarded = {} if rule is public else GUARDED
-    for table in (operation.refusals, _by_parameters(operation), guarded, EVERYWHERE):
+    for table in (operation.refusals, _by_parameters(operation), *general):
         for status, codes in table.items():
             found.setdefault(status, {}).update(dict.fromkeys(codes))
     return {status: tuple(codes) for status, codes in found.items()}
@@ -258,11 +287,18 @@ def _answer(operation: Operation, answer: Answer, components: Components) -> Jso
     return said
 
 
+def handshake_refusals() -> Mapping[int, tuple[str, ...]]:
+    """Status → codes of what the stream may answer instead of an upgrade."""
+    general = _general(public, is_counted=True)
+    return dict(sorted(_refusals(OPERATIONS["stream.ask_to_upgrade"], general).items()))
+
+
 def _refusal(
-    operation: Operation, status: int, codes: Iterable[str], headers: Iterable[Header]
+    operation: Operation, status: int, codes: Sequence[str], headers: Iterable[Header]
 ) -> Json:
     known = {**examples("*"), **examples(operation.name)}
-    usual = _USUAL_HEADERS.get(status, ())
+    request_id = replace(REQUEST_ID, always=status not in BEFORE_THE_APP)
+    usual = (*_USUAL_HEADERS.get(status, ()), *_headers_of(codes))
     media: Json = {
         "schema": {
             "allOf": [{"$ref": "#/components/schemas/Error"}],
@@ -274,7 +310,7 @@ def _refusal(
         media["examples"] = shown
     return {
         "description": "\n".join(f"- `{code}`: {CODES[code].meaning}" for code in codes),
-        "headers": _headers((*headers, *usual, REQUEST_ID)),
+        "headers": _headers((*headers, *usual, request_id)),
         "content": {"application/json": media},
     }
 
@@ -286,9 +322,23 @@ _USUAL_HEADERS: Mapping[int, tuple[Header, ...]] = {
 }
 
 
+_CODE_HEADERS: Mapping[str, tuple[Header, ...]] = {"TOO_MANY": RATE_LIMITS}
+
+
+def _headers_of(codes: Sequence[str]) -> Iterator[Header]:
+    """Headers that come with codes; with one of several, they need not be there."""
+    for code in codes:
+        for header in _CODE_HEADERS.get(code, ()):
+            yield replace(header, always=len(codes) == 1)
+
+
 def _headers(headers: Iterable[Header]) -> Json:
     return {
-        header.name: {"description": header.meaning, "schema": dict(header.schema)}
+        header.name: {
+            "description": header.meaning,
+            "schema": dict(header.schema),
+            **({} if header.always else {"required": False}),
+        }
         for header in headers
     }
 

@@ -35,7 +35,8 @@ READS, SIGN_IN, OWNER = "reads", "sign_in", "owner"
 BUDGETS = (READS, SIGN_IN, OWNER)
 
 _KEY = "isthmus_rates"
-_FREE = frozenset({"/healthz"})
+FREE = frozenset({"/healthz"})
+"""Paths that may be asked without end."""
 _SIGN_IN_PATHS = frozenset({"/auth"})
 _OUTAGE_SECONDS = 5.0
 """How long a storage that failed is not asked again."""
@@ -138,7 +139,7 @@ def limit_rates(app: Flask, limiter: Limiter) -> None:
 
 def _count_address() -> None:
     path = request.path
-    if path in _FREE:
+    if path in FREE:
         return
     budget = SIGN_IN if path in _SIGN_IN_PATHS and request.method != "OPTIONS" else READS
     limiter: Limiter = current_app.extensions[_KEY]

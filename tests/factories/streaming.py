@@ -122,11 +122,16 @@ class Server:
 
 @contextmanager
 def serving(
-    database: URL, home: Path, *, workers: int = 2, settings: Mapping[str, str] | None = None
+    database: URL,
+    home: Path,
+    *,
+    workers: int = 2,
+    settings: Mapping[str, str] | None = None,
+    program: str = "api",
 ) -> Iterator[Server]:
     """The API on a port of its choice, on the devnet's network."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "api", "--bind", "127.0.0.1:0", "--workers", str(workers)],
+        [sys.executable, "-m", program, "--bind", "127.0.0.1:0", "--workers", str(workers)],
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),

@@ -2,8 +2,10 @@
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import httpx
@@ -15,6 +17,7 @@ from schemathesis.core.failures import FailureGroup
 from api.openapi import OPERATIONS
 from tests.factories.sep10 import WALLET, first, forge, second
 from tests.fuzz.document import of_url
+from tests.fuzz.owners import ATTEMPTS, OWNERS, TEARS, Attempt, Owner, torn
 
 EXAMPLES = 25
 """Of one strategy, in one round."""
@@ -38,6 +41,12 @@ class Findings:
     """Requests that got no answer, though the server was there."""
     undocumented: int = 0
     """Answers that are not what the document says."""
+    unavailable: Counter[str] = field(default_factory=Counter)
+    """What was answered 503: allowed, and little while all that the server needs is there."""
+    logins: int = 0
+    """That had to succeed, and did."""
+    wrong: int = 0
+    """Who was let in and must not be, was refused and must not be, or was taken for another."""
     shown: list[str] = field(default_factory=list)
     """The first of them, a line each."""
 
@@ -49,7 +58,8 @@ class Findings:
     @property
     def is_good(self) -> bool:
         """Whether nothing was found, of something."""
-        return self.requests > 0 and not (self.errors_500 or self.broken or self.undocumented)
+        found = self.errors_500 or self.broken or self.undocumented or self.wrong
+        return self.requests > 0 and not found
 
 
 # What is thrown, beside what schemathesis makes of the document.
@@ -122,8 +132,20 @@ _METHODS = st.sampled_from(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "
 class Hammer:
     """Throws at one server until it is told to stop."""
 
-    def __init__(self, url: str, number: int, goes_on: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        url: str,
+        number: int,
+        goes_on: Callable[[], bool],
+        *,
+        issue: Callable[[Owner], str],
+        passphrase: str,
+    ) -> None:
+        """`issue` gives an owner a token; `passphrase` is of the network that is signed for."""
         self.findings = Findings()
+        self._issue = issue
+        self._passphrase = passphrase
+        self._owners = cycle((*OWNERS, None))
         self._url = url
         self._number = number
         self._goes_on = goes_on
@@ -149,7 +171,9 @@ class Hammer:
             modes = ("positive", "negative") if has_more else ("positive",)
             for mode in modes:
                 yield self._described(operation.name, mode, number)
+        yield self._drawn(number, ATTEMPTS, lambda attempt: self.sign_in(attempt))
         yield self._drawn(number, TOKENS, lambda token: self._send_token(token))
+        yield self._drawn(number, TEARS, lambda tear: self._send_torn(*tear))
         yield self._drawn(number, ENVELOPES, lambda xdr: self._send_envelope(xdr))
         thrown = st.tuples(_METHODS, _PATHS, HEADERS)
         yield self._drawn(number, thrown, lambda said: self._send(*said[:2], headers=said[2]))
@@ -157,12 +181,17 @@ class Hammer:
     def _described(self, name: str, mode: str, number: int) -> Callable[[], None]:
         operation = self._schema.find_operation_by_id(name)
         strategy = operation.as_strategy(generation_mode=GenerationMode(mode))
+        guarded = bool(operation.definition.raw["security"])
 
         def throw(case: Any) -> None:
             self.findings.requests += 1
+            # Packed, it would be no JSON to schemathesis.
+            headers = {"Accept-Encoding": "identity"}
+            owner = next(self._owners)
+            if owner is not None and guarded:
+                headers["Authorization"] = f"Bearer {self._issue(owner)}"
             try:
-                # Packed, it would be no JSON to schemathesis.
-                answer = case.call(headers={"Accept-Encoding": "identity"})
+                answer = case.call(headers=headers)
             except OSError as error:
                 self._broke(f"{name}: {error}")
                 return
@@ -187,13 +216,58 @@ class Hammer:
 
         return each
 
+    def sign_in(self, attempt: Attempt) -> None:
+        """From the challenge to the end of the session."""
+        asked = self._ask("GET", "/auth", params={"account": attempt.owner.account})
+        if asked is None:
+            return
+        challenge = asked.json()["transaction"]
+        body = {"transaction": attempt.envelope(challenge, self._passphrase)}
+        opens = attempt.opens(challenge, self._passphrase)
+        answer = self._ask("POST", "/auth", json=body, good=200 if opens else 400)
+        if answer is None or not opens:
+            return
+        self.findings.logins += 1
+        self._ask("POST", "/auth", data=body, good=400)
+        token = answer.json()["token"]
+        self._use(attempt.owner, token)
+        headers = {"Authorization": f"Bearer {token}"}
+        self._ask("DELETE", "/v1/session", headers=headers)
+        self._ask("GET", "/v1/session", headers=headers, good=401)
+
+    def _use(self, owner: Owner, token: str) -> None:
+        shown = self._ask("GET", "/v1/session", headers={"Authorization": f"Bearer {token}"})
+        if shown is not None and shown.json()["account"] != owner.account:
+            self._is_wrong(f"{owner.account} was taken for {shown.json()['account']}")
+
+    def _ask(
+        self, method: str, path: str, *, good: int = 200, **said: Any
+    ) -> httpx.Response | None:
+        """The answer, if it has the status that it must have; 503 is none."""
+        self.findings.requests += 1
+        try:
+            answer = self._client.request(method, path, **said)
+        except httpx.HTTPError as error:
+            self._broke(f"{method} {path}: {type(error).__name__} {error}")
+            return None
+        self._look(f"{method} {path}", answer.status_code)
+        if answer.status_code not in (good, 503):
+            self._is_wrong(f"{method} {path} {said} → {answer.status_code} {answer.text}"[:2000])
+        return answer if answer.status_code == good else None
+
+    def _send_torn(self, owner: Owner, place: int, letter: str) -> None:
+        """A good token, and the same with a letter of it changed."""
+        token = self._issue(owner)
+        self._use(owner, token)
+        if torn(token, place, letter) != token:
+            self._send_token(torn(token, place, letter))
+
     def _send_token(self, token: str) -> None:
         headers = {"Authorization": f"Bearer {token}".encode("latin-1")}
         for method in ("GET", "DELETE"):
             status = self._send(method, "/v1/session", headers=headers)
             if status is not None and status < 400:
-                self.findings.undocumented += 1
-                self.findings.note(f"a forged token was taken: {token}")
+                self._is_wrong(f"a forged token was taken: {token}")
 
     def _send_envelope(self, envelope: str) -> None:
         text = envelope.encode("utf-8", "replace").decode()
@@ -217,7 +291,13 @@ class Hammer:
         self._look(f"{method} {path}", status)
         return status
 
+    def _is_wrong(self, what: str) -> None:
+        self.findings.wrong += 1
+        self.findings.note(what)
+
     def _look(self, what: str, status: int) -> None:
+        if status == 503:
+            self.findings.unavailable[what] += 1
         if status >= 500 and status != 503:
             self.findings.errors_500 += 1
             self.findings.note(f"{what} → {status}")

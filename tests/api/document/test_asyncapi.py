@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft7Validator
 from sqlalchemy import create_engine
 
-from api.openapi import examples
+from api.openapi import examples, openapi
 from api.stream.client import SENT
 from api.stream.wishes import parse_wish
 from tests.documented import violations
@@ -38,6 +38,20 @@ def test_it_names_every_way_in_which_the_server_ends_a_connection(document):
     assert [(each["code"], each["reason"]) for each in listed] == [
         (ending.code, ending.reason) for ending in SENT
     ]
+
+
+def test_it_says_what_may_be_answered_instead_of_an_upgrade(document):
+    said = document["channels"]["stream"]["x-handshake-refusals"]
+    app = make_app(create_engine("postgresql+psycopg://not-used"))
+    responses = openapi(app)["paths"]["/api/v1/stream"]["get"]["responses"]
+    told = {
+        (int(status), code)
+        for status, answer in responses.items()
+        if "content" in answer
+        for code in answer["content"]["application/json"]["schema"]["properties"]["code"]["enum"]
+    }
+    assert {(each["status"], each["code"]) for each in said} == told
+    assert {(429, "TOO_MANY"), (429, "TOO_MANY_STREAMS"), (503, "STREAM_FULL")} <= told
 
 
 def test_every_parameter_is_one_that_the_server_reads(document):

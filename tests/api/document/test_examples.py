@@ -11,13 +11,22 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from limits import parse
 from sqlalchemy import Connection, Engine
 
 from api.auth.accounts import LedgerUnavailable
 from api.auth.claims import Session
-from api.errors import ApiError, IdentityUnavailable, NoStellarWallet, WalletChanged
-from api.openapi import EXAMPLES
+from api.errors import (
+    ApiError,
+    IdentityUnavailable,
+    NoStellarWallet,
+    WalletChanged,
+    code_of,
+    refusal,
+)
+from api.openapi import BEFORE_THE_APP, EXAMPLES
 from api.orderbook import queries
+from api.rates import READS, Limiter, Rates
 from api.stream import messages
 from api.stream.limits import Limits
 from api.stream.socket import find_stream
@@ -200,9 +209,9 @@ def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
     example("*", "UNAUTHORIZED", client.get("/v1/session", headers=asking).json)
     others = make_app(reader, tokens=Others()).test_client()
     example("endSession", "NOT_OUR_TOKEN", others.delete("/v1/session", headers=asking).json)
-    for refusal in (NoStellarWallet(), WalletChanged(), IdentityUnavailable()):
-        others = make_app(reader, tokens=Others(refusal)).test_client()
-        example("*", refusal.code, others.get("/v1/session", headers=asking).json)
+    for said in (NoStellarWallet(), WalletChanged(), IdentityUnavailable()):
+        others = make_app(reader, tokens=Others(said)).test_client()
+        example("*", said.code, others.get("/v1/session", headers=asking).json)
 
 
 def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example: Any) -> None:
@@ -231,6 +240,19 @@ def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example
     example("signIn", "UNSUPPORTED_MEDIA_TYPE", client.post("/auth", data=b"x").json)
     example("*", "SIGN_IN_OFF", cut_off.get(f"/auth?account={account}").json)
     example("showStellarToml", "200", client.get("/.well-known/stellar.toml").text)
+
+
+def test_one_request_too_many_is_the_example(reader: Engine, example: Any) -> None:
+    limiter = Limiter(Rates({READS: parse("6000/minute")}), clock=lambda: float(NOW))
+    limiter.count(READS, "127.0.0.1")
+    client = make_app(reader, limiter=limiter).test_client()
+    answers = [client.get("/nothing") for _ in range(6000)]
+    example("*", "TOO_MANY", answers[-1].json)
+
+
+def test_what_the_server_refuses_is_the_example(example: Any) -> None:
+    for status in BEFORE_THE_APP:
+        example("*", code_of(status), json.loads(refusal(status)))
 
 
 def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:

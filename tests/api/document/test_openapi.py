@@ -6,19 +6,27 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from limits import parse
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from sqlalchemy import create_engine
+from sqlalchemy import Engine, create_engine
 
 from api.auth.owner import RULES, public
+from api.description import RATE_LIMITS
 from api.errors import CODES
 from api.openapi import EVERYWHERE, OPERATIONS, PAGES, examples, template
+from api.rates import OWNER, READS, SIGN_IN, Limiter, Rates
 from tests.documented import violations
 from tests.factories.app import make_app
 
 
 @pytest.fixture(scope="module")
-def app() -> Flask:
-    return make_app(create_engine("postgresql+psycopg://not-used"))
+def engine_of_none() -> Engine:
+    return create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
+
+
+@pytest.fixture(scope="module")
+def app(engine_of_none: Engine) -> Flask:
+    return make_app(engine_of_none)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +100,23 @@ def test_what_any_path_may_answer_is_said_of_each(document):
     for path, _, operation in operations(document):
         for status in EVERYWHERE:
             assert str(status) in operation["responses"], path
+
+
+def test_a_path_says_what_is_answered_to_one_request_too_many(engine_of_none, document):
+    limiter = Limiter(Rates(dict.fromkeys((READS, SIGN_IN, OWNER), parse("1/minute"))))
+    client = make_app(engine_of_none, limiter=limiter).test_client()
+    for path, method, operation in operations(document):
+        # Twice and held against the document each time (`CheckedClient`).
+        asked = re.sub(r"{\w+}", "x", path)
+        codes = [(client.open(asked, method=method).json or {}).get("code") for _ in "ab"]
+        said = operation["responses"].get("429")
+        assert (codes[1] == "TOO_MANY") == (said is not None), path
+        if said is not None:
+            own = said["content"]["application/json"]["schema"]["properties"]["code"]["enum"]
+            assert "TOO_MANY" in own, path
+            limits = {said["headers"][each.name].get("required", True) for each in RATE_LIMITS}
+            assert limits == {own == ["TOO_MANY"]}, path
+            assert "Retry-After" in said["headers"], path
 
 
 def test_every_example_is_what_its_schema_says(document):
