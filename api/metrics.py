@@ -25,6 +25,7 @@ from api.ingestion import followed
 from indexer.facts.status import chain_status
 from indexer.networks import Network
 
+_LOGINS = "Attempts to sign in with an account (SEP-10). Who brings a provider's token makes none."
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 PATH = "/metrics"
@@ -58,7 +59,7 @@ class Metrics:
         self._frames = self._counter("stream_frames", "Messages that streams were told.")
         self._closed = self._counter("streams_closed", "Streams that ended.", "code")
         self._refused = self._counter("rate_limited", "Requests refused with 429.", "budget")
-        self._logins = self._counter("logins", "Attempts to sign in.", "kind", "result")
+        self._logins = self._counter("logins", _LOGINS, "kind", "result")
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
@@ -98,7 +99,7 @@ class Metrics:
         self._frames.inc(number)
 
 
-_OUR_CODES = frozenset({1000, 1001, 1006, 1008, 1009, 1011, 1012, 1013})
+_OUR_CODES = frozenset({1000, 1001, 1002, 1006, 1007, 1008, 1009, 1011, 1012, 1013})
 """1013 is a reader that was too slow."""
 
 

@@ -15,9 +15,10 @@ from wsproto.events import CloseConnection, TextMessage
 
 from api.changes import Changes
 from api.deps import reading
+from api.metrics import Metrics
 from api.stream import hub as hub_module
 from api.stream import outbox
-from api.stream.client import Client
+from api.stream.client import GONE, SENT, Client
 from api.stream.hub import Hub
 from api.stream.limits import Doors, Limits
 from api.stream.outbox import Missed
@@ -104,12 +105,17 @@ class Bench:
     hub: Hub
     doors: Doors
     limits: Limits
+    metrics: Metrics
     ends: list[socket.socket] = field(default_factory=list)
 
     def hub_knows(self, ending: str) -> int:
         """How many clients are on their way out for that reason."""
         endings = [client.ending for client in list(self.hub._clients)]
         return sum(each is not None and each.reason == ending for each in endings)
+
+    def figure(self, name: str, **labels: str) -> float | None:
+        """What an operator reads."""
+        return self.metrics.registry.get_sample_value(f"isthmus_{name}", labels)
 
     def connect(self, query: str = "", missed: Missed | None = None) -> Far:
         near, far = socket.socketpair()
@@ -143,9 +149,10 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
     def make(*, limits: Limits = LIMITS, told: bool = True) -> Bench:
         with reading(api_engine) as connection:
             start = outbox.read_start(connection, CHAIN)
-        hub = Hub(api_engine, CHAIN, changes if told else None, start, limits)
+        metrics = Metrics()
+        hub = Hub(api_engine, CHAIN, changes if told else None, start, limits, metrics)
         hub.start()
-        benches.append(Bench(hub, Doors(limits), limits))
+        benches.append(Bench(hub, Doors(limits), limits, metrics))
         return benches[-1]
 
     yield make
@@ -172,6 +179,57 @@ def test_a_stalled_client_delays_nobody_and_is_ended_by_name(make_bench, stand: 
     assert stalled.messages == twin.messages[: len(stalled.messages)]
     ledger = stand.move()
     assert watcher.read_to(ledger).book() == stand.shown[ledger]
+
+
+def test_streams_are_counted_while_open_by_what_they_are_told_and_by_how_they_end(
+    make_bench, stand: Stand
+):
+    bench = make_bench()
+    watchers = [bench.connect("markers=1") for _ in range(3)]
+    for each in watchers:
+        each.read_to(stand.market.ledger)
+    assert bench.figure("streams_open") == 3
+    # The greeting is no news.
+    assert bench.figure("stream_frames_total") == 0
+    greeted = sum(len(each.messages) for each in watchers)
+    leaver, talker, stays = watchers
+    ledger = stand.move()
+    told = sum(len(each.read_to(ledger).messages) for each in watchers) - greeted
+    assert told > 0
+    wait_for(lambda: bench.figure("stream_frames_total") == told)
+    leaver.socket.sendall(leaver.protocol.send(CloseConnection(1000)))
+    talker.socket.sendall(talker.protocol.send(TextMessage("x" * (LIMITS.message_bytes + 1))))
+    assert talker.read_to_close()[0] == 1009
+    for each in (leaver, talker):
+        each.socket.shutdown(socket.SHUT_RDWR)
+    wait_for(lambda: bench.figure("streams_open") == 1)
+    before = len(stays.messages)
+    told += len(stays.read_to(stand.move()).messages) - before
+    wait_for(lambda: bench.figure("stream_frames_total") == told)
+    assert bench.figure("streams_closed_total", code="1000") == 1
+    assert bench.figure("streams_closed_total", code="1009") == 1
+
+
+def test_every_code_that_is_sent_is_counted_as_itself():
+    metrics = Metrics()
+    for ending in (*SENT, GONE):
+        metrics.stream_closed(ending.code)
+    metrics.stream_closed(4711)
+    counted = {
+        sample.labels["code"]
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "isthmus_streams_closed_total"
+    }
+    assert counted == {*(str(ending.code) for ending in (*SENT, GONE)), "other"}
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Until it does: what another thread counts comes a moment later."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, "it never did"
+        time.sleep(0.01)
 
 
 def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, api_engine):
