@@ -20,6 +20,7 @@ from api.openapi import openapi
 from api.orderbook.books import Books
 from api.orderbook.views import hold_books, orderbook
 from api.parsing import MAX_BODY_BYTES, refuse_bad_query
+from api.quotes.views import quotes
 from api.rates import limit_rates
 from api.request_log import log_failure, log_requests
 from api.responses import OrjsonProvider
@@ -62,7 +63,7 @@ def create_app(deps: Deps) -> Flask:
     app.before_request(refuse_bad_query)
     answer_errors(app)
     speak_to_wallets(app)
-    for blueprint in (health, auth, session, routes, orderbook, market, stream, document):
+    for blueprint in (health, auth, session, routes, quotes, orderbook, market, stream, document):
         app.register_blueprint(blueprint)
     return app
 

@@ -14,15 +14,18 @@ from api.auth.sep10 import Sep10
 from api.auth.tokens import Tokens
 from api.changes import Changes
 from api.metrics import Metrics
+from api.quotes.fees import FeeSource, FewAtOnce
 from api.rates import Limiter, Rates
 from api.stream.limits import Limits
 from api.web import Web
+from indexer.fees import open_fees
 from indexer.networks import Network
 from indexer.readers import open_accounts
 from indexer.settings import Settings
 from warehouse_schema.identifiers import UnixSeconds
 
 _KEY = "isthmus"
+QUOTE_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,10 @@ class Deps:
     """Where it is read who may sign for an account."""
     statement: Mapping[str, Any] = field(default_factory=dict)
     """What the operator says of itself in stellar.toml."""
+    fees: FeeSource | None = None
+    """Where it is read what others charge; None: what depends on it is priced by nobody."""
+    quote_seconds: int = QUOTE_SECONDS
+    """How long a quote is good for."""
 
 
 def hold(app: Flask, deps: Deps) -> None:
@@ -88,3 +95,8 @@ def reading(engine: Engine) -> Iterator[Connection]:
 def accounts_of(settings: Settings) -> Accounts:
     """The Stellar accounts of the network. Raises `ConfigurationError` without a node."""
     return open_accounts(settings)
+
+
+def fees_of(settings: Settings, service: str | None) -> FeeSource:
+    """The fees of the network; `service` is in the place of Circle's, on the local chains."""
+    return FewAtOnce(open_fees(settings, service))

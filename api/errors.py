@@ -4,6 +4,7 @@ ApiError                     status, code and a sentence
 ├── BadRequest          400  a parameter or body is malformed; the message names it
 ├── Unauthorized        401  no token, or one that is not valid
 ├── Forbidden           403  the token's owner may not do this
+│   ├── NotTheOwner          it is another account's
 │   ├── NoStellarWallet      the identity provider keeps no Stellar wallet for the user
 │   └── WalletChanged        the wallet that the user is bound to is gone
 ├── NotFound            404  nothing of that name is known
@@ -14,6 +15,8 @@ ApiError                     status, code and a sentence
 └── Unavailable         503  not now; trying again can help
    ├── OrderBookNotReady    no ledger has been folded yet
     ├── IdentityUnavailable  the identity provider cannot be asked
+    ├── ChainUnavailable     nothing can be promised about a chain right now
+    ├── FeesUnavailable      what others charge cannot be read
     └── NotReady             the process should get no traffic, with the reasons
 
 Views raise; `answer_errors` registers who answers. The router's own refusals (404, 405, 413, …), a
@@ -57,6 +60,13 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "BAD_ADDRESS": Code(400, "That is no Stellar address."),
         "BAD_INTENT_ID": Code(400, "That is no order id."),
         "BAD_LIMIT": Code(400, "`limit` is no number, or out of range."),
+        "BAD_ROUTE": Code(400, "`route` is none that this network has; the message lists them."),
+        "BAD_CHAIN": Code(400, "The route is not enabled on that chain; the message lists those."),
+        "BAD_AMOUNT": Code(400, "`amount_in` is no whole number, or of a part that cannot cross."),
+        "AMOUNT_OUT_OF_LIMITS": Code(400, "`amount_in` is outside the route's limits."),
+        "BAD_SOURCE_ADDRESS": Code(400, "`source_address` is none on the source chain."),
+        "BAD_DEST_ADDRESS": Code(400, "`dest_address` is none that money may go to."),
+        "BAD_FUNDING_MODE": Code(400, "The chain cannot be paid in that way."),
         "BAD_AFTER": Code(400, "`after` is not the number of a ledger."),
         "BAD_MEMO": Code(400, "Accounts are not divided by memo here: leave it out."),
         "BAD_HOME_DOMAIN": Code(400, "`home_domain` is another service's."),
@@ -66,6 +76,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "NOT_OUR_TOKEN": Code(400, "Only who issued the token can end it."),
         "UNAUTHORIZED": Code(401, "There is no token, or it is not valid."),
         "FORBIDDEN": Code(403, "Who asks is known, and may not."),
+        "NOT_THE_OWNER": Code(403, "It is another account's; you may do it for your own."),
         "NO_STELLAR_WALLET": Code(403, "The identity provider keeps no Stellar wallet for you."),
         "WALLET_CHANGED": Code(403, "The wallet that you have used here is not yours any more."),
         "ORIGIN_NOT_ALLOWED": Code(403, "Pages of this origin may not open the stream."),
@@ -88,6 +99,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "UNAVAILABLE": Code(503, "Not now; trying again can help."),
         "DATABASE_UNAVAILABLE": Code(503, "The database does not answer right now."),
         "IDENTITY_UNAVAILABLE": Code(503, "The identity provider does not answer right now."),
+        "CHAIN_UNAVAILABLE": Code(503, "Nothing can be promised about that chain right now."),
+        "FEES_UNAVAILABLE": Code(
+            503, "What others charge for a transfer cannot be read right now."
+        ),
         "LEDGER_UNAVAILABLE": Code(503, "The ledger cannot be read: nobody knows who may sign."),
         "ORDER_BOOK_NOT_READY": Code(503, "No ledger has been folded yet: there is no book."),
         "NOT_READY": Code(503, "The process should get no traffic; `reasons` says why."),
@@ -169,6 +184,12 @@ class Forbidden(ApiError):
     code = "FORBIDDEN"
 
 
+class NotTheOwner(Forbidden):
+    """It is another account's."""
+
+    code = "NOT_THE_OWNER"
+
+
 class NoStellarWallet(Forbidden):
     """The identity provider keeps no Stellar wallet for the user, so the user owns nothing here."""
 
@@ -248,6 +269,18 @@ class IdentityUnavailable(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("the identity provider does not answer right now")
+
+
+class ChainUnavailable(Unavailable):
+    """Nothing can be promised about a chain right now."""
+
+    code = "CHAIN_UNAVAILABLE"
+
+
+class FeesUnavailable(Unavailable):
+    """What others charge for a transfer cannot be read right now."""
+
+    code = "FEES_UNAVAILABLE"
 
 
 class NotReady(Unavailable):

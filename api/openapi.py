@@ -21,6 +21,7 @@ import api.auth.description
 import api.document.description
 import api.health.description
 import api.orderbook.description
+import api.quotes.description
 import api.routes.description
 import api.stream.description
 from api.auth.owner import RULES, public
@@ -39,6 +40,7 @@ from api.rates import FREE
 OPERATIONS: Mapping[str, Operation] = {
     **api.auth.description.OPERATIONS,
     **api.routes.description.OPERATIONS,
+    **api.quotes.description.OPERATIONS,
     **api.orderbook.description.OPERATIONS,
     **api.stream.description.OPERATIONS,
     **api.health.description.OPERATIONS,

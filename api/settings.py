@@ -28,6 +28,8 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_HOME_DOMAIN` | `host` or `host:port` of stellar.toml; default: that of `ISTHMUS_URL` |
 | `ISTHMUS_WEB_AUTH_DOMAIN` | what challenges call this server; default: that of `ISTHMUS_URL` |
 | `ISTHMUS_STELLAR_TOML` | TOML file of what the operator says of itself in stellar.toml |
+| `ISTHMUS_QUOTE_SECONDS` | how long a quote is good for, 10 to 3600, default 300 |
+| `ISTHMUS_FEES_URL` | on the local chains alone: what says Circle's fees in the service's place |
 
 A secret is the variable itself, or the file that the same name with `_FILE` says.
 """
@@ -54,6 +56,8 @@ SHARED = f"{SIGN_IN},{OWNER}"
 IDENTITY_ISSUER = "privy.io"
 IDENTITY_URL = "https://api.privy.io"
 IDENTITY_SECONDS = 2 * 3600
+QUOTE_SECONDS = 300
+_QUOTE_RANGE = (10, 3600)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,10 @@ class ApiSettings:
     home_domain: str | None = None
     web_auth_domain: str | None = None
     stellar_toml: Path | None = None
+    quote_seconds: int = QUOTE_SECONDS
+    """How long a quote is good for."""
+    fees_url: str | None = None
+    """What says Circle's fees on the local chains; None: the network's own service."""
 
 
 def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettings:
@@ -126,6 +134,8 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         home_domain=env.get("ISTHMUS_HOME_DOMAIN") or None,
         web_auth_domain=env.get("ISTHMUS_WEB_AUTH_DOMAIN") or None,
         stellar_toml=Path(file) if (file := env.get("ISTHMUS_STELLAR_TOML")) else None,
+        quote_seconds=_quote_seconds(env),
+        fees_url=_fees_url(env),
     )
 
 
@@ -146,6 +156,28 @@ def _identity(env: Mapping[str, str]) -> IdentitySettings | None:
         key=secret(env, f"{prefix}_KEY"),
         longest_seconds=_count(env, f"{prefix}_SECONDS", IDENTITY_SECONDS),
     )
+
+
+def _quote_seconds(env: Mapping[str, str]) -> int:
+    seconds, (least, most) = _count(env, "ISTHMUS_QUOTE_SECONDS", QUOTE_SECONDS), _QUOTE_RANGE
+    if not least <= seconds <= most:
+        raise ConfigurationError(
+            f"ISTHMUS_QUOTE_SECONDS is {seconds}; it must be from {least} to {most}"
+        )
+    return seconds
+
+
+def _fees_url(env: Mapping[str, str]) -> str | None:
+    """On the local chains and nowhere else: quotes of real money go by Circle's own word."""
+    url = env.get("ISTHMUS_FEES_URL")
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if env.get("ISTHMUS_NETWORK", "devnet") != "devnet":
+        raise ConfigurationError("ISTHMUS_FEES_URL is for the local chains: leave it out")
+    if parts.scheme != "http" or parts.hostname != "127.0.0.1" or parts.path.strip("/"):
+        raise ConfigurationError("ISTHMUS_FEES_URL must be like http://127.0.0.1:8200")
+    return url
 
 
 def _identity_url(env: Mapping[str, str]) -> str:

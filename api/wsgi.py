@@ -15,7 +15,7 @@ from api.auth.sep10 import sep10_of
 from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_of
 from api.changes import Changes
-from api.deps import Deps, accounts_of, reading
+from api.deps import Deps, accounts_of, fees_of, reading
 from api.metrics import Exporter, Metrics, Warehouse
 from api.orderbook.queries import read_book
 from api.rate_storage import Postgres
@@ -72,6 +72,8 @@ app = create_app(
         sep10=_sep10,
         accounts=_accounts(),
         statement=read_statement(_own.stellar_toml, _settings.network),
+        fees=fees_of(_settings, _own.fees_url),
+        quote_seconds=_own.quote_seconds,
     ),
 )
 if _own.proxies:

@@ -19,6 +19,7 @@ from api.client.models import (
     Offer,
     Order,
     Provider,
+    Quote,
     Readiness,
     Revoked,
     Route,
@@ -35,6 +36,7 @@ _PROVIDER = TypeAdapter(Provider)
 _ORDER = TypeAdapter(Order)
 _ORDERS = TypeAdapter(tuple[Order, ...])
 _READINESS = TypeAdapter(Readiness)
+_QUOTE = TypeAdapter(Quote)
 _SESSION = TypeAdapter(Session)
 _REVOKED = TypeAdapter(Revoked)
 _BOOK = "/api/v1"
@@ -162,6 +164,35 @@ class Isthmus:
     def asyncapi(self) -> dict[str, Any]:
         """The document of the stream."""
         return self._get(_DOCUMENT, "/asyncapi.json")
+
+    # Transfers
+
+    def quote(
+        self,
+        route: str,
+        amount_in: int,
+        *,
+        source_chain: str,
+        source_address: str,
+        dest_address: str,
+        dest_chain: str | None = None,
+        funding_mode: str | None = None,
+    ) -> Quote:
+        """What a transfer costs, promised until `expires_at`; `amount_in` in source base units.
+
+        Raises `Invalid`, `Forbidden` for another's account, `Unavailable`.
+        """
+        asked = {
+            "route": route,
+            "amount_in": str(amount_in),
+            "source_chain": source_chain,
+            "source_address": source_address,
+            "dest_address": dest_address,
+            "dest_chain": dest_chain,
+            "funding_mode": funding_mode,
+        }
+        body = {name: value for name, value in asked.items() if value is not None}
+        return read(_QUOTE, self._ask_as_owner("POST", "/v1/quotes", body=body))
 
     # Who is asking
 

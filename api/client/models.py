@@ -132,6 +132,37 @@ class Route(Model):
     dest_chains: tuple[RouteEnd, ...]
 
 
+class FeeDetail(Model):
+    """A fee; whole base units of what is sent, or smallest units of `chain`'s own token."""
+
+    name: str
+    amount: int
+    chain: str | None = None
+
+
+class QuoteFee(Model):
+    """What a transfer costs at most, in base units of `asset`."""
+
+    total: int
+    asset: str
+    details: tuple[FeeDetail, ...]
+    native_details: tuple[FeeDetail, ...]
+    operator_details: tuple[FeeDetail, ...]
+
+
+class Quote(Model):
+    """A price that is promised until `expires_at`, for one transfer. Amounts are base units."""
+
+    id: str
+    expires_at: AwareDatetime
+    sell_asset: str
+    buy_asset: str
+    sell_amount: int
+    buy_amount: int
+    price: Amount
+    fee: QuoteFee
+
+
 class ChainReadiness(Model):
     """How the ingestion of a chain stands."""
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import httpx
 
 from api.client import Isthmus
-from indexer.devnet import services
+from indexer.devnet import circle_fees, services
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.identity.check import sign_in_problems
@@ -108,7 +108,11 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         pace = Pace(block_seconds=BLOCK_SECONDS, ledger_seconds=None, ledger_clock="fixed")
         world = start_world(supervisor, pace=pace)
     identity = StandIn()
-    with world, serving(identity, free_port(services.IDENTITY_PORT)) as identity_url:
+    with (
+        world,
+        serving(identity, free_port(services.IDENTITY_PORT)) as identity_url,
+        circle_fees.serving(free_port(services.FEES_PORT)) as fees_url,
+    ):
         ports = services.choose_ports()
         settings = services.with_world(settings, world)
         variables = services.environment(settings, ports)
@@ -120,7 +124,8 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         with stages.timed("api"):
             keys = make_keys(settings.home / "keys", ports.api_url)
             users = identity.variables(identity_url)
-            supervisor.run(services.api(ports, {**variables, **keys, **users}))
+            asked = {**variables, **keys, **users, "ISTHMUS_FEES_URL": fees_url}
+            supervisor.run(services.api(ports, asked))
         with stages.timed("scenario"):
             scenario = Scenario(world, options.seed, _watched(supervisor))
             story = scenario.play()

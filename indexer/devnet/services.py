@@ -18,7 +18,6 @@ from indexer.devnet.world import World
 from indexer.networks import load_network
 from indexer.settings import Settings, rpc_variable
 from indexer.warehouse import dagster_storage_url
-from warehouse_schema.identifiers import ChainId
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -28,10 +27,9 @@ API_PORT = 8080
 PAGE_PORT = 3000
 CODE_PORT = 4000
 IDENTITY_PORT = 8100
+FEES_PORT = 8200
 
 _ASKED_SECONDS = 5.0
-_EVM_NODES = rpc_variable(ChainId("eip155:"))
-"""What the names of the variables of EVM nodes begin with."""
 
 
 @dataclass(frozen=True)
@@ -108,15 +106,13 @@ def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
 def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> ChildSpec:
     """The API; ready when it answers, whether or not the chains are well yet.
 
-    Nodes, and the keys that their URLs may hold, are no business of a public process, but for the
-    one that says who may sign for an account.
+    It asks nodes too: who may sign for an account, and what a transfer costs.
     """
-    own = {name: value for name, value in variables.items() if not name.startswith(_EVM_NODES)}
     return ChildSpec(
         name="api",
         command=_python("api", "--bind", f"{HOST}:{ports.api}", "--workers", str(workers)),
         ready=lambda: _answers(f"{ports.api_url}/healthz"),
-        environment=own,
+        environment=variables,
         directory=PROJECT,
     )
 

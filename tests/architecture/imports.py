@@ -106,6 +106,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     ),
     "indexer.revision_commands": ("indexer.revision", "indexer.settings", "indexer.warehouse"),
     "indexer.readers": (*_CHAINS, "indexer.settings"),
+    "indexer.fees": (*_CHAINS, "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.__main__": (*_DRAIN, *_TOOLS),
     "indexer.devnet": ("indexer",),

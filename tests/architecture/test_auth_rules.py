@@ -29,7 +29,7 @@ PUBLIC = {
 """What the specification opens, the page that shows it, and the process's own health. Nothing joins
 by accident."""
 
-OWNERS = {"/v1/session"}
+OWNERS = {"/v1/session", "/v1/quotes"}
 """What needs a token."""
 
 

@@ -8,12 +8,13 @@ import httpx
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete
 from stellar_sdk import Keypair, Network
 
 from api.client import (
     BadAnswer,
     ChallengeNotTrusted,
+    Forbidden,
     Invalid,
     Isthmus,
     Login,
@@ -27,8 +28,24 @@ from api.client import (
 )
 from api.openapi import OPERATIONS
 from tests.factories.app import make_app
-from tests.factories.projections import ORDER_ID, PROVIDER, fulfilled, insert_offer, insert_order
+from tests.factories.projections import (
+    ORDER_ID,
+    PROVIDER,
+    STELLAR,
+    fulfilled,
+    insert_cursor,
+    insert_offer,
+    insert_order,
+)
 from tests.factories.projections import insert_provider as insert_a_provider
+from tests.factories.quotes import (
+    OTHER,
+    SEPOLIA,
+    FixedFees,
+    asking,
+    make_body,
+    make_quote_app,
+)
 from tests.factories.sep10 import (
     PASSPHRASE,
     SERVER,
@@ -39,6 +56,7 @@ from tests.factories.sep10 import (
     make_sep10,
     make_sign_in_app,
 )
+from warehouse_schema.intake import quotes
 
 CALLS = {
     "listOffers": lambda isthmus: isthmus.offers(),
@@ -55,6 +73,7 @@ CALLS = {
 }
 """Operation → the call that makes it, where nobody has to sign in."""
 BY_LOGIN = {"getChallenge", "signIn", "showSession", "endSession"}
+WITH_A_TOKEN = {"createQuote"}
 STREAM = {"openStream"}
 NO_CALL = {"showMetrics"}
 """For a monitoring system, which has a client of its own."""
@@ -79,7 +98,7 @@ def market(book: Connection) -> Connection:
 
 def test_there_is_a_call_for_every_operation():
     described = {operation.name for operation in OPERATIONS.values()}
-    assert described - NO_CALL == CALLS.keys() | BY_LOGIN | STREAM
+    assert described - NO_CALL == CALLS.keys() | BY_LOGIN | WITH_A_TOKEN | STREAM
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -310,3 +329,24 @@ def test_a_challenge_for_another_account_is_not_signed():
 
 def test_no_secret_shows_in_a_login():
     assert WALLET.secret not in repr(login())
+
+
+def test_a_quote_is_read_in_whole_base_units(rows: Connection, reader: Engine):
+    for chain in (STELLAR, SEPOLIA):
+        insert_cursor(rows, chain)
+    app = make_quote_app(reader, FixedFees())
+    token = asking()["Authorization"].partition(" ")[2]
+    body = make_body()
+    route, amount = body.pop("route"), int(body.pop("amount_in"))
+    with client_of(app, token=lambda: token) as isthmus:
+        quote = isthmus.quote(route, amount, **body)
+        with pytest.raises(Forbidden) as refused:
+            isthmus.quote(route, amount, **(body | {"dest_address": OTHER}))
+        with pytest.raises(Invalid) as invalid:
+            isthmus.quote(route, 1, **body)
+    assert (quote.sell_amount, quote.buy_amount, quote.fee.total) == (amount, 99_984_400, 1560)
+    assert quote.price == Decimal("0.999844")
+    assert sum(fee.amount for fee in quote.fee.details) == quote.fee.total
+    assert refused.value.code == "NOT_THE_OWNER"
+    assert invalid.value.code == "AMOUNT_OUT_OF_LIMITS"
+    rows.execute(delete(quotes))

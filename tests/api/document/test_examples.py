@@ -5,19 +5,20 @@
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from limits import parse
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, delete
 
 from api.auth.accounts import LedgerUnavailable
 from api.auth.claims import Session
 from api.errors import (
     ApiError,
+    FeesUnavailable,
     IdentityUnavailable,
     NoStellarWallet,
     WalletChanged,
@@ -50,9 +51,20 @@ from tests.factories.projections import (
     insert_rail,
     insert_terms,
 )
+from tests.factories.quotes import (
+    REFUSED,
+    SEPOLIA,
+    FixedFees,
+    ask,
+    asking,
+    make_body,
+    make_quote_app,
+)
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app, sign
 from tests.factories.tokens import ACCOUNT, URL, make_tokens
+from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
+from warehouse_schema.intake import quotes
 
 API = "/api/v1"
 NOW_LEDGER, CLOSED_AT = Height(LEDGER), UnixSeconds(CLOSE_TIME)
@@ -96,14 +108,14 @@ REFUSED_STREAMS: dict[str, tuple[str, dict[str, str]]] = {
 def example(request: pytest.FixtureRequest) -> Callable[..., None]:
     """`example(operation, of, value)`: the file has that very value, or is given it.
 
-    `varies` names a member that is another each time.
+    `varies` names members that are others each time.
     """
 
-    def check(operation: str, of: str, value: Any, varies: str | None = None) -> None:
+    def check(operation: str, of: str, value: Any, varies: Sequence[str] = ()) -> None:
         known = json.loads(EXAMPLES.read_bytes())
-        if varies is not None and of in known.get(operation, {}):
-            assert isinstance(value[varies], str)
-            value = value | {varies: known[operation][of][varies]}
+        if varies and of in known.get(operation, {}):
+            assert all(isinstance(value[name], str) for name in varies)
+            value = value | {name: known[operation][of][name] for name in varies}
         if request.config.getoption("--update-golden"):
             known.setdefault(operation, {})[of] = value
             # Members stay in the order in which they are sent.
@@ -214,6 +226,27 @@ def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
         example("*", said.code, others.get("/v1/session", headers=asking).json)
 
 
+def test_a_quote_is_the_example(rows: Connection, reader: Engine, example: Any) -> None:
+    for chain in (STELLAR, SEPOLIA):
+        insert_cursor(rows, chain)
+    fees = FixedFees()
+    client = make_quote_app(reader, fees).test_client()
+
+    def asked(**changes: Any) -> Any:
+        return ask(client, make_body(**changes)).json
+
+    example("createQuote", "201", asked(), varies=["id", "expires_at"])
+    for code, changes in REFUSED.items():
+        example("createQuote", code, asked(**changes))
+    unread = client.post("/v1/quotes", data=b"x", headers=asking())
+    example("createQuote", "UNSUPPORTED_MEDIA_TYPE", unread.json)
+    fees.failure = FeesUnavailable("what others charge cannot be read right now")
+    example("createQuote", "FEES_UNAVAILABLE", asked())
+    rows.execute(delete(cursors).where(cursors.c.chain == SEPOLIA))
+    example("createQuote", "CHAIN_UNAVAILABLE", asked())
+    rows.execute(delete(quotes))
+
+
 def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example: Any) -> None:
     ledger = FixedAccounts(make_rules())
     client = make_sign_in_app(reader, ledger).test_client()
@@ -225,12 +258,12 @@ def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example
     }.items():
         example("getChallenge", code, client.get(f"/auth?{query}").json)
     challenge = client.get(f"/auth?account={account}").json
-    example("getChallenge", "200", challenge, varies="transaction")
+    example("getChallenge", "200", challenge, varies=["transaction"])
     signed = {"transaction": sign(challenge["transaction"])}
     ledger.failure = LedgerUnavailable("the ledger cannot be read right now")
     example("signIn", "LEDGER_UNAVAILABLE", client.post("/auth", json=signed).json)
     ledger.failure = None
-    example("signIn", "200", client.post("/auth", json=signed).json, varies="token")
+    example("signIn", "200", client.post("/auth", json=signed).json, varies=["token"])
     example("signIn", "CHALLENGE_USED", client.post("/auth", json=signed).json)
     example("signIn", "BAD_CHALLENGE", client.post("/auth", json=challenge).json)
     example("signIn", "BAD_BODY", client.post("/auth", json={}).json)

@@ -82,15 +82,12 @@ def test_no_proxy_is_asked_for_a_process_of_this_machine(
     assert ask(url) == answer
 
 
-def test_the_api_is_told_of_no_node_but_the_one_that_knows_who_may_sign() -> None:
+def test_the_api_is_told_of_every_node_because_quotes_ask_them() -> None:
     variables = {
         "ISTHMUS_NETWORK": "devnet",
         "ISTHMUS_RPC_EIP155_31337": "https://node.example/key",
         "ISTHMUS_RPC_STELLAR_DEVNET": "https://stellar.example/key",
     }
     ports = services.Ports(api=1, page=2, code=3)
-    assert services.api(ports, variables).environment == {
-        "ISTHMUS_NETWORK": "devnet",
-        "ISTHMUS_RPC_STELLAR_DEVNET": "https://stellar.example/key",
-    }
+    assert services.api(ports, variables).environment == variables
     assert services.follower("eip155:31337", variables).environment == variables

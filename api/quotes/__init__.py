@@ -1,0 +1,1 @@
+"""`/v1/quotes`: what a transfer costs, promised for some minutes."""

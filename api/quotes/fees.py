@@ -1,0 +1,66 @@
+"""What others ask for carrying money across, as pricing needs it; what cannot be had is a `503`."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from api.errors import FeesUnavailable
+from indexer.errors import PermanentChainError, RetryableChainError
+from indexer.fees import BurnTerms, SendTerms
+from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MOST_AT_ONCE = 4
+"""Of a process's eight threads: a source that hangs must not stop what needs none."""
+WAIT_SECONDS = 1.0
+"""For one of those places."""
+
+
+class FeeSource(Protocol):
+    """Where fees are read (`indexer.fees.Fees`). Raises what chains raise."""
+
+    def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
+        """Of a CCTP burn."""
+
+    def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
+        """Of an OFT's send from an EVM chain."""
+
+    def gas_price(self, chain: ChainId) -> BaseUnits:
+        """Wei for a unit of gas."""
+
+
+class FewAtOnce:
+    """Fees that only some of a process's threads may wait for."""
+
+    def __init__(self, source: FeeSource, most: int = MOST_AT_ONCE) -> None:
+        self._source = source
+        self._places = threading.BoundedSemaphore(most)
+
+    def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
+        """Raises `FeesUnavailable`, as all of these do."""
+        return self._asked(source, lambda: self._source.burn(source, dest))
+
+    def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
+        """As in `FeeSource`."""
+        return self._asked(source, lambda: self._source.send(source, dest, to, amount))
+
+    def gas_price(self, chain: ChainId) -> BaseUnits:
+        """As in `FeeSource`."""
+        return self._asked(chain, lambda: self._source.gas_price(chain))
+
+    def _asked(self, chain: ChainId, ask: Callable[[], T]) -> T:
+        if not self._places.acquire(timeout=WAIT_SECONDS):
+            raise FeesUnavailable("too many quotes are being priced right now")
+        try:
+            return ask()
+        except (RetryableChainError, PermanentChainError) as error:
+            logger.error("fees not read chain=%s: %s", chain, error)
+            raise FeesUnavailable(
+                f"what others charge for a transfer over {chain} cannot be read right now"
+            ) from error
+        finally:
+            self._places.release()

@@ -1,0 +1,86 @@
+"""`POST /v1/quotes`."""
+
+from flask import Blueprint
+
+from api.auth.owner import owner, owner_only
+from api.deps import deps
+from api.errors import BadRequest, ChainUnavailable, FeesUnavailable
+from api.ingestion import SENTENCES, complaint
+from api.parsing import read_body
+from api.quotes import schema
+from api.quotes.fees import FeeSource
+from api.quotes.pricing import Price, burn_price, payment_price, send_price
+from api.quotes.shapes import shape_fee, shape_quote
+from api.quotes.store import store
+from api.quotes.wish import NewQuote, Wish, read_wish
+from indexer.addresses import account_as_bytes32
+from indexer.facts.status import chain_status
+from indexer.routes import UNPRICED
+from warehouse_schema.identifiers import StellarAddress, is_evm
+
+quotes = Blueprint("quotes", __name__)
+quotes.before_request(owner_only)
+
+
+@quotes.post("/v1/quotes")
+def create_quote() -> tuple[schema.Quote, int]:
+    """Price a transfer, and promise the price for some minutes."""
+    held = deps()
+    wish = read_wish(read_body(NewQuote), held.network, owner())
+    _refuse_unwell(wish)
+    price = _price(wish)
+    fee = shape_fee(wish, price)
+    stored = store(held.engine, held.network, wish, price, fee, held.quote_seconds)
+    return shape_quote(stored, wish, price, fee), 201
+
+
+def _refuse_unwell(wish: Wish) -> None:
+    """Raises `ChainUnavailable` for a chain that nothing can be promised about now."""
+    if wish.route.id in UNPRICED:
+        raise ChainUnavailable(UNPRICED[wish.route.id])
+    network = deps().network
+    for status in chain_status(deps().engine, network):
+        if status.chain in (wish.source.chain, wish.dest.chain):
+            trouble = complaint(network.chain(status.chain), status)
+            if trouble is not None:
+                raise ChainUnavailable(
+                    f"{status.chain} {SENTENCES[trouble]}: no transfer over it can be quoted now"
+                )
+
+
+def _price(wish: Wish) -> Price:
+    match wish.route.mechanism:
+        case "cctp":
+            return _burn_price(wish, _fees())
+        case "oft":
+            return _send_price(wish, _fees())
+        case "payment":
+            return payment_price(wish.amount)
+
+
+def _fees() -> FeeSource:
+    fees = deps().fees
+    if fees is None:
+        raise FeesUnavailable("this process reads no fees")
+    return fees
+
+
+def _burn_price(wish: Wish, fees: FeeSource) -> Price:
+    source, dest = wish.source.chain, wish.dest.chain
+    terms = fees.burn(source, dest)
+    gas_price = fees.gas_price(dest) if is_evm(dest) else None
+    return burn_price(source, dest, wish.amount, terms, gas_price)
+
+
+def _send_price(wish: Wish, fees: FeeSource) -> Price:
+    source, dest = wish.source.chain, wish.dest.chain
+    to = account_as_bytes32(StellarAddress(wish.dest_address))
+    terms = fees.send(source, dest, to, wish.amount)
+    if not terms.least <= wish.amount <= terms.most:
+        raise BadRequest(
+            f"amount_in must be from {max(terms.least, wish.source.min_amount)} to "
+            f"{min(terms.most, wish.source.max_amount)} base units of {wish.source.asset}: the "
+            "bridge takes no other amount now",
+            code="AMOUNT_OUT_OF_LIMITS",
+        )
+    return send_price(source, dest, wish.amount, terms)

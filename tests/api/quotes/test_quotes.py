@@ -1,0 +1,349 @@
+"""`POST /v1/quotes`: what is promised and kept, and every way in which it is refused."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, delete, func, select, update
+
+from api.quotes.fees import FewAtOnce
+from indexer.errors import InconsistentAnswer, NodeUnavailable, WrongChain
+from indexer.fees import SendTerms
+from indexer.networks import load_network
+from tests.factories.projections import STELLAR, insert_cursor
+from tests.factories.quotes import (
+    ARBITRUM,
+    EVM,
+    OTHER,
+    PATH,
+    REFUSED,
+    SEPOLIA,
+    FixedFees,
+    ask,
+    asking,
+    make_body,
+    make_quote_app,
+    sending,
+    withdrawal,
+)
+from tests.factories.tokens import ACCOUNT
+from warehouse_schema.facts import cursors
+from warehouse_schema.intake import quotes
+
+USDC = "stellar:USDC:GBBD47IF6LWK7P7MDEVSCWR7DPUWV3NY3DTQEVFL4NAT4AQH3ZLLFLA5"
+SEPOLIA_USDC = f"{SEPOLIA}/erc20:0x1c7d4b196cb0c7b01d743fbc6116a902379c7238"
+SERVICE = {"name": "service_fee", "amount": "0"}
+
+
+def stored(kept: Connection, quote: str) -> dict:
+    return dict(kept.execute(select(quotes).where(quotes.c.id == quote)).one()._mapping)
+
+
+def test_a_deposit_is_quoted_in_every_member(kept, asker):
+    answer = ask(asker, make_body())
+    assert answer.status_code == 201
+    quote = answer.json
+    row = stored(kept, quote.pop("id"))
+    assert quote.pop("expires_at") == row["expires_at"].strftime("%Y-%m-%dT%H:%M:%SZ")
+    # 1.3 bps of 10 USDC are 1300 units; a fifth more is allowed for.
+    assert quote == {
+        "sell_asset": SEPOLIA_USDC,
+        "buy_asset": USDC,
+        "sell_amount": "10000000",
+        "buy_amount": "99984400",
+        "price": "0.999844",
+        "fee": {
+            "total": "1560",
+            "asset": SEPOLIA_USDC,
+            "details": [{"name": "cctp_fast_fee", "amount": "1560"}, SERVICE],
+            "native_details": [],
+            "operator_details": [],
+        },
+    }
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+def test_what_a_transfer_is_held_to_is_kept(kept, asker):
+    row = stored(
+        kept, ask(asker, make_body(source_address=EVM.upper().replace("X", "x"))).json["id"]
+    )
+    assert row["expires_at"] - row["created_at"] <= timedelta(seconds=300)
+    assert row["expires_at"] - row["created_at"] > timedelta(seconds=298)
+    assert {name: row[name] for name in row.keys() - {"id", "created_at", "expires_at", "fee"}} == {
+        "owner": ACCOUNT,
+        "route": "usdc-deposit",
+        "mechanism": "cctp",
+        "funding_mode": "direct",
+        "source_chain": SEPOLIA,
+        "source_asset": SEPOLIA_USDC,
+        "source_token": SEPOLIA_USDC.rpartition(":")[2],
+        "source_address": EVM,
+        "dest_chain": STELLAR,
+        "dest_asset": USDC,
+        "dest_address": ACCOUNT,
+        "amount_in": 10_000_000,
+        "amount_out": 99_984_400,
+        "min_refund": 1_000_000,
+        "finality_threshold": 1000,
+        "native_fee": None,
+    }
+    assert row["fee"]["total"] == "1560"
+
+
+def test_a_withdrawal_is_quoted_with_the_operators_gas(kept, asker, fees):
+    quote = ask(asker, withdrawal()).json
+    assert (quote["sell_asset"], quote["buy_asset"]) == (USDC, SEPOLIA_USDC)
+    # Circle's fee is in 6 decimals, what is sent in 7.
+    assert (quote["buy_amount"], quote["fee"]["total"]) == ("9998440", "15600")
+    gas = {"name": "relay_gas", "amount": str(200_000 * 10**9), "chain": SEPOLIA}
+    assert quote["fee"]["operator_details"] == [gas]
+    row = stored(kept, quote["id"])
+    assert (row["funding_mode"], row["amount_out"]) == (None, 9_998_440)
+    token = load_network("testnet").stellar.usdc_contract
+    assert row["source_token"] == token
+    assert ("burn", STELLAR, SEPOLIA) in fees.asked
+
+
+def test_a_payment_asks_nobody_for_fees(kept, reader):
+    client = make_quote_app(reader, None).test_client()
+    quote = ask(client, sending(amount_in="1")).json
+    assert (quote["sell_amount"], quote["buy_amount"], quote["price"]) == ("1", "1", "1")
+    assert quote["fee"]["details"] == [SERVICE]
+    assert ask(client, make_body()).json["code"] == "FEES_UNAVAILABLE"
+
+
+@pytest.fixture
+def mainnet(kept, reader, fees):
+    for chain in ("stellar:pubnet", "eip155:1"):
+        insert_cursor(kept, chain)
+    return make_quote_app(reader, fees, network=load_network("mainnet")).test_client()
+
+
+def usdt0(**changes):
+    # ACCOUNT is the issuer of USDC there.
+    base = {"route": "usdt0-deposit", "source_chain": "eip155:1", "dest_address": OTHER}
+    return make_body(**base, **changes)
+
+
+def test_a_usdt0_deposit_names_the_value_that_its_call_carries(kept, mainnet, fees):
+    quote = ask(mainnet, usdt0(), account=OTHER).json
+    assert (quote["buy_amount"], quote["fee"]["total"]) == ("100000000", "0")
+    native = {"name": "lz_native_fee", "amount": "1100", "chain": "eip155:1"}
+    assert quote["fee"]["native_details"] == [native]
+    row = stored(kept, quote["id"])
+    assert (row["mechanism"], row["native_fee"], row["finality_threshold"]) == ("oft", 1100, None)
+    [(_, source, dest, to, amount)] = fees.asked
+    assert (source, dest, amount) == ("eip155:1", "stellar:pubnet", 10_000_000)
+    assert len(to) == 66
+
+
+def test_a_fee_that_the_oft_takes_is_told(mainnet, fees):
+    fees.send_terms = SendTerms(0, 10**12, 9_997_000, 1)
+    quote = ask(mainnet, usdt0(), account=OTHER).json
+    assert quote["buy_amount"] == "99970000"
+    assert quote["fee"]["details"] == [{"name": "oft_fee", "amount": "3000"}, SERVICE]
+
+
+@pytest.mark.parametrize("terms", [(0, 9_999_999), (10_000_001, 10**9)])
+def test_what_the_bridge_does_not_take_now_is_outside_the_limits(mainnet, fees, terms):
+    fees.send_terms = SendTerms(*terms, 9_000_000, 1)
+    answer = ask(mainnet, usdt0(), account=OTHER)
+    assert (answer.status_code, answer.json["code"]) == (400, "AMOUNT_OUT_OF_LIMITS")
+    assert "amount_in" in answer.json["message"]
+
+
+def test_a_usdt0_withdrawal_is_not_quoted_and_says_why(mainnet, kept):
+    asked = withdrawal(
+        route="usdt0-withdraw",
+        source_chain="stellar:pubnet",
+        source_address=OTHER,
+        dest_chain="eip155:1",
+    )
+    answer = ask(mainnet, asked, account=OTHER)
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert "LayerZero" in answer.json["message"]
+    listed = {route["id"]: route for route in mainnet.get("/v1/routes").json["routes"]}
+    ends = (*listed["usdt0-withdraw"]["source_chains"], *listed["usdt0-withdraw"]["dest_chains"])
+    assert not any(end["available"] for end in ends)
+    assert any(end["available"] for end in listed["usdt0-deposit"]["source_chains"])
+
+
+# Refusals of what is asked
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_a_refusal_names_the_member_that_is_wrong(kept, asker, code):
+    answer = ask(asker, make_body(**REFUSED[code]))
+    assert answer.json["code"] == code
+    assert answer.status_code == (403 if code == "NOT_THE_OWNER" else 400)
+    assert next(iter(REFUSED[code])) in answer.json["message"]
+    assert kept.scalar(select(func.count()).select_from(quotes)) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "says"),
+    [
+        (make_body(route="usdt0-deposit"), "BAD_ROUTE", "usdc-deposit, usdc-withdraw, usdc-send"),
+        (make_body(source_chain=STELLAR), "BAD_CHAIN", SEPOLIA),
+        (make_body(dest_chain=SEPOLIA), "BAD_CHAIN", STELLAR),
+        (withdrawal(dest_chain=None), "BAD_CHAIN", "dest_chain is missing"),
+        (withdrawal(dest_chain=STELLAR), "BAD_CHAIN", ARBITRUM),
+        (make_body(amount_in="999999"), "AMOUNT_OUT_OF_LIMITS", "1000000 to 20000000"),
+        (withdrawal(amount_in="200000001"), "AMOUNT_OUT_OF_LIMITS", "10000000 to 200000000"),
+        (withdrawal(amount_in="100000006"), "BAD_AMOUNT", "the nearest is 100000010"),
+        (withdrawal(amount_in="100000004"), "BAD_AMOUNT", "the nearest is 100000000"),
+        (make_body(source_address=EVM[:-1]), "BAD_SOURCE_ADDRESS", "40 hex digits"),
+        (
+            make_body(source_address="0x70997970C51812dc3A010C7d01b50e0d17dc79c8"),
+            "BAD_SOURCE_ADDRESS",
+            "EIP-55",
+        ),
+        (make_body(source_address="0x" + "0" * 40), "BAD_SOURCE_ADDRESS", "lost"),
+        (withdrawal(dest_address=SEPOLIA_USDC[-42:]), "BAD_DEST_ADDRESS", "lost"),
+        (withdrawal(dest_address=OTHER), "BAD_DEST_ADDRESS", "hex"),
+        (sending(dest_address=USDC[-56:]), "BAD_DEST_ADDRESS", "issuer"),
+        (sending(dest_address=ACCOUNT), "BAD_DEST_ADDRESS", "another account"),
+        (sending(dest_address="M" + "A" * 68), "BAD_DEST_ADDRESS", "neither memo nor muxed"),
+        (sending(dest_address=EVM), "BAD_DEST_ADDRESS", "G…"),
+        (withdrawal(funding_mode="direct"), "BAD_FUNDING_MODE", "leave it out"),
+        (make_body(funding_mode="card"), "BAD_FUNDING_MODE", "direct"),
+        (withdrawal(source_address=OTHER), "NOT_THE_OWNER", "source_address"),
+        (sending(source_address=OTHER), "NOT_THE_OWNER", "source_address"),
+    ],
+)
+def test_a_refusal_says_what_would_be_right(asker, body, code, says):
+    body = {name: value for name, value in body.items() if value is not None}
+    answer = ask(asker, body)
+    assert answer.json["code"] == code
+    assert says in answer.json["message"]
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        "",
+        "0",
+        "-1",
+        "+1",
+        "1e7",
+        "10000000.0",
+        " 10000000",
+        "10000000\n",
+        "٣٣٣٣٣٣٣٣",
+        "0x989680",
+        "010000000",
+        "1" * 79,
+        "1_0000000",
+    ],
+)
+def test_an_amount_is_digits_and_nothing_else(asker, amount):
+    assert ask(asker, make_body(amount_in=amount)).json["code"] == "BAD_AMOUNT"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"amount_in": 10000000},
+        {"amount_in": ["10000000"]},
+        {"route": {"id": "usdc-deposit"}},
+        {"memo": "1"},
+        {"owner": ACCOUNT},
+        {"dest_address": "\0"},
+    ],
+)
+def test_a_body_of_another_shape_is_refused(asker, changes):
+    answer = ask(asker, make_body(**changes))
+    assert (answer.status_code, answer.json["code"]) == (400, "BAD_BODY")
+
+
+@settings(
+    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(
+    st.dictionaries(
+        st.sampled_from([*make_body(), "dest_chain", "funding_mode", "x"]),
+        st.one_of(st.text(max_size=80), st.integers(), st.none(), st.lists(st.text(), max_size=2)),
+    )
+)
+def test_no_body_is_more_than_refused(asker, changes):
+    body = json.dumps(make_body() | changes).encode()
+    answer = asker.post(PATH, data=body, headers=asking(), content_type="application/json")
+    assert answer.status_code in (201, 400, 403)
+
+
+# Who asks
+
+
+def test_nobody_is_quoted_without_a_token(kept, asker):
+    assert asker.post(PATH, json=make_body()).status_code == 401
+
+
+def test_two_owners_have_each_their_own(kept, asker):
+    first = ask(asker, make_body()).json["id"]
+    assert ask(asker, make_body(), account=OTHER).json["code"] == "NOT_THE_OWNER"
+    second = ask(asker, make_body(dest_address=OTHER), account=OTHER).json["id"]
+    owners = dict(kept.execute(select(quotes.c.id, quotes.c.owner)).all())
+    assert owners == {first: ACCOUNT, second: OTHER}
+
+
+def test_the_api_can_neither_change_nor_delete_a_quote(kept, asker, reader: Engine):
+    ask(asker, make_body())
+    for statement in (update(quotes).values(amount_out=1), delete(quotes)):
+        with pytest.raises(Exception, match="permission denied"), reader.begin() as connection:
+            connection.execute(statement)
+
+
+# What is not well
+
+
+@pytest.mark.parametrize(
+    ("chain", "trouble", "says"),
+    [
+        (SEPOLIA, {"held": "retention gap"}, "is on hold"),
+        (STELLAR, {"held": "retention gap"}, "is on hold"),
+        (SEPOLIA, {"updated_at": datetime(2026, 1, 1, tzinfo=UTC)}, "stands still"),
+        (STELLAR, {"head_time": 2_000_000_000}, "behind its head"),
+    ],
+)
+def test_a_chain_that_is_not_well_is_unavailable(kept, asker, chain, trouble, says):
+    kept.execute(update(cursors).where(cursors.c.chain == chain).values(trouble))
+    answer = ask(asker, make_body())
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert chain in answer.json["message"]
+    assert says in answer.json["message"]
+    assert int(answer.headers["Retry-After"]) > 0
+    elsewhere = ask(asker, sending())
+    assert elsewhere.status_code == (503 if chain == STELLAR else 201)
+
+
+def test_a_chain_that_was_never_read_is_unavailable(asker):
+    answer = ask(asker, make_body(source_chain=ARBITRUM))
+    assert answer.json["code"] == "CHAIN_UNAVAILABLE"
+    assert "has not been ingested" in answer.json["message"]
+
+
+@pytest.mark.parametrize("body", [make_body(), withdrawal()])
+@pytest.mark.parametrize(
+    "failure",
+    [NodeUnavailable("key=secret"), InconsistentAnswer("key=secret"), WrongChain("key=secret")],
+)
+def test_fees_that_cannot_be_had_are_a_503_that_names_no_node(kept, reader, failure, body):
+    fees = FewAtOnce(FixedFees(failure=failure))
+    answer = ask(make_quote_app(reader, fees).test_client(), body)
+    assert (answer.status_code, answer.json["code"]) == (503, "FEES_UNAVAILABLE")
+    assert "secret" not in answer.text
+    assert kept.scalar(select(func.count()).select_from(quotes)) == 0
+
+
+def test_the_lifetime_is_the_operators(kept, reader):
+    client = make_quote_app(reader, FixedFees(), quote_seconds=10).test_client()
+    row = stored(kept, ask(client, make_body()).json["id"])
+    assert timedelta(seconds=8) < row["expires_at"] - row["created_at"] <= timedelta(seconds=10)
+
+
+def test_ids_do_not_repeat_and_tell_nothing(asker):
+    ids = {ask(asker, make_body()).json["id"] for _ in range(20)}
+    assert len(ids) == 20
+    assert all(len(each) == 32 for each in ids)
