@@ -123,12 +123,30 @@ def follow(
             logger.warning("warehouse lost chain=%s: %s", reader.chain, error.orig)
             backoff.pause()
         except PermanentChainError as error:
-            with engine.begin() as conn:
-                store.hold(conn, reader.chain, str(error))
-                store.raise_alarm(
-                    conn, reader.chain, type(error).__name__, reader.chain, str(error)
-                )
+            _put_on_hold(engine, reader.chain, error, backoff, should_stop)
             raise
+
+
+def _put_on_hold(
+    engine: Engine,
+    chain: ChainId,
+    error: PermanentChainError,
+    backoff: "_Backoff",
+    should_stop: Callable[[], bool],
+) -> None:
+    """Write down why a chain waits for a person; a lost database has to come back for that."""
+    while not should_stop():
+        try:
+            with engine.begin() as conn:
+                store.hold(conn, chain, str(error))
+                store.raise_alarm(conn, chain, type(error).__name__, chain, str(error))
+        except OperationalError as lost:
+            if not passes(lost):
+                raise
+            logger.warning("warehouse lost chain=%s: %s", chain, lost.orig)
+            backoff.pause()
+        else:
+            return
 
 
 def passes(error: OperationalError) -> bool:

@@ -26,7 +26,7 @@ from indexer.projections.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import alarms, blocks, cursors, evm_logs, oft_sent, orphans
-from warehouse_schema.identifiers import Height
+from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.projections import transfer_progress
 
 NETWORK = fake_network()
@@ -196,6 +196,22 @@ def test_a_reorg_below_finality_puts_the_chain_on_hold_and_deletes_nothing(
     (status,) = [s for s in chain_status(indexer_engine, NETWORK) if s.chain == ETHEREUM]
     assert status.held is not None
     assert status.open_alarms == 1
+
+
+def test_why_a_chain_waits_is_written_once_the_warehouse_is_back(
+    indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, lost = drain.store.hold, iter([psycopg.OperationalError("server closed"), None])
+
+    def fail_first(conn: Connection, chain: ChainId, reason: str) -> None:
+        if (error := next(lost)) is not None:
+            raise OperationalError("UPDATE", {}, error)
+        hold(conn, chain, reason)
+
+    monkeypatch.setattr(drain.store, "hold", fail_first)
+    with pytest.raises(PermanentChainError):
+        follow_to(indexer_engine, make_chain(2, max_range=0), 2)
+    assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
 
 
 def test_a_chain_that_moves_again_has_no_alarm_about_itself(indexer_engine: Engine) -> None:
