@@ -53,6 +53,9 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         *("--worker-class", "api.stream.worker.Worker", "--threads", THREADS),
         *("--graceful-timeout", GRACE_SECONDS),
         *("--keep-alive", KEEP_ALIVE_SECONDS),
+        # Where a request goes and how it came is in no header: it would be anyone's to say who is
+        # on this machine, or behind a proxy that hands headers on.
+        *("--forwarded-allow-ips", "", "--forwarder-headers", ""),
         *("--worker-connections", str(_connections())),
         # It would be a file in the user's home, shared with every other gunicorn there.
         "--no-control-socket",

@@ -12,7 +12,7 @@ from api.auth.session import session
 from api.auth.views import auth, speak_to_wallets
 from api.deps import Deps, hold
 from api.document.views import Documents, document, hold_documents
-from api.errors import answer_errors
+from api.errors import BadRequest, answer_errors
 from api.health.views import health
 from api.market.views import market
 from api.metrics import count_requests
@@ -22,6 +22,7 @@ from api.orderbook.views import hold_books, orderbook
 from api.parsing import MAX_BODY_BYTES, refuse_bad_query
 from api.quotes.views import quotes
 from api.rates import limit_rates
+from api.refusals import answer_broken_bodies
 from api.request_log import log_failure, log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
@@ -59,19 +60,24 @@ def create_app(deps: Deps) -> Flask:
     count_requests(app, deps.metrics)
     talk_to_browsers(app, deps.web)
     limit_rates(app, deps.limiter)
-    app.before_request(_refuse_large_body)
+    app.before_request(_refuse_bad_body)
     app.before_request(refuse_bad_query)
     answer_errors(app)
+    answer_broken_bodies(app)
     speak_to_wallets(app)
     for blueprint in (health, auth, session, routes, quotes, orderbook, market, stream, document):
         app.register_blueprint(blueprint)
     return app
 
 
-def _refuse_large_body() -> None:
+def _refuse_bad_body() -> None:
     """Refuse on every path, also where no view would read the body."""
     length = request.content_length
-    if length is None:
-        length = len(request.get_data())
-    if length > MAX_BODY_BYTES:
+    if length is not None and length > MAX_BODY_BYTES:
         raise RequestEntityTooLarge
+    found = len(request.get_data())
+    if found > MAX_BODY_BYTES:
+        raise RequestEntityTooLarge
+    if length is not None and found < length:
+        # A part of what somebody meant may mean something else.
+        raise BadRequest("the body ends before its Content-Length", code="BAD_BODY")

@@ -1,4 +1,4 @@
-"""What the server refuses before there is an app to refuse it, said as the app would.
+"""What the server cannot read, mostly before there is an app to refuse it, said as the app would.
 
 gunicorn would answer a page of HTML that quotes the request, and log the line that it could not
 read, with whatever secret it holds. Here both say no more than what kind of mistake it was.
@@ -9,9 +9,10 @@ import socket
 import traceback
 from http import HTTPStatus
 
+from flask import Flask, Response
 from gunicorn.http import errors as bad
 
-from api.errors import refusal
+from api.errors import BadRequest, answer, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -58,3 +59,13 @@ def _send(client: socket.socket, status: HTTPStatus) -> None:
         client.sendall(head.encode() + body)
     except OSError as error:
         logger.debug("the client of a refused request is gone: %s", error)
+
+
+def answer_broken_bodies(app: Flask) -> None:
+    """Chunks that make no sense show when the app reads them: the client's mistake all the same."""
+    app.register_error_handler(bad.ParseException, _answer_broken_body)
+
+
+def _answer_broken_body(error: bad.ParseException) -> Response:
+    logger.info("body refused reason=%s", type(error).__name__)
+    return answer(BadRequest("the body is not sent as HTTP has it", code="BAD_BODY"))

@@ -1,5 +1,5 @@
-"""gunicorn's threaded worker, which tells streams goodbye when it is told to stop, and refuses in
-the API's own words what it cannot read.
+"""The server's worker, which tells streams goodbye when it is told to stop, and refuses in the
+API's own words what it cannot read.
 
 Streams are no requests of the server's any more: it would neither wait for them nor end them.
 """
@@ -8,15 +8,14 @@ import socket
 from types import FrameType
 from typing import Any
 
-from gunicorn.workers.gthread import ThreadWorker
-
+from api.patience import PatientWorker
 from api.refusals import refuse
 from api.stream.socket import Stream, find_stream
 
 _GOODBYE_SECONDS = 3.0
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]
+class Worker(PatientWorker):
     """`--worker-class api.stream.worker.Worker`."""
 
     wsgi: Any = None

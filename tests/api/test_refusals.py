@@ -84,3 +84,60 @@ def test_a_client_that_is_gone_is_no_failure(caplog):
     with ours:
         assert refuse(ours, "", RuntimeError("hunter2")) == 500
     assert "hunter2" not in caplog.text
+
+
+CHUNKED = b"POST /auth HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+NEXT = b"GET /healthz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"-5\r\nhello\r\n0\r\n\r\n",
+        b"5\r\nhelloXX0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\nno trailer\r\n\r\n",
+    ],
+)
+def test_chunks_that_make_no_sense_are_the_clients_mistake_and_nothing_after_them_is_read(
+    server, body
+):
+    # `answer` reads all that comes: a second answer would be no JSON.
+    got, _, said = answer(server, CHUNKED + body + NEXT)
+    assert (got, said["code"]) == (400, "BAD_BODY")
+
+
+@pytest.mark.parametrize("smuggled", [b"", NEXT])
+def test_a_body_that_has_two_lengths_is_refused_and_the_connection_with_it(server, smuggled):
+    head = b"POST /auth HTTP/1.1\r\n" + HOST + b"Content-Length: 6\r\nTransfer-Encoding: chunked"
+    got, _, said = answer(server, head + b"\r\n\r\n0\r\n\r\n" + smuggled)
+    assert (got, said["code"]) == (400, "BAD_REQUEST")
+
+
+def test_a_body_that_was_cut_off_is_not_taken_for_a_whole_one(server):
+    host, port = server.url.removeprefix("http://").split(":")
+    form = b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 40\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=30) as sock:
+        sock.sendall(b"POST /auth HTTP/1.1\r\n" + HOST + form + b"transaction=1")
+        sock.shutdown(socket.SHUT_WR)
+        received = b"".join(iter(lambda: sock.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["code"] == "BAD_BODY"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"SCRIPT_NAME: /v1",
+        b"SCRIPT_NAME: /elsewhere",
+        b"PATH_INFO: /metrics",
+        b"X-Forwarded-Proto: https\r\nX-Forwarded-Ssl: off",
+        b"X-Original-URL: /metrics",
+        b"X-HTTP-Method-Override: DELETE",
+    ],
+)
+def test_no_header_says_where_a_request_goes(server, header):
+    got, _, said = answer(server, b"GET /v1/session HTTP/1.1\r\n" + HOST + header + CLOSE)
+    assert (got, said["code"]) == (401, "UNAUTHORIZED")
+
+
+CLOSE = b"\r\nConnection: close\r\n\r\n"
