@@ -187,7 +187,7 @@ class Exporter:
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         """WSGI."""
-        if self._port is not None and environ.get("SERVER_PORT") == self._port:
+        if self._port is not None and _reached_port(environ) == self._port:
             return self._answer_operator(environ, start_response)
         if self._port is None and environ["PATH_INFO"] == PATH and _is_near(environ):
             return self._tell(start_response)
@@ -224,6 +224,11 @@ class _Of(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._registry.collect()
+
+
+def _reached_port(environ: dict[str, Any]) -> str | None:
+    """None for a Unix socket, which has no port: gunicorn takes one from the client's `Host`."""
+    return environ.get("SERVER_PORT") if environ.get("REMOTE_ADDR") else None
 
 
 def _is_near(environ: dict[str, Any]) -> bool:

@@ -137,6 +137,9 @@ def test_an_address_of_its_own_has_figures_and_nothing_else(reader):
     # The port that a client names is not the one that it reached.
     named = {"HTTP_HOST": "localhost:9464"}
     assert client.get("/metrics", environ_overrides=named).status_code == 404
+    # On a Unix socket gunicorn would believe it: such a request has no address.
+    over_a_socket = {"SERVER_PORT": "9464", "REMOTE_ADDR": ""}
+    assert client.get("/metrics", environ_overrides=over_a_socket).status_code == 404
 
 
 def test_figures_of_all_workers_are_added_up(api_database, book, tmp_path):
