@@ -27,8 +27,9 @@ from tests.chaos.outcome import Outcome
 from tests.chaos.processes import PROJECT, await_death, children_of, group_of, kill, last_line
 from tests.chaos.site import DAGSTER_TEMPLATE, Site, database
 
-_PATIENCE = 120.0
-_READY_SECONDS = 60.0
+_PATIENCE = 300.0
+_READY_SECONDS = 180.0
+"""Far more than it takes: how loaded the machine is must not decide what a run finds."""
 _WORKSPACE = PROJECT / "pipelines" / "workspace.yaml"
 
 

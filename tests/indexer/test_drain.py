@@ -201,14 +201,14 @@ def test_a_reorg_below_finality_puts_the_chain_on_hold_and_deletes_nothing(
 def test_why_a_chain_waits_is_written_once_the_warehouse_is_back(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, lost = drain.store.hold, iter([psycopg.OperationalError("server closed"), None])
+    hold, lost = store.hold, iter([psycopg.OperationalError("server closed"), None])
 
     def fail_first(conn: Connection, chain: ChainId, reason: str) -> None:
         if (error := next(lost)) is not None:
             raise OperationalError("UPDATE", {}, error)
         hold(conn, chain, reason)
 
-    monkeypatch.setattr(drain.store, "hold", fail_first)
+    monkeypatch.setattr(store, "hold", fail_first)
     with pytest.raises(PermanentChainError):
         follow_to(indexer_engine, make_chain(2, max_range=0), 2)
     assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
