@@ -14,6 +14,7 @@ from typing import Any
 from gunicorn.app.wsgiapp import WSGIApplication
 
 from api.settings import OFF, load_api_settings
+from indexer.errors import ConfigurationError
 
 THREADS = "8"
 """As many as `api.wsgi` has connections for."""
@@ -38,12 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--workers", type=int, default=_workers(), help="processes of 8 threads each; one a core"
     )
     options = parser.parse_args(arguments)
-    serve("api.wsgi:app", bind=options.bind, workers=options.workers)
+    try:
+        serve("api.wsgi:app", bind=options.bind, workers=options.workers)
+    except ConfigurationError as error:
+        parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 def serve(app: str, *, bind: str, workers: int) -> None:
     """Serve a WSGI app, `module:name`, in this process until told to stop."""
     metrics = load_api_settings().metrics
+    _refuse_one_port(bind, metrics)
     # gunicorn takes its settings from the command line alone.
     sys.argv = [
         "gunicorn",
@@ -65,6 +70,13 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         # Read when the library is imported, which is in the workers.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         Server("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
+
+
+def _refuse_one_port(bind: str, metrics: str) -> None:
+    """Requests are told apart by the port they came to. Raises `ConfigurationError`."""
+    port = metrics.rpartition(":")[2]
+    if metrics not in ("", OFF) and bind.rpartition(":")[2] == port:
+        raise ConfigurationError(f"ISTHMUS_METRICS is {metrics!r}, but port {port} is the API's")
 
 
 class Server(WSGIApplication):  # type: ignore[misc]

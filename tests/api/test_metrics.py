@@ -5,6 +5,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import create_engine
 
+from api.__main__ import main
 from api.app import create_app
 from api.deps import Deps
 from api.metrics import Exporter, Metrics, Warehouse
@@ -163,3 +164,12 @@ def test_figures_of_all_workers_are_added_up(api_database, book, tmp_path):
 def test_a_bad_address_is_refused(text):
     with pytest.raises(ConfigurationError, match="ISTHMUS_METRICS"):
         load_api_settings({"ISTHMUS_METRICS": text})
+
+
+def test_one_port_cannot_be_the_apis_and_the_figures(monkeypatch, capsys):
+    monkeypatch.setenv("ISTHMUS_METRICS", "127.0.0.1:8080")
+    with pytest.raises(SystemExit):
+        main(["--bind", "0.0.0.0:8080"])
+    assert (
+        "ISTHMUS_METRICS is '127.0.0.1:8080', but port 8080 is the API's" in capsys.readouterr().err
+    )

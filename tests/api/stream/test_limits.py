@@ -43,6 +43,10 @@ def test_a_process_may_serve_none():
         ("2001:db8::1", "2001:db8:0:0:ffff::9", True),
         ("2001:db8::1", "2001:db8:0:1::1", False),
         ("::ffff:10.0.0.1", "10.0.0.1", True),
+        # As some proxies name them, with the port.
+        ("10.0.0.1:50001", "10.0.0.1:50002", True),
+        ("[2001:db8::1]:50001", "2001:db8::2", True),
+        ("10.0.0.1:50001", "10.0.0.2:50001", False),
         ("fe80::1%eth0", "fe80::2%eth1", True),
         ("10.0.0.1", "10.0.0.2", False),
         ("", "", True),
