@@ -38,7 +38,8 @@ demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and 
 	$(BIN)/python -m indexer.devnet $(if $(filter 1,$(ONCE)),--once)
 
 test: setup ## Run the whole suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(PYTEST)
+	@# In the order of collection, which has the longest files first.
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 page: setup ## Tests of the market page in a headless Chromium: CHROMIUM, or one on the PATH
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/page $(PYTEST)

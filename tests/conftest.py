@@ -187,6 +187,17 @@ def connection(shared_engine: Engine) -> Iterator[Connection]:
 # Golden files.
 
 
+_LONGEST = ("e2e", "test_chaos.py")
+"""Under tests/: minutes each. A file goes to one worker whole, and none is to end alone."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, in whatever order all others are."""
+    longest = tuple(str(Path(__file__).parent / name) for name in _LONGEST)
+    items.sort(key=lambda item: not str(item.path).startswith(longest))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden`."""
     parser.addoption(
