@@ -116,7 +116,7 @@ class Changes:
             except psycopg.OperationalError as error:
                 logger.warning("not listening to %s: %s", CHANNEL, " ".join(str(error).split()))
                 # Workers that lost the same server do not all come back at once.
-                self._over.wait(pause * random.uniform(0.5, 1.0))
+                self._over.wait(pause * random.SystemRandom().uniform(0.5, 1.0))
                 pause = min(_LONGEST_PAUSE, pause * 2)
 
     @contextmanager

@@ -542,7 +542,7 @@ class _Backoff:
 
     def pause(self, asked: float | None = None) -> None:
         """Wait as long as the node asked, within reason, or up to twice as long as last time."""
-        jittered = self._pause * random.uniform(0.5, 1.0)
+        jittered = self._pause * random.SystemRandom().uniform(0.5, 1.0)
         until = time.monotonic() + (jittered if asked is None else min(asked, _LONGEST_ASKED))
         self._pause = min(_LONGEST_BACKOFF, self._pause * 2)
         while (left := until - time.monotonic()) > 0 and not self._should_stop():

@@ -106,7 +106,7 @@ def patiently(fetch: Fetch, first: Height, last: Height, ended: threading.Event)
         except RangeTooWide:
             raise
         except RetryableChainError as error:
-            pause = _FIRST_PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.0)
+            pause = _FIRST_PAUSE * 2 ** (attempt - 1) * random.SystemRandom().uniform(0.5, 1.0)
             logger.warning("node blocks=%d-%d attempt=%d: %s", first, last, attempt, error)
             asked = pause if error.retry_after is None else error.retry_after
             if ended.wait(min(asked, _LONGEST_PAUSE)):
