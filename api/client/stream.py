@@ -104,7 +104,7 @@ def follow(
             # Whatever it was, the next connection goes on where this one ended.
             pass
         # Not everybody at once, who lost the same server.
-        sleep(pause * random.uniform(0.5, 1.0))
+        sleep(pause * random.SystemRandom().uniform(0.5, 1.0))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
