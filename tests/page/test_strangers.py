@@ -118,7 +118,10 @@ def test_a_script_that_got_in_could_do_little(square, visits):
 def test_it_lets_itself_be_framed_by_nobody(square, visits):
     visit = visits(square)
     visit.expected = (r"frame-ancestors|X-Frame-Options|ERR_BLOCKED", r"favicon\.ico")
-    visit.page.goto(f"{square.url}/api/v1/orderbook/summary")
+    # A page that says nothing of what it may frame, so that it is ours that refuses.
+    framing = f"{square.url}/framing"
+    visit.page.route(framing, lambda route: route.fulfill(body="<p>", content_type="text/html"))
+    visit.page.goto(framing)
     visit.page.evaluate(
         """() => new Promise((resolve) => {
             const frame = document.createElement("iframe");
