@@ -8,10 +8,6 @@ from tests.page.reading import is_shown, offer_row, order_row
 RATE = "#offers-table .rate"
 
 
-def rates(visit):
-    return set(visit.page.locator(RATE).all_inner_texts())
-
-
 def is_shown_so_far(visit, book):
     """Whether the rows that are shown without asking for more are the first of the book."""
     rows = visit.first_offers()
@@ -89,7 +85,7 @@ def test_no_ledger_is_ever_shown_by_halves(town, visits):
     def seen():
         return set(visit.page.evaluate("window.frames_seen"))
 
-    # Our look at a frame comes before the page's own work in it: the last rate is seen a frame later.
+    # Our look comes before the work of the page in a frame: the last rate is seen in the next.
     visit.until(lambda: "12 1.58" in seen())
     assert "12 1.50" in seen()
     assert seen() <= {f"12 1.5{number}" for number in range(9)}
