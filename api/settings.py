@@ -46,6 +46,7 @@ from limits import parse as parse_rate
 
 from api.rates import BUDGETS, OWNER, READS, SIGN_IN, Rates
 from indexer.errors import ConfigurationError
+from indexer.secrets import secret
 
 STREAMS = 2_000
 STREAMS_PER_ADDRESS = 50
@@ -196,25 +197,6 @@ def _identity_url(env: Mapping[str, str]) -> str:
             "ISTHMUS_IDENTITY_URL must be like https://api.privy.io, with no slash after"
         )
     return url
-
-
-def secret(env: Mapping[str, str], variable: str) -> str | None:
-    """What a variable holds, or the file that `<variable>_FILE` names; None when neither is set.
-
-    Raises `ConfigurationError`, which never repeats it.
-    """
-    given, file = env.get(variable), env.get(f"{variable}_FILE")
-    if given and file:
-        raise ConfigurationError(f"{variable} and {variable}_FILE are both set; which one holds?")
-    if not file:
-        return given or None
-    try:
-        held = Path(file).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{variable}_FILE: {file} cannot be read") from error
-    if not held:
-        raise ConfigurationError(f"{variable}_FILE: {file} is empty")
-    return held
 
 
 def _own_url(env: Mapping[str, str]) -> str | None:

@@ -78,6 +78,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.builds": (),
     "indexer.deposits": _NETWORKS,
     "indexer.routes": _NETWORKS,
+    "indexer.secrets": ("indexer.errors",),
     "indexer.settings": _NETWORKS,
     "indexer.events": ("indexer.events",),
     "indexer.decode": _DECODE,
@@ -108,6 +109,10 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.readers": (*_CHAINS, "indexer.settings"),
     "indexer.fees": (*_CHAINS, "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
+    "indexer.relay": (
+        *(*_CHAINS, "indexer.deposits", "indexer.secrets", "indexer.settings"),
+        *("indexer.projections", "indexer.warehouse"),
+    ),
     "indexer.__main__": (*_DRAIN, *_TOOLS),
     "indexer.devnet": ("indexer",),
 }
@@ -118,12 +123,15 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "indexer.chains": ("indexer", "api.deps", "api.auth.provider", "pipelines.defs.resources"),
     "indexer.readers": ("indexer", "api.deps", "pipelines.defs.resources"),
     "indexer.devnet": ("indexer.devnet",),
+    # Holds keys that move money: the processes that have none cannot even name what reads them.
+    "indexer.relay": ("indexer.relay", "pipelines.relay"),
     "api.client": ("api.client", "indexer.devnet"),
     "dagster.EnvVar": ("pipelines.defs.resources",),
     "os.environ": (
         "indexer.settings",
-        # Its keys are for its process alone.
+        # Their keys are for their processes alone.
         "api.settings",
+        "indexer.relay.settings",
         # Tells its workers where to put their figures together.
         "api.__main__",
         # Hands its own environment on to the processes it starts.
