@@ -19,6 +19,7 @@ from indexer.devnet.stellar.transactions import (
     Invalid,
     Transaction,
     check_signatures,
+    inside,
 )
 
 _Code = xdr.TransactionResultCode
@@ -79,7 +80,7 @@ def _fee_event(stage: xdr.TransactionEventStage, payer: str, amount: int) -> xdr
 
 
 def _charge(transaction: Transaction, ledger: Layer) -> Applied:
-    fee, payer = transaction.first_charge, transaction.source
+    fee, payer = transaction.first_charge, transaction.payer
     layer = ledger.above()
     layer.pay_account(payer, -fee)
     changes = layer.changes()
@@ -91,20 +92,10 @@ def _charge(transaction: Transaction, ledger: Layer) -> Applied:
 def _apply(one: Applied, ledger: Layer, close_time: int) -> None:
     """Spend the sequence number, then run the operations: all of them or none."""
     tx = one.transaction
-    start = ledger.above()
-    account = start.account(tx.source)
-    if account is None or account.sequence >= tx.sequence:
-        # An earlier transaction of this ledger merged or bumped the source.
-        code = _Code.txNO_ACCOUNT if account is None else _Code.txBAD_SEQ
-        one.result = Invalid(code).result(one.charged)
-        return
-    start.put_account(
-        replace(account, sequence=tx.sequence, seq_ledger=ledger.sequence, seq_time=close_time)
-    )
-    one.before = start.changes()
-    start.commit()
     try:
-        check_signatures(tx, ledger)
+        with inside(tx):
+            _spend_sequence(one, ledger, close_time)
+            check_signatures(tx, ledger)
     except Invalid as invalid:
         one.result = invalid.result(one.charged)
         return
@@ -115,7 +106,23 @@ def _apply(one: Applied, ledger: Layer, close_time: int) -> None:
     else:
         one.operations = []
     code = _Code.txSUCCESS if succeeded else _Code.txFAILED
-    one.result = results.transaction(code, one.charged, outcomes)
+    one.result = tx.result(code, one.charged, outcomes)
+
+
+def _spend_sequence(one: Applied, ledger: Layer, close_time: int) -> None:
+    tx = one.transaction
+    start = ledger.above()
+    account = start.account(tx.source)
+    if account is None:
+        # An earlier transaction of this ledger merged or bumped the source.
+        raise Invalid(_Code.txNO_ACCOUNT)
+    if account.sequence >= tx.sequence:
+        raise Invalid(_Code.txBAD_SEQ)
+    start.put_account(
+        replace(account, sequence=tx.sequence, seq_ledger=ledger.sequence, seq_time=close_time)
+    )
+    one.before = start.changes()
+    start.commit()
 
 
 def _run_operations(
@@ -197,13 +204,13 @@ def _refund(one: Applied, ledger: Layer) -> None:
     tx = one.transaction
     refund = tx.resource_fee - _kept(tx)
     layer = ledger.above()
-    if refund <= 0 or layer.account(tx.source) is None:
+    if refund <= 0 or layer.account(tx.payer) is None:
         return
-    layer.pay_account(tx.source, refund)
+    layer.pay_account(tx.payer, refund)
     one.refund_changes = layer.changes()
     layer.commit()
     stage = xdr.TransactionEventStage.TRANSACTION_EVENT_STAGE_AFTER_ALL_TXS
-    one.events.append(_fee_event(stage, tx.source, -refund))
+    one.events.append(_fee_event(stage, tx.payer, -refund))
     assert one.result is not None
     one.charged -= refund
     one.result.fee_charged = xdr.Int64(one.charged)

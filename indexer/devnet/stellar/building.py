@@ -49,7 +49,6 @@ def build(
         builder.append_operation(operation)
     if any(isinstance(operation, InvokeHostFunction) for operation in operations):
         builder.set_soroban_data(_SOROBAN_DATA)
-        builder.base_fee = INCLUSION_FEE + RESOURCE_FEE
     envelope = builder.build()
     for signer in (source, *signers):
         envelope.sign(signer)

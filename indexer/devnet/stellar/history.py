@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from stellar_sdk import StrKey, xdr
 from stellar_sdk.sep.toid import TOID
 
-from indexer.devnet.stellar.transactions import envelope_hash
+from indexer.devnet.stellar.transactions import Transaction, envelope_hash
 
 LAST_TX = (1 << 20) - 1
 """Stands for "after all transactions" in an event id."""
 LAST_OP = (1 << 12) - 1
 LAST_EVENT = (1 << 32) - 1
+_SUCCEEDED = (
+    xdr.TransactionResultCode.txSUCCESS,
+    xdr.TransactionResultCode.txFEE_BUMP_INNER_SUCCESS,
+)
 
 
 def toid(ledger: int, tx: int, op: int) -> int:
@@ -60,9 +64,13 @@ def parse_toid(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TransactionRow:
-    """One transaction of a ledger; the XDR members are raw bytes."""
+    """One transaction of a ledger; the XDR members are raw bytes.
+
+    `inner_hash` is the hash of the transaction inside a fee bump, and None for any other.
+    """
 
     hash: str
+    inner_hash: str | None
     ledger: int
     close_time: int
     order: int
@@ -141,12 +149,14 @@ def _transaction_row(
 ) -> TransactionRow:
     v4 = item.tx_apply_processing.v4
     assert v4 is not None
+    tx = Transaction.from_xdr(envelope)
     return TransactionRow(
-        hash=item.result.transaction_hash.hash.hex(),
+        hash=tx.hash.hex(),
+        inner_hash=tx.inner_hash.hex() if tx.is_fee_bump else None,
         ledger=ledger,
         close_time=close_time,
         order=order,
-        succeeded=item.result.result.result.code == xdr.TransactionResultCode.txSUCCESS,
+        succeeded=item.result.result.result.code in _SUCCEEDED,
         envelope=envelope.to_xdr_bytes(),
         result=item.result.result.to_xdr_bytes(),
         meta=item.tx_apply_processing.to_xdr_bytes(),

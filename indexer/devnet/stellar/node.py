@@ -36,6 +36,9 @@ FRIENDBOT_UNITS = "10000"
 LEDGER_SECONDS = 5
 """Seconds between ledgers of the fixed clock, about the public network's pace."""
 
+REPLACED_AT = 10
+"""Times the fee rate of a waiting transaction that takes its place in the queue."""
+
 Clock = Callable[[int], int]
 """From the last close time to the next; the node keeps close times strictly increasing."""
 
@@ -123,7 +126,7 @@ class Node:
         return self._ledgers[sequence - FIRST_LEDGER]
 
     def transaction(self, tx_hash: str) -> TransactionRow | None:
-        """A transaction of a closed ledger by its lower-case hex hash."""
+        """A transaction of a closed ledger by its lower-case hex hash, or a fee bump's inner."""
         return self._by_hash.get(tx_hash)
 
     def entry(self, key: bytes) -> bytes | None:
@@ -132,21 +135,46 @@ class Node:
             return self._state.get(key)
 
     def submit(self, envelope: xdr.TransactionEnvelope) -> Submission:
-        """Queue a transaction for the next ledger, if it could enter it."""
+        """Queue a transaction for the next ledger, if it could enter it.
+
+        A transaction that a ledger has taken already is refused for its sequence number, as any
+        other that comes too late: only what waits in the queue is a duplicate.
+        """
         with self.lock:
             tx_hash = envelope_hash(envelope)
-            if tx_hash in self._pending or tx_hash.hex() in self._by_hash:
-                return Submission("DUPLICATE", tx_hash.hex())
             try:
                 tx = Transaction.from_xdr(envelope)
-                if any(tx.source == other.source for other in self._pending.values()):
+                waiting = self._waiting_of(tx.source)
+                if waiting is not None and tx.hash in (waiting.hash, waiting.inner_hash):
+                    return Submission("DUPLICATE", tx_hash.hex())
+                if waiting is not None and not _may_replace(tx, waiting):
                     return Submission("TRY_AGAIN_LATER", tx_hash.hex())
                 # Core judges a submission by the last close time, not by the one to come.
                 check_valid(tx, self._next_layer(), self._head.close_time)
+                self._check_funds(tx, waiting)
             except Invalid as invalid:
-                return Submission("ERROR", tx_hash.hex(), invalid.result(0))
-            self._pending[tx_hash] = tx
+                return Submission("ERROR", tx_hash.hex(), invalid.result())
+            self._queue(tx, waiting)
             return Submission("PENDING", tx_hash.hex())
+
+    def _waiting_of(self, source: str) -> Transaction | None:
+        return next((tx for tx in self._pending.values() if tx.source == source), None)
+
+    def _queue(self, tx: Transaction, replaced: Transaction | None) -> None:
+        if replaced is not None:
+            del self._pending[replaced.hash]
+        self._pending[tx.hash] = tx
+
+    def _check_funds(self, tx: Transaction, replaced: Transaction | None) -> None:
+        """One payer may stand behind many transactions that wait, and must afford them all."""
+        promised = sum(
+            other.fee_bid
+            for other in self._pending.values()
+            if other.payer == tx.payer and other is not replaced
+        )
+        payer = self._next_layer().account(tx.payer)
+        if payer is None or payer.spendable < promised + tx.fee_bid:
+            raise Invalid(xdr.TransactionResultCode.txINSUFFICIENT_BALANCE)
 
     def close_ledger(self, close_time: int | None = None) -> LedgerRow:
         """Close a ledger with what is pending; raise `TimeWentBack` for too early a time."""
@@ -222,6 +250,25 @@ class Node:
         self._ledgers.append(row)
         for transaction in row.transactions:
             self._by_hash[transaction.hash] = transaction
+            if transaction.inner_hash is not None:
+                self._by_hash[transaction.inner_hash] = transaction
+
+
+def _may_replace(tx: Transaction, waiting: Transaction) -> bool:
+    """Only a fee bump of the same sequence number may, and only for ten times the rate.
+
+    Raise `Invalid` for less than that.
+    """
+    if waiting.sequence > tx.sequence:
+        raise Invalid(xdr.TransactionResultCode.txBAD_SEQ)
+    if not tx.is_fee_bump or tx.sequence != waiting.sequence:
+        return False
+    bid, waiting_bid = tx.fee_bid - tx.resource_fee, waiting.fee_bid - waiting.resource_fee
+    if bid * waiting.minimum < REPLACED_AT * waiting_bid * tx.minimum:
+        enough = -(-REPLACED_AT * waiting_bid * tx.minimum // waiting.minimum)
+        code = xdr.TransactionResultCode.txINSUFFICIENT_FEE
+        raise Invalid(code, fee_needed=enough + tx.resource_fee)
+    return True
 
 
 def _after(entries: dict[bytes, bytes], writes: dict[bytes, bytes | None]) -> dict[bytes, bytes]:

@@ -62,10 +62,29 @@ def transaction(
     code: xdr.TransactionResultCode,
     fee: int,
     operations: list[xdr.OperationResult] | None = None,
+    *,
+    inner: xdr.InnerTransactionResultPair | None = None,
 ) -> xdr.TransactionResult:
-    """A transaction's result; `operations` only with txSUCCESS and txFAILED."""
+    """A transaction's result; `operations` only with txSUCCESS and txFAILED.
+
+    `inner` only with a fee bump's two codes, which tell of the transaction inside.
+    """
     return xdr.TransactionResult(
         xdr.Int64(fee),
-        xdr.TransactionResultResult(code, results=operations),
+        xdr.TransactionResultResult(code, inner_result_pair=inner, results=operations),
         xdr.TransactionResultExt(0),
     )
+
+
+def inner(
+    tx_hash: bytes,
+    code: xdr.TransactionResultCode,
+    operations: list[xdr.OperationResult] | None = None,
+) -> xdr.InnerTransactionResultPair:
+    """The result of the transaction inside a fee bump; it pays nothing itself."""
+    result = xdr.InnerTransactionResult(
+        xdr.Int64(0),
+        xdr.InnerTransactionResultResult(code, results=operations),
+        xdr.InnerTransactionResultExt(0),
+    )
+    return xdr.InnerTransactionResultPair(xdr.Hash(tx_hash), result)

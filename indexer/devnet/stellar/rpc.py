@@ -186,7 +186,8 @@ class Rpc:
         row = self.node.transaction(tx_hash.lower())
         if row is None or row.ledger < self.oldest.sequence:
             return {"status": "NOT_FOUND", **answer}
-        return {**answer, **_transaction(row), "createdAt": str(row.close_time)}
+        # A fee bump is found by either hash, and told under the one that was asked for.
+        return {**_transaction(row), **answer, "createdAt": str(row.close_time)}
 
     def get_events(self, params: Params) -> dict[str, Any]:
         """Events that pass any filter, in the order of their ids."""
@@ -398,7 +399,7 @@ def _transaction(row: TransactionRow) -> dict[str, Any]:
         "status": "SUCCESS" if row.succeeded else "FAILED",
         "txHash": row.hash,
         "applicationOrder": row.order,
-        "feeBump": False,
+        "feeBump": row.inner_hash is not None,
         "envelopeXdr": b64(row.envelope),
         "resultXdr": b64(row.result),
         "resultMetaXdr": b64(row.meta),

@@ -3,6 +3,8 @@
 The checks stand in stellar-core's order. Fees and balances are stroops, times are seconds.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -32,50 +34,95 @@ class UnreadableTransaction(ValueError):
 
 
 class Invalid(Exception):
-    """A transaction may not enter a ledger (or fails as a whole once it is in one)."""
+    """A transaction may not enter a ledger (or fails as a whole once it is in one).
+
+    `fee_needed` is what a fee that is too low would have to be; `inner` is set when a fee bump is
+    sound and what it bumps is not.
+    """
 
     def __init__(
-        self, code: xdr.TransactionResultCode, operations: list[xdr.OperationResult] | None = None
+        self,
+        code: xdr.TransactionResultCode,
+        operations: list[xdr.OperationResult] | None = None,
+        *,
+        fee_needed: int = 0,
+        inner: xdr.InnerTransactionResultPair | None = None,
     ) -> None:
         super().__init__(code.name)
         self.code = code
         self.operations = operations
+        self.fee_needed = fee_needed
+        self.inner = inner
 
-    def result(self, fee: int) -> xdr.TransactionResult:
+    def result(self, fee: int | None = None) -> xdr.TransactionResult:
         """The result that says so; `fee` is what was charged all the same."""
-        return results.transaction(self.code, fee, self.operations)
+        charged = self.fee_needed if fee is None else fee
+        return results.transaction(self.code, charged, self.operations, inner=self.inner)
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """A submitted transaction envelope; `hash` is its id on the devnet."""
+    """A submitted transaction envelope; `hash` is its id on the devnet.
+
+    Of a fee bump (CAP-15), the envelope's own part is who pays how much; all else (`body`,
+    `signatures`, `source`, `sequence`) is that of the transaction inside, whose hash is
+    `inner_hash`.
+    """
 
     envelope: xdr.TransactionEnvelope
     hash: bytes
+    inner_hash: bytes
 
     @classmethod
     def from_xdr(cls, envelope: xdr.TransactionEnvelope) -> "Transaction":
-        """Raise `Invalid` (txNOT_SUPPORTED) for a fee bump or the envelope of before 2020."""
-        if envelope.v1 is None:
-            raise Invalid(_Code.txNOT_SUPPORTED)
-        return cls(envelope, envelope_hash(envelope))
+        """Raise `Invalid` (txNOT_SUPPORTED) for the envelope of before 2020."""
+        outer = envelope_hash(envelope)
+        if envelope.fee_bump is None:
+            if envelope.v1 is None:
+                raise Invalid(_Code.txNOT_SUPPORTED)
+            return cls(envelope, outer, outer)
+        inside = envelope.fee_bump.tx.inner_tx
+        inner = xdr.TransactionEnvelope(xdr.EnvelopeType.ENVELOPE_TYPE_TX, v1=inside.v1)
+        return cls(envelope, outer, envelope_hash(inner))
+
+    @property
+    def _inside(self) -> xdr.TransactionV1Envelope:
+        bump = self.envelope.fee_bump
+        v1 = self.envelope.v1 if bump is None else bump.tx.inner_tx.v1
+        assert v1 is not None
+        return v1
+
+    @property
+    def is_fee_bump(self) -> bool:
+        """Does another account pay, or the same one more?"""
+        return self.envelope.fee_bump is not None
 
     @property
     def body(self) -> xdr.Transaction:
         """The transaction without its signatures."""
-        assert self.envelope.v1 is not None
-        return self.envelope.v1.tx
+        return self._inside.tx
 
     @property
     def signatures(self) -> list[xdr.DecoratedSignature]:
-        """At most 20."""
-        assert self.envelope.v1 is not None
-        return self.envelope.v1.signatures
+        """At most 20, under `inner_hash`."""
+        return self._inside.signatures
+
+    @property
+    def bump_signatures(self) -> list[xdr.DecoratedSignature]:
+        """The payer's, under `hash`; none unless this is a fee bump."""
+        bump = self.envelope.fee_bump
+        return [] if bump is None else bump.signatures
 
     @property
     def source(self) -> str:
-        """The `G…` address that pays the fee and whose sequence number is spent."""
+        """The `G…` address whose sequence number is spent."""
         return address_of(self.body.source_account)
+
+    @property
+    def payer(self) -> str:
+        """The `G…` address that pays the fee."""
+        bump = self.envelope.fee_bump
+        return self.source if bump is None else address_of(bump.tx.fee_source)
 
     @property
     def sequence(self) -> int:
@@ -85,7 +132,8 @@ class Transaction:
     @property
     def fee_bid(self) -> int:
         """The most that it may cost."""
-        return self.body.fee.uint32
+        bump = self.envelope.fee_bump
+        return self.body.fee.uint32 if bump is None else bump.tx.fee.int64
 
     @property
     def is_soroban(self) -> bool:
@@ -100,14 +148,40 @@ class Transaction:
         return 0 if data is None else data.resource_fee.int64
 
     @property
+    def inner_minimum(self) -> int:
+        """The least that inclusion costs, without a fee bump around it."""
+        return BASE_FEE * max(1, len(self.body.operations))
+
+    @property
+    def minimum(self) -> int:
+        """The least that inclusion costs; a fee bump counts as one operation more."""
+        return self.inner_minimum + BASE_FEE * self.is_fee_bump
+
+    @property
     def first_charge(self) -> int:
         """What is taken before the ledger is applied; a refund may follow (CAP-67)."""
-        return BASE_FEE * len(self.body.operations) + self.resource_fee
+        return self.minimum + self.resource_fee
 
     def source_of(self, operation: xdr.Operation) -> str:
         """The operation's own source, or the transaction's."""
         muxed = operation.source_account
         return self.source if muxed is None else address_of(muxed)
+
+    def inner_result(
+        self, code: xdr.TransactionResultCode, operations: list[xdr.OperationResult] | None
+    ) -> xdr.InnerTransactionResultPair:
+        """What a fee bump says of the transaction inside."""
+        return results.inner(self.inner_hash, code, operations)
+
+    def result(
+        self, code: xdr.TransactionResultCode, fee: int, operations: list[xdr.OperationResult]
+    ) -> xdr.TransactionResult:
+        """The result once it was applied: txSUCCESS or txFAILED, in a fee bump's wrapping."""
+        if not self.is_fee_bump:
+            return results.transaction(code, fee, operations)
+        held = code == _Code.txSUCCESS
+        outer = _Code.txFEE_BUMP_INNER_SUCCESS if held else _Code.txFEE_BUMP_INNER_FAILED
+        return results.transaction(outer, fee, inner=self.inner_result(code, operations))
 
 
 def envelope_hash(envelope: xdr.TransactionEnvelope) -> bytes:
@@ -144,7 +218,8 @@ def _check_shape(tx: Transaction) -> None:
     has_memo = tx.body.memo.type != xdr.MemoType.MEMO_NONE
     if not has_data or has_memo or muxed:
         raise Invalid(_Code.txSOROBAN_INVALID)
-    if tx.resource_fee < 0 or tx.resource_fee > tx.fee_bid:
+    if tx.resource_fee < 0 or (tx.resource_fee > tx.fee_bid and not tx.is_fee_bump):
+        # Inside a fee bump (since protocol 23) the payer answers for the resources as well.
         raise Invalid(_Code.txSOROBAN_INVALID)
 
 
@@ -251,7 +326,7 @@ def check_signatures(tx: Transaction, layer: Layer) -> None:
     account = layer.account(tx.source)
     if account is None:
         raise Invalid(_Code.txNO_ACCOUNT)
-    check = SignatureCheck(tx.hash, tx.signatures)
+    check = SignatureCheck(tx.inner_hash, tx.signatures)
     if not check.by_account(account, LOW):
         raise Invalid(_Code.txBAD_AUTH)
     _check_extra_signers(tx, check)
@@ -260,24 +335,65 @@ def check_signatures(tx: Transaction, layer: Layer) -> None:
         raise Invalid(_Code.txBAD_AUTH_EXTRA)
 
 
+@contextmanager
+def inside(tx: Transaction) -> Iterator[None]:
+    """What is wrong in here is wrong with the transaction inside, if this is a fee bump."""
+    try:
+        yield
+    except Invalid as invalid:
+        if not tx.is_fee_bump:
+            raise
+        pair = tx.inner_result(invalid.code, invalid.operations)
+        raise Invalid(_Code.txFEE_BUMP_INNER_FAILED, inner=pair) from invalid
+
+
 def check_valid(tx: Transaction, layer: Layer, close_time: int) -> None:
     """May this transaction enter ledger `layer.sequence`? Raise `Invalid` with the code if not.
 
     `layer` is an uncommitted layer on the last closed ledger; `close_time` is the new ledger's.
     """
+    if tx.is_fee_bump:
+        _check_bump(tx, layer)
+    with inside(tx):
+        _check_inside(tx, layer, close_time)
+
+
+def _check_bump(tx: Transaction, layer: Layer) -> None:
+    """The payer's half, before anything of the transaction inside is looked at."""
+    inclusion, needed = tx.fee_bid - tx.resource_fee, tx.minimum
+    if inclusion < needed:
+        raise Invalid(_Code.txINSUFFICIENT_FEE)
+    inside_bid = tx.body.fee.uint32 - tx.resource_fee
+    if inclusion * tx.inner_minimum < inside_bid * needed:
+        # It must bid no less for each operation than the transaction inside does.
+        enough = -(-inside_bid * needed // tx.inner_minimum)
+        raise Invalid(_Code.txINSUFFICIENT_FEE, fee_needed=enough + tx.resource_fee)
+    payer = layer.account(tx.payer)
+    if payer is None:
+        raise Invalid(_Code.txNO_ACCOUNT)
+    check = SignatureCheck(tx.hash, tx.bump_signatures)
+    if not check.by_account(payer, LOW):
+        raise Invalid(_Code.txBAD_AUTH)
+    if payer.spendable < tx.fee_bid:
+        raise Invalid(_Code.txINSUFFICIENT_BALANCE)
+    if not check.all_used:
+        raise Invalid(_Code.txBAD_AUTH_EXTRA)
+
+
+def _check_inside(tx: Transaction, layer: Layer, close_time: int) -> None:
     _check_shape(tx)
     _check_when(tx, layer.sequence, close_time)
-    if tx.fee_bid < tx.first_charge:
-        raise Invalid(_Code.txINSUFFICIENT_FEE)
+    if not tx.is_fee_bump and tx.fee_bid < tx.first_charge:
+        raise Invalid(_Code.txINSUFFICIENT_FEE, fee_needed=tx.first_charge)
     account = layer.account(tx.source)
     if account is None:
         raise Invalid(_Code.txNO_ACCOUNT)
     _check_sequence(tx, account, layer.sequence, close_time)
-    check = SignatureCheck(tx.hash, tx.signatures)
+    check = SignatureCheck(tx.inner_hash, tx.signatures)
     if not check.by_account(account, LOW):
         raise Invalid(_Code.txBAD_AUTH)
     _check_extra_signers(tx, check)
-    if account.spendable < tx.first_charge:
+    if not tx.is_fee_bump and account.spendable < tx.fee_bid:
         raise Invalid(_Code.txINSUFFICIENT_BALANCE)
     check_operations(tx, layer, check)
     _check_well_formed(tx, layer, close_time)

@@ -137,9 +137,11 @@ def why(row: TransactionRow) -> str:
 
 
 def code_of(answer: xdr.TransactionResult) -> tuple[str, ...]:
-    """Result codes: of the transaction, then of each operation."""
-    inner = [_operation_code(each) for each in answer.result.results or []]
-    return answer.result.code.name, *inner
+    """Result codes: of the transaction (and the one inside a fee bump), then of each operation."""
+    pair = answer.result.inner_result_pair
+    inside = [] if pair is None else [pair.result.result.code.name]
+    outcomes = answer.result.results if pair is None else pair.result.result.results
+    return answer.result.code.name, *inside, *(_operation_code(each) for each in outcomes or [])
 
 
 def _operation_code(operation: xdr.OperationResult) -> str:
