@@ -2,6 +2,7 @@
 
 python -m indexer follow eip155:1
 python -m indexer attest
+python -m indexer transfers
 python -m indexer status
 python -m indexer clear eip155:1 SUBJECT
 python -m indexer check
@@ -37,6 +38,7 @@ from indexer.facts.checks import open_alarms as alarms_of
 from indexer.facts.status import chain_status
 from indexer.facts.store import clear_alarms_about, open_alarms
 from indexer.heal_command import add_heal
+from indexer.keeper import keep_transfers
 from indexer.projections.rebuild import differences, rebuild
 from indexer.quarantine import retry, retry_untried
 from indexer.readers import open_reader
@@ -66,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     for run, name, about in (
         (_follow, "follow", "follow one chain until interrupted"),
         (_attest, "attest", "ask the attestation service about burns under way until interrupted"),
+        (_transfers, "transfers", "keep transfers up to their clients until interrupted"),
         (_status, "status", "how far each chain is, and what stands against it"),
         (_clear, "clear", "take back the alarms about a subject, once it is mended"),
         (_check, "check", "do facts join, does a refold equal what is stored"),
@@ -129,6 +132,16 @@ def _attest(settings: Settings, _: argparse.Namespace) -> int:
         iris.close()
         if scan is not None:
             scan.close()
+        engine.dispose()
+    return 0
+
+
+def _transfers(settings: Settings, _: argparse.Namespace) -> int:
+    stop = _stop_on_signal()
+    engine = open_engine(settings, "indexer")
+    try:
+        keep_transfers(engine, settings.network, should_stop=stop.is_set)
+    finally:
         engine.dispose()
     return 0
 

@@ -43,6 +43,7 @@ from indexer.facts.store import (
     raise_alarm,
 )
 from indexer.networks import Network
+from indexer.projections.stages.store import refold_touched
 from indexer.projections.transfer_store import refold_transfers
 from indexer.projections.waits import (
     LONGEST_SECONDS,
@@ -293,6 +294,7 @@ def _record_status(
         status = replace(status, status=plain(answer.name), detail=words)
     if set_statuses(conn, "lz_scan", {guid: status}):
         refold_transfers(conn, network, (), [guid])
+        refold_touched(conn, network, (), [guid])
     ask_again(conn, wait, now + _pause(network, wait, now, is_fast=False))
 
 
@@ -318,6 +320,7 @@ def _record_messages(
     changed = set_statuses(conn, "iris", said)
     keys = {*changed, *(finding.burn_key for finding in fresh if finding.burn_key is not None)}
     refold_transfers(conn, network, keys & _burn_keys(sent), ())
+    refold_touched(conn, network, (), keys & _burn_keys(sent))
     if wait.purpose == "attestation" and is_attested(conn, wait):
         ask_no_more(conn, wait)
     else:

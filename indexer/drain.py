@@ -32,8 +32,8 @@ from indexer.facts.reorg import final_heights, find_fork, rewind
 from indexer.facts.rows import why_unstorable
 from indexer.facts.store import Cursor, Decoded
 from indexer.networks import Chain, EvmChain, Network
-from indexer.projections.apply import apply
-from indexer.projections.transfer_store import refold_transfers, touched_movements
+from indexer.projections.apply import apply, unapply
+from indexer.projections.stages.store import refold_final
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 
@@ -216,7 +216,7 @@ class _Session:
         if progress is not None:
             self._note(progress)
         if self._finality.is_due():
-            _note_finality(self._conn, self._reader, self._network.chain(self._reader.chain))
+            _note_finality(self._conn, self._reader, self._network)
         self._look_out(progress)
 
     def ask_for_less(self, error: RangeTooWide) -> None:
@@ -427,7 +427,7 @@ def _take_back(
         raise InconsistentAnswer(f"{chain.id}: the node has block {fork.height} and denies it")
     with conn.begin():
         taken = rewind(conn, cursor, fork)
-        refold_transfers(conn, network, *touched_movements(taken))
+        unapply(conn, network, taken)
         _notify(conn, fork)
     progress = Progress(
         chain=chain.id,
@@ -442,9 +442,14 @@ def _take_back(
     return _Step(None, progress)
 
 
-def _note_finality(conn: Connection, reader: ChainReader, chain: Chain) -> None:
+def _note_finality(conn: Connection, reader: ChainReader, network: Network) -> None:
     """Record what became final since: as the node names it, by depth where it has no words."""
+    chain = network.chain(reader.chain)
     if not isinstance(reader, TellsFinality):
+        # Noted with each range. Where every block is final nothing waits for it.
+        if chain.confirmations > 0:
+            with conn.begin():
+                refold_final(conn, network, chain.id)
         return
     said = reader.finality()
     with conn.begin():
@@ -457,6 +462,7 @@ def _note_finality(conn: Connection, reader: ChainReader, chain: Chain) -> None:
             noted = final_heights(conn, reader, chain, cursor, said)
         if noted != cursor:
             store.note_finality(conn, noted)
+            refold_final(conn, network, chain.id)
 
 
 def _final_by_depth(chain: Chain, cursor: Cursor) -> Cursor:

@@ -34,6 +34,7 @@ from indexer.facts.quarantine import Quarantined, State
 from indexer.networks import Network
 from indexer.projections.book_events import FOLDS
 from indexer.projections.rebuild import rebuild_book
+from indexer.projections.stages.store import refold_touched
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from warehouse_schema.identifiers import ChainId
 
@@ -172,6 +173,7 @@ def _let_out(
         quarantine.release(conn, chain.id, height)
         decoded = [item.event for item in kept if item.event is not None]
         refold_transfers(conn, network, *touched_movements(decoded))
+        refold_touched(conn, network, decoded)
         if any(type(event) in FOLDS for event in decoded):
             rebuild_book(conn, network)
         _notify(conn, chain.id)

@@ -30,6 +30,7 @@ from indexer.networks import Chain, Network
 from indexer.projections import book_store
 from indexer.projections.book_refold import Refold, book_history
 from indexer.projections.rebuild import forget_days, refold_all_transfers
+from indexer.projections.stages.store import refold_all
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from indexer.projections.transfers import MOVEMENT_EVENTS, TransferProgress
 from warehouse_schema import locks
@@ -370,6 +371,7 @@ def _swap(conn: Connection, network: Network, beside: _Beside) -> Swapped:
     burn_keys = beside.burn_keys | before[0] | after[0]
     guids = beside.guids | before[1] | after[1]
     refold_transfers(conn, network, burn_keys, guids)
+    refold_all(conn, network)
     is_new_book = _replace_book(conn, network, beside.book)
     if facts:
         shadow.finish(conn)

@@ -96,3 +96,11 @@ def day_of(name: str) -> ColumnElement[date]:
     Postgres prints it, by which Alembic compares.
     """
     return literal_column(f"('1970-01-01'::date + ({name} / 86400)::integer)", Date)
+
+
+def last_16_bytes(name: str) -> ColumnElement[bytes]:
+    """The last 16 bytes of a column of bytes, all of it if it is shorter: where labels stand.
+
+    As `day_of`: written as Postgres prints it.
+    """
+    return literal_column(f'"substring"({name}, octet_length({name}) - 15)', LargeBinary)

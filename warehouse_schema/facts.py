@@ -25,7 +25,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-from warehouse_schema.columns import amount, blob, chain, day, height, number, seconds, small, text
+from warehouse_schema.columns import (
+    amount,
+    blob,
+    chain,
+    day,
+    height,
+    last_16_bytes,
+    number,
+    seconds,
+    small,
+    text,
+)
 from warehouse_schema.metadata import FACTS, metadata
 
 blocks = Table(
@@ -184,6 +195,7 @@ cctp_burns = _event(
     amount("max_fee", "Most the burner pays, 6 decimals"),
     number("min_finality_threshold", "1000 fast, 2000 standard"),
     blob("hook_data", "Hook bytes, without length prefix"),
+    Index("ix_cctp_burns_label", last_16_bytes("hook_data")),
 )
 
 cctp_messages_sent = _event(
@@ -219,6 +231,8 @@ cctp_messages_received = _event(
     number("finality_threshold_executed", "1000 fast, 2000 finalized"),
     blob("message_body", "Burn message body as attested"),
     text("burn_key", "Equal on the burn and the mint of one transfer", nullable=True, index=True),
+    # A burn body ends with the burn's hook data.
+    Index("ix_cctp_messages_received_label", last_16_bytes("message_body")),
 )
 
 cctp_forwards = _event(
@@ -236,7 +250,7 @@ oft_sent = _event(
     "OFT sends (OFTSent, oft_sent). Amounts in the emitting chain's local decimals",
     text("guid", "LayerZero message id", index=True),
     number("dst_eid", "Endpoint id of the destination"),
-    text("from_address", "Caller of send; a router when one was used"),
+    text("from_address", "Caller of send; a router when one was used", index=True),
     amount("amount_sent", "Debited, local decimals"),
     amount("amount_received", "To be credited there, local decimals of the source"),
 )
@@ -314,7 +328,7 @@ erc20_transfers = _event(
     "ERC-20 transfers of known tokens to watched addresses",
     text("token", "Token contract"),
     text("sender", "From"),
-    text("recipient", "To, watched"),
+    text("recipient", "To, watched", index=True),
     amount("amount", "Token base units"),
 )
 
@@ -335,7 +349,7 @@ asset_movements = _event(
     text("kind", "transfer, mint, burn, clawback or fee"),
     text("contract", "Asset contract"),
     text("asset", "stellar:CODE:ISSUER or stellar:native"),
-    text("sender", "From; null for a mint", nullable=True),
+    text("sender", "From; null for a mint", nullable=True, index=True),
     text("recipient", "To; null for a burn, clawback or fee", nullable=True),
     amount("amount", "7 decimals; negative only for a fee refund"),
     text("to_muxed_id", "Recipient's muxed id or memo", nullable=True),
@@ -663,6 +677,45 @@ message_polls = Table(
     CheckConstraint("service IN ('iris', 'lz_scan')", name="service"),
     schema=FACTS,
     comment="When services are asked again about messages. A message without a row is due at once",
+)
+
+expiries = Table(
+    "expiries",
+    metadata,
+    text("transfer", "Transfer id", primary_key=True),
+    Column(
+        "expired_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="Database clock",
+    ),
+    schema=FACTS,
+    comment="Transfers whose time ran out while nothing irreversible had happened: their source "
+    "chain had been read beyond that time, and had nothing of theirs",
+)
+
+lost_sources = Table(
+    "lost_sources",
+    metadata,
+    text("transfer", "Transfer id"),
+    chain("CAIP-2 id of its source chain"),
+    text("tx_hash", "Burn, send or payment to the deposit address"),
+    text("block_hash", "Hash of the block that was reorganised away"),
+    amount(
+        "paid", "Paid to the deposit address, in the transfer's token; null if not", nullable=True
+    ),
+    Column(
+        "lost_at",
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment="Database clock",
+    ),
+    PrimaryKeyConstraint("transfer", "tx_hash", "block_hash"),
+    schema=FACTS,
+    comment="Source transactions of transfers that a chain took back: they are expected again, and "
+    "nobody is asked to pay twice meanwhile",
 )
 
 backfills = Table(

@@ -1,10 +1,28 @@
-"""`intake`: what clients and operators asked for, each request one row, never changed."""
+"""`intake`: what clients and operators asked for, each request one row, never changed.
 
-from sqlalchemy import CheckConstraint, Column, DateTime, PrimaryKeyConstraint, Table, func
+What became of a transfer stands nowhere here: it is folded (`projections.transfer_stages`). Whoever
+writes a row of a transfer holds its lock (`locks.TRANSFER`), has read what is there under it, and
+notifies `CHANNEL` of the transfer's id in the same transaction.
+"""
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    PrimaryKeyConstraint,
+    Table,
+    UniqueConstraint,
+    func,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
-from warehouse_schema.columns import amount, chain, number, text
+from warehouse_schema.columns import amount, blob, chain, number, text
 from warehouse_schema.metadata import INTAKE, metadata
+
+CHANNEL = "isthmus_intake"
+"""NOTIFY channel; the payload is the id of a transfer of which something was written."""
 
 
 def _clock(name: str, comment: str = "Database clock") -> Column[object]:
@@ -14,6 +32,17 @@ def _clock(name: str, comment: str = "Database clock") -> Column[object]:
         nullable=False,
         server_default=func.now(),
         comment=comment,
+    )
+
+
+def _transfer(**options: object) -> Column[str]:
+    key = ForeignKey(f"{INTAKE}.transfers.id")
+    return Column(
+        "transfer",
+        key,
+        nullable=False,
+        comment="Transfer id",
+        **options,  # type: ignore[arg-type]
     )
 
 
@@ -77,6 +106,70 @@ quotes = Table(
     # Or nothing would ever be too little to go back, and dust would be sent for ever.
     CheckConstraint("min_refund > 0", name="min_refund"),
     CheckConstraint("created_at < expires_at", name="lives"),
+    # Sends that carry no label are looked for by who made them.
+    Index("ix_quotes_source_address", "source_address"),
     schema=INTAKE,
     comment="Prices that were promised: what a transfer made of one is held to",
+)
+
+transfers = Table(
+    "transfers",
+    metadata,
+    text("id", "16 random bytes, 32 hex digits: the label that its burn carries", primary_key=True),
+    Column(
+        "quote",
+        ForeignKey(f"{INTAKE}.quotes.id"),
+        nullable=False,
+        unique=True,
+        comment="The quote that it was made of; no other is",
+    ),
+    text("owner", "Stellar account whose transfer it is"),
+    text("idempotency_key", "Of the request that made it"),
+    text("fingerprint", "SHA-256 of that request's body, 64 hex: a repeat has the same"),
+    text("deposit_address", "Where it is paid in; null if it is not", nullable=True),
+    Column(
+        "started_at",
+        DateTime(timezone=True),
+        nullable=False,
+        comment="Database clock, later than the owner's one before: lists are cut there",
+    ),
+    Column(
+        "expires_at",
+        DateTime(timezone=True),
+        nullable=False,
+        comment="It expires if nothing irreversible has happened by then",
+    ),
+    UniqueConstraint("owner", "idempotency_key"),
+    UniqueConstraint("owner", "started_at"),
+    UniqueConstraint("deposit_address"),
+    CheckConstraint("id ~ '^[0-9a-f]{32}$'", name="id"),
+    CheckConstraint("started_at < expires_at", name="lives"),
+    schema=INTAKE,
+    comment="Transfers as they were asked for",
+)
+
+submissions = Table(
+    "submissions",
+    metadata,
+    _transfer(),
+    text("tx_hash", "Transaction on the source chain; on Stellar the inner hash"),
+    text("kind", "evm_tx or stellar_tx"),
+    blob("signed", "Signed envelope, stored before it is sent; null for evm_tx", nullable=True),
+    _clock("submitted_at"),
+    # Verified against the transfer before it came here, so it can be no other's as well.
+    PrimaryKeyConstraint("tx_hash"),
+    Index("ix_submissions_transfer", "transfer"),
+    CheckConstraint("kind IN ('evm_tx', 'stellar_tx')", name="kind"),
+    CheckConstraint("(kind = 'stellar_tx') = (signed IS NOT NULL)", name="signed"),
+    schema=INTAKE,
+    comment="Transactions that owners submitted and that matched what was issued to them",
+)
+
+cancellations = Table(
+    "cancellations",
+    metadata,
+    _transfer(primary_key=True),
+    _clock("cancelled_at"),
+    schema=INTAKE,
+    comment="Transfers that their owners cancelled, while nothing irreversible had happened",
 )

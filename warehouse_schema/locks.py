@@ -29,6 +29,11 @@ DAYS = 7_044
 """The right to write a family of daily figures. Second: `hashtext` of its name. Held by the session
 that computes days."""
 
+TRANSFER = 7_045
+"""The right to decide about a transfer: to cancel it, to take a submission, to sign for it, to let
+it expire, to write its stage. Second: `hashtext` of its id. Held until commit, taken after locks of
+movements and, of several, in order of their numbers."""
+
 # Single numbers.
 
 STREAM = 0x15_7457_0001

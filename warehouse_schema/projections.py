@@ -58,6 +58,47 @@ transfer_progress = Table(
     comment="CCTP and OFT movements between chains, folded from both chains' facts",
 )
 
+transfer_stages = Table(
+    "transfer_stages",
+    metadata,
+    text("transfer", "Transfer id", primary_key=True),
+    text("stage", "AWAITING_FUNDS … COMPLETED: docs/transfers.md", index=True),
+    text("reason", "Why it waits, or what it came to; null when neither", nullable=True),
+    text("detail", "What a service or an operator says of it", nullable=True),
+    Column(
+        "timeline", JSONB, nullable=False, comment="Stages that it came to: stage, at, chain, tx"
+    ),
+    seconds("since", "When it came to the last stage that has a time", nullable=True),
+    seconds("completed_at", "When it was delivered", nullable=True),
+    text("external_tx", "EVM transaction: burn or send, or delivery", nullable=True),
+    text("stellar_tx", "Stellar transaction", nullable=True),
+    text("movement", "What carries it: an id of transfer_progress, or a payment", nullable=True),
+    Column("extras", ARRAY(Text), nullable=False, comment="Further movements, delivered too"),
+    Column(
+        "keys",
+        ARRAY(Text),
+        nullable=False,
+        comment="Burn keys and guids: a refold finds it by them",
+    ),
+    amount("amount_delivered", "Destination chain base units, once delivered", nullable=True),
+    text("self_finish", "CCTP nonce of a message anybody may deliver now", nullable=True),
+    Column("refund", JSONB, nullable=True, comment="Money at its deposit address; null if none"),
+    text("source_chain", "CAIP-2 id"),
+    height("source_height", "Block of its source transaction; null before", nullable=True),
+    number("inputs", "Rows of clients and relay that it was folded from"),
+    # What becomes final moves these on.
+    Index(
+        "ix_transfer_stages_confirming",
+        "source_chain",
+        "source_height",
+        postgresql_where=sql("stage = 'CONFIRMING'"),
+    ),
+    Index("ix_transfer_stages_keys", "keys", postgresql_using="gin"),
+    CheckConstraint("(stage = 'COMPLETED') = (completed_at IS NOT NULL)", name="completed_at"),
+    schema=PROJECTIONS,
+    comment="Where each transfer is, folded from intake, relay and facts",
+)
+
 book = Table(
     "book",
     metadata,

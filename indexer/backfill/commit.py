@@ -23,6 +23,8 @@ from indexer.facts import backfills, days, quarantine, store
 from indexer.facts.backfills import Backfill
 from indexer.facts.columns_copy import copy_text
 from indexer.networks import Chain, Network
+from indexer.projections.stages.store import refold_touched
+from indexer.projections.stages.touched import PAID_EVENTS
 from indexer.projections.transfer_store import refold_transfers, touched_movements
 from indexer.projections.transfers import MOVEMENT_EVENTS
 from warehouse_schema import locks
@@ -119,6 +121,8 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
             guids |= chunk.movements.guids
             folded = chunk.last if now.folded == now.done else now.folded
         refold_transfers(conn, network, burn_keys, guids)
+        paid = store.read_events(conn, PAID_EVENTS, chunk.chain, chunk.first, chunk.last)
+        refold_touched(conn, network, [*before, *paid], burn_keys | guids, taken_back=True)
         events = now.events + chunk.events - again
         after = replace(now, done=chunk.last, folded=folded, events=events)
         backfills.write(conn, after)
@@ -190,7 +194,9 @@ def fold_rest(conn: Connection, network: Network, now: Backfill) -> Iterator[Bac
             # Who computed these days since the facts came in did it without these movements. Days
             # before movements, as everywhere: two that wait for each other would wait for ever.
             days.note_change(conn, now.chain, Height(now.folded + 1), last)
-            refold_transfers(conn, network, *touched_movements(events))
+            burn_keys, guids = touched_movements(events)
+            refold_transfers(conn, network, burn_keys, guids)
+            refold_touched(conn, network, (), burn_keys | guids)
             now = replace(now, folded=last)
             backfills.write(conn, now)
         yield now

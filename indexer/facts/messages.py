@@ -7,7 +7,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    extract,
+    func,
+    insert,
+    select,
+)
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
@@ -21,7 +33,7 @@ from indexer.events.services import (
     burn_place,
 )
 from warehouse_schema.facts import cctp_attestations, message_status
-from warehouse_schema.identifiers import Bytes32, ChainId, TxHash
+from warehouse_schema.identifiers import Bytes32, ChainId, TxHash, UnixSeconds
 
 _WORDS = 200
 """Most characters that are kept of what a service says."""
@@ -70,6 +82,20 @@ def attested_burns(
         .order_by(columns.id)
     )
     return [AttestedBurn(*row) for row in conn.execute(query)]
+
+
+def attested_at(conn: Connection, nonces: Collection[Bytes32]) -> dict[Bytes32, UnixSeconds]:
+    """When messages of these nonces were first found attested, unix seconds by our clock."""
+    if not nonces:
+        return {}
+    columns = cctp_attestations.c
+    since = cast(extract("epoch", func.min(columns.judged_at)), BigInteger)
+    query = (
+        select(columns.nonce, since)
+        .where(columns.verified, *_among(columns.nonce, nonces))
+        .group_by(columns.nonce)
+    )
+    return {nonce: UnixSeconds(at) for nonce, at in conn.execute(query)}
 
 
 def verified_attestations(

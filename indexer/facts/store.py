@@ -264,6 +264,14 @@ def events_by_key(
     return [shelf.item(row) for row in conn.execute(query)]
 
 
+def events_where(
+    conn: Connection, event_type: type[E], *conditions: ColumnElement[bool]
+) -> list[E]:
+    """Events of a type whose rows meet these conditions on its table, in order."""
+    shelf = EVENT_SHELVES[event_type]
+    return [shelf.item(row) for row in conn.execute(_query(shelf).where(*conditions))]
+
+
 def events_of_transactions(
     conn: Connection, event_types: Collection[type[E]], transactions: Collection[Provenance]
 ) -> list[E]:

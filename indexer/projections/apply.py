@@ -10,7 +10,8 @@ from indexer.facts.store import raise_alarm
 from indexer.networks import Network
 from indexer.projections.book_state import LedgerClose
 from indexer.projections.book_store import apply_ledgers
-from indexer.projections.transfer_store import fold_in
+from indexer.projections.stages.store import note_lost, refold, refold_touched
+from indexer.projections.transfer_store import fold_in, refold_transfers, touched_movements
 from warehouse_schema.identifiers import ChainId
 
 
@@ -21,12 +22,19 @@ def apply(
     blocks: Sequence[Block],
     events: Sequence[Event],
 ) -> None:
-    """Fold a range that is the chain's newest: movements by key, the order book ledger by ledger.
+    """Fold a range that is the chain's newest: movements, their transfers, the book by ledger.
 
     The order book's clock moves with every ledger, also with those that hold nothing of ours.
     """
     fold_in(conn, network, events)
+    refold_touched(conn, network, events)
     if chain == network.stellar.id:
         ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
         for alarm in apply_ledgers(conn, chain, ledgers, events):
             raise_alarm(conn, chain, alarm.kind, alarm.subject, alarm.detail)
+
+
+def unapply(conn: Connection, network: Network, taken: Sequence[Event]) -> None:
+    """Fold what is left once a chain has taken these events back; transfers remember their own."""
+    refold_transfers(conn, network, *touched_movements(taken))
+    refold(conn, network, note_lost(conn, network, taken), taken_back=True)

@@ -18,6 +18,7 @@ from indexer.facts.store import read_events
 from indexer.networks import Network
 from indexer.projections.book_refold import Refold, book_history
 from indexer.projections.book_store import BOOK_TABLES
+from indexer.projections.stages.store import refold_all, stage_differences
 from indexer.projections.transfer_store import cctp_rows, oft_rows, touched_movements
 from indexer.projections.transfers import (
     BURN_EVENTS,
@@ -40,6 +41,7 @@ class RebuildReport:
     """What a rebuild wrote."""
 
     movements: int
+    transfers: int
     events: int
     """Of the order book."""
     offers: int
@@ -64,13 +66,14 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
     """
     with engine.begin() as conn:
         forget_days(conn)
-        for table in ("cursors", "blocks", "cctp_attestations", "message_status"):
+        for table in ("cursors", "blocks", "cctp_attestations", "message_status", "expiries"):
             conn.execute(text(f"LOCK TABLE facts.{table} IN SHARE MODE"))
         movements = refold_all_transfers(conn, network)
         conn.execute(delete(transfer_progress))
         copy_rows(conn, transfer_progress, map(astuple, movements))
+        transfers = refold_all(conn, network)
         book = rebuild_book(conn, network)
-    report = RebuildReport(len(movements), book.events, book.offers, book.orders)
+    report = RebuildReport(len(movements), transfers, book.events, book.offers, book.orders)
     logger.info("rebuilt %s", report)
     return report
 
@@ -116,6 +119,8 @@ def differences(engine: Engine, network: Network) -> list[str]:
             for key in sorted(stored.keys() | expected.keys())
             if stored.get(key) != expected.get(key)
         ]
+        if not unfolded:
+            found += stage_differences(conn, network)
         if network.stellar.id not in {each.chain for each in backfills}:
             found += _book_differences(conn, network.stellar.id)
         conn.rollback()

@@ -157,6 +157,20 @@ def _stored(conn: Connection, keys: Sequence[str]) -> list[TransferProgress]:
     return [TransferProgress(**row._mapping) for row in conn.execute(query)]
 
 
+def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[TransferProgress]]:
+    """Stored movements of these burn keys and guids, by key; those of one key in their order."""
+    found: dict[str, list[TransferProgress]] = defaultdict(list)
+    for row in _stored(conn, sorted(keys)) if keys else ():
+        found[row.group_key].append(row)
+    for rows in found.values():
+        rows.sort(key=_ordinal)
+    return found
+
+
+def _ordinal(row: TransferProgress) -> int:
+    return int(row.id.rpartition(":")[2]) if row.mechanism == "cctp" else 0
+
+
 def _delete(conn: Connection, ids: Sequence[str]) -> None:
     if ids:
         conn.execute(delete(transfer_progress).where(transfer_progress.c.id == any_of(ids)))

@@ -64,7 +64,7 @@ _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
 _DRAIN = (*_FACTS, "indexer.projections", "indexer.drain")
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
-    *("indexer.attestations", "indexer.backfill", "indexer.quarantine"),
+    *("indexer.attestations", "indexer.backfill", "indexer.keeper", "indexer.quarantine"),
     *("indexer.revision", "indexer.analytics", "indexer.export", "indexer.day_commands"),
     *("indexer.backfill_command", "indexer.revision_commands"),
     *("indexer.heal", "indexer.heal_command"),
@@ -94,6 +94,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.drain": _DRAIN,
     "indexer.backfill": _DRAIN,
     "indexer.attestations": (*_FACTS, "indexer.projections"),
+    "indexer.keeper": _DRAIN,
     "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
     "indexer.backfill_command": (

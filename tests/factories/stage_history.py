@@ -13,6 +13,7 @@ from indexer.projections.stages.evidence import (
     NO_TRUSTLINE,
     Carried,
     Evidence,
+    Landed,
     Obstacle,
     Payment,
     Place,
@@ -90,11 +91,15 @@ KINDS = {
 }
 
 
-def place(terms: Terms, height: int, *, at_destination: bool = False) -> Place:
+def place(terms: Terms, height: int) -> Place:
     """In that block of the source chain; its transaction is named by the height."""
-    chain = terms.dest_chain if at_destination else terms.source_chain
-    tx = TxHash(f"{'d' if at_destination else 'e'}{height:063x}")
-    return Place(height, 0, chain, tx, UnixSeconds(START + 12 * height))
+    at = UnixSeconds(START + 12 * height)
+    return Place(height, 0, terms.source_chain, TxHash(f"e{height:063x}"), at)
+
+
+def landed(terms: Terms, height: int) -> Landed:
+    """Delivered in that block of the destination chain."""
+    return Landed(terms.dest_chain, TxHash(f"d{height:063x}"), UnixSeconds(START + 12 * height))
 
 
 def pay(evidence: Evidence, amount: int, height: int, token: Address = USDC) -> Evidence:
@@ -125,8 +130,9 @@ def make_carried(terms: Terms, height: int = 20, **changes: Any) -> Carried:
     """A burn or send just seen, or a payment."""
     source = place(terms, height)
     if terms.mechanism == "payment":
+        there = Landed(source.chain, source.tx, source.at)
         return Carried(
-            source.tx, source, True, "COMPLETED", None, None, source, terms.amount_in, None
+            source.tx, source, True, "COMPLETED", None, None, there, terms.amount_in, None
         )
     waits: MovementStage = "ATTESTING" if terms.mechanism == "cctp" else "IN_FLIGHT"
     burn = Carried(f"burn {height}", source, False, waits, "it waits", None, None, None, None)
@@ -141,7 +147,7 @@ def further(terms: Terms, carried: Carried) -> Iterator[Carried]:
     if not carried.is_final and carried.source is not None:
         yield replace(carried, is_final=True)
     if carried.stage != "COMPLETED":
-        done = place(terms, 40, at_destination=True)
+        done = landed(terms, 40)
         yield replace(carried, stage="COMPLETED", delivered=done, amount_out=BaseUnits(49_990_000))
     if carried.stage == "DELIVERING":
         yield replace(carried, stage="ON_HOLD", why="minted and not paid on")

@@ -23,7 +23,7 @@ from indexer.decode.cctp_message import forward_recipient, parse_burn_body, tran
 from indexer.events.oft import OftSent, PacketSent
 from indexer.events.tokens import AssetMovement
 from indexer.networks import Chain, Network, StellarChain
-from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.evidence import Place, Terms
 from indexer.projections.transfers import STELLAR_PER_SHARED, Burn, Mint
 from warehouse_schema.identifiers import (
     Address,
@@ -43,9 +43,24 @@ ANYONE = Bytes32("0x" + "00" * 32)
 """Destination caller of a burn that anybody may deliver."""
 
 
+BODY_START, BODY_SIZE = 68, 64
+"""Where amount and sender stand in a burn body, side by side (BurnMessageV2.sol)."""
+
+
 def payer(terms: Terms) -> Address:
     """Who burns or sends: the deposit address where there is one, else the user."""
     return terms.source_address if terms.deposit_address is None else Address(terms.deposit_address)
+
+
+def shared(network: Network, terms: Terms) -> int:
+    """What is to be burned in CCTP's 6 decimals, in which its events say it."""
+    return terms.amount_in // _scale(network, terms.source_chain)
+
+
+def body_of(network: Network, terms: Terms) -> bytes:
+    """Amount and sender as the body of the transfer's burn message has them, side by side."""
+    sender = _word(terms.source_chain, payer(terms))
+    return shared(network, terms).to_bytes(32, "big") + bytes.fromhex(sender[2:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +124,7 @@ def _judge(
         return None
     if not is_deliverable or not _pays_recipient(network, terms, order):
         return "strange"
-    scale = STELLAR_PER_SHARED if order.source == network.stellar.id else 1
+    scale = _scale(network, order.source)
     is_agreed = (
         order.source == terms.source_chain
         and order.token == _word(terms.source_chain, terms.source_token)
@@ -127,6 +142,10 @@ def _pays_recipient(network: Network, terms: Terms, order: _Order) -> bool:
         paid: str | None = forward_recipient(order.hook_data)
         return is_forwarded and paid == terms.dest_address
     return order.mint_recipient == evm_as_bytes32(EvmAddress(terms.dest_address))
+
+
+def _scale(network: Network, chain: ChainId) -> int:
+    return STELLAR_PER_SHARED if chain == network.stellar.id else 1
 
 
 def _forwarder(network: Network) -> Bytes32 | None:
@@ -164,6 +183,11 @@ class Moved:
     token: Address
     amount: int
     """Source chain base units."""
+
+    @property
+    def place(self) -> Place:
+        """Where it was seen."""
+        return Place(self.height, self.position, self.source, self.tx, self.at)
 
 
 def moved_by_oft(network: Network, sent: OftSent, packet: PacketSent) -> Moved | None:

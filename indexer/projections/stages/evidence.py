@@ -64,6 +64,15 @@ class Place:
     at: UnixSeconds
 
 
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """Where and when it was delivered."""
+
+    chain: ChainId
+    tx: TxHash
+    at: UnixSeconds
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Sent:
     """A transaction that the owner submitted and we accepted, or that the relay signed."""
@@ -100,7 +109,7 @@ class Carried:
     why: str | None
     ready_at: UnixSeconds | None
     """When it was attested or verified; None before, and where nobody said."""
-    delivered: Place | None
+    delivered: Landed | None
     amount_out: BaseUnits | None
     """Destination chain base units, once delivered."""
     message_id: Bytes32 | None
@@ -142,8 +151,6 @@ class Evidence:
     paid: tuple[Payment, ...] = ()
     returned: tuple[Payment, ...] = ()
     carried: tuple[Carried, ...] = ()
-    paying_too: tuple[str, ...] = ()
-    """Movements that bear its id and pay its recipient otherwise than agreed."""
     taken_back: tuple[TakenBack, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
 

@@ -14,6 +14,7 @@ from indexer.projections.stages.evidence import (
     NO_TRUSTLINE,
     Carried,
     Evidence,
+    Landed,
     Obstacle,
     Place,
     Sent,
@@ -82,7 +83,7 @@ class Progress:
     movement: str | None
     """Id of the movement that carries it."""
     extras: tuple[str, ...]
-    """Further movements that pay its recipient and bear its id, or match as well: delivered too."""
+    """Further movements that match as well: delivered too, to the same recipient."""
     amount_delivered: BaseUnits | None
     """Destination chain base units."""
     self_finish: Bytes32 | None
@@ -135,7 +136,7 @@ class _Story:
             table.check_step(self.stage, stage)
             self.steps.append(Step(stage, at, chain, tx))
 
-    def arrive(self, stage: Stage, place: Place) -> None:
+    def arrive(self, stage: Stage, place: Place | Landed) -> None:
         self.go(stage, place.at, place.chain, place.tx)
 
 
@@ -153,8 +154,8 @@ def _claim(evidence: Evidence, settled: Place | None) -> tuple[Carried | None, t
     if settled is not None:
         rivals = [each for each in rivals if each.source is not None and each.source < settled]
     claim = rivals[0] if rivals else None
-    others = {each.movement for each in evidence.carried if each is not claim}
-    return claim, tuple(sorted(others.union(evidence.paying_too)))
+    others = sorted(each.movement for each in evidence.carried if each is not claim)
+    return claim, tuple(others)
 
 
 _ALONG = ("COMPLETED", "ON_HOLD", "DELIVERING")

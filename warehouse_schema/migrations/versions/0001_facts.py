@@ -153,6 +153,13 @@ def upgrade() -> None:
         unique=False,
         schema="facts",
     )
+    op.create_index(
+        op.f("ix_asset_movements_sender"),
+        "asset_movements",
+        ["sender"],
+        unique=False,
+        schema="facts",
+    )
     op.create_table(
         "backfills",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
@@ -419,6 +426,13 @@ def upgrade() -> None:
         unique=False,
         schema="facts",
     )
+    op.create_index(
+        "ix_cctp_burns_label",
+        "cctp_burns",
+        [sa.literal_column('"substring"(hook_data, octet_length(hook_data) - 15)')],
+        unique=False,
+        schema="facts",
+    )
     op.create_table(
         "cctp_forwards",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
@@ -529,6 +543,13 @@ def upgrade() -> None:
         "ix_cctp_messages_received_chain_height",
         "cctp_messages_received",
         ["chain", "height"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_index(
+        "ix_cctp_messages_received_label",
+        "cctp_messages_received",
+        [sa.literal_column('"substring"(message_body, octet_length(message_body) - 15)')],
         unique=False,
         schema="facts",
     )
@@ -809,6 +830,13 @@ def upgrade() -> None:
         "ix_erc20_transfers_chain_height",
         "erc20_transfers",
         ["chain", "height"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_index(
+        op.f("ix_erc20_transfers_recipient"),
+        "erc20_transfers",
+        ["recipient"],
         unique=False,
         schema="facts",
     )
@@ -1122,6 +1150,53 @@ def upgrade() -> None:
     )
     op.create_index(
         "ix_evm_logs_chain_height", "evm_logs", ["chain", "height"], unique=False, schema="facts"
+    )
+    op.create_table(
+        "expiries",
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column(
+            "expired_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.PrimaryKeyConstraint("transfer", name=op.f("pk_expiries")),
+        schema="facts",
+        comment="Transfers whose time ran out while nothing irreversible had happened: their source chain had been read beyond that time, and had nothing of theirs",
+    )
+    op.create_table(
+        "lost_sources",
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 id of its source chain"),
+        sa.Column(
+            "tx_hash",
+            sa.Text(),
+            nullable=False,
+            comment="Burn, send or payment to the deposit address",
+        ),
+        sa.Column(
+            "block_hash",
+            sa.Text(),
+            nullable=False,
+            comment="Hash of the block that was reorganised away",
+        ),
+        sa.Column(
+            "paid",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Paid to the deposit address, in the transfer's token; null if not",
+        ),
+        sa.Column(
+            "lost_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.PrimaryKeyConstraint("transfer", "tx_hash", "block_hash", name=op.f("pk_lost_sources")),
+        schema="facts",
+        comment="Source transactions of transfers that a chain took back: they are expected again, and nobody is asked to pay twice meanwhile",
     )
     op.create_table(
         "lz_packets_delivered",
@@ -1537,6 +1612,9 @@ def upgrade() -> None:
     )
     op.create_index(
         "ix_oft_sent_chain_height", "oft_sent", ["chain", "height"], unique=False, schema="facts"
+    )
+    op.create_index(
+        op.f("ix_oft_sent_from_address"), "oft_sent", ["from_address"], unique=False, schema="facts"
     )
     op.create_index(op.f("ix_oft_sent_guid"), "oft_sent", ["guid"], unique=False, schema="facts")
     op.create_table(

@@ -113,6 +113,9 @@ def upgrade() -> None:
         schema="intake",
         comment="Prices that were promised: what a transfer made of one is held to",
     )
+    op.create_index(
+        "ix_quotes_source_address", "quotes", ["source_address"], unique=False, schema="intake"
+    )
     op.create_table(
         "watched_addresses",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
@@ -135,4 +138,112 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("chain", "address", name=op.f("pk_watched_addresses")),
         schema="intake",
         comment="Addresses whose token movements are kept, beside those of the network file",
+    )
+    op.create_table(
+        "transfers",
+        sa.Column(
+            "id",
+            sa.Text(),
+            nullable=False,
+            comment="16 random bytes, 32 hex digits: the label that its burn carries",
+        ),
+        sa.Column(
+            "quote", sa.Text(), nullable=False, comment="The quote that it was made of; no other is"
+        ),
+        sa.Column(
+            "owner", sa.Text(), nullable=False, comment="Stellar account whose transfer it is"
+        ),
+        sa.Column(
+            "idempotency_key", sa.Text(), nullable=False, comment="Of the request that made it"
+        ),
+        sa.Column(
+            "fingerprint",
+            sa.Text(),
+            nullable=False,
+            comment="SHA-256 of that request's body, 64 hex: a repeat has the same",
+        ),
+        sa.Column(
+            "deposit_address",
+            sa.Text(),
+            nullable=True,
+            comment="Where it is paid in; null if it is not",
+        ),
+        sa.Column(
+            "started_at",
+            sa.DateTime(timezone=True),
+            nullable=False,
+            comment="Database clock, later than the owner's one before: lists are cut there",
+        ),
+        sa.Column(
+            "expires_at",
+            sa.DateTime(timezone=True),
+            nullable=False,
+            comment="It expires if nothing irreversible has happened by then",
+        ),
+        sa.CheckConstraint("id ~ '^[0-9a-f]{32}$'", name=op.f("ck_transfers_id")),
+        sa.CheckConstraint("started_at < expires_at", name=op.f("ck_transfers_lives")),
+        sa.ForeignKeyConstraint(["quote"], ["intake.quotes.id"], name=op.f("fk_transfers_quote")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_transfers")),
+        sa.UniqueConstraint("deposit_address", name=op.f("uq_transfers_deposit_address")),
+        sa.UniqueConstraint(
+            "owner", "idempotency_key", name=op.f("uq_transfers_owner_idempotency_key")
+        ),
+        sa.UniqueConstraint("owner", "started_at", name=op.f("uq_transfers_owner_started_at")),
+        sa.UniqueConstraint("quote", name=op.f("uq_transfers_quote")),
+        schema="intake",
+        comment="Transfers as they were asked for",
+    )
+    op.create_table(
+        "cancellations",
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column(
+            "cancelled_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.ForeignKeyConstraint(
+            ["transfer"], ["intake.transfers.id"], name=op.f("fk_cancellations_transfer")
+        ),
+        sa.PrimaryKeyConstraint("transfer", name=op.f("pk_cancellations")),
+        schema="intake",
+        comment="Transfers that their owners cancelled, while nothing irreversible had happened",
+    )
+    op.create_table(
+        "submissions",
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column(
+            "tx_hash",
+            sa.Text(),
+            nullable=False,
+            comment="Transaction on the source chain; on Stellar the inner hash",
+        ),
+        sa.Column("kind", sa.Text(), nullable=False, comment="evm_tx or stellar_tx"),
+        sa.Column(
+            "signed",
+            sa.LargeBinary(),
+            nullable=True,
+            comment="Signed envelope, stored before it is sent; null for evm_tx",
+        ),
+        sa.Column(
+            "submitted_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.CheckConstraint(
+            "(kind = 'stellar_tx') = (signed IS NOT NULL)", name=op.f("ck_submissions_signed")
+        ),
+        sa.CheckConstraint("kind IN ('evm_tx', 'stellar_tx')", name=op.f("ck_submissions_kind")),
+        sa.ForeignKeyConstraint(
+            ["transfer"], ["intake.transfers.id"], name=op.f("fk_submissions_transfer")
+        ),
+        sa.PrimaryKeyConstraint("tx_hash", name=op.f("pk_submissions")),
+        schema="intake",
+        comment="Transactions that owners submitted and that matched what was issued to them",
+    )
+    op.create_index(
+        "ix_submissions_transfer", "submissions", ["transfer"], unique=False, schema="intake"
     )

@@ -761,3 +761,121 @@ def upgrade() -> None:
         schema="projections",
         postgresql_where=sa.text("dest_tx IS NULL"),
     )
+    op.create_table(
+        "transfer_stages",
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column(
+            "stage",
+            sa.Text(),
+            nullable=False,
+            comment="AWAITING_FUNDS … COMPLETED: docs/transfers.md",
+        ),
+        sa.Column(
+            "reason",
+            sa.Text(),
+            nullable=True,
+            comment="Why it waits, or what it came to; null when neither",
+        ),
+        sa.Column(
+            "detail", sa.Text(), nullable=True, comment="What a service or an operator says of it"
+        ),
+        sa.Column(
+            "timeline",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="Stages that it came to: stage, at, chain, tx",
+        ),
+        sa.Column(
+            "since",
+            sa.BigInteger(),
+            nullable=True,
+            comment="When it came to the last stage that has a time",
+        ),
+        sa.Column("completed_at", sa.BigInteger(), nullable=True, comment="When it was delivered"),
+        sa.Column(
+            "external_tx",
+            sa.Text(),
+            nullable=True,
+            comment="EVM transaction: burn or send, or delivery",
+        ),
+        sa.Column("stellar_tx", sa.Text(), nullable=True, comment="Stellar transaction"),
+        sa.Column(
+            "movement",
+            sa.Text(),
+            nullable=True,
+            comment="What carries it: an id of transfer_progress, or a payment",
+        ),
+        sa.Column(
+            "extras",
+            sa.ARRAY(sa.Text()),
+            nullable=False,
+            comment="Further movements, delivered too",
+        ),
+        sa.Column(
+            "keys",
+            sa.ARRAY(sa.Text()),
+            nullable=False,
+            comment="Burn keys and guids: a refold finds it by them",
+        ),
+        sa.Column(
+            "amount_delivered",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Destination chain base units, once delivered",
+        ),
+        sa.Column(
+            "self_finish",
+            sa.Text(),
+            nullable=True,
+            comment="CCTP nonce of a message anybody may deliver now",
+        ),
+        sa.Column(
+            "refund",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=True,
+            comment="Money at its deposit address; null if none",
+        ),
+        sa.Column("source_chain", sa.Text(), nullable=False, comment="CAIP-2 id"),
+        sa.Column(
+            "source_height",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Block of its source transaction; null before",
+        ),
+        sa.Column(
+            "inputs",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Rows of clients and relay that it was folded from",
+        ),
+        sa.CheckConstraint(
+            "(stage = 'COMPLETED') = (completed_at IS NOT NULL)",
+            name=op.f("ck_transfer_stages_completed_at"),
+        ),
+        sa.PrimaryKeyConstraint("transfer", name=op.f("pk_transfer_stages")),
+        schema="projections",
+        comment="Where each transfer is, folded from intake, relay and facts",
+    )
+    op.create_index(
+        "ix_transfer_stages_confirming",
+        "transfer_stages",
+        ["source_chain", "source_height"],
+        unique=False,
+        schema="projections",
+        postgresql_where=sa.text("stage = 'CONFIRMING'"),
+    )
+    op.create_index(
+        "ix_transfer_stages_keys",
+        "transfer_stages",
+        ["keys"],
+        unique=False,
+        schema="projections",
+        postgresql_using="gin",
+    )
+    op.create_index(
+        op.f("ix_transfer_stages_stage"),
+        "transfer_stages",
+        ["stage"],
+        unique=False,
+        schema="projections",
+    )

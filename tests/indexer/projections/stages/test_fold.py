@@ -19,10 +19,10 @@ from tests.factories.stage_history import (
     USDC,
     WITHDRAWAL,
     give_back,
+    landed,
     make_carried,
     make_terms,
     pay,
-    place,
     signs,
     submits,
 )
@@ -48,7 +48,7 @@ def carried(evidence: Evidence, **changes) -> Evidence:
 
 
 def delivered(evidence: Evidence) -> Evidence:
-    done = place(evidence.terms, 40, at_destination=True)
+    done = landed(evidence.terms, 40)
     return carried(
         evidence, is_final=True, stage="COMPLETED", why=None, delivered=done, message_id=NONCE
     )
@@ -275,8 +275,6 @@ def test_the_first_burn_carries_it_and_others_are_further_deliveries():
     assert (fold(both).movement, fold(both).extras) == ("burn 20", ("burn 21",))
     further = replace(second, stage="DELIVERING")
     assert fold(replace(both, carried=(first, further))).movement == "burn 21"
-    too = replace(both, carried=(first,), paying_too=("burn 19",))
-    assert (fold(too).movement, fold(too).extras) == ("burn 20", ("burn 19",))
 
 
 def test_the_chain_it_waits_for_is_the_one_the_status_names():

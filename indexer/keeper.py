@@ -1,0 +1,149 @@
+"""The loop that keeps stages of transfers up to what clients and the relay wrote, and to the clock.
+
+What chains say moves a transfer in the transaction that writes it. What clients ask for and what
+the relay signs is written by others, who tell us by NOTIFY; what was written while nobody listened
+is found when we begin to. Time runs out by the database's clock.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection, Engine, Select, func, insert, or_, select
+from sqlalchemy.exc import OperationalError
+
+from indexer.drain import passes
+from indexer.networks import Network
+from indexer.projections.stages import table
+from indexer.projections.stages.fold import fold
+from indexer.projections.stages.load import load
+from indexer.projections.stages.store import lock, refold, with_alike
+from warehouse_schema.facts import cursors, expiries
+from warehouse_schema.intake import CHANNEL, cancellations, quotes, submissions, transfers
+from warehouse_schema.projections import transfer_stages
+from warehouse_schema.queries import any_of
+from warehouse_schema.relay import attempts
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 100
+"""Most transfers of one transaction: who waits for one of them does not wait long."""
+_TURN_SECONDS = 1.0
+"""How long to wait for a word before looking at the clock, and at the stop."""
+_LOST_SECONDS = 2.0
+
+
+def keep_transfers(engine: Engine, network: Network, *, should_stop: Callable[[], bool]) -> None:
+    """Keep up until `should_stop` says so; a lost database is waited for.
+
+    Any number of these may run: each transfer is refolded under its lock.
+    """
+    while not should_stop():
+        try:
+            with _listening(engine) as conn:
+                catch_up(conn, network)
+                while not should_stop():
+                    turn(conn, network, _TURN_SECONDS)
+        except (OperationalError, psycopg.OperationalError) as error:
+            # The driver's own is of the session that listens, and it was lost.
+            if isinstance(error, OperationalError) and not passes(error):
+                raise
+            logger.warning("warehouse lost keeper=transfers: %s", error)
+            time.sleep(_LOST_SECONDS)
+
+
+@contextmanager
+def _listening(engine: Engine) -> Iterator[Connection]:
+    with engine.connect() as conn:
+        session = _session(conn)
+        session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+        session.commit()
+        try:
+            yield conn
+        finally:
+            # The pool would hand it to somebody who hears what was not meant for them.
+            conn.invalidate()
+
+
+def _session(conn: Connection) -> psycopg.Connection[tuple[object, ...]]:
+    session = conn.connection.driver_connection
+    assert isinstance(session, psycopg.Connection)  # noqa: S101
+    return session
+
+
+def turn(conn: Connection, network: Network, seconds: float) -> None:
+    """Refold what is told within so many seconds, and let expire what is due."""
+    told = {each.payload for each in _session(conn).notifies(timeout=seconds, stop_after=1)}
+    told |= {each.payload for each in _session(conn).notifies(timeout=0)}
+    with conn.begin():
+        refold(conn, network, told)
+    with conn.begin():
+        expire_due(conn, network)
+
+
+def catch_up(conn: Connection, network: Network) -> None:
+    """Refold what was written while nobody listened."""
+    with conn.begin():
+        missed: list[str] = list(conn.scalars(_missed()))
+    for start in range(0, len(missed), _AT_ONCE):
+        with conn.begin():
+            refold(conn, network, missed[start : start + _AT_ONCE])
+
+
+def _missed() -> Select[tuple[str]]:
+    """Transfers whose rows of clients and relay are not as many as their stage was folded from."""
+    submitted, signed, cancelled = (
+        select(func.count()).where(column == transfers.c.id).scalar_subquery()
+        for column in (submissions.c.transfer, attempts.c.subject, cancellations.c.transfer)
+    )
+    stages, written = transfer_stages.c, submitted + signed + cancelled
+    return (
+        select(transfers.c.id)
+        .outerjoin(transfer_stages, stages.transfer == transfers.c.id)
+        .where(or_(stages.transfer.is_(None), stages.inputs != written))
+        .order_by(transfers.c.id)
+    )
+
+
+def expire_due(conn: Connection, network: Network) -> int:
+    """Let those expire of which nothing irreversible has happened in time; how many did.
+
+    Their source chain has to be read beyond their time: what was paid in time and not read yet is
+    in time. They are looked at again under their locks, so who submits at that moment comes first
+    or second, and not between.
+    """
+    due = with_alike(conn, _due(conn))
+    if not due:
+        return 0
+    lock(conn, due)
+    still = set(_due(conn))
+    over = [
+        {"transfer": each.evidence.terms.id}
+        for each in load(conn, network, still)
+        if table.may_expire(fold(each.evidence).stage)
+    ]
+    if over:
+        conn.execute(insert(expiries), over)
+    refold(conn, network, due)
+    return len(over)
+
+
+def _due(conn: Connection) -> list[str]:
+    stages = [stage for stage in table.STAGES if table.may_expire(stage)]
+    query = (
+        select(transfers.c.id)
+        .join_from(transfers, quotes)
+        .join(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+        .join(cursors, cursors.c.chain == quotes.c.source_chain)
+        .where(
+            transfer_stages.c.stage == any_of(stages),
+            transfers.c.expires_at <= func.clock_timestamp(),
+            transfers.c.expires_at < func.to_timestamp(cursors.c.block_time),
+        )
+        .order_by(transfers.c.expires_at, transfers.c.id)
+        .limit(_AT_ONCE)
+    )
+    return list(conn.scalars(query))

@@ -1,0 +1,162 @@
+"""What Postgres knows of some transfers, as the evidence that the fold rests on.
+
+A few statements for any number of transfers. The movements' rows have to be those of the facts
+already: a refold of movements comes first.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection, Select, select
+
+from indexer.events.tokens import DepositRefunded, Erc20Transfer
+from indexer.facts.store import events_by_key
+from indexer.networks import Network
+from indexer.projections.stages.evidence import (
+    Evidence,
+    Payment,
+    Place,
+    Sent,
+    TakenBack,
+    Terms,
+)
+from indexer.projections.stages.load_movements import movements_of
+from indexer.projections.stages.terms import TERMS, alike, unix
+from warehouse_schema.facts import expiries, lost_sources
+from warehouse_schema.identifiers import Address, UnixSeconds
+from warehouse_schema.intake import cancellations, quotes, submissions, transfers
+from warehouse_schema.queries import any_of
+from warehouse_schema.relay import attempts
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A transfer's evidence, and how its row is found again."""
+
+    evidence: Evidence
+    keys: tuple[str, ...]
+    """Burn keys and guids of its movements."""
+    inputs: int
+    """Rows of clients and relay among the evidence."""
+
+
+def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loaded]:
+    """What is known of these transfers now, in order of their ids; unknown ids are left out."""
+    if not ids:
+        return []
+    begun = [_begun(row) for row in conn.execute(_transfers().where(transfers.c.id == any_of(ids)))]
+    terms = [each.terms for each in begun]
+    together = alike(conn, [each for each in terms if each.mechanism != "cctp"])
+    all_ids = {*ids, *(each.id for each in together)}
+    submitted, signed = _submissions(conn, all_ids), _attempts(conn, all_ids)
+    named = {
+        each.tx: owner
+        for sent in (signed, submitted)
+        for owner, own in sent.items()
+        for each in own
+    }
+    moved = movements_of(conn, network, terms, together, named)
+    lost = _lost(conn, ids)
+    paid, returned = _deposits(conn, terms)
+    return [
+        Loaded(
+            replace(
+                each,
+                submissions=tuple(submitted[each.terms.id]),
+                attempts=tuple(signed[each.terms.id]),
+                taken_back=tuple(lost[each.terms.id]),
+                paid=tuple(paid[each.terms.id]),
+                returned=tuple(returned[each.terms.id]),
+                carried=tuple(moved[each.terms.id].carried),
+            ),
+            keys=tuple(sorted(moved[each.terms.id].keys)),
+            inputs=len(submitted[each.terms.id])
+            + len(signed[each.terms.id])
+            + (each.cancelled_at is not None),
+        )
+        for each in sorted(begun, key=lambda each: each.terms.id)
+    ]
+
+
+def _transfers() -> Select[Any]:
+    return (
+        select(
+            *TERMS,
+            unix(cancellations.c.cancelled_at).label("cancelled_at"),
+            unix(expiries.c.expired_at).label("expired_at"),
+        )
+        .join_from(transfers, quotes)
+        .outerjoin(cancellations)
+        .outerjoin(expiries, expiries.c.transfer == transfers.c.id)
+    )
+
+
+def _begun(row: Any) -> Evidence:
+    values = dict(row._mapping)
+    cancelled_at, expired_at = values.pop("cancelled_at"), values.pop("expired_at")
+    return Evidence(terms=Terms(**values), cancelled_at=cancelled_at, expired_at=expired_at)
+
+
+def _submissions(conn: Connection, ids: Collection[str]) -> dict[str, list[Sent]]:
+    columns = submissions.c
+    query = (
+        select(columns.transfer, unix(columns.submitted_at), columns.tx_hash)
+        .where(columns.transfer == any_of(ids))
+        .order_by(columns.tx_hash)
+    )
+    found: dict[str, list[Sent]] = defaultdict(list)
+    for transfer, at, tx in conn.execute(query):
+        found[transfer].append(Sent(UnixSeconds(at), tx, "submit"))
+    return found
+
+
+def _attempts(conn: Connection, ids: Collection[str]) -> dict[str, list[Sent]]:
+    columns = attempts.c
+    query = (
+        select(columns.subject, unix(columns.created_at), columns.tx_hash, columns.purpose)
+        .where(columns.subject == any_of(ids))
+        .order_by(columns.tx_hash)
+    )
+    found: dict[str, list[Sent]] = defaultdict(list)
+    for transfer, at, tx, purpose in conn.execute(query):
+        found[transfer].append(Sent(UnixSeconds(at), tx, purpose))
+    return found
+
+
+def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[TakenBack]]:
+    columns = lost_sources.c
+    query = (
+        select(columns.transfer, columns.tx_hash, unix(columns.lost_at), columns.paid)
+        .where(columns.transfer == any_of(ids))
+        .order_by(columns.tx_hash, columns.lost_at, columns.block_hash)
+    )
+    found: dict[str, dict[str, TakenBack]] = defaultdict(dict)
+    for transfer, tx, at, paid in conn.execute(query):
+        # Taken back twice it is one transaction all the same.
+        found[transfer].setdefault(tx, TakenBack(tx, UnixSeconds(at), paid))
+    return defaultdict(list, {transfer: [*lost.values()] for transfer, lost in found.items()})
+
+
+_Payments = dict[str, list[Payment]]
+
+
+def _deposits(conn: Connection, terms: Iterable[Terms]) -> tuple[_Payments, _Payments]:
+    """What was paid to deposit addresses, and what these gave back."""
+    of_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
+    paid: _Payments = defaultdict(list)
+    returned: _Payments = defaultdict(list)
+    for event in events_by_key(conn, Erc20Transfer, "recipient", list(of_address)):
+        _note(paid, of_address[event.recipient], event)
+    for refund in events_by_key(conn, DepositRefunded, "deposit", list(of_address)):
+        _note(returned, of_address[refund.deposit], refund)
+    return paid, returned
+
+
+def _note(into: _Payments, terms: Terms, event: Erc20Transfer | DepositRefunded) -> None:
+    """An address is the same on all chains; what is paid on another one is not the transfer's."""
+    seen = event.seen
+    if seen.chain == terms.source_chain:
+        place = Place(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
+        into[terms.id].append(Payment(place, Address(event.token), event.amount))

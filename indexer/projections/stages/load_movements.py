@@ -1,0 +1,281 @@
+"""The burns, sends and payments of some transfers, with what became of each."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    bindparam,
+    func,
+    select,
+)
+
+from indexer.decode.cctp_message import TRANSFER_TAG_SIZE, transfer_tag
+from indexer.events.cctp import DepositForBurn, MessageReceived
+from indexer.events.common import Provenance
+from indexer.events.oft import OftSent, PacketSent, PacketVerified
+from indexer.events.tokens import AssetMovement
+from indexer.facts.messages import attested_at
+from indexer.facts.rows import EVENT_SHELVES
+from indexer.facts.store import events_by_key, events_of_transactions, events_where
+from indexer.networks import Network
+from indexer.projections.stages import claims
+from indexer.projections.stages.claims import Moved
+from indexer.projections.stages.evidence import Carried, Landed, Place, Terms
+from indexer.projections.stages.terms import any_amount
+from indexer.projections.transfer_store import by_transaction, rows_by_key
+from indexer.projections.transfers import (
+    BURN_EVENTS,
+    MINT_EVENTS,
+    Burn,
+    Mint,
+    TransferProgress,
+    pair_burns,
+    pair_mints,
+)
+from warehouse_schema.columns import last_16_bytes
+from warehouse_schema.facts import cursors
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    ChainId,
+    Height,
+    TxHash,
+    UnixSeconds,
+)
+from warehouse_schema.queries import any_of
+
+
+@dataclass(slots=True)
+class Movements:
+    """What moves a transfer's money, and the keys by which it is refolded."""
+
+    carried: list[Carried] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+
+    def add(self, row: TransferProgress, carried: Carried) -> None:
+        """One more movement between chains."""
+        self.carried.append(carried)
+        self.keys.add(row.group_key)
+
+
+def movements_of(
+    conn: Connection,
+    network: Network,
+    terms: Sequence[Terms],
+    together: Sequence[Terms],
+    named: Mapping[TxHash, str],
+) -> Mapping[str, Movements]:
+    """Transfer id → its movements.
+
+    `together`: transfers that may share their sends with these (`terms.alike`); `named`: source
+    transaction → the transfer that it was submitted or signed for.
+    """
+    found: dict[str, Movements] = defaultdict(Movements)
+    finals = _final_heights(conn)
+    bridged = [each for each in terms if each.mechanism == "cctp"]
+    if bridged:
+        _add_burns(conn, network, bridged, finals, found)
+    if any(each.mechanism == "oft" for each in together):
+        sends = _sends(conn, network, together)
+        _add_sends(conn, claims.assign(together, sends, named), finals, found)
+    if any(each.mechanism == "payment" for each in together):
+        payments = _payments(conn, network, together)
+        _add_payments(claims.assign(together, payments, named), found)
+    return found
+
+
+def _final_heights(conn: Connection) -> dict[ChainId, Height]:
+    query = select(cursors.c.chain, cursors.c.final_height).where(
+        cursors.c.final_height.is_not(None)
+    )
+    return {row.chain: row.final_height for row in conn.execute(query)}
+
+
+# CCTP: by label.
+
+
+def _add_burns(
+    conn: Connection,
+    network: Network,
+    terms: Sequence[Terms],
+    finals: Mapping[ChainId, Height],
+    found: dict[str, Movements],
+) -> None:
+    labelled = {bytes.fromhex(each.id): each for each in terms}
+    burns = list(_burns(conn, network, labelled))
+    mints = list(_mints(conn, network, labelled))
+    keys = {burn.message.burn_key for _, burn in burns}
+    keys |= {mint.message.burn_key for _, mint in mints}
+    rows = rows_by_key(conn, {key for key in keys if key is not None})
+    ready = attested_at(conn, _awaited(rows.values()))
+    for each, burn in burns:
+        source = _place(burn.message.seen)
+        row = _take(rows, burn.message.burn_key, source_tx=source.tx)
+        if row is not None:
+            found[each.id].add(row, _carried(row, source, finals, ready))
+    for each, mint in mints:
+        nonce = mint.message.nonce
+        alone = _take(rows, mint.message.burn_key, source_tx=None, message_id=nonce)
+        if alone is not None:
+            found[each.id].add(alone, _carried(alone, None, finals, ready))
+
+
+def _burns(
+    conn: Connection, network: Network, labelled: Mapping[bytes, Terms]
+) -> Iterator[tuple[Terms, Burn]]:
+    """Burns that are in every point what one of the transfers issued, in chain order.
+
+    Who copies a label costs us nothing: only burns by who is to pay, of the amount, are read.
+    """
+    terms = labelled.values()
+    columns = EVENT_SHELVES[DepositForBurn].table.c
+    seen = events_where(
+        conn,
+        DepositForBurn,
+        last_16_bytes("hook_data") == any_bytes(labelled),
+        columns.depositor == any_of(sorted({claims.payer(each) for each in terms})),
+        columns.amount == any_amount([claims.shared(network, each) for each in terms]),
+    )
+    events = events_of_transactions(conn, BURN_EVENTS, [event.seen for event in seen])
+    for of_transaction in by_transaction(events):
+        for burn in pair_burns(of_transaction):
+            each = labelled.get(transfer_tag(burn.deposit.hook_data) or b"")
+            if each is not None and claims.judge_burn(network, each, burn) == "claims":
+                yield each, burn
+
+
+def _mints(
+    conn: Connection, network: Network, labelled: Mapping[bytes, Terms]
+) -> Iterator[tuple[Terms, Mint]]:
+    """Deliveries of what one of the transfers issued, by their attested bodies."""
+    body = EVENT_SHELVES[MessageReceived].table.c.message_body
+    seen = events_where(
+        conn,
+        MessageReceived,
+        last_16_bytes("message_body") == any_bytes(labelled),
+        # Not `==`: Python would ask `any` first, and Postgres wants it on the right.
+        func.substring(body, claims.BODY_START + 1, claims.BODY_SIZE).bool_op("=")(
+            any_bytes(claims.body_of(network, each) for each in labelled.values())
+        ),
+    )
+    events = events_of_transactions(conn, MINT_EVENTS, [event.seen for event in seen])
+    for of_transaction in by_transaction(events):
+        for mint in pair_mints(of_transaction):
+            each = labelled.get(mint.message.message_body[-TRANSFER_TAG_SIZE:])
+            if each is not None and claims.judge_mint(network, each, mint) == "claims":
+                yield each, mint
+
+
+def any_bytes(words: Iterable[bytes]) -> ColumnElement[bytes]:
+    """What a column of bytes equals if it is one of these."""
+    return func.any(bindparam(None, sorted(set(words)), type_=ARRAY(LargeBinary)))
+
+
+_Rows = Mapping[str, list[TransferProgress]]
+
+
+def _take(rows: _Rows, key: str | None, **wanted: str | None) -> TransferProgress | None:
+    """The first row of a key that is so, taken out: identical burns of one transaction in order."""
+    own = rows.get(key or "", [])
+    alike = (row for row in own if all(getattr(row, name) == wanted[name] for name in wanted))
+    chosen = next(alike, None)
+    if chosen is not None:
+        own.remove(chosen)
+    return chosen
+
+
+def _awaited(rows: Iterable[Sequence[TransferProgress]]) -> list[Bytes32]:
+    """Nonces of messages that wait for their delivery."""
+    waiting = (row for own in rows for row in own if row.stage == "DELIVERING")
+    return [Bytes32(row.message_id) for row in waiting if row.message_id is not None]
+
+
+def _carried(
+    row: TransferProgress,
+    source: Place | None,
+    finals: Mapping[ChainId, Height],
+    ready: Mapping[Bytes32, UnixSeconds],
+) -> Carried:
+    is_final = source is not None and finals.get(source.chain, -1) >= source.height
+    landed = None
+    if row.dest_chain is not None and row.dest_tx is not None and row.delivered_at is not None:
+        landed = Landed(row.dest_chain, TxHash(row.dest_tx), UnixSeconds(row.delivered_at))
+    return Carried(
+        movement=row.id,
+        source=source,
+        is_final=is_final,
+        stage=row.stage,
+        why=row.stage_reason,
+        ready_at=None if row.message_id is None else ready.get(Bytes32(row.message_id)),
+        delivered=landed,
+        amount_out=None if row.amount_out is None else BaseUnits(row.amount_out),
+        message_id=None if row.message_id is None else Bytes32(row.message_id),
+    )
+
+
+def _place(seen: Provenance) -> Place:
+    return Place(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
+
+
+# Sends and payments: by what they move.
+
+
+def _sends(conn: Connection, network: Network, together: Sequence[Terms]) -> list[Moved]:
+    columns = EVENT_SHELVES[OftSent].table.c
+    sent = events_where(
+        conn,
+        OftSent,
+        columns.from_address == any_of(sorted({claims.payer(each) for each in together})),
+        columns.amount_sent == any_amount([each.amount_in for each in together]),
+    )
+    packets = {
+        (packet.seen.chain, packet.guid): packet
+        for packet in events_by_key(conn, PacketSent, "guid", [each.guid for each in sent])
+    }
+    paired = ((each, packets.get((each.seen.chain, each.guid))) for each in sent)
+    moved = (claims.moved_by_oft(network, each, packet) for each, packet in paired if packet)
+    return [each for each in moved if each is not None]
+
+
+def _add_sends(
+    conn: Connection,
+    given: Mapping[str, Sequence[Moved]],
+    finals: Mapping[ChainId, Height],
+    found: dict[str, Movements],
+) -> None:
+    guids = [each.id.removeprefix("oft:") for own in given.values() for each in own]
+    rows = rows_by_key(conn, guids)
+    verified = events_by_key(conn, PacketVerified, "guid", guids)
+    # Anybody may have a message verified anew; what counts is since when it could be delivered.
+    ready = {each.guid: each.seen.block_time for each in reversed(verified)}
+    for transfer, own in given.items():
+        for each in own:
+            for row in rows.get(each.id.removeprefix("oft:"), []):
+                found[transfer].add(row, _carried(row, each.place, finals, ready))
+
+
+def _payments(conn: Connection, network: Network, together: Sequence[Terms]) -> list[Moved]:
+    columns = EVENT_SHELVES[AssetMovement].table.c
+    moved = events_where(
+        conn,
+        AssetMovement,
+        columns.sender == any_of(sorted({claims.payer(each) for each in together})),
+        columns.amount == any_amount([each.amount_in for each in together]),
+    )
+    payments = (claims.moved_by_payment(network.stellar, each) for each in moved)
+    return [each for each in payments if each is not None]
+
+
+def _add_payments(given: Mapping[str, Sequence[Moved]], found: dict[str, Movements]) -> None:
+    for transfer, own in given.items():
+        for each in own:
+            landed = Landed(each.destination, each.tx, each.at)
+            amount = BaseUnits(each.amount)
+            found[transfer].carried.append(
+                Carried(each.id, each.place, True, "COMPLETED", None, None, landed, amount, None)
+            )

@@ -1,0 +1,322 @@
+"""Refolds the transfers that something new touches, and writes their rows.
+
+What is known of a transfer comes from several writers at once: followers of two chains, the api,
+the relay. Whoever refolds it holds its lock until commit and reads under it, so the one who comes
+second sees what the first one wrote. A row says where a transfer is and decides nothing: whoever
+decides folds it again, under the same lock.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sqlalchemy import ARRAY, Connection, Text, bindparam, delete, func, insert, select, text
+from sqlalchemy.dialects import postgresql
+
+from indexer.events.common import Event, Provenance
+from indexer.events.oft import OftSent
+from indexer.events.tokens import Erc20Transfer
+from indexer.facts.store import raise_alarm
+from indexer.networks import Network
+from indexer.projections.stages import claims, table
+from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.fold import Refund, Step, fold
+from indexer.projections.stages.load import Loaded, load
+from indexer.projections.stages.table import IllegalTransition, Stage
+from indexer.projections.stages.terms import alike, terms_of
+from indexer.projections.stages.touched import touched_transfers
+from indexer.projections.transfer_store import by_transaction
+from indexer.projections.transfers import BURN_EVENTS, pair_burns
+from warehouse_schema import locks
+from warehouse_schema.facts import cursors, lost_sources
+from warehouse_schema.identifiers import ChainId
+from warehouse_schema.intake import transfers
+from warehouse_schema.projections import transfer_stages
+from warehouse_schema.queries import any_of
+
+logger = logging.getLogger(__name__)
+
+ILLEGAL = "illegal_stage"
+"""Kind of alarm: a transfer's rows tell a story that cannot be. Its stored stage stays."""
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRow:
+    """One row of `projections.transfer_stages`; its comments say what is in it."""
+
+    transfer: str
+    stage: Stage
+    reason: str | None
+    detail: str | None
+    timeline: list[dict[str, Any]]
+    since: int | None
+    completed_at: int | None
+    external_tx: str | None
+    stellar_tx: str | None
+    movement: str | None
+    extras: list[str]
+    keys: list[str]
+    amount_delivered: int | None
+    self_finish: str | None
+    refund: dict[str, Any] | None
+    source_chain: str
+    source_height: int | None
+    inputs: int
+
+
+_COLUMNS = [transfer_stages.c[field.name] for field in fields(StageRow)]
+
+
+def row_of(loaded: Loaded) -> StageRow:
+    """The row of what is known. Raises `IllegalTransition`."""
+    progress = fold(loaded.evidence)
+    return StageRow(
+        transfer=loaded.evidence.terms.id,
+        stage=progress.stage,
+        reason=progress.reason,
+        detail=progress.detail,
+        timeline=[_step(step) for step in progress.timeline],
+        since=progress.since,
+        completed_at=progress.completed_at,
+        external_tx=progress.external_tx,
+        stellar_tx=progress.stellar_tx,
+        movement=progress.movement,
+        extras=list(progress.extras),
+        keys=list(loaded.keys),
+        amount_delivered=progress.amount_delivered,
+        self_finish=progress.self_finish,
+        refund=None if progress.refund is None else _refund(progress.refund),
+        source_chain=loaded.evidence.terms.source_chain,
+        source_height=_height_to_come(loaded),
+        inputs=loaded.inputs,
+    )
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"stage": step.stage, "at": step.at, "chain": step.chain, "tx": step.tx}
+
+
+def _refund(refund: Refund) -> dict[str, Any]:
+    """Amounts as strings of digits, as everywhere in JSON."""
+    return {
+        "lines": [
+            {name: str(value) for name, value in asdict(line).items()} for line in refund.lines
+        ],
+        "pending_below_minimum": str(refund.pending_below_minimum),
+        "txs": list(refund.txs),
+    }
+
+
+def _height_to_come(loaded: Loaded) -> int | None:
+    """The lowest block of a source transaction that is not final."""
+    places = (each.source for each in loaded.evidence.carried if not each.is_final)
+    return min((place.height for place in places if place is not None), default=None)
+
+
+# Refolding.
+
+
+def refold(
+    conn: Connection, network: Network, ids: Collection[str], *, taken_back: bool = False
+) -> int:
+    """Fold these transfers, and whatever shares its sends with them, anew; how many rows changed.
+
+    `taken_back`: facts may have gone, so a transfer may go back along its way.
+    """
+    if not ids:
+        return 0
+    wanted = with_alike(conn, ids)
+    lock(conn, wanted)
+    stored = {row.transfer: row for row in _stored(conn, wanted)}
+    changed = [
+        row
+        for loaded in load(conn, network, wanted)
+        if (row := _fold(conn, loaded)) is not None and row != stored.get(row.transfer)
+    ]
+    for row in changed:
+        before = stored.get(row.transfer)
+        if before is not None:
+            _check(conn, before, row, taken_back=taken_back)
+    _write(conn, changed)
+    return len(changed)
+
+
+def with_alike(conn: Connection, ids: Collection[str]) -> list[str]:
+    """These transfers and those that may share their sends with them."""
+    together = alike(conn, [each for each in terms_of(conn, ids) if each.mechanism != "cctp"])
+    return sorted({*ids, *(each.id for each in together)})
+
+
+def refold_touched(
+    conn: Connection,
+    network: Network,
+    events: Iterable[Event],
+    keys: Collection[str] = (),
+    *,
+    taken_back: bool = False,
+) -> int:
+    """As `refold`, of the transfers that events and movements of these keys are about."""
+    return refold(conn, network, touched_transfers(conn, events, keys), taken_back=taken_back)
+
+
+def refold_final(conn: Connection, network: Network, chain: ChainId) -> int:
+    """As `refold`, of the transfers whose source became final since they were folded."""
+    final = select(cursors.c.final_height).where(cursors.c.chain == chain).scalar_subquery()
+    query = select(transfer_stages.c.transfer).where(
+        transfer_stages.c.source_chain == chain, transfer_stages.c.source_height <= final
+    )
+    return refold(conn, network, set(conn.scalars(query)))
+
+
+def lock(conn: Connection, ids: Collection[str]) -> None:
+    """Take the right to decide about these transfers, until commit."""
+    hashes = select(func.hashtext(func.unnest(bindparam("ids", type_=ARRAY(Text)))).label("key"))
+    # Every session takes them in one order, or two of them could wait for each other.
+    ordered = hashes.distinct().order_by("key").subquery()
+    conn.execute(
+        select(func.pg_advisory_xact_lock(locks.TRANSFER, ordered.c.key)), {"ids": list(ids)}
+    )
+
+
+def _fold(conn: Connection, loaded: Loaded) -> StageRow | None:
+    """The row; None, and an alarm, for what cannot be: one transfer must not stop its chain."""
+    try:
+        return row_of(loaded)
+    except IllegalTransition as error:
+        terms = loaded.evidence.terms
+        logger.error("illegal stage transfer=%s: %s", terms.id, error)
+        raise_alarm(conn, terms.source_chain, ILLEGAL, terms.id, str(error))
+        return None
+
+
+def _check(conn: Connection, before: StageRow, after: StageRow, *, taken_back: bool) -> None:
+    was, now = before.stage, after.stage
+    if not table.may_follow(was, now, taken_back=taken_back):
+        logger.error("illegal stage transfer=%s: %s after %s", after.transfer, now, was)
+        chain = ChainId(after.source_chain)
+        raise_alarm(conn, chain, ILLEGAL, after.transfer, f"{now} came after {was}")
+
+
+def _stored(conn: Connection, ids: Collection[str]) -> list[StageRow]:
+    query = select(*_COLUMNS).where(transfer_stages.c.transfer == any_of(ids))
+    return [StageRow(**row._mapping) for row in conn.execute(query)]
+
+
+def _write(conn: Connection, rows: Sequence[StageRow]) -> None:
+    if rows:
+        ids = [row.transfer for row in rows]
+        conn.execute(delete(transfer_stages).where(transfer_stages.c.transfer == any_of(ids)))
+        conn.execute(insert(transfer_stages), [asdict(row) for row in rows])
+
+
+# What chains take back.
+
+
+def note_lost(conn: Connection, network: Network, taken: Sequence[Event]) -> set[str]:
+    """Record the source transactions of transfers among events that a chain took back.
+
+    What was anybody's own, such as a burn with a copied label, is not: it would keep a transfer
+    waiting for what was never its. Gives the transfers that lost one.
+    """
+    ids = sorted(touched_transfers(conn, taken))
+    keys = {row.transfer: set(row.keys) for row in _stored(conn, ids)} if ids else {}
+    lost = [
+        row
+        for each in terms_of(conn, ids)
+        for row in _lost(network, each, keys.get(each.id, set()), taken)
+    ]
+    if lost:
+        conn.execute(postgresql.insert(lost_sources).on_conflict_do_nothing(), lost)
+    return set(ids)
+
+
+def _lost(
+    network: Network, terms: Terms, keys: Collection[str], taken: Sequence[Event]
+) -> list[dict[str, Any]]:
+    burns = (burn for group in by_transaction(_burn_events(taken)) for burn in pair_burns(group))
+    seen = [
+        burn.deposit.seen for burn in burns if claims.judge_burn(network, terms, burn) == "claims"
+    ]
+    seen += [each.seen for each in taken if isinstance(each, OftSent) and each.guid in keys]
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for place in seen:
+        _note(rows, terms, place, None)
+    for each in taken:
+        if isinstance(each, Erc20Transfer) and _is_deposit(terms, each):
+            _note(rows, terms, each.seen, each.amount)
+    return list(rows.values())
+
+
+def _burn_events(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if isinstance(event, BURN_EVENTS)]
+
+
+def _is_deposit(terms: Terms, event: Erc20Transfer) -> bool:
+    token: str = event.token
+    is_there = event.recipient == terms.deposit_address and event.seen.chain == terms.source_chain
+    return is_there and token == terms.source_token
+
+
+def _note(
+    rows: dict[tuple[str, str], dict[str, Any]], terms: Terms, seen: Provenance, paid: int | None
+) -> None:
+    """One row a transaction: what it paid is added up, unless it burned as well."""
+    row = {
+        "transfer": terms.id,
+        "chain": seen.chain,
+        "tx_hash": seen.tx_hash,
+        "block_hash": seen.block_hash,
+        "paid": paid,
+    }
+    known = rows.setdefault((seen.tx_hash, seen.block_hash), row)
+    if known is not row and known["paid"] is not None and paid is not None:
+        known["paid"] += paid
+
+
+# All of them.
+
+
+def refold_all(conn: Connection, network: Network) -> int:
+    """Write every transfer's row anew; how many there are. Who writes single ones waits."""
+    conn.execute(text("LOCK TABLE projections.transfer_stages IN EXCLUSIVE MODE"))
+    conn.execute(delete(transfer_stages))
+    written = 0
+    for ids in _batches(conn):
+        rows = [row for each in load(conn, network, ids) if (row := _fold(conn, each)) is not None]
+        _write(conn, rows)
+        written += len(rows)
+    return written
+
+
+def stage_differences(conn: Connection, network: Network) -> list[str]:
+    """Where a stored row is not what a refold gives, in sentences."""
+    found: list[str] = []
+    for ids in _batches(conn):
+        stored = {row.transfer: row for row in _stored(conn, ids)}
+        for loaded in load(conn, network, ids):
+            transfer = loaded.evidence.terms.id
+            found += _difference(transfer, stored.get(transfer), loaded)
+    known = select(transfers.c.id).where(transfers.c.id == transfer_stages.c.transfer)
+    strange = select(transfer_stages.c.transfer).where(~known.exists())
+    return found + [
+        f"transfer {each}: stored, and nobody asked for it" for each in conn.scalars(strange)
+    ]
+
+
+def _difference(transfer: str, stored: StageRow | None, loaded: Loaded) -> list[str]:
+    try:
+        expected = row_of(loaded)
+    except IllegalTransition as error:
+        return [f"transfer {transfer}: its rows cannot be folded: {error}"]
+    if stored == expected:
+        return []
+    return [f"transfer {transfer}: stored {stored}, a refold gives {expected}"]
+
+
+def _batches(conn: Connection) -> Iterator[list[str]]:
+    ids = list(conn.scalars(select(transfers.c.id).order_by(transfers.c.id)))
+    for start in range(0, len(ids), _BATCH):
+        yield ids[start : start + _BATCH]

@@ -1,0 +1,72 @@
+"""Rows of clients, as the api writes them."""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from indexer.projections.stages.evidence import Terms
+from warehouse_schema import intake
+
+ROUTES = {"cctp": "usdc-deposit", "oft": "usdt0-deposit", "payment": "usdc-send"}
+
+
+def ask(conn: Connection, terms: Terms, **changes: Any) -> Terms:
+    """Quote and transfer of these terms, whose times are those of the terms."""
+    number = conn.scalar(select(func.count()).select_from(intake.transfers))
+    quote: dict[str, Any] = {
+        "id": f"quote of {terms.id}",
+        "owner": terms.owner,
+        "route": ROUTES[terms.mechanism],
+        "mechanism": terms.mechanism,
+        "funding_mode": None if terms.deposit_address is None else "deposit_address",
+        "source_chain": terms.source_chain,
+        "source_asset": f"{terms.source_chain}/asset",
+        "source_token": terms.source_token,
+        "source_address": terms.source_address,
+        "dest_chain": terms.dest_chain,
+        "dest_asset": f"{terms.dest_chain}/asset",
+        "dest_address": terms.dest_address,
+        "amount_in": terms.amount_in,
+        "amount_out": terms.amount_in,
+        "min_refund": terms.min_refund,
+        "fee": {},
+        "expires_at": func.now() + timedelta(minutes=5),
+    }
+    conn.execute(insert(intake.quotes).values(quote))
+    transfer = {
+        "id": terms.id,
+        "quote": quote["id"],
+        "owner": terms.owner,
+        "idempotency_key": f"key {number}",
+        "fingerprint": "f" * 64,
+        "deposit_address": terms.deposit_address,
+        "started_at": moment(terms.started_at, number or 0),
+        "expires_at": moment(terms.expires_at),
+    }
+    conn.execute(insert(intake.transfers).values(transfer | changes))
+    tell(conn, terms.id)
+    return terms
+
+
+def moment(seconds: int, microseconds: int = 0) -> Any:
+    """A time of the database, from unix seconds."""
+    return func.to_timestamp(seconds) + timedelta(microseconds=microseconds)
+
+
+def cancel(conn: Connection, terms: Terms, at: int) -> None:
+    row = {"transfer": terms.id, "cancelled_at": moment(at)}
+    conn.execute(insert(intake.cancellations).values(row))
+    tell(conn, terms.id)
+
+
+def submit(conn: Connection, terms: Terms, tx: str, at: int) -> None:
+    """An EVM transaction."""
+    row = {"transfer": terms.id, "tx_hash": tx, "kind": "evm_tx", "submitted_at": moment(at)}
+    conn.execute(insert(intake.submissions).values(row))
+    tell(conn, terms.id)
+
+
+def tell(conn: Connection, transfer: str) -> None:
+    """What a writer of intake says."""
+    conn.execute(select(func.pg_notify(intake.CHANNEL, transfer)))

@@ -1,0 +1,355 @@
+"""Rows of transfers as facts and requests come in: always those of a whole refold."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, insert, select
+
+from indexer.addresses import account_as_bytes32
+from indexer.events.common import Event
+from indexer.events.tokens import AssetMovement
+from indexer.facts.store import open_alarms, remove_range
+from indexer.projections.apply import unapply
+from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.store import (
+    StageRow,
+    refold,
+    refold_all,
+    refold_final,
+    refold_touched,
+    stage_differences,
+)
+from indexer.projections.stages.store import _stored as stored_rows
+from indexer.projections.transfer_store import refold_transfers
+from tests.factories.intake import ask, cancel, moment, submit
+from tests.factories.stage_facts import (
+    USDC,
+    bring_in,
+    burn,
+    given_back,
+    key_of,
+    mint,
+    paid,
+    stand_at,
+)
+from tests.factories.stage_history import DEPOSIT, START, make_terms
+from tests.factories.transfers import (
+    ACCOUNT,
+    ETHEREUM,
+    NETWORK,
+    NONCE,
+    PUBNET,
+    USER,
+    make_oft_received,
+    make_oft_sent,
+    make_packet_sent,
+    make_packet_verified,
+    seen,
+)
+from warehouse_schema.facts import cctp_attestations, lost_sources
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    ChainId,
+    EvmAddress,
+    Height,
+    StellarAddress,
+)
+from warehouse_schema.projections import transfer_stages
+from warehouse_schema.relay import attempts
+
+DIRECT = make_terms(deposit_address=None, source_token=USDC)
+PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
+OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
+STRANGER = EvmAddress("0x" + "99" * 20)
+
+
+def row_of(conn: Connection, terms: Terms) -> StageRow:
+    """The stored row; what is stored has to be what a refold gives."""
+    assert stage_differences(conn, NETWORK) == []
+    (row,) = stored_rows(conn, [terms.id])
+    return row
+
+
+def stage_of(conn: Connection, terms: Terms) -> tuple[str, str | None]:
+    row = row_of(conn, terms)
+    return row.stage, row.reason
+
+
+def begin(conn: Connection, *transfers: Terms) -> None:
+    for terms in transfers:
+        ask(conn, terms)
+    refold(conn, NETWORK, [terms.id for terms in transfers])
+
+
+def attest(conn: Connection, terms: Terms, tx: str) -> None:
+    """What the poller writes, and its refold."""
+    row = {
+        "source_domain": 0,
+        "nonce": NONCE,
+        "message_hash": NONCE,
+        "source_chain": terms.source_chain,
+        "source_tx": tx,
+        "burn_key": key_of(terms),
+        "message": b"",
+        "attestation": b"",
+        "status": "complete",
+        "attesters": [],
+        "verified": True,
+        "judged_at": moment(START + 700),
+    }
+    conn.execute(insert(cctp_attestations).values(row))
+    refold_transfers(conn, NETWORK, [key_of(terms)], ())
+    refold_touched(conn, NETWORK, (), [key_of(terms)])
+
+
+def test_a_burn_is_followed_from_its_block_to_its_delivery(connection: Connection):
+    begin(connection, DIRECT)
+    assert stage_of(connection, DIRECT) == ("AWAITING_SIGNATURE", None)
+    stand_at(connection, seen(ETHEREUM, 100))
+    bring_in(connection, *burn(DIRECT, 100))
+    assert stage_of(connection, DIRECT) == ("CONFIRMING", "not_final")
+    stand_at(connection, seen(ETHEREUM, 160), final=99)
+    assert refold_final(connection, NETWORK, ETHEREUM) == 0
+    stand_at(connection, seen(ETHEREUM, 170), final=100)
+    assert refold_final(connection, NETWORK, ETHEREUM) == 1
+    assert stage_of(connection, DIRECT) == ("ATTESTING", "not_attested")
+    attest(connection, DIRECT, burn(DIRECT, 100)[0].seen.tx_hash)
+    delivering = row_of(connection, DIRECT)
+    assert (delivering.stage, delivering.since) == ("DELIVERING", START + 700)
+    assert delivering.self_finish == NONCE
+    bring_in(connection, *mint(DIRECT, 900))
+    done = row_of(connection, DIRECT)
+    assert (done.stage, done.amount_delivered) == ("COMPLETED", DIRECT.amount_in * 10)
+    assert (done.external_tx, done.stellar_tx) == ("0x" + "a" * 64, "c" * 64)
+    assert done.completed_at == seen(PUBNET, 900).block_time
+    assert done.movement == f"cctp:{key_of(DIRECT)}:0"
+
+
+def test_a_copied_label_is_nobodys_burn(connection: Connection):
+    begin(connection, DIRECT)
+    bring_in(connection, *burn(DIRECT, 100, depositor=STRANGER))
+    bring_in(connection, *burn(DIRECT, 101, "b", amount=BaseUnits(DIRECT.amount_in - 1)))
+    assert stage_of(connection, DIRECT) == ("AWAITING_SIGNATURE", None)
+
+
+def test_two_burns_of_one_transfer_are_one_and_a_further_one(connection: Connection):
+    begin(connection, DIRECT)
+    bring_in(connection, *burn(DIRECT, 100))
+    bring_in(connection, *burn(DIRECT, 101, "b"))
+    row = row_of(connection, DIRECT)
+    assert (row.movement, row.extras) == (
+        f"cctp:{key_of(DIRECT)}:0",
+        [f"cctp:{key_of(DIRECT)}:1"],
+    )
+
+
+def test_a_delivery_alone_completes_it(connection: Connection):
+    begin(connection, DIRECT)
+    bring_in(connection, *mint(DIRECT, 900))
+    row = row_of(connection, DIRECT)
+    assert (row.stage, row.external_tx, row.stellar_tx) == ("COMPLETED", None, "c" * 64)
+    bring_in(connection, *burn(DIRECT, 100))
+    assert row_of(connection, DIRECT).external_tx == "0x" + "a" * 64
+
+
+def test_a_deposit_is_funded_swept_and_its_excess_owed(connection: Connection):
+    begin(connection, PAID_IN)
+    bring_in(connection, paid(USER, DEPOSIT, 1, 100))
+    assert stage_of(connection, PAID_IN) == ("AWAITING_FUNDS", "short_payment")
+    bring_in(connection, paid(STRANGER, DEPOSIT, PAID_IN.amount_in, 101, "d"))
+    assert stage_of(connection, PAID_IN) == ("FUNDED", None)
+    sweep = "0x" + "a" * 64
+    signed = {"id": "1", "chain": ETHEREUM, "purpose": "sweep", "subject": PAID_IN.id}
+    connection.execute(insert(attempts).values(signed | {"tx_hash": sweep, "signed": b""}))
+    refold(connection, NETWORK, [PAID_IN.id])
+    assert stage_of(connection, PAID_IN) == ("SUBMITTED", "not_included")
+    bring_in(connection, *burn(PAID_IN, 102))
+    row = row_of(connection, PAID_IN)
+    assert [step["stage"] for step in row.timeline] == [
+        *("AWAITING_FUNDS", "FUNDED", "SUBMITTED", "CONFIRMING"),
+    ]
+    assert row.refund["lines"] == [
+        {"token": USDC, "received": "5000001", "swept": "5000000", "returned": "0", "owed": "1"}
+    ]
+
+
+def test_a_deposit_after_a_cancel_goes_back(connection: Connection):
+    begin(connection, PAID_IN)
+    cancel(connection, PAID_IN, START + 60)
+    refold(connection, NETWORK, [PAID_IN.id])
+    assert stage_of(connection, PAID_IN) == ("CANCELLED", None)
+    bring_in(connection, paid(USER, DEPOSIT, PAID_IN.amount_in, 100))
+    assert stage_of(connection, PAID_IN) == ("REFUNDING", "cancelled")
+    bring_in(connection, given_back(DEPOSIT, USER, PAID_IN.amount_in, 110))
+    row = row_of(connection, PAID_IN)
+    assert (row.stage, row.refund["txs"]) == ("REFUNDED", ["0x" + "e" * 64])
+
+
+def test_a_refund_that_was_taken_back_is_owed_again(connection: Connection):
+    begin(connection, PAID_IN)
+    cancel(connection, PAID_IN, START + 60)
+    bring_in(connection, paid(USER, DEPOSIT, PAID_IN.amount_in, 100))
+    bring_in(connection, given_back(DEPOSIT, USER, PAID_IN.amount_in, 110))
+    take_back(connection, 110)
+    assert stage_of(connection, PAID_IN) == ("REFUNDING", "cancelled")
+    assert open_alarms(connection) == []
+
+
+def test_what_is_paid_at_its_address_on_another_chain_is_not_its_own(connection: Connection):
+    begin(connection, PAID_IN)
+    elsewhere = paid(USER, DEPOSIT, PAID_IN.amount_in, 100)
+    bring_in(connection, replace(elsewhere, seen=seen(ChainId("eip155:8453"), 100)))
+    assert stage_of(connection, PAID_IN) == ("AWAITING_FUNDS", None)
+
+
+def take_back(conn: Connection, height: int) -> None:
+    taken = remove_range(conn, ETHEREUM, Height(height), None)
+    unapply(conn, NETWORK, taken)
+
+
+def test_a_burn_that_was_taken_back_is_expected_again(connection: Connection):
+    begin(connection, DIRECT)
+    bring_in(connection, *burn(DIRECT, 100))
+    take_back(connection, 100)
+    assert stage_of(connection, DIRECT) == ("SUBMITTED", "source_reorged")
+    bring_in(connection, *burn(DIRECT, 101))
+    assert stage_of(connection, DIRECT) == ("CONFIRMING", "not_final")
+    take_back(connection, 101)
+    assert stage_of(connection, DIRECT) == ("SUBMITTED", "source_reorged")
+    assert open_alarms(connection) == []
+
+
+def test_what_was_never_its_own_is_not_expected_again(connection: Connection):
+    begin(connection, DIRECT)
+    bring_in(connection, *burn(DIRECT, 100, depositor=STRANGER))
+    take_back(connection, 100)
+    assert stage_of(connection, DIRECT) == ("AWAITING_SIGNATURE", None)
+    assert connection.scalars(select(lost_sources.c.transfer)).all() == []
+
+
+def test_a_deposit_that_was_taken_back_is_expected_again(connection: Connection):
+    begin(connection, PAID_IN)
+    half = PAID_IN.amount_in // 2
+    twice = [paid(USER, DEPOSIT, half, 100), paid(USER, DEPOSIT, half, 100)]
+    twice[1] = replace(twice[1], seen=replace(twice[1].seen, position=6))
+    bring_in(connection, *twice)
+    assert stage_of(connection, PAID_IN) == ("FUNDED", None)
+    take_back(connection, 100)
+    assert stage_of(connection, PAID_IN) == ("SUBMITTED", "source_reorged")
+    bring_in(connection, *twice)
+    assert stage_of(connection, PAID_IN) == ("FUNDED", None)
+
+
+# Without a label.
+
+USDT0 = str(NETWORK.evm[0].usdt0)
+OFT = make_terms(
+    mechanism="oft",
+    deposit_address=None,
+    source_token=USDT0,
+    amount_in=BaseUnits(7_000_000),
+)
+
+
+def oft_send(recipient: str = ACCOUNT, tx: str = "a") -> list[Event]:
+    packet = make_packet_sent(send_to=account_as_bytes32(StellarAddress(recipient)))
+    at = seen(ETHEREUM, 100, tx)
+    return [
+        replace(make_oft_sent(), seen=at),
+        replace(packet, seen=replace(at, position=1)),
+    ]
+
+
+def test_an_oft_send_is_found_by_what_it_moves(connection: Connection):
+    begin(connection, OFT)
+    stand_at(connection, seen(ETHEREUM, 100), final=100)
+    bring_in(connection, *oft_send())
+    assert stage_of(connection, OFT) == ("IN_FLIGHT", "not_verified")
+    bring_in(connection, make_packet_verified())
+    row = row_of(connection, OFT)
+    assert (row.stage, row.self_finish) == ("DELIVERING", None)
+    assert row.since == make_packet_verified().seen.block_time
+    bring_in(connection, make_oft_received())
+    row = row_of(connection, OFT)
+    assert (row.stage, row.amount_delivered) == ("COMPLETED", 70_000_000)
+
+
+def test_of_two_that_agree_the_submitted_one_gets_it(connection: Connection):
+    first, second = OFT, replace(OFT, id="c3" * 16)
+    begin(connection, first, second)
+    bring_in(connection, *oft_send())
+    assert (stage_of(connection, first)[0], stage_of(connection, second)[0]) == (
+        *("CONFIRMING",),
+        "AWAITING_SIGNATURE",
+    )
+    submit(connection, second, "0x" + "a" * 64, START + 900)
+    refold(connection, NETWORK, [second.id])
+    assert stage_of(connection, second)[0] == "CONFIRMING"
+    assert stage_of(connection, first)[0] == "AWAITING_SIGNATURE"
+
+
+def test_a_send_is_complete_with_its_payment(connection: Connection):
+    token = NETWORK.stellar.usdc_contract
+    terms = make_terms(
+        mechanism="payment",
+        source_chain=PUBNET,
+        source_address=ACCOUNT,
+        source_token=token,
+        dest_address=OTHER,
+        deposit_address=None,
+    )
+    begin(connection, terms)
+    payment = AssetMovement(
+        seen=seen(PUBNET, 300),
+        kind="transfer",
+        contract=token,
+        asset=NETWORK.stellar.usdc,
+        sender=ACCOUNT,
+        recipient=OTHER,
+        amount=terms.amount_in,
+        to_muxed_id=None,
+    )
+    bring_in(connection, replace(payment, seen=seen(PUBNET, 299), recipient=ACCOUNT))
+    assert stage_of(connection, terms) == ("AWAITING_SIGNATURE", None)
+    bring_in(connection, payment)
+    assert stage_of(connection, terms) == ("COMPLETED", None)
+
+
+# All of them, and those that cannot be.
+
+
+def test_a_rebuild_writes_what_was_written(connection: Connection):
+    begin(connection, DIRECT, PAID_IN)
+    bring_in(connection, *burn(DIRECT, 100), paid(USER, DEPOSIT, 5, 100))
+    ids = [DIRECT.id, PAID_IN.id]
+    before = stored_rows(connection, ids)
+    assert refold_all(connection, NETWORK) == 2
+    assert sorted(stored_rows(connection, ids), key=str) == sorted(before, key=str)
+
+
+def test_a_row_that_is_not_that_of_the_fold_is_found(connection: Connection):
+    begin(connection, DIRECT)
+    connection.execute(transfer_stages.update().values(stage="FUNDED"))
+    (found,) = stage_differences(connection, NETWORK)
+    assert "FUNDED" in found
+    connection.execute(transfer_stages.update().values(transfer="99" * 16))
+    assert len(stage_differences(connection, NETWORK)) == 2
+
+
+def test_a_story_that_cannot_be_is_alarmed_and_stops_no_chain(connection: Connection):
+    begin(connection, PAID_IN)
+    impossible = {"stage": "COMPLETED", "completed_at": 1}
+    connection.execute(transfer_stages.update().values(impossible))
+    bring_in(connection, paid(USER, DEPOSIT, 1, 100))
+    assert stage_of(connection, PAID_IN) == ("AWAITING_FUNDS", "short_payment")
+    (alarm,) = open_alarms(connection)
+    assert (alarm.kind, alarm.subject) == ("illegal_stage", PAID_IN.id)
+
+
+@pytest.mark.parametrize("terms", [DIRECT, PAID_IN])
+def test_what_is_not_about_a_transfer_touches_none(connection: Connection, terms: Terms):
+    begin(connection, terms)
+    other = replace(terms, id="99" * 16, deposit_address=None)
+    bring_in(connection, *burn(other, 100), paid(USER, STRANGER, 5, 100))
+    assert stage_of(connection, terms)[0] in ("AWAITING_SIGNATURE", "AWAITING_FUNDS")
+    assert refold_touched(connection, NETWORK, burn(other, 100)) == 0

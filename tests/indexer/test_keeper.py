@@ -1,0 +1,178 @@
+"""Transfers are kept up to what is written beside the chains, and to the clock."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Connection, Engine, select
+
+from indexer.keeper import catch_up, expire_due, keep_transfers
+from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.store import lock, refold, stage_differences
+from tests.factories.intake import ask, cancel, submit
+from tests.factories.stage_facts import USDC, bring_in, burn, paid, stand_at
+from tests.factories.stage_history import DEPOSIT, EXPIRY, START, make_terms
+from tests.factories.transfers import ETHEREUM, NETWORK, USER, seen
+from warehouse_schema.facts import expiries
+from warehouse_schema.identifiers import UnixSeconds
+from warehouse_schema.projections import transfer_stages
+
+DIRECT = make_terms(deposit_address=None, source_token=USDC)
+PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
+AFTER = (EXPIRY - 1_700_000_000) // 12 + 1
+"""The first block after `EXPIRY`."""
+
+
+def stages(conn: Connection) -> dict[str, str]:
+    columns = transfer_stages.c
+    return {
+        row.transfer: row.stage for row in conn.execute(select(columns.transfer, columns.stage))
+    }
+
+
+def test_what_nobody_heard_of_is_caught_up_with(indexer_engine: Engine, engine: Engine):
+    with engine.begin() as conn:
+        ask(conn, DIRECT)
+        ask(conn, PAID_IN)
+    with indexer_engine.connect() as conn:
+        catch_up(conn, NETWORK)
+        assert stages(conn) == {DIRECT.id: "AWAITING_SIGNATURE", PAID_IN.id: "AWAITING_FUNDS"}
+    with engine.begin() as conn:
+        cancel(conn, PAID_IN, START + 60)
+        submit(conn, DIRECT, "0x" + "5" * 64, START + 60)
+    with indexer_engine.connect() as conn:
+        catch_up(conn, NETWORK)
+        assert stages(conn) == {DIRECT.id: "SUBMITTED", PAID_IN.id: "CANCELLED"}
+        assert stage_differences(conn, NETWORK) == []
+
+
+@contextmanager
+def keeping(engine: Engine) -> Iterator[None]:
+    stop = threading.Event()
+    keeper = threading.Thread(
+        target=keep_transfers, args=(engine, NETWORK), kwargs={"should_stop": stop.is_set}
+    )
+    keeper.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        keeper.join(20)
+        assert not keeper.is_alive()
+
+
+def becomes(engine: Engine, expected: dict[str, str]) -> bool:
+    """Whether the stages are these within a while."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with engine.connect() as conn:
+            if stages(conn) == expected:
+                return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_word_from_a_writer_is_heard(indexer_engine: Engine, engine: Engine):
+    with keeping(indexer_engine):
+        with engine.begin() as conn:
+            ask(conn, DIRECT)
+        assert becomes(engine, {DIRECT.id: "AWAITING_SIGNATURE"})
+        with engine.begin() as conn:
+            submit(conn, DIRECT, "0x" + "5" * 64, START + 60)
+        assert becomes(engine, {DIRECT.id: "SUBMITTED"})
+
+
+def test_a_server_that_goes_away_is_waited_for(indexer_engine: Engine, engine: Engine):
+    with keeping(indexer_engine):
+        with engine.begin() as conn:
+            ask(conn, DIRECT)
+        assert becomes(engine, {DIRECT.id: "AWAITING_SIGNATURE"})
+        with engine.begin() as conn:
+            # Every other session of this database.
+            conn.exec_driver_sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            cancel(conn, DIRECT, START + 60)
+        assert becomes(engine, {DIRECT.id: "CANCELLED"})
+
+
+def begin(conn: Connection, *transfers: Terms) -> None:
+    for terms in transfers:
+        ask(conn, terms)
+    refold(conn, NETWORK, [terms.id for terms in transfers])
+
+
+def test_time_runs_out_once_the_source_chain_was_read_beyond_it(connection: Connection):
+    begin(connection, DIRECT, PAID_IN)
+    assert expire_due(connection, NETWORK) == 0
+    stand_at(connection, seen(ETHEREUM, AFTER - 1))
+    assert expire_due(connection, NETWORK) == 0
+    stand_at(connection, seen(ETHEREUM, AFTER))
+    assert expire_due(connection, NETWORK) == 2
+    assert stages(connection) == {DIRECT.id: "EXPIRED", PAID_IN.id: "EXPIRED"}
+    assert expire_due(connection, NETWORK) == 0
+
+
+def test_what_has_begun_does_not_expire(connection: Connection):
+    begin(connection, DIRECT, PAID_IN)
+    bring_in(connection, *burn(DIRECT, 100), paid(USER, DEPOSIT, PAID_IN.amount_in, 100, "b"))
+    stand_at(connection, seen(ETHEREUM, AFTER))
+    assert expire_due(connection, NETWORK) == 0
+    assert connection.scalars(select(expiries.c.transfer)).all() == []
+
+
+def test_a_short_deposit_goes_back_when_time_runs_out(connection: Connection):
+    begin(connection, PAID_IN)
+    bring_in(connection, paid(USER, DEPOSIT, PAID_IN.amount_in - 1, 100))
+    stand_at(connection, seen(ETHEREUM, AFTER))
+    assert expire_due(connection, NETWORK) == 1
+    assert stages(connection) == {PAID_IN.id: "REFUNDING"}
+
+
+def test_nothing_expires_before_its_time_by_the_clock(connection: Connection):
+    later = replace(DIRECT, expires_at=UnixSeconds(4_000_000_000))
+    begin(connection, later)
+    stand_at(connection, replace(seen(ETHEREUM, AFTER), block_time=UnixSeconds(4_000_000_001)))
+    assert expire_due(connection, NETWORK) == 0
+
+
+@pytest.mark.parametrize("write", [cancel, submit])
+def test_who_writes_first_decides(engine: Engine, write: Callable[..., None]):
+    """A client that holds the lock comes first: the expiry waits, looks again and finds no use."""
+    with engine.begin() as conn:
+        begin(conn, DIRECT)
+        stand_at(conn, seen(ETHEREUM, AFTER))
+    found: list[int] = []
+
+    def expire() -> None:
+        with engine.begin() as conn:
+            found.append(expire_due(conn, NETWORK))
+
+    expiring = threading.Thread(target=expire)
+    with engine.begin() as conn:
+        lock(conn, [DIRECT.id])
+        expiring.start()
+        wait_for_a_waiter(engine)
+        more = ["0x" + "5" * 64] if write is submit else []
+        write(conn, DIRECT, *more, START + 60)
+    expiring.join(20)
+    assert found == [0]
+    with engine.connect() as conn:
+        assert stages(conn)[DIRECT.id] in ("CANCELLED", "SUBMITTED")
+
+
+def wait_for_a_waiter(engine: Engine) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with engine.connect() as conn:
+            waiting = conn.exec_driver_sql(
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            ).scalar()
+        if waiting:
+            return
+        time.sleep(0.02)
+    raise AssertionError("nobody waits")
