@@ -34,6 +34,10 @@ TRANSFER = 7_045
 it expire, to write its stage. Second: `hashtext` of its id. Held until commit, taken after locks of
 movements and, of several, in order of their numbers."""
 
+RELAY = 7_046
+"""The right to sign for an account: number its transactions, write what it sends. Second:
+`hashtext` of the chain, a space and the account. Held by the relay's session."""
+
 # Single numbers.
 
 STREAM = 0x15_7457_0001

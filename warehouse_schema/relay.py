@@ -1,26 +1,143 @@
-"""`relay`: the transactions that the service itself sends, and what became of each attempt."""
+"""`relay`: the transactions that the service itself sends, and what became of each.
 
-from sqlalchemy import Column, DateTime, Table, func
+A slot is a number (nonce, sequence number) of an account that was given to one purpose. All that is
+ever signed for it shares its number, so at most one of it takes effect, and what is to happen once
+has one slot that may still take effect or has. Both are Postgres's to keep, not the program's.
+"""
 
-from warehouse_schema.columns import blob, chain, text
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Integer,
+    PrimaryKeyConstraint,
+    Table,
+    func,
+)
+from sqlalchemy import text as sql
+
+from warehouse_schema.columns import amount, blob, chain, number, small, text
 from warehouse_schema.metadata import RELAY, metadata
+
+
+def _clock(name: str, comment: str = "Database clock") -> Column[object]:
+    return Column(
+        name,
+        DateTime(timezone=True),
+        nullable=False,
+        server_default=func.now(),
+        comment=comment,
+    )
+
+
+def _moment(name: str, comment: str) -> Column[object]:
+    return Column(name, DateTime(timezone=True), nullable=True, comment=comment)
+
+
+slots = Table(
+    "slots",
+    metadata,
+    chain(),
+    text("account", "Account whose number it is"),
+    number("number", "Nonce on EVM chains, sequence number on Stellar"),
+    text("purpose", "What it is for: deliver, sweep, refund, submit, onboard"),
+    text("key", "What is to happen once, among those of its chain and purpose"),
+    text("subject", "Transfer that it serves", index=True),
+    _clock("opened_at", "With its first signed transaction, database clock"),
+    text(
+        "outcome",
+        "done, failed (included without effect) or overtaken (another transaction has the number), "
+        "each at finality; null while something may still take effect",
+        nullable=True,
+    ),
+    amount("spent", "What it cost, native base units; null while open", nullable=True),
+    _moment("closed_at", "When the outcome was final, database clock; null while open"),
+    PrimaryKeyConstraint("chain", "account", "number"),
+    CheckConstraint("outcome IN ('done', 'failed', 'overtaken')", name="outcome"),
+    CheckConstraint(
+        "(outcome IS NULL) = (spent IS NULL) AND (outcome IS NULL) = (closed_at IS NULL)",
+        name="closed_whole",
+    ),
+    CheckConstraint("number >= 0", name="number"),
+    # What is to happen once: one slot that may do it, and none after the one that did.
+    Index(
+        "uq_slots_once",
+        "chain",
+        "purpose",
+        "key",
+        unique=True,
+        postgresql_where=sql("outcome IS NULL OR outcome = 'done'"),
+    ),
+    Index("ix_slots_open", "chain", "account", postgresql_where=sql("outcome IS NULL")),
+    schema=RELAY,
+    comment="Numbers of accounts of ours, each given to one purpose",
+)
 
 attempts = Table(
     "attempts",
     metadata,
-    text("id", "Attempt id", primary_key=True),
+    Column("id", Integer, Identity(always=True), primary_key=True, comment="Order of signing"),
     chain(),
-    text("purpose", "What it is for: mint, sweep, refund, onboarding, …"),
-    text("subject", "What it serves: a movement or transfer id", index=True),
+    text("account", "Account whose number it has"),
+    number("number", "Nonce on EVM chains, sequence number on Stellar"),
+    text("purpose", "Of its slot; fill for one that only takes the number"),
+    text("subject", "Transfer that it serves", index=True),
     text("tx_hash", "Hash of the signed transaction, known before it is sent", unique=True),
     blob("signed", "Signed bytes, stored before broadcast so that a resend is the same bytes"),
-    Column(
-        "created_at",
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment="Database clock",
+    amount("most_cost", "Most that it can cost, native base units"),
+    _clock("created_at"),
+    small("sendings", "How often it was sent", server_default=sql("0")),
+    _moment("sent_at", "When it was sent last, database clock; null if never"),
+    text("answer", "What the node said to that", nullable=True),
+    ForeignKeyConstraint(
+        ["chain", "account", "number"],
+        ["relay.slots.chain", "relay.slots.account", "relay.slots.number"],
     ),
+    CheckConstraint("(sendings = 0) = (sent_at IS NULL)", name="sent"),
+    Index("ix_attempts_slot", "chain", "account", "number"),
     schema=RELAY,
     comment="Signed transactions of the service. A row exists before its transaction is sent",
+)
+
+breaks = Table(
+    "breaks",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True, comment="Row id"),
+    chain(),
+    text("account", "Account that opens no further slots"),
+    text("reason", "The sentence an operator reads"),
+    _clock("broken_at"),
+    _moment("mended_at", "When an operator let it go on, database clock; null while it stands"),
+    Index(
+        "uq_breaks_standing",
+        "chain",
+        "account",
+        unique=True,
+        postgresql_where=sql("mended_at IS NULL"),
+    ),
+    schema=RELAY,
+    comment="Accounts that stopped by themselves because what they sent kept failing",
+)
+
+health = Table(
+    "health",
+    metadata,
+    chain(),
+    text("account", "Account that sends"),
+    Column("well", Boolean, nullable=False, comment="Whether it can send what comes next"),
+    text("reason", "Why it cannot; null when well", nullable=True),
+    amount("balance", "Native base units; null when no node told", nullable=True),
+    amount("spent_today", "Of the UTC day, what is open at its most, native base units"),
+    small("open", "Slots that may still take effect"),
+    _clock(
+        "seen_at", "When this was written, database clock: an old row is of a relay that is off"
+    ),
+    PrimaryKeyConstraint("chain", "account"),
+    CheckConstraint("well = (reason IS NULL)", name="reason"),
+    schema=RELAY,
+    comment="How each account of the relay is, written each turn. The api reads this and no more",
 )

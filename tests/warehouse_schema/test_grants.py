@@ -50,13 +50,18 @@ MAY: Mapping[tuple[str, Room], frozenset[str]] = {
 }
 """Schema and room → what the room may do there."""
 
-INDEXER_MAY_ALSO_UPDATE = ("facts.cursors", "facts.alarms", "facts.changed_days")
+ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
+    ("facts.cursors", "indexer"): frozenset({"UPDATE"}),
+    ("facts.alarms", "indexer"): frozenset({"UPDATE"}),
+    ("facts.changed_days", "indexer"): frozenset({"UPDATE"}),
+    # How the relay is, and not one of the transactions that it signed.
+    ("relay.health", "api"): READ,
+}
+"""Table and room → what it may do there beside that."""
 
 
 def expected(table: str, room: Room) -> frozenset[str]:
-    verbs = MAY[table.partition(".")[0], room]
-    also = room == "indexer" and table in INDEXER_MAY_ALSO_UPDATE
-    return verbs | {"UPDATE"} if also else verbs
+    return MAY[table.partition(".")[0], room] | ALSO.get((table, room), NONE)
 
 
 def granted(connection: Connection, table: str, room: Room) -> frozenset[str]:

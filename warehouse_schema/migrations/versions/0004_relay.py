@@ -1,5 +1,7 @@
 """Relay."""
 
+# ruff: noqa: E501 - comments are data, and Alembic wrote them in one piece.
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -14,21 +16,168 @@ def upgrade() -> None:
         "COMMENT ON SCHEMA relay IS 'Transactions the service sends. Written by the relay alone.'"
     )
     op.create_table(
-        "attempts",
-        sa.Column("id", sa.Text(), nullable=False, comment="Attempt id"),
+        "breaks",
+        sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column(
+            "account", sa.Text(), nullable=False, comment="Account that opens no further slots"
+        ),
+        sa.Column("reason", sa.Text(), nullable=False, comment="The sentence an operator reads"),
+        sa.Column(
+            "broken_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.Column(
+            "mended_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When an operator let it go on, database clock; null while it stands",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_breaks")),
+        schema="relay",
+        comment="Accounts that stopped by themselves because what they sent kept failing",
+    )
+    op.create_index(
+        "uq_breaks_standing",
+        "breaks",
+        ["chain", "account"],
+        unique=True,
+        schema="relay",
+        postgresql_where=sa.text("mended_at IS NULL"),
+    )
+    op.create_table(
+        "health",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("account", sa.Text(), nullable=False, comment="Account that sends"),
+        sa.Column(
+            "well", sa.Boolean(), nullable=False, comment="Whether it can send what comes next"
+        ),
+        sa.Column("reason", sa.Text(), nullable=True, comment="Why it cannot; null when well"),
+        sa.Column(
+            "balance",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="Native base units; null when no node told",
+        ),
+        sa.Column(
+            "spent_today",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Of the UTC day, what is open at its most, native base units",
+        ),
+        sa.Column("open", sa.Integer(), nullable=False, comment="Slots that may still take effect"),
+        sa.Column(
+            "seen_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When this was written, database clock: an old row is of a relay that is off",
+        ),
+        sa.CheckConstraint("well = (reason IS NULL)", name=op.f("ck_health_reason")),
+        sa.PrimaryKeyConstraint("chain", "account", name=op.f("pk_health")),
+        schema="relay",
+        comment="How each account of the relay is, written each turn. The api reads this and no more",
+    )
+    op.create_table(
+        "slots",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("account", sa.Text(), nullable=False, comment="Account whose number it is"),
+        sa.Column(
+            "number",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Nonce on EVM chains, sequence number on Stellar",
+        ),
         sa.Column(
             "purpose",
             sa.Text(),
             nullable=False,
-            comment="What it is for: mint, sweep, refund, onboarding, …",
+            comment="What it is for: deliver, sweep, refund, submit, onboard",
         ),
         sa.Column(
-            "subject",
+            "key",
             sa.Text(),
             nullable=False,
-            comment="What it serves: a movement or transfer id",
+            comment="What is to happen once, among those of its chain and purpose",
         ),
+        sa.Column("subject", sa.Text(), nullable=False, comment="Transfer that it serves"),
+        sa.Column(
+            "opened_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="With its first signed transaction, database clock",
+        ),
+        sa.Column(
+            "outcome",
+            sa.Text(),
+            nullable=True,
+            comment="done, failed (included without effect) or overtaken (another transaction has the number), each at finality; null while something may still take effect",
+        ),
+        sa.Column(
+            "spent",
+            sa.Numeric(78, 0),
+            nullable=True,
+            comment="What it cost, native base units; null while open",
+        ),
+        sa.Column(
+            "closed_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When the outcome was final, database clock; null while open",
+        ),
+        sa.CheckConstraint(
+            "outcome IN ('done', 'failed', 'overtaken')", name=op.f("ck_slots_outcome")
+        ),
+        sa.CheckConstraint(
+            "(outcome IS NULL) = (spent IS NULL) AND (outcome IS NULL) = (closed_at IS NULL)",
+            name=op.f("ck_slots_closed_whole"),
+        ),
+        sa.CheckConstraint("number >= 0", name=op.f("ck_slots_number")),
+        sa.PrimaryKeyConstraint("chain", "account", "number", name=op.f("pk_slots")),
+        schema="relay",
+        comment="Numbers of accounts of ours, each given to one purpose",
+    )
+    op.create_index(
+        "ix_slots_open",
+        "slots",
+        ["chain", "account"],
+        unique=False,
+        schema="relay",
+        postgresql_where=sa.text("outcome IS NULL"),
+    )
+    op.create_index(op.f("ix_slots_subject"), "slots", ["subject"], unique=False, schema="relay")
+    op.create_index(
+        "uq_slots_once",
+        "slots",
+        ["chain", "purpose", "key"],
+        unique=True,
+        schema="relay",
+        postgresql_where=sa.text("outcome IS NULL OR outcome = 'done'"),
+    )
+    op.create_table(
+        "attempts",
+        sa.Column(
+            "id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Order of signing"
+        ),
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("account", sa.Text(), nullable=False, comment="Account whose number it has"),
+        sa.Column(
+            "number",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Nonce on EVM chains, sequence number on Stellar",
+        ),
+        sa.Column(
+            "purpose",
+            sa.Text(),
+            nullable=False,
+            comment="Of its slot; fill for one that only takes the number",
+        ),
+        sa.Column("subject", sa.Text(), nullable=False, comment="Transfer that it serves"),
         sa.Column(
             "tx_hash",
             sa.Text(),
@@ -42,16 +191,45 @@ def upgrade() -> None:
             comment="Signed bytes, stored before broadcast so that a resend is the same bytes",
         ),
         sa.Column(
+            "most_cost",
+            sa.Numeric(78, 0),
+            nullable=False,
+            comment="Most that it can cost, native base units",
+        ),
+        sa.Column(
             "created_at",
             sa.DateTime(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
             comment="Database clock",
         ),
+        sa.Column(
+            "sendings",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="How often it was sent",
+        ),
+        sa.Column(
+            "sent_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When it was sent last, database clock; null if never",
+        ),
+        sa.Column("answer", sa.Text(), nullable=True, comment="What the node said to that"),
+        sa.CheckConstraint("(sendings = 0) = (sent_at IS NULL)", name=op.f("ck_attempts_sent")),
+        sa.ForeignKeyConstraint(
+            ["chain", "account", "number"],
+            ["relay.slots.chain", "relay.slots.account", "relay.slots.number"],
+            name=op.f("fk_attempts_chain_account_number"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_attempts")),
         sa.UniqueConstraint("tx_hash", name=op.f("uq_attempts_tx_hash")),
         schema="relay",
         comment="Signed transactions of the service. A row exists before its transaction is sent",
+    )
+    op.create_index(
+        "ix_attempts_slot", "attempts", ["chain", "account", "number"], unique=False, schema="relay"
     )
     op.create_index(
         op.f("ix_attempts_subject"), "attempts", ["subject"], unique=False, schema="relay"

@@ -22,6 +22,7 @@ from indexer.projections.stages.store import (
 from indexer.projections.stages.store import _stored as stored_rows
 from indexer.projections.transfer_store import refold_transfers
 from tests.factories.intake import ask, cancel, moment, submit
+from tests.factories.relay import signed
 from tests.factories.stage_facts import (
     USDC,
     bring_in,
@@ -55,7 +56,6 @@ from warehouse_schema.identifiers import (
     StellarAddress,
 )
 from warehouse_schema.projections import transfer_stages
-from warehouse_schema.relay import attempts
 
 DIRECT = make_terms(deposit_address=None, source_token=USDC)
 PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
@@ -159,8 +159,7 @@ def test_a_deposit_is_funded_swept_and_its_excess_owed(connection: Connection):
     bring_in(connection, paid(STRANGER, DEPOSIT, PAID_IN.amount_in, 101, "d"))
     assert stage_of(connection, PAID_IN) == ("FUNDED", None)
     sweep = "0x" + "a" * 64
-    signed = {"id": "1", "chain": ETHEREUM, "purpose": "sweep", "subject": PAID_IN.id}
-    connection.execute(insert(attempts).values(signed | {"tx_hash": sweep, "signed": b""}))
+    signed(connection, ETHEREUM, "sweep", PAID_IN.id, sweep)
     refold(connection, NETWORK, [PAID_IN.id])
     assert stage_of(connection, PAID_IN) == ("SUBMITTED", "not_included")
     bring_in(connection, *burn(PAID_IN, 102))
