@@ -713,6 +713,8 @@ class EvmReader:
             for log in receipt["logs"]:
                 if log["blockHash"] != receipt.get("blockHash", log["blockHash"]):
                     raise InconsistentAnswer(f"{self.chain}: {of} has a log of another block")
+                if log.get("removed", False) is not False:
+                    raise InconsistentAnswer(f"{self.chain}: {of} has a log marked removed")
                 yield ReceiptLog(
                     position=int(log["logIndex"], 16),
                     address=parse_evm_address(log["address"]),

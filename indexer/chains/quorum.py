@@ -117,6 +117,15 @@ class Quorum:
         """
         return self._agreed(f"the receipt of {tx}", lambda witness: witness.proven_receipt(tx))
 
+    def receipt_if_mined(self, tx: TxHash) -> EvmReceipt | None:
+        """As `agreed_receipt`; None when enough nodes answer and too few of them know of it yet."""
+        about = f"the receipt of {tx}"
+        answers = self._answers(about, lambda witness: (witness.proven_receipt(tx),))
+        known = [(operator, receipt) for operator, (receipt,) in answers if receipt is not None]
+        if len({operator for operator, _ in known}) < self._needed:
+            return None
+        return self._same(about, known)
+
     def agreed_finality(self) -> Finality:
         """The newest safe and final blocks that enough of them have reached, and agree on.
 
@@ -133,7 +142,9 @@ class Quorum:
         return Finality(safe=self.agreed_block(safe), final=self.agreed_block(final))
 
     def _agreed(self, about: str, question: Callable[[EvmReader], Answer | None]) -> Answer:
-        answers = self._answers(about, question)
+        return self._same(about, self._answers(about, question))
+
+    def _same(self, about: str, answers: Sequence[tuple[str, Answer]]) -> Answer:
         operator, agreed = answers[0]
         for other, answer in answers[1:]:
             if answer != agreed:

@@ -85,6 +85,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.chains": _CHAINS,
     "indexer.facts": _FACTS,
     "indexer.projections": _PROJECTIONS,
+    "indexer.actions": (*_DECODE, "indexer.projections"),
     "indexer.analytics": ("indexer.errors", "indexer.networks", "indexer.facts"),
     "indexer.export": ("indexer.errors", "indexer.facts", "indexer.analytics"),
     "indexer.day_commands": (
@@ -109,6 +110,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.revision_commands": ("indexer.revision", "indexer.settings", "indexer.warehouse"),
     "indexer.readers": (*_CHAINS, "indexer.settings"),
     "indexer.fees": (*_CHAINS, "indexer.settings"),
+    "indexer.evm_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.relay": (
         *(*_CHAINS, "indexer.deposits", "indexer.secrets", "indexer.settings"),
@@ -144,7 +146,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
 }
 """Name → the modules that may use it; everybody else may not."""
 
-TIMELESS = ("indexer.events", "indexer.decode", "indexer.projections")
+TIMELESS = ("indexer.events", "indexer.decode", "indexer.projections", "indexer.actions")
 CLOCKS = ("time", "datetime", "sqlalchemy.func.now", "sqlalchemy.func.clock_timestamp", "random")
 """Time is a fact: what folds facts reads no clock and throws no dice."""
 

@@ -418,6 +418,26 @@ class ForgedStatus(ReplyFault):
         return reply
 
 
+class UnseenReceipt(ReplyFault):
+    """A transaction that was mined is not known yet."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        is_receipt = call["method"] == "eth_getTransactionReceipt"
+        return instead(reply, None) if is_receipt else reply
+
+
+class RemovedLogs(ReplyFault):
+    """The logs of a receipt are marked as of a block that was replaced."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        if call["method"] != "eth_getTransactionReceipt" or not reply.get("result"):
+            return reply
+        receipt = reply["result"]
+        return instead(
+            reply, {**receipt, "logs": [{**log, "removed": True} for log in receipt["logs"]]}
+        )
+
+
 # Words
 
 

@@ -21,10 +21,12 @@ from tests.faults.proxy import (
     NoTags,
     NullReceipts,
     OtherFork,
+    RemovedLogs,
     ServerError,
     StaleBackend,
     TagsAt,
     TruncatedJson,
+    UnseenReceipt,
     WrongChainId,
 )
 from tests.faults.world import WATCHED, Followed, Node, oft_send, transfer
@@ -182,6 +184,35 @@ def test_one_that_cannot_answer_is_no_witness_and_two_others_are_enough(
     silent = witnesses.nodes[0].faulty(fault())
     with witnesses.quorum(2) as quorum, silent, pytest.raises(NotEnoughSources):
         quorum.agreed_receipt(tx)
+
+
+def test_what_too_few_have_seen_is_not_mined_yet_and_what_too_few_answer_is_not_known(
+    witnesses: Witnesses,
+) -> None:
+    tx, _ = send(witnesses.world)
+    nobodys = TxHash("0x" + "12" * 32)
+    with witnesses.quorum() as quorum:
+        assert quorum.receipt_if_mined(tx) == quorum.agreed_receipt(tx)
+        assert quorum.receipt_if_mined(nobodys) is None
+        for node in witnesses.nodes[:2]:
+            node.inject(UnseenReceipt())
+        assert quorum.receipt_if_mined(tx) is None
+        witnesses.nodes[0].heal()
+        assert quorum.receipt_if_mined(tx) is not None
+        with witnesses.nodes[2].faulty(ForgedStatus()), pytest.raises(SourcesDisagree):
+            quorum.receipt_if_mined(tx)
+        for node in witnesses.nodes[1:]:
+            node.inject(ServerError())
+        with pytest.raises(NotEnoughSources, match="2 independent nodes, 1 answered"):
+            quorum.receipt_if_mined(nobodys)
+
+
+def test_a_receipt_with_logs_of_a_replaced_block_is_no_answer(witnesses: Witnesses) -> None:
+    tx, _ = send(witnesses.world)
+    replaced = witnesses.nodes[0].faulty(RemovedLogs())
+    refused = pytest.raises(NotEnoughSources, match="marked removed")
+    with witnesses.quorum(2) as quorum, replaced, refused:
+        quorum.receipt_if_mined(tx)
 
 
 def test_a_transaction_that_some_have_not_seen_yet_needs_enough_that_have(

@@ -1,0 +1,31 @@
+"""What a transfer's owner is held to: what he signs says this and nothing else."""
+
+from dataclasses import dataclass
+
+from indexer.projections.stages.evidence import Terms
+from indexer.projections.transfers import STELLAR_PER_SHARED
+from warehouse_schema.identifiers import BaseUnits
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A transfer's terms, and what its quote promised beside them."""
+
+    terms: Terms
+    amount_out: BaseUnits
+    """Least that arrives, destination chain base units."""
+    finality_threshold: int | None
+    """What a CCTP burn asks for: 1000 fast, 2000 standard; None without a burn."""
+    native_fee: BaseUnits | None
+    """What an OFT send carries for LayerZero, in the source chain's native token; None without."""
+
+    @property
+    def least_sent(self) -> BaseUnits:
+        """Of a deposit: what has to arrive, in the source's 6 decimals.
+
+        Raises `ValueError` when that is no whole number, or more than is paid: no quote of ours.
+        """
+        least, rest = divmod(self.amount_out, STELLAR_PER_SHARED)
+        if rest or not 0 < least <= self.terms.amount_in:
+            raise ValueError(f"{self.amount_out} cannot be what arrives of {self.terms.amount_in}")
+        return BaseUnits(least)

@@ -1,0 +1,283 @@
+"""What the payer of a direct deposit signs on an EVM chain: an approval where it is short, then a
+CCTP burn towards Stellar's CctpForwarder, or the send of an OFT.
+
+Nothing in the calls is free: amounts, recipient and fees are those that were agreed, so that what
+was quoted holds whoever sends them. Sources: Circle's TokenMessengerV2.sol and CctpForwarder
+(message.rs), LayerZero's IOFT.sol.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError
+from eth_utils.crypto import keccak
+
+from indexer.actions.agreed import Agreed
+from indexer.addresses import account_as_bytes32, contract_as_bytes32
+from indexer.errors import ConfigurationError
+from indexer.networks import EvmChain, Network
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    ChainId,
+    EvmAddress,
+    StellarAddress,
+    bytes32,
+)
+
+
+def _selector(name: str, types: tuple[str, ...]) -> bytes:
+    return keccak(text=f"{name}({','.join(types)})")[:4]
+
+
+_APPROVE = ("address", "uint256")
+_BURN = (*("uint256", "uint32", "bytes32", "address", "bytes32", "uint256", "uint32", "bytes"),)
+_SEND = (
+    "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)",
+    "(uint256,uint256)",
+    "address",
+)
+_APPROVES = _selector("approve", _APPROVE)
+_BURNS = _selector("depositForBurnWithHook", _BURN)
+_SENDS = _selector("send", _SEND)
+_NOTHING = BaseUnits(0)
+
+
+@dataclass(frozen=True, slots=True)
+class EvmCall:
+    """One call; `value` is wei."""
+
+    to: EvmAddress
+    data: bytes
+    value: BaseUnits
+
+
+@dataclass(frozen=True, slots=True)
+class EvmCalls:
+    """Calls to be sent one after the other by the payer; the last one moves the money."""
+
+    chain: ChainId
+    calls: tuple[EvmCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """What a call of the TokenMessenger burns, and for whom. Amounts have 6 decimals."""
+
+    messenger: EvmAddress
+    amount: BaseUnits
+    domain: int
+    mint_recipient: Bytes32
+    token: EvmAddress
+    destination_caller: Bytes32
+    max_fee: BaseUnits
+    min_finality: int
+    hook_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """What a call of an OFT sends, and to whom. Amounts are the chain's own base units."""
+
+    oft: EvmAddress
+    eid: int
+    to: Bytes32
+    amount: BaseUnits
+    min_amount: BaseUnits
+    extra_options: bytes
+    compose: bytes
+    command: bytes
+    native_fee: BaseUnits
+    refund_to: EvmAddress
+    value: BaseUnits
+
+
+Order: TypeAlias = Burn | Send
+"""What the call that moves the money orders."""
+
+
+def forward_hook(recipient: StellarAddress, transfer: str) -> bytes:
+    """Hook data that has Stellar's forwarder pay a strkey.
+
+    The transfer's id (32 hex digits) follows it, where the forwarder ignores it.
+    """
+    strkey = recipient.encode("ascii")
+    return bytes(28) + len(strkey).to_bytes(4, "big") + strkey + bytes.fromhex(transfer)
+
+
+def evm_calls(network: Network, agreed: Agreed, allowance: BaseUnits | None) -> EvmCalls:
+    """All that the payer has to send now.
+
+    `allowance` is what the bridge may take of the payer's token already; None where it needs none,
+    as OFTs that burn their own token. Raises `ConfigurationError` when the network does not lead
+    there, `ValueError` for what is no direct deposit.
+    """
+    order = order_of(network, agreed)
+    approvals = () if allowance is None else _approvals(agreed, order, allowance)
+    return EvmCalls(agreed.terms.source_chain, (*approvals, call_of(order)))
+
+
+def order_of(network: Network, agreed: Agreed) -> Order:
+    """What the deposit's burn or send has to say. Raises as `evm_calls` does."""
+    terms = agreed.terms
+    chain = network.chain(terms.source_chain)
+    is_direct = terms.deposit_address is None and terms.dest_chain == network.stellar.id
+    if not isinstance(chain, EvmChain) or not is_direct:
+        raise ValueError(
+            f"transfer {terms.id} is no deposit that its payer sends from an EVM chain"
+        )
+    match terms.mechanism:
+        case "cctp":
+            return _burn(network, chain, agreed)
+        case "oft":
+            return _send(network, chain, agreed)
+        case "payment":
+            raise ValueError(f"transfer {terms.id} is a payment: no call of an EVM chain")
+
+
+def spender(order: Order) -> EvmAddress:
+    """Which contract takes the money, where it needs an allowance for that."""
+    match order:
+        case Burn():
+            return order.messenger
+        case Send():
+            return order.oft
+
+
+def call_of(order: Order) -> EvmCall:
+    """The call that gives the order."""
+    match order:
+        case Burn():
+            return EvmCall(order.messenger, _BURNS + encode(_BURN, _burn_words(order)), _NOTHING)
+        case Send():
+            return EvmCall(order.oft, _SENDS + encode(_SEND, _send_words(order)), order.value)
+
+
+def read_order(call: EvmCall) -> Order:
+    """What a call of ours orders, as it says itself. Raises `ValueError` for any other call."""
+    selector, arguments = call.data[:4], call.data[4:]
+    try:
+        if selector == _BURNS:
+            return _read_burn(call, decode(_BURN, arguments))
+        if selector == _SENDS:
+            return _read_send(call, decode(_SEND, arguments))
+    except DecodingError as error:
+        raise ValueError(f"a call of {call.to} cannot be read: {error}") from error
+    raise ValueError(f"a call of {call.to} begins with 0x{selector.hex()}: neither burn nor send")
+
+
+def _burn(network: Network, chain: EvmChain, agreed: Agreed) -> Burn:
+    """To the forwarder, and deliverable by it alone: anything else can lose the money for good."""
+    terms, stellar = agreed.terms, network.stellar
+    if chain.cctp_token_messenger is None or stellar.cctp_forwarder is None:
+        raise ConfigurationError(f"CCTP does not lead from {chain.id} to {stellar.id}")
+    if agreed.finality_threshold is None or stellar.cctp_domain is None:
+        raise ValueError(f"nothing says how transfer {terms.id} burns")
+    forwarder = contract_as_bytes32(stellar.cctp_forwarder)
+    return Burn(
+        messenger=chain.cctp_token_messenger,
+        amount=terms.amount_in,
+        domain=stellar.cctp_domain,
+        mint_recipient=forwarder,
+        token=EvmAddress(terms.source_token),
+        destination_caller=forwarder,
+        max_fee=BaseUnits(terms.amount_in - agreed.least_sent),
+        min_finality=agreed.finality_threshold,
+        hook_data=forward_hook(StellarAddress(terms.dest_address), terms.id),
+    )
+
+
+def _send(network: Network, chain: EvmChain, agreed: Agreed) -> Send:
+    """Its value is what the quote said: the OFT wants exactly the fee, and returns what is over."""
+    terms, stellar = agreed.terms, network.stellar
+    if chain.oft is None or stellar.lz_eid is None:
+        raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
+    if agreed.native_fee is None:
+        raise ValueError(f"nothing says what the message of transfer {terms.id} costs")
+    return Send(
+        oft=chain.oft,
+        eid=stellar.lz_eid,
+        to=account_as_bytes32(StellarAddress(terms.dest_address)),
+        amount=terms.amount_in,
+        min_amount=agreed.least_sent,
+        extra_options=b"",
+        compose=b"",
+        command=b"",
+        native_fee=agreed.native_fee,
+        refund_to=EvmAddress(terms.source_address),
+        value=agreed.native_fee,
+    )
+
+
+def _approvals(agreed: Agreed, order: Order, allowance: BaseUnits) -> tuple[EvmCall, ...]:
+    """Exactly the amount, so that nothing is left to take once it is gone."""
+    if allowance >= order.amount:
+        return ()
+    # An OFT that pulls is the adapter of a token it did not make. Ethereum's USDT changes an
+    # allowance only from or to zero.
+    steps = (0, order.amount) if isinstance(order, Send) and allowance else (order.amount,)
+    token = EvmAddress(agreed.terms.source_token)
+    return tuple(
+        EvmCall(token, _APPROVES + encode(_APPROVE, [spender(order), step]), _NOTHING)
+        for step in steps
+    )
+
+
+def _burn_words(burn: Burn) -> tuple[Any, ...]:
+    return (
+        burn.amount,
+        burn.domain,
+        _raw(burn.mint_recipient),
+        burn.token,
+        _raw(burn.destination_caller),
+        burn.max_fee,
+        burn.min_finality,
+        burn.hook_data,
+    )
+
+
+def _read_burn(call: EvmCall, words: tuple[Any, ...]) -> Burn:
+    amount, domain, recipient, token, caller, max_fee, min_finality, hook = words
+    return Burn(
+        messenger=call.to,
+        amount=BaseUnits(amount),
+        domain=domain,
+        mint_recipient=bytes32(recipient),
+        token=EvmAddress(token),
+        destination_caller=bytes32(caller),
+        max_fee=BaseUnits(max_fee),
+        min_finality=min_finality,
+        hook_data=hook,
+    )
+
+
+def _send_words(send: Send) -> tuple[Any, ...]:
+    param = (
+        *(send.eid, _raw(send.to), send.amount, send.min_amount),
+        *(send.extra_options, send.compose, send.command),
+    )
+    return param, (send.native_fee, 0), send.refund_to
+
+
+def _read_send(call: EvmCall, words: tuple[Any, ...]) -> Send:
+    (eid, to, amount, least, options, compose, command), fee, refund_to = words
+    if fee[1] != 0:
+        raise ValueError(f"a call of {call.to} pays in a token that none of ours pays in")
+    return Send(
+        oft=call.to,
+        eid=eid,
+        to=bytes32(to),
+        amount=BaseUnits(amount),
+        min_amount=BaseUnits(least),
+        extra_options=options,
+        compose=compose,
+        command=command,
+        native_fee=BaseUnits(fee[0]),
+        refund_to=EvmAddress(refund_to),
+        value=call.value,
+    )
+
+
+def _raw(word: Bytes32) -> bytes:
+    return bytes.fromhex(word[2:])

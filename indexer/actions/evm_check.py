@@ -1,0 +1,200 @@
+"""Whether a mined EVM transaction is what a transfer's owner was asked to send.
+
+Only logs tell: a transaction that succeeded may have moved nothing, and who sent it says nothing
+where a smart wallet or a bundler is between. Only logs of the configured contracts count, because
+any contract can emit the same topics. Each log is held against what was issued, member by member.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from indexer.actions.evm_calls import Burn, Order, Send
+from indexer.addresses import contract_as_bytes32
+from indexer.decode.evm import decode
+from indexer.decode.lz_packet import parse_oft_message, parse_packet
+from indexer.errors import Undecodable
+from indexer.events.cctp import DepositForBurn
+from indexer.events.common import Event
+from indexer.events.oft import OftSent, PacketSent
+from indexer.events.raw import EvmLog
+from indexer.networks import EvmChain, Network
+from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """What became of a transaction; all its logs, in their order."""
+
+    chain: ChainId
+    tx: TxHash
+    succeeded: bool
+    logs: tuple[EvmLog, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What was asked for was done; a bundle may have done it more than once."""
+
+    logs: tuple[int, ...]
+    """Each log that says so, counted from the transaction's first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a transaction is not what was asked for."""
+
+    fields: tuple[str, ...]
+    """`status`, `contract`, or what differs in the log that comes nearest."""
+    message: str
+
+
+Verdict: TypeAlias = Match | Mismatch
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    field: str
+    asked: object
+    found: object
+
+
+def check(network: Network, payer: EvmAddress, orders: Sequence[Order], mined: Mined) -> Verdict:
+    """Whether `payer` carried out one of the orders that were issued to him.
+
+    Raises `ValueError` without an order, or for a chain that is not EVM.
+    """
+    chain = network.chain(mined.chain)
+    if not orders or not isinstance(chain, EvmChain):
+        raise ValueError(f"nothing was issued that {mined.tx} on {mined.chain} could be")
+    if not mined.succeeded:
+        return Mismatch(("status",), f"{mined.tx} failed: it moved nothing")
+    compared = [
+        (log, _differences(network, payer, order, event, packet))
+        for log, event, packet in _moves(chain, mined)
+        for order in orders
+        if isinstance(order, Burn) == isinstance(event, DepositForBurn)
+    ]
+    if matching := {log for log, differences in compared if not differences}:
+        return Match(tuple(sorted(matching)))
+    if not compared:
+        return Mismatch(("contract",), f"{mined.tx} holds no {_wanted(orders[0])}")
+    nearest = min((differences for _, differences in compared), key=len)
+    said = "; ".join(f"{each.field} is {each.found}, not {each.asked}" for each in nearest)
+    return Mismatch(tuple(each.field for each in nearest), f"{mined.tx}: {said}")
+
+
+_Move: TypeAlias = DepositForBurn | OftSent
+
+
+def _moves(chain: EvmChain, mined: Mined) -> Iterator[tuple[int, _Move, PacketSent | None]]:
+    """Burns and sends among the logs, each with its index and, a send, with its packet."""
+    events = list(_events(chain, mined.logs))
+    packets = {each.guid: each for _, each in events if isinstance(each, PacketSent)}
+    for log, event in events:
+        if isinstance(event, DepositForBurn):
+            yield log, event, None
+        elif isinstance(event, OftSent):
+            yield log, event, packets.get(event.guid)
+
+
+def _events(chain: EvmChain, logs: Sequence[EvmLog]) -> Iterator[tuple[int, Event]]:
+    for index, log in enumerate(logs):
+        try:
+            event = decode(log, chain)
+        except Undecodable:
+            # The indexer keeps it and raises the alarm; what was asked for can be read.
+            continue
+        if event is not None:
+            yield index, event
+
+
+def _differences(
+    network: Network,
+    payer: EvmAddress,
+    order: Order,
+    event: _Move,
+    packet: PacketSent | None,
+) -> list[_Difference]:
+    match order, event:
+        case Burn(), DepositForBurn():
+            asked, found = _burn_asked(network, payer, order), _burn_found(event)
+        case Send(), OftSent():
+            asked, found = _send_asked(network, payer, order), _send_found(order, event, packet)
+        case _:
+            raise TypeError(f"{type(event).__name__} is not what {type(order).__name__} orders")
+    return [
+        _Difference(field, value, found[field])
+        for field, value in asked.items()
+        if value != found[field]
+    ]
+
+
+def _burn_asked(network: Network, payer: EvmAddress, burn: Burn) -> Mapping[str, object]:
+    remote = network.stellar.cctp_token_messenger
+    return {
+        "sender": payer,
+        "token": burn.token,
+        "amount": burn.amount,
+        "destination": burn.domain,
+        "recipient": burn.mint_recipient,
+        "destination_contract": None if remote is None else contract_as_bytes32(remote),
+        "destination_caller": burn.destination_caller,
+        "max_fee": burn.max_fee,
+        "finality_threshold": burn.min_finality,
+        "hook": f"0x{burn.hook_data.hex()}",
+    }
+
+
+def _burn_found(burn: DepositForBurn) -> Mapping[str, object]:
+    return {
+        "sender": burn.depositor,
+        "token": burn.burn_token,
+        "amount": burn.amount,
+        "destination": burn.destination_domain,
+        "recipient": burn.mint_recipient,
+        "destination_contract": burn.destination_token_messenger,
+        "destination_caller": burn.destination_caller,
+        "max_fee": burn.max_fee,
+        "finality_threshold": burn.min_finality_threshold,
+        "hook": f"0x{burn.hook_data.hex()}",
+    }
+
+
+def _send_asked(network: Network, payer: EvmAddress, send: Send) -> Mapping[str, object]:
+    remote = network.stellar.oft
+    return {
+        "sender": payer,
+        "amount": send.amount,
+        "destination": send.eid,
+        "recipient": send.to,
+        "destination_contract": None if remote is None else contract_as_bytes32(remote),
+        "amount_received": "enough",
+        "compose": f"0x{send.compose.hex()}",
+    }
+
+
+def _send_found(send: Send, sent: OftSent, packet: PacketSent | None) -> Mapping[str, object]:
+    """A send whose packet is missing says nothing of where it goes, and is like none."""
+    is_enough = send.min_amount <= sent.amount_received <= sent.amount_sent
+    message = None if packet is None else parse_oft_message(parse_packet(packet.packet).message)
+    # On an EVM chain both have 6 decimals.
+    is_carried = message is not None and message.amount_shared == sent.amount_received
+    return {
+        "sender": sent.from_address,
+        "amount": sent.amount_sent,
+        # Event and packet both say it.
+        "destination": sent.dst_eid
+        if packet is None or packet.dst_eid == send.eid
+        else packet.dst_eid,
+        "recipient": None if packet is None else packet.send_to,
+        "destination_contract": None if packet is None else packet.receiver,
+        "amount_received": "enough" if is_enough and is_carried else sent.amount_received,
+        "compose": None if message is None else f"0x{message.compose.hex()}",
+    }
+
+
+def _wanted(order: Order) -> str:
+    if isinstance(order, Burn):
+        return f"DepositForBurn of {order.messenger}"
+    return f"OFTSent of {order.oft}"

@@ -1,0 +1,194 @@
+"""The calls sent to the devnet's contracts, and what came of them read back through nodes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from eth_abi.abi import encode
+from eth_account.signers.local import LocalAccount
+from eth_utils.crypto import keccak
+
+from indexer.actions.agreed import Agreed
+from indexer.actions.evm_calls import EvmCall, evm_calls, order_of
+from indexer.actions.evm_check import Match, Mined, Mismatch, check
+from indexer.devnet.evm import EvmDevnet, deploy, dev_account
+from indexer.devnet.evm_node import AnvilProcess, Reverted, artifact
+from indexer.devnet.world import remotes_of_evm
+from indexer.errors import NodeUnavailable
+from indexer.evm_state import EvmState
+from indexer.networks import Network, load_network
+from tests.factories.actions import make_agreed
+from tests.indexer.deposits.conftest import TEST_ARTIFACTS
+from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash
+
+CHAIN = ChainId("eip155:31337")
+PAYER, MALLORY = dev_account(1), dev_account(4)
+FEE = 10**14
+
+
+@dataclass(frozen=True)
+class Stand:
+    """The chain, the network file that describes it, and the nodes as the service reads them."""
+
+    devnet: EvmDevnet
+    network: Network
+    state: EvmState
+
+    def agreed(self, **changes: Any) -> Agreed:
+        return make_agreed(self.network, chain=CHAIN, **({"native_fee": FEE} | changes))
+
+    def fund(self, agreed: Agreed) -> None:
+        is_burn = agreed.terms.mechanism == "cctp"
+        faucet = self.devnet.faucet_usdc if is_burn else self.devnet.faucet_usdt0
+        faucet(agreed.terms.source_address, agreed.terms.amount_in)
+
+    def calls(self, agreed: Agreed) -> tuple[EvmCall, ...]:
+        """What is to be sent now, by what the chain says."""
+        terms, order = agreed.terms, order_of(self.network, agreed)
+        token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
+        allowance = self.state.allowance(CHAIN, order, token, payer)
+        return evm_calls(self.network, agreed, allowance).calls
+
+    def send(self, calls: tuple[EvmCall, ...], account: LocalAccount = PAYER) -> str:
+        """All of them; the hash of the last."""
+        sent = [self.devnet.send(account, each.to, each.data, value=each.value) for each in calls]
+        return sent[-1].transaction_hash
+
+    def mined(self, tx: str) -> Mined:
+        mined = self.state.mined(CHAIN, TxHash(tx))
+        assert mined is not None
+        return mined
+
+    def wallet(self) -> EvmAddress:
+        return _make(self.devnet, "Wallet")
+
+    def execute(self, wallet: str, *calls: EvmCall) -> str:
+        """One transaction of a stranger that has the wallet make all calls."""
+        kinds = "(address,bytes,uint256)[]"
+        data = keccak(text=f"execute({kinds})")[:4] + encode(
+            [kinds], [[(each.to, each.data, each.value) for each in calls]]
+        )
+        value = sum(each.value for each in calls)
+        return self.devnet.send(MALLORY, wallet, data, value=value).transaction_hash
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    log_file = tmp_path_factory.mktemp("actions") / "anvil.log"
+    network = load_network("devnet")
+    with AnvilProcess(log_file=log_file) as anvil, deploy(anvil.rpc_url, remotes_of_evm()) as evm:
+        state = EvmState(network, {network.evm[0].id: [anvil.rpc_url]}, needed=1)
+        yield Stand(evm, network, state)
+        state.close()
+
+
+@pytest.fixture
+def stand(chain: Stand) -> Iterator[Stand]:
+    """The chain as it was when it began, for each test."""
+    snapshot = chain.devnet.rpc("evm_snapshot")
+    yield chain
+    chain.devnet.rpc("evm_revert", snapshot)
+
+
+def by(account: str, mechanism: str) -> dict[str, str]:
+    return {"source_address": account.lower(), "mechanism": mechanism}
+
+
+@pytest.mark.parametrize(("mechanism", "number"), [("cctp", 2), ("oft", 1)])
+def test_what_is_issued_can_be_sent_and_is_found_again(stand, mechanism, number):
+    agreed = stand.agreed(**by(PAYER.address, mechanism))
+    stand.fund(agreed)
+    calls = stand.calls(agreed)
+    # This OFT burns its own token and asks for no approval.
+    assert len(calls) == number
+    mined = stand.mined(stand.send(calls))
+    order = order_of(stand.network, agreed)
+    assert isinstance(check(stand.network, PAYER.address.lower(), [order], mined), Match)
+    found = check(stand.network, PAYER.address.lower(), [replace(order, amount=1)], mined)
+    assert isinstance(found, Mismatch)
+    assert found.fields == ("amount",)
+    # The money is gone, and nothing is left that could be taken once there is more.
+    assert stand.devnet.balance_of(agreed.terms.source_token, PAYER.address) == 0
+    assert len(stand.calls(agreed)) == number
+
+
+def test_an_allowance_that_is_there_already_is_not_asked_for(stand):
+    agreed = stand.agreed(**by(PAYER.address, "cctp"))
+    stand.fund(agreed)
+    approval, burn = stand.calls(agreed)
+    stand.send((approval,))
+    assert stand.calls(agreed) == (burn,)
+
+
+def test_usdt_is_approved_from_zero_as_it_wants(stand: Stand):
+    token = _make(stand.devnet, "SilentCoin")
+    adapter = _make(stand.devnet, "OftAdapter", encode(["address"], [token]))
+    at = replace(stand.network.evm[0], usdt0=token, oft=adapter)
+    as_on_ethereum = replace(stand, network=replace(stand.network, evm=(at,)))
+    agreed = as_on_ethereum.agreed(**by(PAYER.address, "oft"), amount_out=198_000_000, native_fee=0)
+    mint = keccak(text="mint(address,uint256)")[:4]
+    stand.devnet.send(
+        MALLORY, token, mint + encode(["address", "uint256"], [PAYER.address, 20_000_000])
+    )
+    approval, send = as_on_ethereum.calls(agreed)
+    half = replace(approval, data=approval.data[:-32] + (5).to_bytes(32, "big"))
+    stand.send((half,))
+    with pytest.raises(Reverted):
+        stand.send((approval,))
+    to_zero, again, last = as_on_ethereum.calls(agreed)
+    assert (again, last) == (approval, send)
+    stand.send((to_zero, again, last))
+    assert stand.devnet.balance_of(token, adapter) == 20_000_000
+
+
+def test_a_smart_wallets_bundle_is_the_wallets_deposit_whoever_sent_it(stand):
+    first, second = stand.wallet().lower(), stand.wallet().lower()
+    mine = stand.agreed(**by(first, "cctp"))
+    other = stand.agreed(**by(second, "cctp"), id="5e" * 16)
+    for each in (mine, other):
+        stand.fund(each)
+    stand.execute(first, *stand.calls(mine)[:1])
+    # A bundler's transaction, in which the other one's calls come first.
+    kinds = "(address,bytes,uint256)[]"
+    nested = [
+        EvmCall(wallet, keccak(text=f"execute({kinds})")[:4] + encode([kinds], [inner]), 0)
+        for wallet, inner in (
+            (second, [(each.to, each.data, 0) for each in stand.calls(other)]),
+            (first, [(each.to, each.data, 0) for each in stand.calls(mine)]),
+        )
+    ]
+    mined = stand.mined(stand.execute(stand.wallet(), *nested))
+    found = [
+        check(stand.network, payer, [order_of(stand.network, agreed)], mined)
+        for agreed, payer in ((mine, first), (other, second))
+    ]
+    assert all(isinstance(each, Match) and len(each.logs) == 1 for each in found)
+    assert found[0] != found[1]
+    stranger = check(stand.network, PAYER.address, [order_of(stand.network, mine)], mined)
+    assert isinstance(stranger, Mismatch)
+    assert stranger.fields == ("sender",)
+
+
+def test_a_failed_transaction_is_mined_and_moved_nothing(stand):
+    agreed = stand.agreed(**by(PAYER.address, "cctp"))
+    burn = stand.calls(agreed)[-1]
+    tx = stand.devnet.submit(PAYER, burn.to, burn.data, gas=300_000)
+    stand.devnet.wait(tx)
+    order = order_of(stand.network, agreed)
+    found = check(stand.network, PAYER.address.lower(), [order], stand.mined(tx))
+    assert isinstance(found, Mismatch)
+    assert found.fields == ("status",)
+
+
+def test_what_is_not_mined_is_none_and_a_chain_without_nodes_cannot_be_asked(stand):
+    assert stand.state.mined(CHAIN, "0x" + "12" * 32) is None
+    with pytest.raises(NodeUnavailable, match="ISTHMUS_RPC_EIP155_1"):
+        stand.state.mined("eip155:1", "0x" + "12" * 32)
+
+
+def _make(devnet: EvmDevnet, name: str, arguments: bytes = b"") -> EvmAddress:
+    code = artifact(name, TEST_ARTIFACTS).bytecode + arguments
+    made = devnet.wait(devnet.submit(MALLORY, None, code))
+    receipt = devnet.rpc("eth_getTransactionReceipt", made.transaction_hash)
+    return EvmAddress(receipt["contractAddress"])
