@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import chain as concatenated
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
-from sqlalchemy import ARRAY, BigInteger, Column, Connection, Integer, Row, Select, Table
+from psycopg.types.numeric import IntLoader
+from sqlalchemy import ARRAY, BigInteger, Column, Connection, Integer, Select, Table
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import TypeEngine
 
 from indexer.events import cctp, escrow, oft, rail_terms, tokens
 from indexer.events.common import Event, Provenance
@@ -60,11 +63,10 @@ class Shelf:
             )
         )
 
-    def item(self, row: Row[Any]) -> Any:
+    def item(self, values: Sequence[Any]) -> Any:
         """The item of a row of `columns`; what `row` did, undone."""
-        values: Sequence[Any] = row
         if self.has_arrays:
-            values = [tuple(value) if isinstance(value, list) else value for value in row]
+            values = [tuple(value) if isinstance(value, list) else value for value in values]
         split = len(_PROVENANCE)
         return self.type(Provenance(*values[:split]), *values[split:])
 
@@ -123,7 +125,7 @@ def _why_unfit_text(text: str) -> str | None:
 
 # COPY, the fast way in.
 
-_ToDriver: TypeAlias = Callable[[Any], Any]
+_ToDriver: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def copy_rows(conn: Connection, table: Table, rows: Iterable[Sequence[Any]]) -> int:
@@ -146,11 +148,11 @@ def copy_into(
 def _copy(
     conn: Connection, table: Any, columns: Sequence[Column[Any]], rows: Iterable[Sequence[Any]]
 ) -> int:
-    to_driver = [_to_driver(column) for column in columns]
+    to_driver = _to_driver(columns)
     count = 0
     with copying(conn, table, [column.name for column in columns]) as copy:
         for count, row in enumerate(rows, 1):  # noqa: B007
-            copy.write_row([adapt(value) for adapt, value in zip(to_driver, row, strict=True)])
+            copy.write_row(to_driver(row))
     return count
 
 
@@ -177,16 +179,44 @@ def copying_out(conn: Connection, query: Select[Any]) -> Iterator[bytes]:
 
     A null is nothing, an empty text is quoted. Raises SQLAlchemy's errors.
     """
-    compiled = query.compile(dialect=conn.dialect, compile_kwargs={"render_postcompile": True})
-    statement = sql.SQL("COPY ({}) TO STDOUT WITH (FORMAT csv)").format(sql.SQL(str(compiled)))
+    text, parameters = _compiled(conn, query)
+    statement = sql.SQL("COPY ({}) TO STDOUT WITH (FORMAT csv)").format(text)
     driver: Any = conn.connection.driver_connection
     with (
         _as_sqlalchemy(conn, statement),
         driver.cursor() as cursor,
         # The parameters are put in on this side: COPY takes none.
-        cursor.copy(statement, compiled.params) as copy,
+        cursor.copy(statement, parameters) as copy,
     ):
         yield from copy
+
+
+def streaming(
+    conn: Connection, query: Select[Any], at_once: int
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows of a query, so many at a time, of a server-side cursor in the connection's transaction.
+
+    Every `numeric` must be whole, as base units are: the driver makes an `int` of it at once, which
+    takes half the time of SQLAlchemy's rows. Raises `ValueError` on a fraction, and SQLAlchemy's
+    errors.
+    """
+    text, parameters = _compiled(conn, query)
+    statement = sql.Composed([text])
+    driver: Any = conn.connection.driver_connection
+    with (
+        _as_sqlalchemy(conn, statement),
+        driver.cursor(name=f"stream_{uuid4().hex}") as cursor,
+    ):
+        cursor.adapters.register_loader("numeric", IntLoader)
+        cursor.execute(statement, parameters)
+        while rows := cursor.fetchmany(at_once):
+            yield rows
+
+
+def _compiled(conn: Connection, query: Select[Any]) -> tuple[sql.SQL, Mapping[str, Any]]:
+    """A query as the driver takes it, and its parameters."""
+    compiled = query.compile(dialect=conn.dialect, compile_kwargs={"render_postcompile": True})
+    return sql.SQL(str(compiled)), compiled.params
 
 
 @contextmanager
@@ -208,21 +238,32 @@ def _as_sqlalchemy(conn: Connection, statement: sql.Composed) -> Iterator[None]:
         ) from error
 
 
-def _to_driver(column: Column[Any]) -> _ToDriver:
-    if isinstance(column.type, ARRAY):
-        return lambda value: None if value is None else list(value)
-    if isinstance(column.type, JSONB):
-        return lambda value: None if value is None else Jsonb(value)
-    if isinstance(column.type, BaseUnits):
-        return _whole
-    return _as_it_is
+def _to_driver(columns: Sequence[Column[Any]]) -> _ToDriver:
+    """What makes a row of the columns one that the driver takes."""
+    wide = [place for place, column in enumerate(columns) if isinstance(column.type, BaseUnits)]
+    other = {
+        place: _WRAPPED[type(column.type)]
+        for place, column in enumerate(columns)
+        if type(column.type) in _WRAPPED
+    }
+    width = len(columns)
+
+    def to_driver(row: Sequence[Any]) -> Sequence[Any]:
+        if len(row) != width:
+            raise ValueError(f"{len(row)} values for {width} columns")
+        for place in wide:
+            if type(row[place]) is not int and row[place] is not None:
+                raise TypeError(f"base units are int, got {type(row[place]).__name__}")
+        if not other:
+            return row
+        values = list(row)
+        for place, wrap in other.items():
+            if values[place] is not None:
+                values[place] = wrap(values[place])
+        return values
+
+    return to_driver
 
 
-def _whole(value: Any) -> Any:
-    if value is not None and type(value) is not int:
-        raise TypeError(f"base units are int, got {type(value).__name__}")
-    return value
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+_WRAPPED: Mapping[type[TypeEngine[Any]], Callable[[Any], Any]] = {ARRAY: list, JSONB: Jsonb}
+"""Column type → what the driver takes for a value of it; others go as they are."""

@@ -8,6 +8,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from itertools import starmap
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -33,15 +34,15 @@ from indexer.events.common import Event, Provenance
 from indexer.events.oft import OftSent
 from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts import days
-from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into
+from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into, streaming
 from indexer.facts.rows import copy_rows as copy_rows
 from warehouse_schema.facts import alarms, blocks, cursors, orphans, quarantined_ledgers
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash, UnixSeconds, is_evm
 from warehouse_schema.intake import watched_addresses as watched
 from warehouse_schema.queries import any_of
 
-_STREAMED = {"yield_per": 1_000}
-"""A server-side cursor, and the rows of it that are in memory at once."""
+_AT_ONCE = 1_000
+"""Rows of a server-side cursor that are in memory at once."""
 
 HIGHEST = Height(2**63 - 1)
 """Above every block: as an end, however far a chain is."""
@@ -309,9 +310,8 @@ def blocks_between(
 ) -> Iterator[Block]:
     """Stored blocks from `first` to `last` inclusive, in order, streamed as `read_events` does."""
     query = _blocks(chain).where(blocks.c.height.between(first, last)).order_by(blocks.c.height)
-    with conn.execute(query, execution_options=_STREAMED) as rows:
-        for row in rows:
-            yield Block(*row)
+    for rows in streaming(conn, query, _AT_ONCE):
+        yield from starmap(Block, rows)
 
 
 def _blocks(chain: ChainId) -> Select[Any]:
@@ -342,9 +342,8 @@ def _stream(
         query = query.where(columns.height >= first)
     if last is not None:
         query = query.where(columns.height <= last)
-    with conn.execute(query, execution_options=_STREAMED) as result:
-        for rows in result.partitions():
-            yield from map(shelf.item, rows)
+    for rows in streaming(conn, query, _AT_ONCE):
+        yield from map(shelf.item, rows)
 
 
 def _query(shelf: Shelf) -> Select[Any]:

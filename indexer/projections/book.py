@@ -72,14 +72,13 @@ def _expire_by_clock(draft: Draft) -> None:
 def _due(draft: Draft) -> list[Order]:
     """Active orders that the ledger's close time has passed, oldest expiry first."""
     ids = {*_expired_ids(draft.state.expiries, draft.now), *draft.orders}
-    found = (draft.order(order_id) for order_id in ids)
-    due = (
+    due = [
         order
-        for order in found
+        for order in map(draft.order, ids)
         if order is not None
         and order.status == "active"
         and order_rules.is_past_expiry(order, draft.now)
-    )
+    ]
     return sorted(due, key=lambda order: (order.expires_at, order.order_id))
 
 

@@ -2,11 +2,23 @@
 
 import dataclasses
 import json
+from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, delete, func, insert, select, text
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    Engine,
+    Numeric,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+)
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from indexer.errors import FollowerConflict
@@ -16,7 +28,7 @@ from indexer.events.oft import OftReceived, OftSent
 from indexer.events.rail_terms import PayeeSet, RailSet
 from indexer.events.raw import RawEvent
 from indexer.facts import store
-from indexer.facts.rows import EVENT_TYPES, why_unstorable
+from indexer.facts.rows import EVENT_TYPES, streaming, why_unstorable
 from indexer.facts.store import Alarm, Cursor, Decoded
 from tests.factories.events import (
     EVM,
@@ -156,7 +168,7 @@ def test_one_chain_and_a_range_can_be_asked_for(connection: Connection) -> None:
 def test_reading_holds_a_window_of_rows_and_not_all(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(store._STREAMED, "yield_per", 10)
+    monkeypatch.setattr(store, "_AT_ONCE", 10)
     events = [make_event(OftSent, make_provenance(100, position)) for position in range(35)]
     append_events(connection, *events)
     reading = store.read_events(connection, [OftSent])
@@ -164,6 +176,14 @@ def test_reading_holds_a_window_of_rows_and_not_all(
     # What a server-side cursor has not fetched yet can still be counted on the server.
     assert connection.scalar(text("SELECT count(*) FROM pg_cursors WHERE NOT is_holdable")) == 1
     assert list(reading) == events[1:]
+
+
+def test_numbers_are_read_whole_however_long_and_never_rounded(connection: Connection) -> None:
+    numbers = [10**77 + 1, -(2**127), 0, None]
+    numeric = select(func.unnest(literal(numbers, ARRAY(Numeric)), type_=Numeric))
+    assert list(streaming(connection, numeric, 3)) == [[(each,) for each in numbers[:3]], [(None,)]]
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(streaming(connection, select(literal(Decimal("1.5"), Numeric)), 1))
 
 
 def test_events_are_found_by_a_key(connection: Connection) -> None:
