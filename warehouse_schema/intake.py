@@ -148,19 +148,42 @@ transfers = Table(
     comment="Transfers as they were asked for",
 )
 
+actions = Table(
+    "actions",
+    metadata,
+    _transfer(),
+    number("number", "Of the transfer's actions, from 1"),
+    text("kind", "evm_calls, stellar_tx, stellar_trustline or send_to_address"),
+    text("tx_hash", "Of the Stellar transaction to be signed; else null", nullable=True),
+    Column("issued", JSONB, nullable=False, comment="The action as it was shown"),
+    _clock("issued_at"),
+    PrimaryKeyConstraint("transfer", "number"),
+    UniqueConstraint("tx_hash"),
+    CheckConstraint(
+        "kind IN ('evm_calls', 'stellar_tx', 'stellar_trustline', 'send_to_address')", name="kind"
+    ),
+    CheckConstraint(
+        "(kind IN ('stellar_tx', 'stellar_trustline')) = (tx_hash IS NOT NULL)", name="tx_hash"
+    ),
+    schema=INTAKE,
+    comment="What owners were shown to sign or do; what they submit is held against it",
+)
+
 submissions = Table(
     "submissions",
     metadata,
     _transfer(),
     text("tx_hash", "Transaction on the source chain; on Stellar the inner hash"),
+    number("log", "Which of its logs it is, from 0; 0 for stellar_tx, which is one thing"),
     text("kind", "evm_tx or stellar_tx"),
     blob("signed", "Signed envelope, stored before it is sent; null for evm_tx", nullable=True),
     _clock("submitted_at"),
-    # Verified against the transfer before it came here, so it can be no other's as well.
-    PrimaryKeyConstraint("tx_hash"),
-    Index("ix_submissions_transfer", "transfer"),
+    # A bundle may hold burns of many transfers; each of its logs is one transfer's alone.
+    PrimaryKeyConstraint("tx_hash", "log"),
+    UniqueConstraint("transfer", "tx_hash"),
     CheckConstraint("kind IN ('evm_tx', 'stellar_tx')", name="kind"),
     CheckConstraint("(kind = 'stellar_tx') = (signed IS NOT NULL)", name="signed"),
+    CheckConstraint("log >= 0 AND (log = 0 OR kind = 'evm_tx')", name="log"),
     schema=INTAKE,
     comment="Transactions that owners submitted and that matched what was issued to them",
 )

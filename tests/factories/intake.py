@@ -60,9 +60,15 @@ def cancel(conn: Connection, terms: Terms, at: int) -> None:
     tell(conn, terms.id)
 
 
-def submit(conn: Connection, terms: Terms, tx: str, at: int) -> None:
+def submit(conn: Connection, terms: Terms, tx: str, at: int, log: int = 0) -> None:
     """An EVM transaction."""
-    row = {"transfer": terms.id, "tx_hash": tx, "kind": "evm_tx", "submitted_at": moment(at)}
+    row = {
+        "transfer": terms.id,
+        "tx_hash": tx,
+        "log": log,
+        "kind": "evm_tx",
+        "submitted_at": moment(at),
+    }
     conn.execute(insert(intake.submissions).values(row))
     tell(conn, terms.id)
 

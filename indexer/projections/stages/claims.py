@@ -243,13 +243,14 @@ def moved_by_payment(stellar: StellarChain, movement: AssetMovement) -> Moved | 
 
 
 def assign(
-    transfers: Iterable[Terms], moved: Iterable[Moved], named: Mapping[TxHash, str]
+    transfers: Iterable[Terms], moved: Iterable[Moved], named: Mapping[TxHash, Collection[str]]
 ) -> dict[str, tuple[Moved, ...]]:
     """Transfer id → the sends and payments that are its own, first to last.
 
-    A transaction that was submitted for a transfer is that transfer's (`named`: its id), if it is
-    what was agreed. Any other goes to the oldest transfer that was there before it and has none
-    yet. A deposit address serves one transfer, so all that leaves it is that one's.
+    A transaction that was submitted for a transfer is that transfer's (`named`: their ids), if it
+    is what was agreed; a bundle may be that of several. Any other goes to the oldest transfer that
+    was there before it and has none yet. A deposit address serves one transfer, so all that leaves
+    it is that one's.
     """
     alike: dict[_Kind, list[Terms]] = defaultdict(list)
     for terms in sorted(transfers, key=lambda each: (each.started_at, each.id)):
@@ -257,20 +258,20 @@ def assign(
     given: dict[str, tuple[Moved, ...]] = {}
     # What was submitted first, or another one could take a transfer from it.
     for each in sorted(moved, key=lambda each: (each.tx not in named, each)):
-        chosen = _choose(alike[_kind_of(each)], each, named.get(each.tx), given)
+        chosen = _choose(alike[_kind_of(each)], each, named.get(each.tx, ()), given)
         if chosen is not None:
             given[chosen] = (*given.get(chosen, ()), each)
     return {transfer: tuple(sorted(own)) for transfer, own in given.items()}
 
 
 def _choose(
-    alike: Sequence[Terms], moved: Moved, named: str | None, given: Collection[str]
+    alike: Sequence[Terms], moved: Moved, named: Collection[str], given: Collection[str]
 ) -> str | None:
-    for terms in alike:
-        if terms.id == named or terms.deposit_address is not None:
-            return terms.id
-    free = (each for each in alike if each.id not in given and each.started_at <= moved.at)
-    return next((each.id for each in free), None)
+    own = [each for each in alike if each.id in named or each.deposit_address is not None]
+    earlier = [each for each in alike if each.started_at <= moved.at]
+    free = (each.id for each in (*own, *earlier) if each.id not in given)
+    # What nobody else can be waiting for is one more of whose transaction it is.
+    return next(free, own[0].id if own else None)
 
 
 _Kind: TypeAlias = tuple[str, ChainId, ChainId, str, Bytes32, str, int]

@@ -5,7 +5,7 @@ already: a refold of movements comes first.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from indexer.projections.stages.evidence import (
 from indexer.projections.stages.load_movements import movements_of
 from indexer.projections.stages.terms import TERMS, alike, unix
 from warehouse_schema.facts import expiries, lost_sources
-from warehouse_schema.identifiers import Address, UnixSeconds
+from warehouse_schema.identifiers import Address, TxHash, UnixSeconds
 from warehouse_schema.intake import cancellations, quotes, submissions, transfers
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts
@@ -51,13 +51,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
     together = alike(conn, [each for each in terms if each.mechanism != "cctp"])
     all_ids = {*ids, *(each.id for each in together)}
     submitted, signed = _submissions(conn, all_ids), _attempts(conn, all_ids)
-    named = {
-        each.tx: owner
-        for sent in (signed, submitted)
-        for owner, own in sent.items()
-        for each in own
-    }
-    moved = movements_of(conn, network, terms, together, named)
+    moved = movements_of(conn, network, terms, together, _named(submitted, signed))
     lost = _lost(conn, ids)
     paid, returned = _deposits(conn, terms)
     return [
@@ -78,6 +72,16 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
         )
         for each in sorted(begun, key=lambda each: each.terms.id)
     ]
+
+
+def _named(*sent: Mapping[str, Iterable[Sent]]) -> Mapping[TxHash, set[str]]:
+    """Transaction → the transfers that it was submitted or signed for."""
+    found: dict[TxHash, set[str]] = defaultdict(set)
+    for by_transfer in sent:
+        for transfer, own in by_transfer.items():
+            for each in own:
+                found[each.tx].add(transfer)
+    return found
 
 
 def _transfers() -> Select[Any]:

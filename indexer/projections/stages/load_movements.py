@@ -1,7 +1,7 @@
 """The burns, sends and payments of some transfers, with what became of each."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import (
@@ -68,12 +68,12 @@ def movements_of(
     network: Network,
     terms: Sequence[Terms],
     together: Sequence[Terms],
-    named: Mapping[TxHash, str],
+    named: Mapping[TxHash, Collection[str]],
 ) -> Mapping[str, Movements]:
     """Transfer id → its movements.
 
     `together`: transfers that may share their sends with these (`terms.alike`); `named`: source
-    transaction → the transfer that it was submitted or signed for.
+    transaction → the transfers that it was submitted or signed for.
     """
     found: dict[str, Movements] = defaultdict(Movements)
     finals = _final_heights(conn)

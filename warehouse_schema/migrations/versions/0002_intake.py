@@ -194,6 +194,53 @@ def upgrade() -> None:
         comment="Transfers as they were asked for",
     )
     op.create_table(
+        "actions",
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column(
+            "number", sa.BigInteger(), nullable=False, comment="Of the transfer's actions, from 1"
+        ),
+        sa.Column(
+            "kind",
+            sa.Text(),
+            nullable=False,
+            comment="evm_calls, stellar_tx, stellar_trustline or send_to_address",
+        ),
+        sa.Column(
+            "tx_hash",
+            sa.Text(),
+            nullable=True,
+            comment="Of the Stellar transaction to be signed; else null",
+        ),
+        sa.Column(
+            "issued",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="The action as it was shown",
+        ),
+        sa.Column(
+            "issued_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.CheckConstraint(
+            "(kind IN ('stellar_tx', 'stellar_trustline')) = (tx_hash IS NOT NULL)",
+            name=op.f("ck_actions_tx_hash"),
+        ),
+        sa.CheckConstraint(
+            "kind IN ('evm_calls', 'stellar_tx', 'stellar_trustline', 'send_to_address')",
+            name=op.f("ck_actions_kind"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["transfer"], ["intake.transfers.id"], name=op.f("fk_actions_transfer")
+        ),
+        sa.PrimaryKeyConstraint("transfer", "number", name=op.f("pk_actions")),
+        sa.UniqueConstraint("tx_hash", name=op.f("uq_actions_tx_hash")),
+        schema="intake",
+        comment="What owners were shown to sign or do; what they submit is held against it",
+    )
+    op.create_table(
         "cancellations",
         sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
         sa.Column(
@@ -219,6 +266,12 @@ def upgrade() -> None:
             nullable=False,
             comment="Transaction on the source chain; on Stellar the inner hash",
         ),
+        sa.Column(
+            "log",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Which of its logs it is, from 0; 0 for stellar_tx, which is one thing",
+        ),
         sa.Column("kind", sa.Text(), nullable=False, comment="evm_tx or stellar_tx"),
         sa.Column(
             "signed",
@@ -237,13 +290,14 @@ def upgrade() -> None:
             "(kind = 'stellar_tx') = (signed IS NOT NULL)", name=op.f("ck_submissions_signed")
         ),
         sa.CheckConstraint("kind IN ('evm_tx', 'stellar_tx')", name=op.f("ck_submissions_kind")),
+        sa.CheckConstraint(
+            "log >= 0 AND (log = 0 OR kind = 'evm_tx')", name=op.f("ck_submissions_log")
+        ),
         sa.ForeignKeyConstraint(
             ["transfer"], ["intake.transfers.id"], name=op.f("fk_submissions_transfer")
         ),
-        sa.PrimaryKeyConstraint("tx_hash", name=op.f("pk_submissions")),
+        sa.PrimaryKeyConstraint("tx_hash", "log", name=op.f("pk_submissions")),
+        sa.UniqueConstraint("transfer", "tx_hash", name=op.f("uq_submissions_transfer_tx_hash")),
         schema="intake",
         comment="Transactions that owners submitted and that matched what was issued to them",
-    )
-    op.create_index(
-        "ix_submissions_transfer", "submissions", ["transfer"], unique=False, schema="intake"
     )

@@ -233,13 +233,26 @@ def test_sends_go_to_the_transfers_that_agree_in_the_order_of_both():
 
 def test_what_was_submitted_for_a_transfer_is_that_transfers():
     sends = [send(100, "a"), send(101, "b")]
-    given = assign([named(1), named(2)], sends, {TxHash("0x" + "a" * 64): named(2).id})
+    given = assign([named(1), named(2)], sends, {TxHash("0x" + "a" * 64): [named(2).id]})
     assert owners(given) == {1: ["b"], 2: ["a"]}
+
+
+@pytest.mark.parametrize("submitted_for", [[1], [2], [1, 2]])
+def test_a_bundle_of_two_sends_serves_two_transfers_whoever_submitted_it(submitted_for):
+    sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
+    names = {send().tx: [named(each).id for each in submitted_for]}
+    assert owners(assign([named(1), named(2)], sends, names)) == {1: ["a"], 2: ["a"]}
+
+
+def test_what_a_submitted_transaction_sends_beyond_what_anybody_waits_for_is_its_transfers():
+    sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
+    given = assign([named(1)], sends, {send().tx: [named(1).id]})
+    assert owners(given) == {1: ["a", "a"]}
 
 
 def test_a_submitted_transaction_that_moves_something_else_is_nobodys():
     other = send(amount_sent=BaseUnits(7_000_001))
-    assert assign([named(1)], [other], {other.tx: named(1).id}) == {}
+    assert assign([named(1)], [other], {other.tx: [named(1).id]}) == {}
 
 
 @pytest.mark.parametrize(
@@ -257,7 +270,7 @@ def test_a_send_that_differs_is_nobodys(changes):
 def test_a_send_from_before_the_transfer_is_not_its_own():
     later = replace(named(1), started_at=send().at + 1)
     assert assign([later], [send()], {}) == {}
-    assert assign([later], [send()], {send().tx: later.id}) != {}
+    assert assign([later], [send()], {send().tx: [later.id]}) != {}
 
 
 def test_all_that_leaves_a_deposit_address_is_its_transfers():
