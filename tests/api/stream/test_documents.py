@@ -4,9 +4,10 @@ import itertools
 import json
 import re
 import subprocess
+import sys
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -42,32 +43,29 @@ class Follower:
         assert told, f"{ledger} was not told, only {sorted(self.books)}"
 
 
-def run_python(server: Server, follower: Follower, stack: ExitStack) -> None:
-    """In a thread that ends with the test: it is left alone then, as it follows for ever."""
-    scope: dict[str, Any] = {}
-    exec(code("python"), scope)
-    over = threading.Event()
-
-    def run() -> None:
-        for ledger, book in scope["follow"](server.stream_url):
-            if over.is_set():
-                return
-            follower.take(ledger, list(book.values()))
-
-    threading.Thread(target=run, daemon=True).start()
-    stack.callback(over.set)
-
+_PYTHON = """
+import sys
+for ledger, book in follow(sys.argv[1]):
+    print(json.dumps([ledger, list(book.values())]), flush=True)
+"""
 
 _NODE = """
 follow(process.argv[1], (ledger, book) =>
   console.log(JSON.stringify([ledger, [...book.values()]])));
 """
 
+CLIENTS = {
+    "python": (sys.executable, "-c", code("python") + _PYTHON),
+    # In Node, whose WebSocket is that of browsers; before Node 22 it had to be asked for it.
+    "browsers": ("node", "--experimental-websocket", "-e", code("js") + _NODE),
+}
 
-def run_browsers(server: Server, follower: Follower, stack: ExitStack) -> None:
-    """In Node, whose WebSocket is that of browsers; before Node 22 it had to be asked for it."""
+
+@contextmanager
+def running(client: tuple[str, ...], server: Server, follower: Follower) -> Iterator[None]:
+    """In a process of its own, because a client follows for ever."""
     process = subprocess.Popen(
-        ["node", "--experimental-websocket", "-e", code("js") + _NODE, server.stream_url],
+        [*client, server.stream_url],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -80,23 +78,19 @@ def run_browsers(server: Server, follower: Follower, stack: ExitStack) -> None:
 
     reader = threading.Thread(target=read)
     reader.start()
-
-    def end() -> None:
+    try:
+        yield
+    finally:
         process.kill()
         process.wait()
         reader.join()
         process.stdout.close()
 
-    stack.callback(end)
 
-
-@pytest.mark.parametrize("run", [run_python, run_browsers])
-def test_a_documented_client_keeps_an_exact_book(
-    run: Callable[[Server, Follower, ExitStack], None], stand, serve
-):
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_documented_client_keeps_an_exact_book(client: str, stand, serve):
     server, follower = serve(), Follower()
-    with ExitStack() as stack:
-        run(server, follower, stack)
+    with running(CLIENTS[client], server, follower):
         follower.wait_for(stand.market.ledger)
         for kill in (False, True, True):
             if kill:
