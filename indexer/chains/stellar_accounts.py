@@ -1,4 +1,5 @@
-"""Who may sign for a Stellar account, asked of RPC nodes while somebody waits for the answer.
+"""Who may sign for a Stellar account, and what it can be paid, asked of RPC nodes while somebody
+waits for the answer.
 
 An account that is not there is told from one that could not be read: None is what a node of our
 network said that is well and not behind; everything else is an error. Threads may share a reader.
@@ -6,11 +7,18 @@ network said that is well and not behind; everything else is an error. Threads m
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from indexer.chains.stellar_rpc import StellarRpc
-from indexer.decode.accounts import SigningRules, account_key, signing_rules
+from indexer.decode.accounts import (
+    SigningRules,
+    Trustline,
+    account_key,
+    signing_rules,
+    trustline,
+    trustline_key,
+)
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -22,9 +30,11 @@ from indexer.errors import (
     WrongChain,
 )
 from indexer.networks import StellarChain
-from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.identifiers import AssetId, StellarAddress
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 REQUEST_SECONDS = 2.0
 """Of each request's pieces; a whole answer may take three times that."""
@@ -55,6 +65,18 @@ class AccountReader:
 
         Raises `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
+        return self._asked(account_key(account), lambda entry: _rules_of(entry, account))
+
+    def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
+        """What the account can be paid of an asset; None without a trustline, or an account.
+
+        Raises as `signing_rules` does.
+        """
+        return self._asked(
+            trustline_key(account, asset), lambda entry: _trustline_of(entry, account, asset)
+        )
+
+    def _asked(self, key: str, parse: Callable[[str], T]) -> T | None:
         deadline = time.monotonic() + PATIENCE_SECONDS
         first, number = self._first, len(self._nodes)
         failure: IndexerError | None = None
@@ -62,7 +84,7 @@ class AccountReader:
             if failure is not None and time.monotonic() > deadline:
                 break
             try:
-                found = self._read(self._nodes[turn], account)
+                found = self._read(self._nodes[turn], key, parse)
             except (RetryableChainError, PermanentChainError) as error:
                 logger.warning("account not read node=%s: %s", self._nodes[turn].rpc.host, error)
                 self._nodes[turn].forget()
@@ -77,18 +99,19 @@ class AccountReader:
         for node in self._nodes:
             node.rpc.close()
 
-    def _read(self, node: "_Vouched", account: StellarAddress) -> SigningRules | None:
+    def _read(self, node: "_Vouched", key: str, parse: Callable[[str], T]) -> T | None:
         if time.monotonic() > node.until:
             self._vouch(node)
-        answer = node.rpc.call("getLedgerEntries", {"keys": [account_key(account)]})
+        answer = node.rpc.call("getLedgerEntries", {"keys": [key]})
         latest = _ledger(answer)
         if latest < node.latest - MOST_LEDGERS_BEHIND:
             raise NodeBehind(f"{node.rpc.host}: answers of {latest} after {node.latest}")
         node.latest = max(node.latest, latest)
         try:
-            return _rules_of(answer, account)
+            entry = _entry_of(answer)
+            return None if entry is None else parse(entry)
         except ValueError as error:
-            raise InconsistentAnswer(f"{node.rpc.host}: {account}: {error}") from error
+            raise InconsistentAnswer(f"{node.rpc.host}: {key}: {error}") from error
 
     def _vouch(self, node: "_Vouched") -> None:
         """Check that a node serves our network and is well: else its "no such account" is empty."""
@@ -122,7 +145,7 @@ def _ledger(answer: Mapping[str, Any]) -> int:
     return latest
 
 
-def _rules_of(answer: Mapping[str, Any], account: StellarAddress) -> SigningRules | None:
+def _entry_of(answer: Mapping[str, Any]) -> str | None:
     """The one entry that was asked for, or None. Raises `ValueError` for any other answer."""
     # Nodes before RPC 22 write an empty list as null.
     entries = answer["entries"] if answer.get("entries") is not None else []
@@ -133,7 +156,18 @@ def _rules_of(answer: Mapping[str, Any], account: StellarAddress) -> SigningRule
     entry = entries[0].get("xdr") if isinstance(entries[0], dict) else None
     if not isinstance(entry, str):
         raise ValueError("an entry without its XDR")
+    return entry
+
+
+def _rules_of(entry: str, account: StellarAddress) -> SigningRules:
     rules = signing_rules(entry)
     if rules.account != account:
         raise ValueError(f"the entry is of {rules.account}")
     return rules
+
+
+def _trustline_of(entry: str, account: StellarAddress, asset: AssetId) -> Trustline:
+    line = trustline(entry)
+    if (line.account, line.asset) != (account, asset):
+        raise ValueError(f"the entry is of {line.account} and {line.asset}")
+    return line

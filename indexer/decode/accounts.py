@@ -1,11 +1,11 @@
-"""ACCOUNT ledger entries → who may sign for the account."""
+"""Ledger entries → who may sign for an account, and what it can hold of an asset."""
 
 import base64
 from dataclasses import dataclass
 
-from stellar_sdk import StrKey, xdr
+from stellar_sdk import Asset, StrKey, xdr
 
-from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,18 @@ class SigningRules:
     """The master key first, with weight 0 once it was removed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trustline:
+    """What an account lets itself be paid of an asset."""
+
+    account: StellarAddress
+    asset: AssetId
+    is_authorized: bool
+    """Whether its issuer lets it be paid."""
+    room: BaseUnits
+    """How much more it takes: its limit less what it holds and has offered to buy."""
+
+
 def account_key(account: StellarAddress) -> str:
     """The ledger key of an account, base64 XDR. Raises `ValueError` for what is no `G…`."""
     key = xdr.LedgerKey(
@@ -39,12 +51,37 @@ def account_key(account: StellarAddress) -> str:
     return key.to_xdr()
 
 
+def trustline_key(account: StellarAddress, asset: AssetId) -> str:
+    """The ledger key of an account's trustline, base64 XDR.
+
+    Raises `ValueError` for what is no `G…` or no `stellar:CODE:ISSUER`.
+    """
+    code, _, issuer = asset.removeprefix("stellar:").partition(":")
+    line = xdr.LedgerKeyTrustLine(
+        _account_id(account), Asset(code, issuer).to_trust_line_asset_xdr_object()
+    )
+    return xdr.LedgerKey(xdr.LedgerEntryType.TRUSTLINE, trust_line=line).to_xdr()
+
+
+def trustline(entry: str) -> Trustline:
+    """Read base64 LedgerEntryData. Raises `ValueError` for what is no trustline of an asset."""
+    data = _data(entry)
+    line = data.trust_line
+    if line is None or line.asset.type == xdr.AssetType.ASSET_TYPE_POOL_SHARE:
+        raise ValueError(f"a ledger entry of type {data.type.name}, not an asset's TRUSTLINE")
+    asset = Asset.from_xdr_object(line.asset)
+    offered = 0 if line.ext.v1 is None else line.ext.v1.liabilities.buying.int64
+    return Trustline(
+        account=_address(line.account_id.account_id.ed25519),
+        asset=AssetId(f"stellar:{asset.code}:{asset.issuer}"),
+        is_authorized=bool(line.flags.uint32 & xdr.TrustLineFlags.AUTHORIZED_FLAG),
+        room=BaseUnits(max(0, line.limit.int64 - line.balance.int64 - offered)),
+    )
+
+
 def signing_rules(entry: str) -> SigningRules:
     """Read base64 LedgerEntryData. Raises `ValueError` for what is no account's."""
-    try:
-        data = xdr.LedgerEntryData.from_xdr_bytes(base64.b64decode(entry, validate=True))
-    except EOFError as error:
-        raise ValueError(f"a ledger entry that is cut off: {error}") from error
+    data = _data(entry)
     account = data.account
     if account is None:
         raise ValueError(f"a ledger entry of type {data.type.name}, not ACCOUNT")
@@ -56,6 +93,13 @@ def signing_rules(entry: str) -> SigningRules:
         if signer.key.type == xdr.SignerKeyType.SIGNER_KEY_TYPE_ED25519
     )
     return SigningRules(master, medium, (Signer(master, master_weight), *others))
+
+
+def _data(entry: str) -> xdr.LedgerEntryData:
+    try:
+        return xdr.LedgerEntryData.from_xdr_bytes(base64.b64decode(entry, validate=True))
+    except EOFError as error:
+        raise ValueError(f"a ledger entry that is cut off: {error}") from error
 
 
 def _account_id(account: StellarAddress) -> xdr.AccountID:

@@ -1,10 +1,10 @@
-"""ACCOUNT ledger entries as Stellar RPC hands them out."""
+"""Ledger entries of accounts and their trustlines, as Stellar RPC hands them out."""
 
 from collections.abc import Mapping, Sequence
 
-from stellar_sdk import Keypair, SignerKey
+from stellar_sdk import Asset, Keypair, SignerKey, xdr
 
-from indexer.devnet.stellar.entries import Account, Signer
+from indexer.devnet.stellar.entries import Account, Signer, Trustline
 
 
 def make_account_entry(
@@ -27,6 +27,25 @@ def make_account_entry(
         thresholds=(master, 0, medium, 0),
         signers=tuple(Signer(key.to_xdr_object(), weight) for key, weight in (*signers, *others)),
     ).to_entry()
+    return entry.to_xdr()
+
+
+def make_trustline_entry(
+    account: str,
+    asset: str,
+    *,
+    balance: int = 0,
+    limit: int = 2**63 - 1,
+    flags: int = 1,
+    offered: int | None = None,
+) -> str:
+    """Base64 LedgerEntryData of `stellar:CODE:ISSUER`; `offered`: buying liabilities."""
+    code, _, issuer = asset.removeprefix("stellar:").partition(":")
+    entry = Trustline(account, Asset(code, issuer), balance, limit, flags).to_entry()
+    if offered is not None and entry.trust_line is not None:
+        liabilities = xdr.Liabilities(buying=xdr.Int64(offered), selling=xdr.Int64(0))
+        v1 = xdr.TrustLineEntryV1(liabilities, xdr.TrustLineEntryV1Ext(0))
+        entry.trust_line.ext = xdr.TrustLineEntryExt(1, v1=v1)
     return entry.to_xdr()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from indexer.chains import stellar_accounts
 from indexer.chains.stellar_accounts import AccountReader
-from indexer.decode.accounts import Signer, SigningRules, account_key
+from indexer.decode.accounts import Signer, SigningRules, account_key, trustline_key
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -23,7 +23,7 @@ from indexer.errors import (
 from indexer.networks import load_network
 from indexer.readers import open_accounts
 from indexer.settings import Settings, load_settings
-from tests.factories.accounts import entries_answer, make_account_entry
+from tests.factories.accounts import entries_answer, make_account_entry, make_trustline_entry
 from tests.factories.stellar_events import account
 from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, RpcError, serving
 
@@ -134,6 +134,32 @@ def test_an_answer_that_is_not_definitive_is_an_error_and_never_none(node, reade
     node.answer_with(method, answer)
     with pytest.raises(error):
         reader.signing_rules(ALICE)
+
+
+def test_a_trustline_is_read_or_there_is_none(node, reader) -> None:
+    assert reader.trustline(ALICE, CHAIN.usdc) is None
+    node.entries[trustline_key(ALICE, CHAIN.usdc)] = make_trustline_entry(
+        ALICE, CHAIN.usdc, limit=7
+    )
+    line = reader.trustline(ALICE, CHAIN.usdc)
+    assert line is not None
+    assert (line.room, line.is_authorized) == (7, True)
+    assert reader.trustline(BOB, CHAIN.usdc) is None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        make_trustline_entry(BOB, CHAIN.usdc),
+        make_trustline_entry(ALICE, str(CHAIN.usdt0)),
+        make_account_entry(ALICE),
+    ],
+    ids=["another account's", "of another asset", "no trustline"],
+)
+def test_a_trustline_that_was_not_asked_for_is_an_error_and_never_none(node, reader, entry) -> None:
+    node.answer_with("getLedgerEntries", answers(entries_answer(entry)))
+    with pytest.raises(InconsistentAnswer):
+        reader.trustline(ALICE, CHAIN.usdc)
 
 
 def test_a_node_that_is_not_there_is_an_error(node) -> None:

@@ -1,13 +1,21 @@
 import pytest
 from stellar_sdk import Asset, Keypair, SignerKey, xdr
 
-from indexer.decode.accounts import Signer, SigningRules, account_key, signing_rules
+from indexer.decode.accounts import (
+    Signer,
+    SigningRules,
+    account_key,
+    signing_rules,
+    trustline,
+    trustline_key,
+)
 from indexer.devnet.stellar.entries import Trustline
-from tests.factories.accounts import make_account_entry
+from tests.factories.accounts import make_account_entry, make_trustline_entry
 from tests.factories.stellar_events import account
-from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.identifiers import AssetId, StellarAddress
 
 ALICE, BOB = account("alice"), account("bob")
+USDC, USDT0 = AssetId(f"stellar:USDC:{BOB}"), AssetId(f"stellar:USDT0:{BOB}")
 
 
 def test_the_master_key_is_a_signer_with_its_weight() -> None:
@@ -62,3 +70,48 @@ def test_no_key_is_made_for_what_is_no_account() -> None:
 def test_what_is_no_account_entry_is_refused(entry: str) -> None:
     with pytest.raises(ValueError):
         signing_rules(entry)
+
+
+@pytest.mark.parametrize("asset", [USDC, USDT0], ids=["four letters", "five"])
+def test_a_trustline_says_how_much_more_it_takes(asset) -> None:
+    line = trustline(make_trustline_entry(ALICE, asset, balance=30, limit=100, offered=20))
+    assert (line.account, line.asset, line.is_authorized, line.room) == (ALICE, asset, True, 50)
+    assert trustline(make_trustline_entry(ALICE, asset, balance=30, limit=100)).room == 70
+    over = make_trustline_entry(ALICE, asset, balance=100, limit=100, offered=1)
+    assert trustline(over).room == 0
+
+
+@pytest.mark.parametrize("flags", [0, 2, 4])
+def test_a_trustline_that_its_issuer_has_not_authorized_takes_nothing(flags) -> None:
+    # 2 lets it keep what it has, 4 lets its issuer take it back.
+    assert not trustline(make_trustline_entry(ALICE, USDC, flags=flags)).is_authorized
+
+
+def test_a_trustlines_key_names_account_and_asset() -> None:
+    key = xdr.LedgerKey.from_xdr(trustline_key(ALICE, USDC)).trust_line
+    assert Asset.from_xdr_object(key.asset) == Asset("USDC", BOB)
+    assert key.account_id == xdr.LedgerKey.from_xdr(account_key(ALICE)).account.account_id
+
+
+@pytest.mark.parametrize("asset", ["stellar:native", "stellar:USDC", f"stellar:USDC:{BOB[1:]}"])
+def test_no_key_is_made_for_what_needs_no_trustline(asset) -> None:
+    with pytest.raises(ValueError):
+        trustline_key(ALICE, AssetId(asset))
+
+
+def _pool_share() -> str:
+    line = Trustline(ALICE, Asset("USDC", BOB), 0, 1, 1).to_entry()
+    kind = xdr.AssetType.ASSET_TYPE_POOL_SHARE
+    pool = xdr.PoolID(xdr.Hash(b"p" * 32))
+    line.trust_line.asset = xdr.TrustLineAsset(kind, liquidity_pool_id=pool)
+    return line.to_xdr()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["", "AAAA", make_account_entry(ALICE), make_trustline_entry(ALICE, USDC)[:-12], _pool_share()],
+    ids=["empty", "short", "an account", "cut off", "a share of a pool"],
+)
+def test_what_is_no_assets_trustline_is_refused(entry: str) -> None:
+    with pytest.raises(ValueError):
+        trustline(entry)
