@@ -5,11 +5,11 @@ An account that is not there is told from one that could not be read: None is wh
 network said that is well and not behind; everything else is an error. Threads may share a reader.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from indexer.chains.in_turn import REQUEST_SECONDS, Nodes, over_http
 from indexer.chains.stellar_rpc import StellarRpc
 from indexer.decode.accounts import (
     SigningRules,
@@ -19,27 +19,12 @@ from indexer.decode.accounts import (
     trustline,
     trustline_key,
 )
-from indexer.errors import (
-    ConfigurationError,
-    InconsistentAnswer,
-    IndexerError,
-    NodeBehind,
-    NodeUnavailable,
-    PermanentChainError,
-    RetryableChainError,
-    WrongChain,
-)
+from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
 from indexer.networks import StellarChain
 from warehouse_schema.identifiers import AssetId, StellarAddress
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
-REQUEST_SECONDS = 2.0
-"""Of each request's pieces; a whole answer may take three times that."""
-PATIENCE_SECONDS = 6.0
-"""After this no further node is asked."""
 VOUCHED_SECONDS = 10.0
 """How long a node that served our network and was well needs not say so again."""
 MOST_LEDGERS_BEHIND = 12
@@ -53,12 +38,8 @@ class AccountReader:
         self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-        urls = [url for url in urls if url.startswith(("http://", "https://"))]
-        if not urls:
-            raise ConfigurationError(f"{chain.id} needs an http(s) URL of a Stellar RPC node")
-        self._chain = chain
-        self._nodes = tuple(_Vouched(StellarRpc(url, timeout=timeout)) for url in urls)
-        self._first = 0
+        nodes = [_Node(chain, StellarRpc(url, timeout=timeout)) for url in over_http(urls)]
+        self._nodes = Nodes(chain.id, nodes)
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """Who may sign for an account; None when the ledger has no such account.
@@ -77,65 +58,49 @@ class AccountReader:
         )
 
     def _asked(self, key: str, parse: Callable[[str], T]) -> T | None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        first, number = self._first, len(self._nodes)
-        failure: IndexerError | None = None
-        for turn in [(first + step) % number for step in range(number)]:
-            if failure is not None and time.monotonic() > deadline:
-                break
-            try:
-                found = self._read(self._nodes[turn], key, parse)
-            except (RetryableChainError, PermanentChainError) as error:
-                logger.warning("account not read node=%s: %s", self._nodes[turn].rpc.host, error)
-                self._nodes[turn].forget()
-                failure = error
-            else:
-                self._first = turn
-                return found
-        raise failure or NodeUnavailable(f"{self._chain.id} has no node")
+        return self._nodes.ask(lambda node: node.read(key, parse))
 
     def close(self) -> None:
         """Let go of the connections."""
-        for node in self._nodes:
-            node.rpc.close()
+        self._nodes.close()
 
-    def _read(self, node: "_Vouched", key: str, parse: Callable[[str], T]) -> T | None:
-        if time.monotonic() > node.until:
-            self._vouch(node)
-        answer = node.rpc.call("getLedgerEntries", {"keys": [key]})
+
+class _Node:
+    """A node, until when it needs not show anew that it is fit, and the newest ledger it told."""
+
+    def __init__(self, chain: StellarChain, rpc: StellarRpc) -> None:
+        self.rpc, self.host, self.close = rpc, rpc.host, rpc.close
+        self._chain = chain
+        self._until, self._latest = 0.0, 0
+
+    def vouch(self) -> None:
+        """Check that it serves our network and is well: else its "no such account" is empty."""
+        if time.monotonic() <= self._until:
+            return
+        passphrase = self.rpc.call("getNetwork", {}).get("passphrase")
+        if passphrase != self._chain.passphrase:
+            raise WrongChain(f"{self.host} serves {passphrase!r}, not {self._chain.id}")
+        health = self.rpc.call("getHealth", {})
+        if health.get("status") != "healthy":
+            raise NodeUnavailable(f"{self.host} is {health.get('status')!r}")
+        self._latest = max(self._latest, _ledger(health))
+        self._until = time.monotonic() + VOUCHED_SECONDS
+
+    def forget(self) -> None:
+        self._until, self._latest = 0.0, 0
+
+    def read(self, key: str, parse: Callable[[str], T]) -> T | None:
+        """The entry of the ledger, or None when it has none."""
+        answer = self.rpc.call("getLedgerEntries", {"keys": [key]})
         latest = _ledger(answer)
-        if latest < node.latest - MOST_LEDGERS_BEHIND:
-            raise NodeBehind(f"{node.rpc.host}: answers of {latest} after {node.latest}")
-        node.latest = max(node.latest, latest)
+        if latest < self._latest - MOST_LEDGERS_BEHIND:
+            raise NodeBehind(f"{self.host}: answers of {latest} after {self._latest}")
+        self._latest = max(self._latest, latest)
         try:
             entry = _entry_of(answer)
             return None if entry is None else parse(entry)
         except ValueError as error:
-            raise InconsistentAnswer(f"{node.rpc.host}: {key}: {error}") from error
-
-    def _vouch(self, node: "_Vouched") -> None:
-        """Check that a node serves our network and is well: else its "no such account" is empty."""
-        passphrase = node.rpc.call("getNetwork", {}).get("passphrase")
-        if passphrase != self._chain.passphrase:
-            raise WrongChain(f"{node.rpc.host} serves {passphrase!r}, not {self._chain.id}")
-        health = node.rpc.call("getHealth", {})
-        if health.get("status") != "healthy":
-            raise NodeUnavailable(f"{node.rpc.host} is {health.get('status')!r}")
-        node.latest = max(node.latest, _ledger(health))
-        node.until = time.monotonic() + VOUCHED_SECONDS
-
-
-class _Vouched:
-    """A node, until when it needs not show anew that it is fit, and the newest ledger it told."""
-
-    def __init__(self, rpc: StellarRpc) -> None:
-        self.rpc = rpc
-        self.forget()
-
-    def forget(self) -> None:
-        """It has to show anew that it is fit."""
-        self.until = 0.0
-        self.latest = 0
+            raise InconsistentAnswer(f"{self.host}: {key}: {error}") from error
 
 
 def _ledger(answer: Mapping[str, Any]) -> int:
