@@ -30,7 +30,7 @@ from indexer.devnet.evm_node import RpcFailed, encode_call
 from indexer.devnet.expectations import UNIT, Rail, Terms, TermsKey
 from indexer.devnet.order_book import OrderBook
 from indexer.devnet.stellar.accounts import RELAYER, USDC, USDT0, keypair
-from indexer.devnet.stellar.client import Failed, Rejected
+from indexer.devnet.stellar.client import Failed, Refused, Rejected
 from indexer.devnet.stellar.genesis import ORDER_TTL
 from tests.chaos.chains import Chains
 
@@ -40,7 +40,7 @@ _EVM_UNIT = 10**6
 _PLENTY = 1_000_000
 """Whole units that an account on either chain is given, so that nobody runs short."""
 _GAS = 400_000
-_REFUSED = (RpcFailed, Failed, Rejected)
+_REFUSED = (RpcFailed, Failed, Refused, Rejected)
 
 _TERMS: tuple[tuple[str, TermsKey], ...] = (
     ("ana", TermsKey("onramp", "venmo", "USD")),

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, replace
 from stellar_sdk import xdr
 
 from indexer.devnet.stellar import asset_events, results
+from indexer.devnet.stellar.authorisation import Enforced
 from indexer.devnet.stellar.contracts import CONTRACTS
 from indexer.devnet.stellar.contracts.token import Token
 from indexer.devnet.stellar.entries import Layer
 from indexer.devnet.stellar.host import Host, InvocationFailed, Ledger, diagnostic, invoke
+from indexer.devnet.stellar.metering import Footprint, Storage, Used
 from indexer.devnet.stellar.operations import CLASSIC, NotApplicable, Refused, Stage
 from indexer.devnet.stellar.transactions import (
     Invalid,
@@ -23,8 +25,6 @@ from indexer.devnet.stellar.transactions import (
 )
 
 _Code = xdr.TransactionResultCode
-NOMINAL_RESOURCES = 1_000
-"""Stroops of a resource fee that are kept; the devnet meters nothing and refunds the rest."""
 
 
 @dataclass
@@ -39,6 +39,8 @@ class Applied:
     before: xdr.LedgerEntryChanges = field(default_factory=lambda: xdr.LedgerEntryChanges([]))
     operations: list[xdr.OperationMetaV2] = field(default_factory=list)
     soroban: xdr.SorobanTransactionMetaV2 | None = None
+    refundable: int = 0
+    """Stroops of the resource fee that were used of what may come back."""
     diagnostics: list[xdr.DiagnosticEvent] = field(default_factory=list)
     refund_changes: xdr.LedgerEntryChanges = field(
         default_factory=lambda: xdr.LedgerEntryChanges([])
@@ -131,10 +133,11 @@ def _run_operations(
     """Run every operation, also after one failed (as stellar-core does), and say if all held."""
     succeeded, outcomes = True, []
     for operation in one.transaction.body.operations:
-        layer = body.above()
         if operation.body.type in CLASSIC:
+            layer = body.above()
             held, outcome, events = _run_classic(one.transaction, operation, layer, close_time)
         else:
+            layer = storage(body, one.transaction)
             held, outcome, events = _run_contract(one, operation, layer, close_time)
         outcomes.append(outcome)
         succeeded = succeeded and held
@@ -144,6 +147,13 @@ def _run_operations(
             )
             layer.commit()
     return succeeded, outcomes
+
+
+def storage(below: Layer, tx: Transaction) -> Storage:
+    """The layer that a contract call works on, held to what the transaction named."""
+    assert tx.body.ext.soroban_data is not None
+    named = Footprint.of(tx.body.ext.soroban_data.resources.footprint)
+    return Storage(below, below.sequence, footprint=named)
 
 
 _Outcome = tuple[bool, xdr.OperationResult, list[xdr.ContractEvent]]
@@ -165,36 +175,47 @@ def _run_classic(
 
 
 def _run_contract(
-    one: Applied, operation: xdr.Operation, layer: Layer, close_time: int
+    one: Applied, operation: xdr.Operation, layer: Storage, close_time: int
 ) -> _Outcome:
     code = xdr.InvokeHostFunctionResultCode
-    body = operation.body.invoke_host_function_op
+    body, tx = operation.body.invoke_host_function_op, one.transaction
     assert body is not None
-    host = Host(
-        layer,
-        Ledger(layer.sequence, close_time),
-        one.transaction.source_of(operation),
-        CONTRACTS,
-        Token,
-    )
+    consent = Enforced(tx.source_of(operation), body.auth)
+    host = Host(layer, Ledger(layer.sequence, close_time), consent, CONTRACTS, Token)
     try:
-        invoked = invoke(host, body)
+        invoked = invoke(host, body.host_function)
     except InvocationFailed as failure:
         one.diagnostics.append(diagnostic(failure))
-        one.soroban = _soroban_meta(one.transaction, None)
+        one.soroban = _soroban_meta(one, None)
         return False, results.invocation(code.INVOKE_HOST_FUNCTION_TRAPPED), []
-    one.soroban = _soroban_meta(one.transaction, invoked.value)
+    refused = _beyond(tx, invoked.used)
+    if refused is not None:
+        one.soroban = _soroban_meta(one, None)
+        return False, results.invocation(refused), []
+    one.refundable = invoked.used.refundable
+    one.soroban = _soroban_meta(one, invoked.value)
     success = results.invocation(code.INVOKE_HOST_FUNCTION_SUCCESS, invoked.pre_image_hash)
     return True, success, list(invoked.events)
 
 
-def _kept(tx: Transaction) -> int:
-    return min(tx.resource_fee, NOMINAL_RESOURCES)
+def _beyond(tx: Transaction, used: Used) -> xdr.InvokeHostFunctionResultCode | None:
+    """The code of a call that used more than was declared, or than was paid for."""
+    code = xdr.InvokeHostFunctionResultCode
+    data = tx.body.ext.soroban_data
+    assert data is not None
+    if not used.within(data.resources):
+        return code.INVOKE_HOST_FUNCTION_RESOURCE_LIMIT_EXCEEDED
+    if used.refundable > tx.resource_fee - tx.declared_fee:
+        return code.INVOKE_HOST_FUNCTION_INSUFFICIENT_REFUNDABLE_FEE
+    return None
 
 
-def _soroban_meta(tx: Transaction, value: xdr.SCVal | None) -> xdr.SorobanTransactionMetaV2:
+def _soroban_meta(one: Applied, value: xdr.SCVal | None) -> xdr.SorobanTransactionMetaV2:
     ext = xdr.SorobanTransactionMetaExtV1(
-        xdr.ExtensionPoint(0), xdr.Int64(_kept(tx)), xdr.Int64(0), xdr.Int64(0)
+        xdr.ExtensionPoint(0),
+        xdr.Int64(one.transaction.declared_fee),
+        xdr.Int64(one.refundable),
+        xdr.Int64(0),
     )
     return xdr.SorobanTransactionMetaV2(xdr.SorobanTransactionMetaExt(1, v1=ext), value)
 
@@ -202,7 +223,7 @@ def _soroban_meta(tx: Transaction, value: xdr.SCVal | None) -> xdr.SorobanTransa
 def _refund(one: Applied, ledger: Layer) -> None:
     """Give back the resource fee that was not used, and settle what the result says was paid."""
     tx = one.transaction
-    refund = tx.resource_fee - _kept(tx)
+    refund = tx.resource_fee - tx.declared_fee - one.refundable
     layer = ledger.above()
     if refund <= 0 or layer.account(tx.payer) is None:
         return

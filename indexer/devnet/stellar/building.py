@@ -1,10 +1,10 @@
-"""Building and signing transactions for the devnet, without simulation.
+"""Building and signing transactions for the devnet.
 
-A contract call carries the least Soroban data there is (no footprint, a flat resource fee): the
-devnet accepts that, a real network would not.
+A contract call is tried first, as on any Stellar network: what it was found to need (footprint,
+resources, authorisation) goes into the transaction before it is signed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stellar_sdk import (
     Account,
@@ -19,27 +19,27 @@ from stellar_sdk.operation import InvokeHostFunction, Operation
 
 from indexer.devnet.stellar.accounts import PASSPHRASE
 from indexer.devnet.stellar.host import deployment
+from indexer.devnet.stellar.simulation import Simulation
 
-RESOURCE_FEE = 10_000
-"""Stroops offered for the resources of a contract call."""
 INCLUSION_FEE = 100
-_SOROBAN_DATA = xdr.SorobanTransactionData(
-    xdr.SorobanTransactionDataExt(0),
-    xdr.SorobanResources(xdr.LedgerFootprint([], []), xdr.Uint32(0), xdr.Uint32(0), xdr.Uint32(0)),
-    xdr.Int64(RESOURCE_FEE),
-)
+Prepare = Callable[[TransactionEnvelope], TransactionEnvelope]
+Try = Callable[[xdr.TransactionEnvelope], Simulation]
 
 
 def build(
     source: Keypair,
     sequence: int,
     operations: Sequence[Operation],
+    prepare: Prepare,
     *,
     signers: Sequence[Keypair] = (),
     memo: Memo | None = None,
     time_bounds: tuple[int, int] = (0, 0),
 ) -> TransactionEnvelope:
-    """A signed transaction with the given sequence number; bounds in seconds, (0, 0) for none."""
+    """A signed transaction with the given sequence number; bounds in seconds, (0, 0) for none.
+
+    `prepare` is asked to fill in what a contract call needs, and for nothing else.
+    """
     account = Account(source.public_key, sequence - 1)
     builder = TransactionBuilder(account, PASSPHRASE, base_fee=INCLUSION_FEE)
     builder.add_time_bounds(*time_bounds)
@@ -47,33 +47,38 @@ def build(
         builder.add_memo(memo)
     for operation in operations:
         builder.append_operation(operation)
-    if any(isinstance(operation, InvokeHostFunction) for operation in operations):
-        builder.set_soroban_data(_SOROBAN_DATA)
     envelope = builder.build()
+    if any(isinstance(operation, InvokeHostFunction) for operation in operations):
+        envelope = prepare(envelope)
     for signer in (source, *signers):
         envelope.sign(signer)
     return envelope
 
 
+def prepared(envelope: TransactionEnvelope, simulate: Try) -> TransactionEnvelope:
+    """The same with what a trial finds; a call that fails gets what it needed until then.
+
+    So it fails in a ledger for the very reason for which it failed when it was tried.
+    """
+    simulation = simulate(envelope.to_xdr_object())
+    transaction = envelope.transaction
+    call = transaction.operations[0]
+    assert isinstance(call, InvokeHostFunction)
+    call.auth = list(simulation.auth)
+    transaction.soroban_data = simulation.data
+    transaction.fee += simulation.data.resource_fee.int64
+    return envelope
+
+
 def call(contract: str, function: str, *args: xdr.SCVal) -> InvokeHostFunction:
-    """The operation that calls a contract function, authorised by its source account."""
+    """The operation that calls a contract function; who has to authorise it is found later."""
     invocation = xdr.InvokeContractArgs(
         contract_address=Address(contract).to_xdr_sc_address(),
         function_name=xdr.SCSymbol(function.encode()),
         args=list(args),
     )
-    authorised = xdr.SorobanAuthorizedFunction(
-        xdr.SorobanAuthorizedFunctionType.SOROBAN_AUTHORIZED_FUNCTION_TYPE_CONTRACT_FN,
-        contract_fn=invocation,
-    )
-    entry = xdr.SorobanAuthorizationEntry(
-        xdr.SorobanCredentials(xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT),
-        xdr.SorobanAuthorizedInvocation(authorised, []),
-    )
     function_type = xdr.HostFunctionType.HOST_FUNCTION_TYPE_INVOKE_CONTRACT
-    return InvokeHostFunction(
-        xdr.HostFunction(function_type, invoke_contract=invocation), auth=[entry]
-    )
+    return InvokeHostFunction(xdr.HostFunction(function_type, invoke_contract=invocation), auth=[])
 
 
 def deploy(

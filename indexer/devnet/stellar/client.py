@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from stellar_sdk import Asset, Keypair, SorobanServer, scval, xdr
+from stellar_sdk import Asset, Keypair, SorobanServer, TransactionEnvelope, scval, xdr
 from stellar_sdk.client.requests_client import RequestsClient
+from stellar_sdk.exceptions import PrepareTransactionException
 from stellar_sdk.memo import Memo
 from stellar_sdk.operation import ChangeTrust, Operation, Payment
 from stellar_sdk.soroban_rpc import GetTransactionResponse, GetTransactionStatus
@@ -32,6 +33,10 @@ class Rejected(Exception):
         self.status = status
         self.result = result
         super().__init__(f"{status} {_code_name(result)}")
+
+
+class Refused(Exception):
+    """A contract call fails already when it is tried; the message is what was said of it."""
 
 
 class Failed(Exception):
@@ -127,12 +132,16 @@ class DevnetClient:
         signers: Sequence[Keypair] = (),
         memo: Memo | None = None,
     ) -> str:
-        """Submit and return the hash without waiting; raise `Rejected` unless it is queued."""
+        """Submit and return the hash without waiting.
+
+        Raise `Rejected` unless it is queued, and `Refused` for a contract call that fails.
+        """
         sequence = self.server.load_account(source.public_key).sequence + 1
         envelope = building.build(
             source,
             sequence,
             operations,
+            self._prepared,
             signers=signers,
             memo=memo,
             time_bounds=(0, self.close_time() + VALID_FOR),
@@ -144,6 +153,12 @@ class DevnetClient:
             raise Rejected(answer.status.value, result)
         return answer.hash
 
+    def _prepared(self, envelope: TransactionEnvelope) -> TransactionEnvelope:
+        try:
+            return self.server.prepare_transaction(envelope, use_upgraded_auth=False)
+        except PrepareTransactionException as error:
+            raise Refused(error.simulate_transaction_response.error or "") from error
+
     def submit(
         self,
         source: Keypair,
@@ -152,7 +167,10 @@ class DevnetClient:
         signers: Sequence[Keypair] = (),
         memo: Memo | None = None,
     ) -> Outcome:
-        """Submit and wait; raise `Rejected`, `Failed` or `NotIncluded` unless it succeeded."""
+        """Submit and wait until it has succeeded.
+
+        Raise `Refused`, `Rejected`, `Failed` or `NotIncluded` when it does not.
+        """
         outcome = self._wait(self.send(source, operations, signers=signers, memo=memo))
         if outcome.result.result.code != xdr.TransactionResultCode.txSUCCESS:
             raise Failed(outcome)

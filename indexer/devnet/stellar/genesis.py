@@ -5,14 +5,17 @@ devnet's public keys, so that an indexer that starts there sees every configurat
 transaction is sequenced after the one before, so the same genesis gives the same hashes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
-from stellar_sdk import Asset, scval, xdr
+from stellar_sdk import Asset, TransactionEnvelope, scval, xdr
 from stellar_sdk.operation import ChangeTrust, InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
 from indexer.devnet.stellar import accounts, building
 from indexer.devnet.stellar.accounts import ADMIN, ROOT, USDC, USDT0, XLM, keypair
+from indexer.devnet.stellar.apply import apply_all
 from indexer.devnet.stellar.contracts.cctp import (
     CctpForwarder,
     MessageTransmitter,
@@ -22,7 +25,7 @@ from indexer.devnet.stellar.contracts.escrow import Escrow
 from indexer.devnet.stellar.contracts.oft import Endpoint, Oft
 from indexer.devnet.stellar.contracts.rail_terms import Rail, RailTerms
 from indexer.devnet.stellar.entries import Account, Layer, State
-from indexer.devnet.stellar.host import Contract
+from indexer.devnet.stellar.host import Contract, Ledger
 from indexer.devnet.stellar.ledger import TOTAL_COINS
 from indexer.devnet.stellar.registry import (
     LOCAL_DOMAIN,
@@ -33,6 +36,7 @@ from indexer.devnet.stellar.registry import (
     padded,
     salt,
 )
+from indexer.devnet.stellar.simulation import simulate
 from indexer.devnet.stellar.transactions import Transaction
 from indexer.devnet.stellar.values import sequence, struct
 
@@ -86,31 +90,41 @@ def first_entries() -> dict[bytes, bytes]:
 
 
 @dataclass
-class _Sequencer:
-    """Numbers the transactions of each account from 1."""
+class _Author:
+    """Signs the transactions of ledger 2, each tried on what those before it leave."""
 
+    state: Layer
+    ledger: Ledger
+    signed: list[Transaction] = field(default_factory=list)
     last: dict[str, int] = field(default_factory=dict)
+    """Each account's last sequence number; they begin at 1."""
 
-    def sign(self, name: str, *operations: Operation) -> Transaction:
+    def sign(self, name: str, *operations: Operation) -> None:
+        """Add a transaction."""
         sequence = self.last[name] = self.last.get(name, 0) + 1
-        envelope = building.build(keypair(name), sequence, operations)
-        return Transaction.from_xdr(envelope.to_xdr_object())
+        envelope = building.build(keypair(name), sequence, operations, self._prepare)
+        transaction = Transaction.from_xdr(envelope.to_xdr_object())
+        apply_all([transaction], self.state, self.ledger.close_time)
+        self.signed.append(transaction)
+
+    def _prepare(self, envelope: TransactionEnvelope) -> TransactionEnvelope:
+        return building.prepared(envelope, lambda tried: simulate(tried, self.state, self.ledger))
 
 
-def first_transactions(remotes: Remotes) -> list[Transaction]:
+@cache
+def first_transactions(remotes: Remotes, close_time: int) -> Sequence[Transaction]:
     """The transactions of ledger 2, in the order in which they are applied."""
-    sequencer = _Sequencer()
-    at = devnet_contracts()
-    return [
-        sequencer.sign(accounts.CCTP_FEES, ChangeTrust(USDC)),
-        sequencer.sign(accounts.PROTOCOL_FEES, ChangeTrust(USDC)),
-        *(sequencer.sign(ADMIN, _token(asset)) for asset in (XLM, USDC, USDT0)),
-        sequencer.sign(accounts.USDC_ISSUER, _hand_over(at.usdc_sac, at.token_messenger_minter)),
-        sequencer.sign(accounts.USDT0_ISSUER, _hand_over(at.usdt0_sac, at.oft)),
-        *(sequencer.sign(ADMIN, each) for each in _cctp(at, remotes)),
-        *(sequencer.sign(ADMIN, each) for each in _layer_zero(at, remotes)),
-        *(sequencer.sign(ADMIN, each) for each in _order_book(at)),
-    ]
+    state = Layer(State(dict(first_entries())), 2)
+    author, at = _Author(state, Ledger(2, close_time)), devnet_contracts()
+    for name in (accounts.CCTP_FEES, accounts.PROTOCOL_FEES):
+        author.sign(name, ChangeTrust(USDC))
+    for asset in (XLM, USDC, USDT0):
+        author.sign(ADMIN, _token(asset))
+    author.sign(accounts.USDC_ISSUER, _hand_over(at.usdc_sac, at.token_messenger_minter))
+    author.sign(accounts.USDT0_ISSUER, _hand_over(at.usdt0_sac, at.oft))
+    for operation in (*_cctp(at, remotes), *_layer_zero(at, remotes), *_order_book(at)):
+        author.sign(ADMIN, operation)
+    return tuple(author.signed)
 
 
 def _token(asset: Asset) -> InvokeHostFunction:

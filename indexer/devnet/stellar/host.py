@@ -3,12 +3,12 @@
 A call sees its own storage, may call other contracts, asks for authorisation and emits events.
 Whatever goes wrong ends the whole invocation: nothing is written, nothing is emitted.
 
-Authorisation is that of the invocation's source account (source-account credentials) or of the
-contract that makes a call, as the direct invoker. Footprints are not enforced, entries never
-expire, and resources are not metered: that takes a real host.
+Authorisation, footprints and resources are held to the network's rules (`authorisation`,
+`metering`). Entries never expire, so that nothing ever has to be restored.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -18,7 +18,9 @@ from stellar_sdk import Address, Asset, StrKey, scval, xdr
 
 from indexer.devnet.stellar import asset_events
 from indexer.devnet.stellar.accounts import NETWORK_ID
-from indexer.devnet.stellar.entries import Layer, contract_data_key
+from indexer.devnet.stellar.authorisation import Authorisation, Frame, Unauthorised, contract_call
+from indexer.devnet.stellar.entries import contract_data_key
+from indexer.devnet.stellar.metering import OutsideFootprint, Storage, Used
 from indexer.devnet.stellar.values import Codec, WrongType, codec_of
 
 INSTANCE_KEY = xdr.SCVal(xdr.SCValType.SCV_LEDGER_KEY_CONTRACT_INSTANCE)
@@ -27,13 +29,37 @@ EVENT_BYTES = 16 * 1024
 """Events and return value of one transaction together (the network's limit)."""
 
 
-class InvocationFailed(Exception):
-    """A contract call cannot go on; `contract` is the one that raised it."""
+_INVALID_ACTION = (xdr.SCErrorType.SCE_CONTEXT, xdr.SCErrorCode.SCEC_INVALID_ACTION)
+_UNAUTHORISED = (xdr.SCErrorType.SCE_AUTH, xdr.SCErrorCode.SCEC_INVALID_ACTION)
+_OUTSIDE = (xdr.SCErrorType.SCE_STORAGE, xdr.SCErrorCode.SCEC_EXCEEDED_LIMIT)
+_TOO_MUCH = (xdr.SCErrorType.SCE_BUDGET, xdr.SCErrorCode.SCEC_EXCEEDED_LIMIT)
 
-    def __init__(self, message: str, contract: str = "", code: int | None = None) -> None:
+
+class InvocationFailed(Exception):
+    """A contract call cannot go on; `contract` is the one that raised it.
+
+    `code` is the contract's own error; without one, `kind` is the host's.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        contract: str = "",
+        code: int | None = None,
+        kind: tuple[xdr.SCErrorType, xdr.SCErrorCode] = _INVALID_ACTION,
+    ) -> None:
         super().__init__(message)
         self.contract = contract
         self.code = code
+        self.kind = kind
+
+    @property
+    def error(self) -> xdr.SCError:
+        """The error as the network words it."""
+        if self.code is not None:
+            contract = xdr.SCErrorType.SCE_CONTRACT
+            return xdr.SCError(contract, contract_code=xdr.Uint32(self.code))
+        return xdr.SCError(self.kind[0], code=self.kind[1])
 
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -95,14 +121,34 @@ class Ledger:
 
 @dataclass
 class Host:
-    """One invocation: the layer it writes to, who pays, and what it emitted."""
+    """One invocation: the layer it writes to, who has authorised what, and what it emitted."""
 
-    layer: Layer
+    layer: Storage
     ledger: Ledger
-    source: str
+    authorisation: Authorisation
     contracts: dict[bytes, type[Contract]]
     token: type[Contract]
     events: list[xdr.ContractEvent] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    calls: int = 0
+
+    @contextmanager
+    def inside(self, frame: Frame) -> Iterator[None]:
+        """A call that is going on."""
+        self.calls += 1
+        self.frames.append(frame)
+        try:
+            yield
+        finally:
+            self.frames.pop()
+
+    def require(self, address: str) -> None:
+        """The innermost call must be authorised by `address`, which is not its caller."""
+        try:
+            self.authorisation.require(address, self.frames, self.layer)
+        except Unauthorised as error:
+            contract = self.frames[-1].contract
+            raise InvocationFailed(str(error), contract, kind=_UNAUTHORISED) from error
 
     def call(
         self, contract: str, name: str, args: list[xdr.SCVal], caller: str | None
@@ -121,7 +167,11 @@ class Host:
         except WrongType as error:
             raise InvocationFailed(f"{name}: {error}", contract) from error
         instance = kind(Env(self, contract, caller))
-        return function.returns.encode(getattr(instance, function.method)(*values))
+        invocation = xdr.InvokeContractArgs(
+            Address(contract).to_xdr_sc_address(), xdr.SCSymbol(name.encode()), args
+        )
+        with self.inside(Frame(contract, contract_call(invocation))):
+            return function.returns.encode(getattr(instance, function.method)(*values))
 
     def _code_of(self, contract: str) -> type[Contract]:
         entry = self.layer.contract_data(contract, INSTANCE_KEY)
@@ -137,9 +187,23 @@ class Host:
         preimage: xdr.ContractIDPreimage,
         executable: xdr.ContractExecutable,
         args: list[xdr.SCVal],
+        function: xdr.SorobanAuthorizedFunction,
     ) -> xdr.SCVal:
-        """Deploy a contract that the devnet knows, and run its constructor."""
+        """Deploy a contract that the devnet knows, and run its constructor.
+
+        `function` is this very creation, as its deployer has to authorise it.
+        """
         contract = contract_id(preimage)
+        with self.inside(Frame(contract, function)):
+            return self._create(contract, preimage, executable, args)
+
+    def _create(
+        self,
+        contract: str,
+        preimage: xdr.ContractIDPreimage,
+        executable: xdr.ContractExecutable,
+        args: list[xdr.SCVal],
+    ) -> xdr.SCVal:
         if self.layer.contract_data(contract, INSTANCE_KEY) is not None:
             raise InvocationFailed("the contract exists already", contract)
         kind, args = self._deployable(preimage, executable, args)
@@ -168,8 +232,7 @@ class Host:
         if preimage.from_address is None or code is None or code.hash not in self.contracts:
             raise InvocationFailed("no such code on the devnet")
         deployer = Address.from_xdr_sc_address(preimage.from_address.address).address
-        if deployer != self.source:
-            raise InvocationFailed("the deployer has not authorised this")
+        self.require(deployer)
         return self.contracts[code.hash], args
 
 
@@ -191,9 +254,9 @@ class Env:
         return InvocationFailed(f"{why} (contract error {code})", self.contract, code)
 
     def require_auth(self, address: str) -> None:
-        """The transaction's source, or the contract that called this one, must be `address`."""
-        if address not in (self.host.source, self.caller):
-            raise InvocationFailed(f"{address} has not authorised this", self.contract)
+        """The contract that called this one must be `address`, or `address` have authorised it."""
+        if address != self.caller:
+            self.host.require(address)
 
     def load(self, key: xdr.SCVal, codec: Codec[Any]) -> Any:
         """A stored value, or None."""
@@ -246,10 +309,11 @@ def deployment(deployer: str, salt: bytes) -> xdr.ContractIDPreimage:
 
 @dataclass(frozen=True)
 class Invoked:
-    """What an invocation left: its value and its events."""
+    """What an invocation left: its value and its events, and what it used."""
 
     value: xdr.SCVal
     events: tuple[xdr.ContractEvent, ...]
+    used: Used
 
     @property
     def pre_image_hash(self) -> bytes:
@@ -258,22 +322,23 @@ class Invoked:
         return sha256(pre_image.to_xdr_bytes()).digest()
 
 
-def invoke(host: Host, operation: xdr.InvokeHostFunctionOp) -> Invoked:
+def invoke(host: Host, function: xdr.HostFunction) -> Invoked:
     """Run a host function; raise `InvocationFailed` with the layer to be thrown away."""
-    _check_credentials(operation)
-    function = operation.host_function
     try:
         value = _run(host, function)
+    except OutsideFootprint as error:
+        raise InvocationFailed(str(error), kind=_OUTSIDE) from error
     except ValueError as error:
         # A value that no ScVal can hold (an i128 overflow, say) is a trap in a real host too.
         raise InvocationFailed(f"value out of range: {error}") from error
     size = sum(len(event.to_xdr_bytes()) for event in host.events) + len(value.to_xdr_bytes())
     if size > EVENT_BYTES:
-        raise InvocationFailed(f"{size} bytes of events, {EVENT_BYTES} allowed")
-    return Invoked(value, tuple(host.events))
+        raise InvocationFailed(f"{size} bytes of events, {EVENT_BYTES} allowed", kind=_TOO_MUCH)
+    return Invoked(value, tuple(host.events), Used.of(host.layer, host.calls, size))
 
 
 def _run(host: Host, function: xdr.HostFunction) -> xdr.SCVal:
+    kind = xdr.SorobanAuthorizedFunctionType
     if function.invoke_contract is not None:
         call = function.invoke_contract
         contract = Address.from_xdr_sc_address(call.contract_address).address
@@ -283,41 +348,35 @@ def _run(host: Host, function: xdr.HostFunction) -> xdr.SCVal:
         return host.call(contract, name, call.args, None)
     if function.create_contract is not None:
         create = function.create_contract
-        return host.create(create.contract_id_preimage, create.executable, [])
+        authorised = xdr.SorobanAuthorizedFunction(
+            kind.SOROBAN_AUTHORIZED_FUNCTION_TYPE_CREATE_CONTRACT_HOST_FN,
+            create_contract_host_fn=create,
+        )
+        return host.create(create.contract_id_preimage, create.executable, [], authorised)
     if function.create_contract_v2 is not None:
         create_v2 = function.create_contract_v2
-        return host.create(
-            create_v2.contract_id_preimage, create_v2.executable, create_v2.constructor_args
+        authorised = xdr.SorobanAuthorizedFunction(
+            kind.SOROBAN_AUTHORIZED_FUNCTION_TYPE_CREATE_CONTRACT_V2_HOST_FN,
+            create_contract_v2_host_fn=create_v2,
         )
+        preimage, executable = create_v2.contract_id_preimage, create_v2.executable
+        return host.create(preimage, executable, create_v2.constructor_args, authorised)
     raise InvocationFailed("the devnet takes no Wasm")
-
-
-def _check_credentials(operation: xdr.InvokeHostFunctionOp) -> None:
-    """No entry at all counts as the source's consent; an entry that is there must be exact."""
-    own = xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
-    call = operation.host_function.invoke_contract
-    for entry in operation.auth:
-        if entry.credentials.type != own:
-            raise InvocationFailed("the devnet takes source-account credentials only")
-        granted = entry.root_invocation.function.contract_fn
-        if call is not None and granted is not None and granted != call:
-            raise InvocationFailed("the source account has authorised another call")
 
 
 def diagnostic(failure: InvocationFailed) -> xdr.DiagnosticEvent:
     """Why an invocation failed, as a node reports it beside the result."""
-    if failure.code is None:
-        error = xdr.SCError(xdr.SCErrorType.SCE_CONTEXT, code=xdr.SCErrorCode.SCEC_INVALID_ACTION)
-    else:
-        error = xdr.SCError(xdr.SCErrorType.SCE_CONTRACT, contract_code=xdr.Uint32(failure.code))
-    topics = [scval.to_symbol("error"), xdr.SCVal(xdr.SCValType.SCV_ERROR, error=error)]
+    error = xdr.SCVal(xdr.SCValType.SCV_ERROR, error=failure.error)
     address = Address(failure.contract).to_xdr_sc_address() if failure.contract else None
     event = xdr.ContractEvent(
         ext=xdr.ExtensionPoint(0),
         contract_id=None if address is None else address.contract_id,
         type=xdr.ContractEventType.DIAGNOSTIC,
         body=xdr.ContractEventBody(
-            0, v0=xdr.ContractEventV0(topics, scval.to_string(str(failure)))
+            0,
+            v0=xdr.ContractEventV0(
+                [scval.to_symbol("error"), error], scval.to_string(str(failure))
+            ),
         ),
     )
     return xdr.DiagnosticEvent(False, event)

@@ -6,11 +6,11 @@ methods may be called from any thread.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import RLock
 
-from stellar_sdk import Keypair, xdr
+from stellar_sdk import Keypair, TransactionEnvelope, xdr
 from stellar_sdk.operation import CreateAccount
 
 from indexer.devnet.stellar import building
@@ -19,7 +19,9 @@ from indexer.devnet.stellar.apply import apply_all
 from indexer.devnet.stellar.entries import Layer, State
 from indexer.devnet.stellar.genesis import Genesis, first_entries, first_transactions
 from indexer.devnet.stellar.history import LedgerRow, TransactionRow, ledger_row
+from indexer.devnet.stellar.host import Ledger
 from indexer.devnet.stellar.ledger import Head, close, first_head
+from indexer.devnet.stellar.simulation import AuthMode, Simulation, simulate
 from indexer.devnet.stellar.store import Store
 from indexer.devnet.stellar.transactions import (
     Invalid,
@@ -108,8 +110,9 @@ class Node:
         entries = first_entries()
         self._state = State({})
         self._head = first_head(genesis.time, entries)
-        transactions = first_transactions(genesis.remotes)
-        self._close(transactions, fixed_clock(genesis.time), entries)
+        close_time = fixed_clock(genesis.time)
+        transactions = first_transactions(genesis.remotes, close_time)
+        self._close(transactions, close_time, entries)
         failed = [row.hash for row in self._ledgers[0].transactions if not row.succeeded]
         if failed:
             raise RuntimeError(f"genesis does not apply: {failed}")
@@ -176,6 +179,22 @@ class Node:
         if payer is None or payer.spendable < promised + tx.fee_bid:
             raise Invalid(xdr.TransactionResultCode.txINSUFFICIENT_BALANCE)
 
+    def simulate(
+        self, envelope: xdr.TransactionEnvelope, mode: AuthMode = AuthMode.UNSAID
+    ) -> Simulation:
+        """Try a contract call on the last ledger's state; raise `CannotSimulate` for other things.
+
+        Transactions that wait do not count: they may change what was found.
+        """
+        with self.lock:
+            latest = self.latest
+            ledger = Ledger(latest.sequence, latest.close_time)
+            return simulate(envelope, self._state, ledger, mode)
+
+    def prepared(self, envelope: TransactionEnvelope) -> TransactionEnvelope:
+        """A contract call with what the last ledger's state says that it needs."""
+        return building.prepared(envelope, self.simulate)
+
     def close_ledger(self, close_time: int | None = None) -> LedgerRow:
         """Close a ledger with what is pending; raise `TimeWentBack` for too early a time."""
         with self.lock:
@@ -203,9 +222,8 @@ class Node:
                 self.close_ledger()
                 account = self._next_layer().account(root.public_key)
                 assert account is not None
-            envelope = building.build(
-                root, account.sequence + 1, [CreateAccount(address, FRIENDBOT_UNITS)]
-            )
+            creation = CreateAccount(address, FRIENDBOT_UNITS)
+            envelope = building.build(root, account.sequence + 1, [creation], self.prepared)
             answer = self.submit(envelope.to_xdr_object())
             if answer.status != "PENDING":
                 raise FundingRefused(f"{answer.status}: {answer.error}")
@@ -227,7 +245,7 @@ class Node:
         return sorted(kept, key=lambda tx: tx.is_soroban)
 
     def _close(
-        self, transactions: list[Transaction], close_time: int, first: dict[bytes, bytes]
+        self, transactions: Sequence[Transaction], close_time: int, first: dict[bytes, bytes]
     ) -> LedgerRow:
         """Close a ledger; `first` are the entries of ledger 1, which no ledger's meta tells."""
         base = Layer(self._state, self._head.sequence + 1)

@@ -34,6 +34,7 @@ from indexer.devnet.stellar.rpc_errors import (
     METHOD_NOT_FOUND,
     RpcError,
 )
+from indexer.devnet.stellar.rpc_simulation import simulate_transaction
 from indexer.devnet.stellar.transactions import BASE_FEE, UnreadableTransaction
 
 VERSION = "isthmus-devnet (a stand-in, not a Stellar node)"
@@ -343,9 +344,10 @@ METHODS: dict[str, Callable[[Rpc, Params], dict[str, Any]]] = {
     "getLedgerEntries": Rpc.get_ledger_entries,
     "getFeeStats": Rpc.get_fee_stats,
     "sendTransaction": Rpc.send_transaction,
+    "simulateTransaction": lambda rpc, params: simulate_transaction(rpc.node, params),
     "devnet_closeLedger": Rpc.close_ledger,
 }
-"""Everything that is answered; simulateTransaction is not, since nothing here meters resources."""
+"""Everything that is answered."""
 
 
 def _page(params: Params, *, default: int, most: int) -> tuple[int, str | None]:

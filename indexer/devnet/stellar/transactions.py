@@ -13,6 +13,7 @@ from stellar_sdk import xdr
 from indexer.devnet.stellar import results
 from indexer.devnet.stellar.accounts import NETWORK_ID
 from indexer.devnet.stellar.entries import Account, Layer
+from indexer.devnet.stellar.metering import declared_fee, is_allowed
 from indexer.devnet.stellar.operations import (
     CLASSIC,
     LOW,
@@ -148,6 +149,14 @@ class Transaction:
         return 0 if data is None else data.resource_fee.int64
 
     @property
+    def declared_fee(self) -> int:
+        """What of `resource_fee` the declared resources cost, used or not; the rest may return."""
+        data = self.body.ext.soroban_data
+        if data is None:
+            return 0
+        return declared_fee(data.resources, len(self._inside.to_xdr_bytes()))
+
+    @property
     def inner_minimum(self) -> int:
         """The least that inclusion costs, without a fee bump around it."""
         return BASE_FEE * max(1, len(self.body.operations))
@@ -220,6 +229,10 @@ def _check_shape(tx: Transaction) -> None:
         raise Invalid(_Code.txSOROBAN_INVALID)
     if tx.resource_fee < 0 or (tx.resource_fee > tx.fee_bid and not tx.is_fee_bump):
         # Inside a fee bump (since protocol 23) the payer answers for the resources as well.
+        raise Invalid(_Code.txSOROBAN_INVALID)
+    data = tx.body.ext.soroban_data
+    assert data is not None
+    if not is_allowed(data.resources) or tx.resource_fee < tx.declared_fee:
         raise Invalid(_Code.txSOROBAN_INVALID)
 
 

@@ -10,7 +10,7 @@ from indexer.devnet.bridges import Bridges, Burned
 from indexer.devnet.evm import DOMAIN, EID, dev_account, expected_addresses
 from indexer.devnet.evm_node import CHAIN_ID, Reverted
 from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, USDT0, address, keypair
-from indexer.devnet.stellar.client import Failed
+from indexer.devnet.stellar.client import Refused
 from indexer.devnet.stellar.registry import LOCAL_DOMAIN, LOCAL_EID, devnet_contracts
 from indexer.devnet.supervisor import Supervisor
 from indexer.devnet.world import EVM_PORT, STELLAR_PORT, Pace, World, start_world
@@ -82,7 +82,7 @@ def test_usdt0_goes_both_ways(world: World, bridges: Bridges) -> None:
 def test_a_burn_is_minted_once_on_either_side(world: World, bridges: Bridges) -> None:
     inward = bridges.burn_on_evm(HOLDER, address("alice"), UNIT)
     bridges.mint_on_stellar(inward)
-    with pytest.raises(Failed):
+    with pytest.raises(Refused):
         bridges.mint_on_stellar(inward)
     outward = bridges.burn_on_stellar(keypair("alice"), PAYEE.address, STROOPS)
     bridges.mint_on_evm(outward, RELAYER)
@@ -103,7 +103,7 @@ def test_a_message_of_a_stranger_mints_nothing_on_either_side(
     world: World, bridges: Bridges
 ) -> None:
     inward = bridges.burn_on_evm(HOLDER, address("alice"), UNIT)
-    with pytest.raises(Failed):
+    with pytest.raises(Refused):
         bridges.mint_on_stellar(from_a_stranger(inward))
     outward = bridges.burn_on_stellar(keypair("alice"), PAYEE.address, STROOPS)
     with pytest.raises(Reverted):

@@ -11,8 +11,11 @@ from indexer.devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, USDT0, USDT
 from indexer.devnet.stellar.entries import Account, Layer, State, Trustline
 from indexer.devnet.stellar.genesis import Genesis
 from indexer.devnet.stellar.history import TransactionRow
+from indexer.devnet.stellar.host import Ledger
 from indexer.devnet.stellar.node import Node, Submission, fixed_clock
 from indexer.devnet.stellar.registry import Remotes, unwired
+from indexer.devnet.stellar.simulation import simulate
+from indexer.devnet.stellar.transactions import Transaction
 
 UNIT = 10**7
 
@@ -44,9 +47,15 @@ class Chain:
         line = self.trustline(address, asset)
         return 0 if line is None else line.balance
 
-    def envelope(self, source: Keypair, operations, **options):
+    def envelope(self, source: Keypair, operations, *, at=None, **options):
+        """A signed transaction; a contract call is tried as of the time at which it will run."""
         sequence = options.pop("sequence", None) or self.account(source.public_key).sequence + 1
-        return building.build(source, sequence, operations, **options)
+        ledger = Ledger(self.node.latest.sequence, at or self.now)
+
+        def prepared(envelope):
+            return building.prepared(envelope, lambda it: simulate(it, self.view(), ledger))
+
+        return building.build(source, sequence, operations, prepared, **options)
 
     def submit(self, source, operations, **options) -> Submission:
         envelope = self.envelope(source, operations, **options)
@@ -54,7 +63,7 @@ class Chain:
 
     def run(self, source, *operations, at=None, **options) -> TransactionRow:
         """Submit, close a ledger, and return the transaction."""
-        submission = self.submit(source, operations, **options)
+        submission = self.submit(source, operations, at=at, **options)
         assert submission.status == "PENDING", refusal(submission)
         self.node.close_ledger(at)
         row = self.node.transaction(submission.hash)
@@ -97,6 +106,11 @@ class Chain:
 
 def result(row: TransactionRow) -> xdr.TransactionResult:
     return xdr.TransactionResult.from_xdr_bytes(row.result)
+
+
+def fee_bid(row: TransactionRow) -> int:
+    """The most that a transaction offered, in stroops."""
+    return Transaction.from_xdr(xdr.TransactionEnvelope.from_xdr_bytes(row.envelope)).fee_bid
 
 
 def meta(row: TransactionRow) -> xdr.TransactionMetaV4:

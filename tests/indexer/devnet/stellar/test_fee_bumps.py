@@ -8,7 +8,7 @@ from indexer.devnet.stellar import building
 from indexer.devnet.stellar.accounts import PASSPHRASE, address
 from indexer.devnet.stellar.asset_events import token_contract
 from indexer.devnet.stellar.rpc import Rpc
-from tests.indexer.devnet.stellar.chain import Chain, codes, refusal, result
+from tests.indexer.devnet.stellar.chain import Chain, codes, fee_bid, refusal, result
 
 XLM = Asset.native()
 HELD = ("txFEE_BUMP_INNER_SUCCESS", "txSUCCESS", "PAYMENT_SUCCESS")
@@ -182,5 +182,5 @@ def test_the_payer_of_a_contract_call_gets_the_unused_resource_fee_back(chain, a
     row = taken(chain, bumped(payer, inside(chain, alice, call)))
     assert codes(row)[:2] == ("txFEE_BUMP_INNER_SUCCESS", "txSUCCESS")
     paid = result(row).fee_charged.int64
-    assert 200 < paid < 200 + building.RESOURCE_FEE
+    assert 200 < paid < fee_bid(row)
     assert chain.account(payer.public_key).balance == purse.balance - paid

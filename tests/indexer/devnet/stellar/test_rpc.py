@@ -217,11 +217,6 @@ def test_the_asynchronous_client_works_as_well(process, client, history):
     assert account.sequence > 0
 
 
-def test_simulation_is_not_offered_yet(process):
-    with pytest.raises(ValueError, match="-32601"):
-        process.rpc("simulateTransaction", transaction="AAAA")
-
-
 def rpc_of(chain, **options):
     return Rpc(chain.node, **options)
 

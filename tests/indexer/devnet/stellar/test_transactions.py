@@ -28,6 +28,7 @@ from tests.indexer.devnet.stellar.chain import (
     Chain,
     codes,
     events,
+    fee_bid,
     refusal,
     result,
 )
@@ -336,7 +337,12 @@ def test_a_contract_call_takes_no_memo_and_no_second_operation(chain):
     alice = chain.open("alice")
     call = building.call(XLM_CONTRACT, "balance", scval.to_address(alice.public_key))
     assert refusal(chain.submit(alice, [call], memo=IdMemo(1))) == ("txSOROBAN_INVALID",)
-    assert refusal(chain.submit(alice, [call, pay_one()])) == ("txMALFORMED",)
+    two = chain.envelope(alice, [call])
+    two.transaction.operations.append(pay_one())
+    two.transaction.fee += 100
+    two.signatures.clear()
+    two.sign(alice)
+    assert refusal(chain.node.submit(two.to_xdr_object())) == ("txMALFORMED",)
 
 
 def test_an_unused_resource_fee_comes_back_after_all_transactions(chain):
@@ -344,7 +350,7 @@ def test_an_unused_resource_fee_comes_back_after_all_transactions(chain):
     before = chain.account(alice.public_key).balance
     row = chain.call(alice, XLM_CONTRACT, "balance", scval.to_address(alice.public_key))
     paid = result(row).fee_charged.int64
-    assert 100 < paid < building.RESOURCE_FEE
+    assert 100 < paid < fee_bid(row)
     assert chain.account(alice.public_key).balance == before - paid
 
 
