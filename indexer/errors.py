@@ -14,6 +14,7 @@ IndexerError
 │   ├── DeepReorg                a reorganisation beyond the configured finality
 │   ├── RetentionGap             the node no longer has what we need next
 │   └── UnsupportedProtocol      the chain speaks a protocol newer than our decoder
+├── CallReverted                 a transaction that would be sent would have no effect
 ├── Undecodable                  one event that is ours and makes no sense; kept raw, alarmed
 ├── UndecodableLedger            a whole ledger that this build cannot read; put into quarantine
 ├── FollowerConflict             another process writes this chain
@@ -80,6 +81,10 @@ class RetentionGap(PermanentChainError):
 
 class UnsupportedProtocol(PermanentChainError):
     """The chain speaks a protocol newer than this build can decode."""
+
+
+class CallReverted(IndexerError):
+    """A transaction that would be sent now would have no effect; the message is the contract's."""
 
 
 class Undecodable(IndexerError):

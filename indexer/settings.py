@@ -85,20 +85,21 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
 
 def rpc_variable(chain: ChainId) -> str:
     """Name of the variable that holds a chain's node URLs."""
-    return f"ISTHMUS_RPC_{_in_capitals(chain)}"
+    return f"ISTHMUS_RPC_{in_capitals(chain)}"
 
 
 def lake_variable(chain: ChainId) -> str:
     """Name of the variable that holds a chain's data lake."""
-    return f"ISTHMUS_LAKE_{_in_capitals(chain)}"
+    return f"ISTHMUS_LAKE_{in_capitals(chain)}"
 
 
 def start_variable(chain: ChainId) -> str:
     """Name of the variable that says where reading a chain starts."""
-    return f"ISTHMUS_START_{_in_capitals(chain)}"
+    return f"ISTHMUS_START_{in_capitals(chain)}"
 
 
-def _in_capitals(chain: ChainId) -> str:
+def in_capitals(chain: ChainId) -> str:
+    """A chain's id as it stands in names of variables."""
     return chain.upper().replace(":", "_").replace("-", "_")
 
 

@@ -50,14 +50,15 @@ slots = Table(
     _clock("opened_at", "With its first signed transaction, database clock"),
     text(
         "outcome",
-        "done, failed (included without effect) or overtaken (another transaction has the number), "
-        "each at finality; null while something may still take effect",
+        "done; failed (included without effect); late (the same, for it had happened by then); "
+        "filled (the number was only taken); overtaken (another transaction has it). "
+        "Each at finality; null while something may still take effect",
         nullable=True,
     ),
     amount("spent", "What it cost, native base units; null while open", nullable=True),
     _moment("closed_at", "When the outcome was final, database clock; null while open"),
     PrimaryKeyConstraint("chain", "account", "number"),
-    CheckConstraint("outcome IN ('done', 'failed', 'overtaken')", name="outcome"),
+    CheckConstraint("outcome IN ('done', 'failed', 'late', 'filled', 'overtaken')", name="outcome"),
     CheckConstraint(
         "(outcome IS NULL) = (spent IS NULL) AND (outcome IS NULL) = (closed_at IS NULL)",
         name="closed_whole",

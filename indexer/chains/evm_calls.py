@@ -38,7 +38,7 @@ class EvmCalls:
 
     def gas_price(self) -> int:
         """Wei for a unit of gas, as a transaction of now would pay. Raises as `call` does."""
-        return self._nodes.ask(lambda node: _number(node.rpc.call("eth_gasPrice", []), node.host))
+        return self._nodes.ask(lambda node: number(node.rpc.call("eth_gasPrice", []), node.host))
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -56,9 +56,9 @@ class _Node:
     def vouch(self) -> None:
         if time.monotonic() <= self._until:
             return
-        number = _number(self.rpc.call("eth_chainId", []), self.host)
-        if number != self._chain.number:
-            raise WrongChain(f"{self.host} serves eip155:{number}, not {self._chain.id}")
+        served = number(self.rpc.call("eth_chainId", []), self.host)
+        if served != self._chain.number:
+            raise WrongChain(f"{self.host} serves eip155:{served}, not {self._chain.id}")
         self._until = time.monotonic() + VOUCHED_SECONDS
 
     def forget(self) -> None:
@@ -74,7 +74,8 @@ def _bytes(answer: object, host: str) -> bytes:
         raise InconsistentAnswer(f"{host}: {answer!r:.80} is no bytes") from error
 
 
-def _number(answer: object, host: str) -> int:
+def number(answer: object, host: str) -> int:
+    """A number as JSON-RPC writes it. Raises `InconsistentAnswer` for anything else."""
     try:
         if not isinstance(answer, str) or not answer.startswith("0x"):
             raise ValueError("no 0x")

@@ -112,10 +112,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.fees": (*_CHAINS, "indexer.settings"),
     "indexer.evm_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
-    "indexer.relay": (
-        *(*_CHAINS, "indexer.deposits", "indexer.secrets", "indexer.settings"),
-        *("indexer.projections", "indexer.warehouse"),
-    ),
+    "indexer.relay": (*(*_CHAINS, "indexer.secrets", "indexer.settings", "indexer.warehouse"),),
     "indexer.__main__": (*_DRAIN, *_TOOLS),
     "indexer.devnet": ("indexer",),
 }

@@ -115,7 +115,7 @@ def upgrade() -> None:
             "outcome",
             sa.Text(),
             nullable=True,
-            comment="done, failed (included without effect) or overtaken (another transaction has the number), each at finality; null while something may still take effect",
+            comment="done; failed (included without effect); late (the same, for it had happened by then); filled (the number was only taken); overtaken (another transaction has it). Each at finality; null while something may still take effect",
         ),
         sa.Column(
             "spent",
@@ -130,7 +130,8 @@ def upgrade() -> None:
             comment="When the outcome was final, database clock; null while open",
         ),
         sa.CheckConstraint(
-            "outcome IN ('done', 'failed', 'overtaken')", name=op.f("ck_slots_outcome")
+            "outcome IN ('done', 'failed', 'late', 'filled', 'overtaken')",
+            name=op.f("ck_slots_outcome"),
         ),
         sa.CheckConstraint(
             "(outcome IS NULL) = (spent IS NULL) AND (outcome IS NULL) = (closed_at IS NULL)",

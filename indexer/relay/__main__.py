@@ -1,0 +1,98 @@
+"""`python -m indexer.relay`: relay without the orchestrator, look, let go on.
+
+python -m indexer.relay run
+python -m indexer.relay status
+python -m indexer.relay resume eip155:1
+"""
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from dataclasses import astuple
+
+from indexer.errors import IndexerError
+from indexer.relay import store
+from indexer.relay.evm import Turn
+from indexer.relay.keys import evm_address
+from indexer.relay.run import run_relay
+from indexer.relay.settings import load_relay_settings
+from indexer.settings import Settings, load_settings
+from indexer.warehouse import open_engine
+from warehouse_schema.identifiers import ChainId, parse_chain_id
+
+
+def main() -> int:
+    """Run one command; 0 when all is well, 1 when something is wrong, 2 for a bad call."""
+    arguments = _arguments()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    try:
+        outcome: int = arguments.run(load_settings(), arguments)
+        return outcome
+    except IndexerError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m indexer.relay", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for run, name, about in (
+        (_run, "run", "send what is owed until interrupted"),
+        (_status, "status", "how each account is"),
+        (_resume, "resume", "let the accounts of a chain go on that stopped by themselves"),
+    ):
+        command = commands.add_parser(name, help=about)
+        command.set_defaults(run=run)
+        if run is _resume:
+            command.add_argument("chain", type=parse_chain_id, help="CAIP-2 id, such as eip155:1")
+    return parser.parse_args()
+
+
+def _run(settings: Settings, _: argparse.Namespace) -> int:
+    chains = load_relay_settings(settings)
+    if not chains:
+        print("no chain has a key: nothing to relay", file=sys.stderr)
+        return 1
+    for each in chains:
+        print(f"{each.chain.id}: {evm_address(each.key)}", flush=True)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    engine = open_engine(settings, "relay", pool_size=len(chains))
+    try:
+        run_relay(engine, settings, chains, should_stop=stop.is_set, on_turn=_print_turn)
+    finally:
+        engine.dispose()
+    return 0
+
+
+def _print_turn(chain: ChainId, turn: Turn) -> None:
+    if any(astuple(turn)):
+        print(f"{chain}: {turn}", flush=True)
+
+
+def _status(settings: Settings, _: argparse.Namespace) -> int:
+    engine = open_engine(settings, "relay")
+    well = True
+    with engine.connect() as conn:
+        for row in store.all_health(conn):
+            well = well and row.well
+            print(
+                f"{row.chain} {row.account}: {row.reason or 'well'}; balance {row.balance}, "
+                f"{row.spent_today} spent today, {row.open} open, {row.seen_ago:.0f} s ago"
+            )
+    return 0 if well else 1
+
+
+def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
+    with open_engine(settings, "relay").begin() as conn:
+        mended = store.let_go_on(conn, arguments.chain)
+    print(f"{mended} accounts go on")
+    return 0 if mended else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Attested CCTP messages that transfers wait for on an EVM chain.
+
+A message is delivered when it carries a transfer, or pays a transfer's recipient beside what was
+agreed (docs/transfers.md). Others pay for their own delivery; anybody may deliver any.
+"""
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+from sqlalchemy import Connection, text
+
+from indexer.errors import ConfigurationError
+from indexer.networks import EvmChain
+from indexer.relay.evm import Owed
+from indexer.relay.evm_signing import Call
+from warehouse_schema.identifiers import EvmAddress
+
+_MOST = 100
+_RECEIVE = keccak(text="receiveMessage(bytes,bytes)")[:4]
+_USED = keccak(text="usedNonces(bytes32)")[:4]
+
+# Extras below what is worth sending back are not worth delivering either: whoever writes our label
+# on burns of nothing makes nobody pay for them.
+_QUERY = text("""
+    SELECT DISTINCT ON (p.sent_at, p.id)
+           s.transfer, p.message_id AS nonce, a.message, a.attestation
+    FROM projections.transfer_progress p
+    JOIN projections.transfer_stages s ON s.keys @> ARRAY[p.group_key]
+    JOIN intake.transfers t ON t.id = s.transfer
+    JOIN intake.quotes q ON q.id = t.quote
+    JOIN LATERAL (
+        SELECT message, attestation
+        FROM facts.cctp_attestations
+        WHERE burn_key = p.group_key AND nonce = p.message_id AND verified
+        ORDER BY id DESC
+        LIMIT 1
+    ) a ON true
+    WHERE p.mechanism = 'cctp' AND p.dest_tx IS NULL
+      AND p.stage = 'DELIVERING' AND p.dest_chain = :chain
+      AND q.dest_chain = :chain
+      AND (s.movement = p.id OR (p.id = ANY(s.extras) AND p.amount_in >= q.min_refund))
+    ORDER BY p.sent_at, p.id, s.transfer
+    LIMIT :most
+""")
+
+
+class EvmDeliveries:
+    """What is owed on one EVM chain. Raises `ConfigurationError` where CCTP does not lead to it."""
+
+    def __init__(self, chain: EvmChain) -> None:
+        if chain.cctp_message_transmitter is None:
+            raise ConfigurationError(f"CCTP does not lead to {chain.id}: nothing to deliver there")
+        self._chain = chain
+        self._transmitter: EvmAddress = chain.cctp_message_transmitter
+
+    def owed(self, conn: Connection) -> list[Owed]:
+        """Messages that wait for their delivery, the oldest first."""
+        rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
+        return [
+            delivery(self._transmitter, row.transfer, row.nonce, row.message, row.attestation)
+            for row in rows
+        ]
+
+
+def delivery(
+    transmitter: EvmAddress, transfer: str, nonce: str, message: bytes, attestation: bytes
+) -> Owed:
+    """The delivery of a message; over once its nonce is used, whoever used it."""
+    return Owed(
+        purpose="deliver",
+        key=nonce,
+        subject=transfer,
+        call=Call(transmitter, _RECEIVE + encode(["bytes", "bytes"], [message, attestation])),
+        is_over=Call(transmitter, _USED + bytes.fromhex(nonce[2:])),
+    )

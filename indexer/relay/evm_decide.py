@@ -1,0 +1,127 @@
+"""What comes next for a slot on an EVM chain, given rows and chain. Pure.
+
+Until the chain has finally decided about a number, the same bytes are sent again and again, or ones
+with the same number and a higher fee: never another number for the same purpose. So whatever is
+killed when, at most one of all that was signed takes effect.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import rlp  # type: ignore[import-untyped]
+
+from indexer.chains.evm_accounts import AccountView, GasPrice
+from indexer.relay.evm_signing import Fees
+from indexer.relay.slots import Attempt, Outcome, Slot
+from warehouse_schema.identifiers import TxHash
+
+MOST_ATTEMPTS = 6
+"""Of a slot: five replacements raise a bid by 61 % at least."""
+RESEND_SECONDS = 20.0
+REPLACE_SECONDS = 60.0
+"""Least age of an attempt that is replaced; and `REPLACE_BLOCKS` of its chain."""
+REPLACE_BLOCKS = 5
+_OUTBID = 3
+"""A bid of so many times what the chain asks for is not what a transaction waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The chain has finally decided."""
+
+    outcome: Outcome
+    spent: int
+    """Wei."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Sign again with the same number."""
+
+    fees: Fees
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Give the newest attempt to a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskWhoTookIt:
+    """The number is used and none of ours is in a block: a node has to say whether for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before the chain goes on."""
+
+
+Step: TypeAlias = Close | Replace | Send | AskWhoTookIt | Wait
+
+
+def next_step(
+    slot: Slot,
+    view: AccountView,
+    price: GasPrice,
+    *,
+    buried: Collection[TxHash],
+    block_seconds: float,
+) -> Step:
+    """What to do about a slot.
+
+    `buried` are the transactions in blocks that we ingested and that are final.
+    """
+    included = [each for each in slot.attempts if each.tx in view.inclusions]
+    for attempt in included:
+        if attempt.tx in buried:
+            return _close(attempt, view)
+    if included:
+        return Wait()
+    if view.next_nonce > slot.number:
+        return AskWhoTookIt()
+    newest = slot.newest
+    if newest.sent_ago is None:
+        return Send()
+    is_next = view.next_nonce == slot.number
+    is_old = newest.signed_ago > max(REPLACE_SECONDS, REPLACE_BLOCKS * block_seconds)
+    if is_next and is_old and len(slot.attempts) < MOST_ATTEMPTS:
+        fees = raised(fees_of(newest.raw), price)
+        if fees is not None:
+            return Replace(fees)
+    return Send() if newest.sent_ago > RESEND_SECONDS else Wait()
+
+
+def _close(attempt: Attempt, view: AccountView) -> Close:
+    inclusion = view.inclusions[attempt.tx]
+    if attempt.is_fill:
+        return Close("filled", inclusion.cost)
+    return Close("done" if inclusion.succeeded else "failed", inclusion.cost)
+
+
+def bid(price: GasPrice) -> Fees:
+    """What to bid at first: good until the base fee has doubled."""
+    return Fees(2 * price.base + price.tip, price.tip)
+
+
+def raised(old: Fees, price: GasPrice) -> Fees | None:
+    """A bid that replaces an old one; None while the old one is far above what is asked for.
+
+    Nodes take a replacement whose both figures are higher by a tenth.
+    """
+    asked = bid(price)
+    if old.most >= _OUTBID * asked.most and old.tip >= _OUTBID * asked.tip:
+        return None
+    most, tip = max(_more(old.most), asked.most), max(_more(old.tip), asked.tip)
+    return Fees(max(most, tip), tip)
+
+
+def _more(wei: int) -> int:
+    return wei + wei // 10 + 1
+
+
+def fees_of(raw: bytes) -> Fees:
+    """The bid inside a signed transaction."""
+    fields = rlp.decode(raw[1:])
+    tip, most = (int.from_bytes(fields[place], "big") for place in (2, 3))
+    return Fees(most, tip)

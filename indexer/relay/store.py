@@ -1,0 +1,335 @@
+"""Rows of the relay. The caller holds the account's lock and commits.
+
+Every moment is the database's clock.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Float,
+    Numeric,
+    Row,
+    cast,
+    extract,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert as upsert
+
+from indexer.errors import FollowerConflict
+from indexer.relay.slots import FILL, Attempt, Outcome, Purpose, Slot
+from warehouse_schema import locks
+from warehouse_schema.facts import blocks, cursors
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
+from warehouse_schema.intake import CHANNEL
+from warehouse_schema.queries import any_of
+from warehouse_schema.relay import attempts, breaks, health, slots
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account of ours on a chain."""
+
+    chain: ChainId
+    address: str
+
+
+@contextmanager
+def writer(engine: Engine, account: Account) -> Iterator[Connection]:
+    """A session that alone signs for an account. Raises `FollowerConflict` when another does."""
+    number = func.hashtext(f"{account.chain} {account.address}")
+    with engine.connect() as conn:
+        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.RELAY, number)))
+        conn.commit()
+        if not taken:
+            raise FollowerConflict(
+                f"another process signs for {account.address} on {account.chain}"
+            )
+        try:
+            yield conn
+        finally:
+            # The lock goes with the session, whatever state this one is in.
+            conn.invalidate()
+
+
+# Slots.
+
+
+def open_slots(conn: Connection, account: Account) -> list[Slot]:
+    """What may still take effect, in order of numbers."""
+    rows = conn.execute(
+        select(slots.c.number, slots.c.purpose, slots.c.key, slots.c.subject)
+        .where(*_of(slots, account), slots.c.outcome.is_(None))
+        .order_by(slots.c.number)
+    ).all()
+    signed: dict[int, list[Attempt]] = defaultdict(list)
+    if rows:
+        for number, attempt in _attempts(conn, account):
+            signed[number].append(attempt)
+    return [
+        Slot(row.number, row.purpose, row.key, row.subject, tuple(signed[row.number]))
+        for row in rows
+    ]
+
+
+def _attempts(conn: Connection, account: Account) -> Iterator[tuple[int, Attempt]]:
+    columns = attempts.c
+    query = (
+        select(
+            *(columns.number, columns.tx_hash, columns.signed, columns.purpose),
+            _ago(columns.created_at).label("signed_ago"),
+            _ago(columns.sent_at).label("sent_ago"),
+        )
+        .join_from(attempts, slots)
+        .where(*_of(slots, account), slots.c.outcome.is_(None))
+        .order_by(columns.id)
+    )
+    for row in conn.execute(query):
+        yield (
+            row.number,
+            Attempt(
+                TxHash(row.tx_hash),
+                row.signed,
+                row.purpose == FILL,
+                row.signed_ago,
+                row.sent_ago,
+            ),
+        )
+
+
+def _ago(moment: Column[Any]) -> ColumnElement[float]:
+    return cast(extract("epoch", func.clock_timestamp() - moment), Float)
+
+
+def taken_keys(
+    conn: Connection, chain: ChainId, purpose: Purpose, keys: Collection[str]
+) -> set[str]:
+    """Of these, what a slot may still do or has done; of any account."""
+    columns = slots.c
+    is_live = columns.outcome.is_(None) | (columns.outcome == "done")
+    return set(
+        conn.scalars(
+            select(columns.key).where(
+                columns.chain == chain,
+                columns.purpose == purpose,
+                columns.key == any_of(keys),
+                is_live,
+            )
+        )
+    )
+
+
+def failures_of(conn: Connection, chain: ChainId, purpose: Purpose, key: str) -> int:
+    """How often something was included and had no effect."""
+    columns = slots.c
+    count = select(func.count()).where(
+        columns.chain == chain,
+        columns.purpose == purpose,
+        columns.key == key,
+        columns.outcome == "failed",
+    )
+    return conn.scalar(count) or 0
+
+
+def next_number(conn: Connection, account: Account) -> int:
+    """The number after the highest that was ever given; 0 when none was."""
+    highest = conn.scalar(select(func.max(slots.c.number)).where(*_of(slots, account)))
+    return 0 if highest is None else highest + 1
+
+
+def open_slot(
+    conn: Connection,
+    account: Account,
+    slot: Slot,
+    most_cost: int,
+) -> None:
+    """Give a number to a purpose, with its one attempt.
+
+    Raises `IntegrityError` when the number is given, or the purpose has a slot already.
+    """
+    conn.execute(
+        insert(slots).values(
+            chain=account.chain,
+            account=account.address,
+            number=slot.number,
+            purpose=slot.purpose,
+            key=slot.key,
+            subject=slot.subject,
+        )
+    )
+    add_attempt(conn, account, slot, slot.newest, most_cost)
+
+
+def add_attempt(
+    conn: Connection, account: Account, slot: Slot, attempt: Attempt, most_cost: int
+) -> None:
+    """Keep a signed transaction, and tell of it whoever keeps transfers."""
+    conn.execute(
+        insert(attempts).values(
+            chain=account.chain,
+            account=account.address,
+            number=slot.number,
+            purpose=FILL if attempt.is_fill else slot.purpose,
+            subject=slot.subject,
+            tx_hash=attempt.tx,
+            signed=attempt.raw,
+            most_cost=most_cost,
+        )
+    )
+    _tell(conn, slot.subject)
+
+
+def note_sent(conn: Connection, tx: TxHash, answer: str) -> None:
+    """That a transaction was given to a node, and what that said."""
+    columns = attempts.c
+    conn.execute(
+        update(attempts)
+        .where(columns.tx_hash == tx)
+        .values(sendings=columns.sendings + 1, sent_at=func.clock_timestamp(), answer=answer)
+    )
+
+
+def close_slot(
+    conn: Connection, account: Account, slot: Slot, outcome: Outcome, spent: int
+) -> None:
+    """Nothing of a slot can take effect any more, or something has for good."""
+    conn.execute(
+        update(slots)
+        .where(*_of(slots, account), slots.c.number == slot.number, slots.c.outcome.is_(None))
+        .values(outcome=outcome, spent=spent, closed_at=func.clock_timestamp())
+    )
+    _tell(conn, slot.subject)
+
+
+def _tell(conn: Connection, subject: str) -> None:
+    conn.execute(select(func.pg_notify(CHANNEL, subject)))
+
+
+def spent_today(conn: Connection, account: Account) -> int:
+    """Of slots opened this UTC day: what they cost, or may cost while they are open."""
+    columns = slots.c
+    most = (
+        select(func.max(attempts.c.most_cost))
+        .where(
+            attempts.c.chain == columns.chain,
+            attempts.c.account == columns.account,
+            attempts.c.number == columns.number,
+        )
+        .scalar_subquery()
+    )
+    total = select(
+        func.coalesce(func.sum(cast(func.coalesce(columns.spent, most), Numeric)), 0)
+    ).where(
+        *_of(slots, account),
+        columns.opened_at >= func.date_trunc("day", func.clock_timestamp(), "UTC"),
+    )
+    return int(conn.scalar(total) or 0)
+
+
+# Breaks and health.
+
+
+def standing_break(conn: Connection, account: Account) -> str | None:
+    """Why an account stopped by itself; None when it did not."""
+    query = select(breaks.c.reason).where(*_of(breaks, account), breaks.c.mended_at.is_(None))
+    return conn.scalar(query)
+
+
+def stop_account(conn: Connection, account: Account, reason: str) -> None:
+    """Open no further slots until an operator lets it go on."""
+    conn.execute(
+        upsert(breaks)
+        .values(chain=account.chain, account=account.address, reason=reason)
+        .on_conflict_do_nothing()
+    )
+
+
+def let_go_on(conn: Connection, chain: ChainId) -> int:
+    """An operator's word for all accounts of a chain; how many had stopped."""
+    mended = (
+        update(breaks)
+        .where(breaks.c.chain == chain, breaks.c.mended_at.is_(None))
+        .values(mended_at=func.clock_timestamp())
+    )
+    return conn.execute(mended).rowcount
+
+
+def latest_outcomes(conn: Connection, account: Account, most: int) -> list[str]:
+    """Of slots closed since the last mend, newest first."""
+    mended = select(func.max(breaks.c.mended_at)).where(*_of(breaks, account)).scalar_subquery()
+    columns = slots.c
+    query = (
+        select(columns.outcome)
+        .where(
+            *_of(slots, account),
+            columns.outcome.is_not(None),
+            columns.closed_at > func.coalesce(mended, func.to_timestamp(0)),
+        )
+        .order_by(columns.closed_at.desc(), columns.number.desc())
+        .limit(most)
+    )
+    return [outcome for outcome in conn.scalars(query) if outcome is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How an account is."""
+
+    reason: str | None
+    """Why it cannot send; None when well."""
+    balance: int | None
+    spent_today: int
+    open: int
+
+
+def set_health(conn: Connection, account: Account, stands: Health) -> None:
+    """Say how an account is."""
+    values = {
+        "well": stands.reason is None,
+        "reason": stands.reason,
+        "balance": stands.balance,
+        "spent_today": stands.spent_today,
+        "open": stands.open,
+        "seen_at": func.clock_timestamp(),
+    }
+    place = {"chain": account.chain, "account": account.address}
+    written = upsert(health).values(place | values)
+    conn.execute(written.on_conflict_do_update(index_elements=[*place], set_=values))
+
+
+def all_health(conn: Connection) -> list[Row[Any]]:
+    """How every account was when it last said, and `seen_ago`, how many seconds ago."""
+    columns = (*health.c, _ago(health.c.seen_at).label("seen_ago"))
+    return list(conn.execute(select(*columns).order_by(health.c.chain, health.c.account)))
+
+
+# Facts.
+
+
+def final_height(conn: Connection, chain: ChainId) -> Height | None:
+    """The newest ingested block that stays; None before there is one."""
+    return conn.scalar(select(cursors.c.final_height).where(cursors.c.chain == chain))
+
+
+def ingested_hashes(
+    conn: Connection, chain: ChainId, heights: Collection[Height]
+) -> dict[Height, BlockHash]:
+    """The blocks that were ingested at these heights."""
+    query = select(blocks.c.height, blocks.c.hash).where(
+        blocks.c.chain == chain, blocks.c.height.in_(sorted(set(heights)))
+    )
+    return {row.height: row.hash for row in conn.execute(query)}
+
+
+def _of(table: Any, account: Account) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return table.c.chain == account.chain, table.c.account == account.address

@@ -1,0 +1,75 @@
+"""The relay's settings: which chains have a key, and what is refused by name."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from indexer.errors import ConfigurationError
+from indexer.relay.evm import Limits
+from indexer.relay.keys import LocalEvmKey, evm_address
+from indexer.relay.settings import BUDGET, FLOOR, load_relay_settings
+from indexer.settings import load_settings
+from warehouse_schema.identifiers import ChainId
+
+SECRET = "5f" * 32
+KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
+DEVNET = load_settings({})
+
+
+def made_by_a_service(chain: ChainId) -> LocalEvmKey:
+    assert chain == "eip155:31337"
+    return LocalEvmKey.from_text("6e" * 32, "the service")
+
+
+NO_MAKER = 7
+
+
+def test_a_chain_with_a_key_is_relayed_to():
+    assert load_relay_settings(DEVNET, {}) == ()
+    [found] = load_relay_settings(DEVNET, {KEY: SECRET})
+    assert found.chain.id == "eip155:31337"
+    assert found.limits == Limits(BUDGET, FLOOR)
+    assert SECRET not in repr(found)
+
+
+def test_a_key_may_be_in_a_file(tmp_path: Path):
+    (tmp_path / "key").write_text(f"0x{SECRET}\n")
+    [found] = load_relay_settings(DEVNET, {f"{KEY}_FILE": str(tmp_path / "key")})
+    assert evm_address(found.key) == evm_address(LocalEvmKey.from_text(SECRET, "KEY"))
+
+
+def test_a_key_may_be_a_services():
+    service = {"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:made_by_a_service"}
+    [found] = load_relay_settings(DEVNET, service)
+    assert evm_address(found.key) == evm_address(made_by_a_service(found.chain.id))
+
+
+def test_limits_are_the_operators():
+    limits = {"ISTHMUS_RELAY_BUDGET_EIP155_31337": "7", "ISTHMUS_RELAY_FLOOR_EIP155_31337": "3"}
+    [found] = load_relay_settings(DEVNET, {KEY: SECRET} | limits)
+    assert found.limits == Limits(budget=7, floor=3)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({KEY: "5f"}, f"{KEY} is no EVM key"),
+        ({KEY: SECRET, f"{KEY}_FILE": "/x"}, "are both set"),
+        ({KEY: SECRET, "ISTHMUS_RELAY_KMS_EIP155_31337": "a:b"}, "are both set"),
+        ({"ISTHMUS_RELAY_KMS_EIP155_31337": "nothing"}, "must be module:name"),
+        ({"ISTHMUS_RELAY_KMS_EIP155_31337": "no.such.module:x"}, "must be module:name"),
+        ({"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:NO_MAKER"}, "cannot be called"),
+        ({"ISTHMUS_RELAY_BUDGET_EIP155_31337": "1e18", KEY: SECRET}, "a whole number of wei"),
+        ({"ISTHMUS_RELAY_KEY_EIP155_1": SECRET}, "nothing of that name on network devnet"),
+    ],
+)
+def test_a_bad_setting_is_refused_by_name(environment, message):
+    with pytest.raises(ConfigurationError, match=message) as refused:
+        load_relay_settings(DEVNET, environment)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_key_without_a_node_is_refused():
+    with pytest.raises(ConfigurationError, match="ISTHMUS_RPC_EIP155_31337"):
+        load_relay_settings(replace(DEVNET, nodes={}), {KEY: SECRET})
