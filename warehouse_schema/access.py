@@ -3,21 +3,10 @@
 It holds no secret: of a challenge and a token only what names them, never what opens a door.
 """
 
-from sqlalchemy import Column, DateTime, Integer, Table, func
+from sqlalchemy import Column, Integer, Table
 
-from warehouse_schema.columns import text
+from warehouse_schema.columns import moment, recorded, text
 from warehouse_schema.metadata import ACCESS, metadata
-
-
-def _since(name: str) -> Column[object]:
-    return Column(
-        name,
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment="Database clock",
-    )
-
 
 used_challenges = Table(
     "used_challenges",
@@ -26,13 +15,7 @@ used_challenges = Table(
         "tx_hash", "Transaction hash of the SEP-10 challenge: it covers the nonce", primary_key=True
     ),
     text("account", "Stellar account that signed in with it"),
-    Column(
-        "expires_at",
-        DateTime(timezone=True),
-        nullable=False,
-        index=True,
-        comment="When the challenge itself expires; the row may go then",
-    ),
+    moment("expires_at", "When the challenge itself expires; the row may go then", index=True),
     schema=ACCESS,
     comment="Challenges that were turned into a token; none is a second time",
 )
@@ -43,13 +26,12 @@ subjects = Table(
     text("issuer", "`iss` of the identity provider's tokens", primary_key=True),
     text("subject", "`sub` of its tokens", primary_key=True),
     text("account", "Stellar account that it acts for, bound at first use and never moved"),
-    _since("bound_at"),
-    Column(
+    recorded("bound_at"),
+    recorded(
         "confirmed_at",
-        DateTime(timezone=True),
-        server_default=func.now(),
-        comment="When the provider last said that the account is still theirs, by the database "
+        "When the provider last said that the account is still theirs, by the database "
         "clock; null since it said that it is not",
+        nullable=True,
     ),
     schema=ACCESS,
     comment="Users of the identity provider, each bound to one Stellar account",
@@ -60,12 +42,8 @@ rate_counts = Table(
     metadata,
     text("key", "Budget, and the address or the account that it is of", primary_key=True),
     Column("hits", Integer, nullable=False, comment="Requests in the window"),
-    Column(
-        "ends_at",
-        DateTime(timezone=True),
-        nullable=False,
-        index=True,
-        comment="When the window ends, by the database clock; the row may go then",
+    moment(
+        "ends_at", "When the window ends, by the database clock; the row may go then", index=True
     ),
     schema=ACCESS,
     # Counting waits for no disk; what a crash forgets is a minute's worth of requests.
@@ -77,14 +55,8 @@ revoked_tokens = Table(
     "revoked_tokens",
     metadata,
     text("jti", "Id of the token", primary_key=True),
-    Column(
-        "expires_at",
-        DateTime(timezone=True),
-        nullable=False,
-        index=True,
-        comment="When the token itself expires; the row may go then",
-    ),
-    _since("revoked_at"),
+    moment("expires_at", "When the token itself expires; the row may go then", index=True),
+    recorded("revoked_at"),
     schema=ACCESS,
     comment="Tokens of ours that were logged out before they expired",
 )

@@ -1,7 +1,7 @@
 """One column type for each name of `identifiers`, so that a table reads as its meaning."""
 
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -9,10 +9,12 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Date,
+    DateTime,
     Integer,
     LargeBinary,
     Numeric,
     Text,
+    func,
     literal_column,
 )
 from sqlalchemy.types import TypeDecorator
@@ -82,6 +84,17 @@ def number(name: str, comment: str, **options: Any) -> Column[int]:
 def small(name: str, comment: str, **options: Any) -> Column[int]:
     """A 32-bit number."""
     return Column(name, Integer, comment=comment, **{"nullable": False, **options})
+
+
+def moment(name: str, comment: str, **options: Any) -> Column[datetime]:
+    """A time of ours, with its zone; what chains tell is `seconds`."""
+    kind = DateTime(timezone=True)
+    return Column(name, kind, comment=comment, **{"nullable": False, **options})
+
+
+def recorded(name: str, comment: str = "Database clock", **options: Any) -> Column[datetime]:
+    """When something was written, by the database's clock."""
+    return moment(name, comment, server_default=func.now(), **options)
 
 
 def day(comment: str = "UTC day, by block or ledger time") -> Column[date]:

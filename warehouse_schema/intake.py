@@ -8,31 +8,19 @@ notifies `CHANNEL` of the transfer's id in the same transaction.
 from sqlalchemy import (
     CheckConstraint,
     Column,
-    DateTime,
     ForeignKey,
     Index,
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
-    func,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from warehouse_schema.columns import amount, blob, chain, number, text
+from warehouse_schema.columns import amount, blob, chain, moment, number, recorded, text
 from warehouse_schema.metadata import INTAKE, metadata
 
 CHANNEL = "isthmus_intake"
 """NOTIFY channel; the payload is the id of a transfer of which something was written."""
-
-
-def _clock(name: str, comment: str = "Database clock") -> Column[object]:
-    return Column(
-        name,
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment=comment,
-    )
 
 
 def _transfer(**options: object) -> Column[str]:
@@ -52,13 +40,7 @@ watched_addresses = Table(
     chain(),
     text("address", "EVM address (lower-case) or Stellar account"),
     text("reason", "Why it is watched: what asked for it"),
-    Column(
-        "since",
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment="Database clock",
-    ),
+    recorded("since"),
     PrimaryKeyConstraint("chain", "address"),
     schema=INTAKE,
     comment="Addresses whose token movements are kept, beside those of the network file",
@@ -93,13 +75,8 @@ quotes = Table(
         nullable=True,
     ),
     Column("fee", JSONB, nullable=False, comment="Fees as they were shown, amounts as digits"),
-    _clock("created_at"),
-    Column(
-        "expires_at",
-        DateTime(timezone=True),
-        nullable=False,
-        comment="It cannot be used from then on, database clock",
-    ),
+    recorded("created_at"),
+    moment("expires_at", "It cannot be used from then on, database clock"),
     CheckConstraint("mechanism IN ('cctp', 'oft', 'payment')", name="mechanism"),
     CheckConstraint("funding_mode IN ('direct', 'deposit_address')", name="funding_mode"),
     CheckConstraint("amount_in > 0 AND amount_out > 0", name="moves_something"),
@@ -127,18 +104,8 @@ transfers = Table(
     text("idempotency_key", "Of the request that made it"),
     text("fingerprint", "SHA-256 of that request's body, 64 hex: a repeat has the same"),
     text("deposit_address", "Where it is paid in; null if it is not", nullable=True),
-    Column(
-        "started_at",
-        DateTime(timezone=True),
-        nullable=False,
-        comment="Database clock, later than the owner's one before: lists are cut there",
-    ),
-    Column(
-        "expires_at",
-        DateTime(timezone=True),
-        nullable=False,
-        comment="It expires if nothing irreversible has happened by then",
-    ),
+    moment("started_at", "Database clock, later than the owner's one before: lists are cut there"),
+    moment("expires_at", "It expires if nothing irreversible has happened by then"),
     UniqueConstraint("owner", "idempotency_key"),
     UniqueConstraint("owner", "started_at"),
     UniqueConstraint("deposit_address"),
@@ -156,7 +123,7 @@ actions = Table(
     text("kind", "evm_calls, stellar_tx, stellar_trustline or send_to_address"),
     text("tx_hash", "Of the Stellar transaction to be signed; else null", nullable=True),
     Column("issued", JSONB, nullable=False, comment="The action as it was shown"),
-    _clock("issued_at"),
+    recorded("issued_at"),
     PrimaryKeyConstraint("transfer", "number"),
     UniqueConstraint("tx_hash"),
     CheckConstraint(
@@ -177,7 +144,7 @@ submissions = Table(
     number("log", "Which of its logs it is, from 0; 0 for stellar_tx, which is one thing"),
     text("kind", "evm_tx or stellar_tx"),
     blob("signed", "Signed envelope, stored before it is sent; null for evm_tx", nullable=True),
-    _clock("submitted_at"),
+    recorded("submitted_at"),
     # A bundle may hold burns of many transfers; each of its logs is one transfer's alone.
     PrimaryKeyConstraint("tx_hash", "log"),
     UniqueConstraint("transfer", "tx_hash"),
@@ -192,7 +159,7 @@ cancellations = Table(
     "cancellations",
     metadata,
     _transfer(primary_key=True),
-    _clock("cancelled_at"),
+    recorded("cancelled_at"),
     schema=INTAKE,
     comment="Transfers that their owners cancelled, while nothing irreversible had happened",
 )

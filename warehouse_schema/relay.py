@@ -9,34 +9,17 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
     ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
     PrimaryKeyConstraint,
     Table,
-    func,
 )
 from sqlalchemy import text as sql
 
-from warehouse_schema.columns import amount, blob, chain, number, small, text
+from warehouse_schema.columns import amount, blob, chain, moment, number, recorded, small, text
 from warehouse_schema.metadata import RELAY, metadata
-
-
-def _clock(name: str, comment: str = "Database clock") -> Column[object]:
-    return Column(
-        name,
-        DateTime(timezone=True),
-        nullable=False,
-        server_default=func.now(),
-        comment=comment,
-    )
-
-
-def _moment(name: str, comment: str) -> Column[object]:
-    return Column(name, DateTime(timezone=True), nullable=True, comment=comment)
-
 
 slots = Table(
     "slots",
@@ -47,7 +30,7 @@ slots = Table(
     text("purpose", "What it is for: deliver, sweep, refund, submit, onboard"),
     text("key", "What is to happen once, among those of its chain and purpose"),
     text("subject", "Transfer that it serves", index=True),
-    _clock("opened_at", "With its first signed transaction, database clock"),
+    recorded("opened_at", "With its first signed transaction, database clock"),
     text(
         "outcome",
         "done; failed (included without effect); late (the same, for it had happened by then); "
@@ -56,7 +39,9 @@ slots = Table(
         nullable=True,
     ),
     amount("spent", "What it cost, native base units; null while open", nullable=True),
-    _moment("closed_at", "When the outcome was final, database clock; null while open"),
+    moment(
+        "closed_at", "When the outcome was final, database clock; null while open", nullable=True
+    ),
     PrimaryKeyConstraint("chain", "account", "number"),
     CheckConstraint("outcome IN ('done', 'failed', 'late', 'filled', 'overtaken')", name="outcome"),
     CheckConstraint(
@@ -90,9 +75,9 @@ attempts = Table(
     text("tx_hash", "Hash of the signed transaction, known before it is sent", unique=True),
     blob("signed", "Signed bytes, stored before broadcast so that a resend is the same bytes"),
     amount("most_cost", "Most that it can cost, native base units"),
-    _clock("created_at"),
+    recorded("created_at"),
     small("sendings", "How often it was sent", server_default=sql("0")),
-    _moment("sent_at", "When it was sent last, database clock; null if never"),
+    moment("sent_at", "When it was sent last, database clock; null if never", nullable=True),
     text("answer", "What the node said to that", nullable=True),
     ForeignKeyConstraint(
         ["chain", "account", "number"],
@@ -111,8 +96,12 @@ breaks = Table(
     chain(),
     text("account", "Account that opens no further slots"),
     text("reason", "The sentence an operator reads"),
-    _clock("broken_at"),
-    _moment("mended_at", "When an operator let it go on, database clock; null while it stands"),
+    recorded("broken_at"),
+    moment(
+        "mended_at",
+        "When an operator let it go on, database clock; null while it stands",
+        nullable=True,
+    ),
     Index(
         "uq_breaks_standing",
         "chain",
@@ -134,7 +123,7 @@ health = Table(
     amount("balance", "Native base units; null when no node told", nullable=True),
     amount("spent_today", "Of the UTC day, what is open at its most, native base units"),
     small("open", "Slots that may still take effect"),
-    _clock(
+    recorded(
         "seen_at", "When this was written, database clock: an old row is of a relay that is off"
     ),
     PrimaryKeyConstraint("chain", "account"),
