@@ -16,7 +16,8 @@ from indexer.devnet.stellar.contracts.token import Token
 from indexer.devnet.stellar.entries import Layer
 from indexer.devnet.stellar.host import Host, InvocationFailed, Ledger, diagnostic, invoke
 from indexer.devnet.stellar.metering import Footprint, Storage, Used
-from indexer.devnet.stellar.operations import CLASSIC, NotApplicable, Refused, Stage
+from indexer.devnet.stellar.operations import CLASSIC, body_of
+from indexer.devnet.stellar.stage import NotApplicable, Refused, Stage
 from indexer.devnet.stellar.transactions import (
     Invalid,
     Transaction,
@@ -98,17 +99,26 @@ def _apply(one: Applied, ledger: Layer, close_time: int) -> None:
         with inside(tx):
             _spend_sequence(one, ledger, close_time)
             check_signatures(tx, ledger)
+            code, outcomes = _run(one, ledger, close_time)
     except Invalid as invalid:
         one.result = invalid.result(one.charged)
-        return
-    body = ledger.above()
-    succeeded, outcomes = _run_operations(one, body, close_time)
-    if succeeded:
-        body.commit()
     else:
-        one.operations = []
-    code = _Code.txSUCCESS if succeeded else _Code.txFAILED
-    one.result = tx.result(code, one.charged, outcomes)
+        one.result = tx.result(code, one.charged, outcomes)
+
+
+def _run(
+    one: Applied, ledger: Layer, close_time: int
+) -> tuple[xdr.TransactionResultCode, list[xdr.OperationResult]]:
+    """Raise `Invalid` when all operations hold and a sponsorship is left open all the same."""
+    body, sponsors = ledger.above(), dict[str, str]()
+    succeeded, outcomes = _run_operations(one, body, close_time, sponsors)
+    if succeeded and not sponsors:
+        body.commit()
+        return _Code.txSUCCESS, outcomes
+    one.operations = []
+    if succeeded:
+        raise Invalid(_Code.txBAD_SPONSORSHIP)
+    return _Code.txFAILED, outcomes
 
 
 def _spend_sequence(one: Applied, ledger: Layer, close_time: int) -> None:
@@ -128,17 +138,19 @@ def _spend_sequence(one: Applied, ledger: Layer, close_time: int) -> None:
 
 
 def _run_operations(
-    one: Applied, body: Layer, close_time: int
+    one: Applied, body: Layer, close_time: int, sponsors: dict[str, str]
 ) -> tuple[bool, list[xdr.OperationResult]]:
     """Run every operation, also after one failed (as stellar-core does), and say if all held."""
     succeeded, outcomes = True, []
     for operation in one.transaction.body.operations:
+        layer: Layer
         if operation.body.type in CLASSIC:
             layer = body.above()
-            held, outcome, events = _run_classic(one.transaction, operation, layer, close_time)
+            stage = _stage(one.transaction, operation, layer, close_time, sponsors)
+            held, outcome, events = _run_classic(stage, operation)
         else:
-            layer = storage(body, one.transaction)
-            held, outcome, events = _run_contract(one, operation, layer, close_time)
+            layer = contract = storage(body, one.transaction)
+            held, outcome, events = _run_contract(one, operation, contract, close_time)
         outcomes.append(outcome)
         succeeded = succeeded and held
         if held:
@@ -147,6 +159,16 @@ def _run_operations(
             )
             layer.commit()
     return succeeded, outcomes
+
+
+def _stage(
+    tx: Transaction,
+    operation: xdr.Operation,
+    layer: Layer,
+    close_time: int,
+    sponsors: dict[str, str],
+) -> Stage:
+    return Stage(layer, tx.source_of(operation), tx.body.memo, close_time, sponsors)
 
 
 def storage(below: Layer, tx: Transaction) -> Storage:
@@ -159,14 +181,11 @@ def storage(below: Layer, tx: Transaction) -> Storage:
 _Outcome = tuple[bool, xdr.OperationResult, list[xdr.ContractEvent]]
 
 
-def _run_classic(
-    tx: Transaction, operation: xdr.Operation, layer: Layer, close_time: int
-) -> _Outcome:
+def _run_classic(stage: Stage, operation: xdr.Operation) -> _Outcome:
     kind = operation.body.type
-    stage = Stage(layer, tx.source_of(operation), tx.body.memo, close_time)
     try:
         stage.source_account()
-        payload = CLASSIC[kind].apply(stage, getattr(operation.body, CLASSIC[kind].body))
+        payload = CLASSIC[kind].apply(stage, body_of(operation))
     except Refused as refusal:
         return False, results.classic(kind, refusal.code), []
     except NotApplicable as refusal:

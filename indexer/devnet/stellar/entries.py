@@ -94,11 +94,16 @@ class Signer:
 
     key: xdr.SignerKey
     weight: int
+    sponsor: str | None = None
 
 
 @dataclass(frozen=True)
 class Account:
-    """An account entry. `seq_ledger` and `seq_time` tell when the sequence last moved."""
+    """An account entry. `seq_ledger` and `seq_time` tell when the sequence last moved.
+
+    `sponsored` are the reserves of it that others pay, `sponsoring` those of others that it pays,
+    `sponsor` is who pays for the account itself if that is somebody else.
+    """
 
     address: str
     balance: int
@@ -110,11 +115,14 @@ class Account:
     signers: tuple[Signer, ...] = ()
     seq_ledger: int = 0
     seq_time: int = 0
+    sponsored: int = 0
+    sponsoring: int = 0
+    sponsor: str | None = None
 
     @property
     def reserve(self) -> int:
         """The balance that the account may not spend."""
-        return (2 + self.subentries) * BASE_RESERVE
+        return (2 + self.subentries + self.sponsoring - self.sponsored) * BASE_RESERVE
 
     @property
     def spendable(self) -> int:
@@ -129,9 +137,9 @@ class Account:
             xdr.TimePoint(xdr.Uint64(self.seq_time)),
         )
         v2 = xdr.AccountEntryExtensionV2(
-            num_sponsored=xdr.Uint32(0),
-            num_sponsoring=xdr.Uint32(0),
-            signer_sponsoring_i_ds=[xdr.SponsorshipDescriptor(None)] * len(self.signers),
+            num_sponsored=xdr.Uint32(self.sponsored),
+            num_sponsoring=xdr.Uint32(self.sponsoring),
+            signer_sponsoring_i_ds=[_descriptor(signer.sponsor) for signer in self.signers],
             ext=xdr.AccountEntryExtensionV2Ext(3, v3=v3),
         )
         v1 = xdr.AccountEntryExtensionV1(
@@ -152,13 +160,14 @@ class Account:
         return xdr.LedgerEntryData(xdr.LedgerEntryType.ACCOUNT, account=account)
 
     @classmethod
-    def from_entry(cls, data: xdr.LedgerEntryData) -> "Account":
-        """Read the XDR form that `to_entry` writes."""
+    def from_entry(cls, data: xdr.LedgerEntryData, sponsor: str | None = None) -> "Account":
+        """Read the XDR form that `to_entry` writes; who sponsors it stands beside it."""
         entry = data.account
         assert entry is not None
         assert entry.ext.v1 is not None
-        assert entry.ext.v1.ext.v2 is not None
-        v3 = entry.ext.v1.ext.v2.ext.v3
+        v2 = entry.ext.v1.ext.v2
+        assert v2 is not None
+        v3 = v2.ext.v3
         assert v3 is not None
         master, low, medium, high = entry.thresholds.thresholds
         return cls(
@@ -169,10 +178,36 @@ class Account:
             flags=entry.flags.uint32,
             home_domain=entry.home_domain.string32,
             thresholds=(master, low, medium, high),
-            signers=tuple(Signer(s.key, s.weight.uint32) for s in entry.signers),
+            signers=tuple(
+                Signer(signer.key, signer.weight.uint32, _sponsor_of(descriptor))
+                for signer, descriptor in zip(entry.signers, v2.signer_sponsoring_i_ds, strict=True)
+            ),
             seq_ledger=v3.seq_ledger.uint32,
             seq_time=v3.seq_time.time_point.uint64,
+            sponsored=v2.num_sponsored.uint32,
+            sponsoring=v2.num_sponsoring.uint32,
+            sponsor=sponsor,
         )
+
+
+def _descriptor(sponsor: str | None) -> xdr.SponsorshipDescriptor:
+    return xdr.SponsorshipDescriptor(None if sponsor is None else account_id(sponsor))
+
+
+def _sponsor_of(descriptor: xdr.SponsorshipDescriptor) -> str | None:
+    known = descriptor.sponsorship_descriptor
+    return None if known is None else address_of_account(known)
+
+
+def _extension(sponsor: str | None) -> xdr.LedgerEntryExt:
+    if sponsor is None:
+        return xdr.LedgerEntryExt(0)
+    v1 = xdr.LedgerEntryExtensionV1(_descriptor(sponsor), xdr.LedgerEntryExtensionV1Ext(0))
+    return xdr.LedgerEntryExt(1, v1=v1)
+
+
+def _sponsor_in(entry: xdr.LedgerEntry) -> str | None:
+    return None if entry.ext.v1 is None else _sponsor_of(entry.ext.v1.sponsoring_id)
 
 
 def address_of_account(account: xdr.AccountID) -> str:
@@ -189,13 +224,14 @@ def _address_of_key(raw: bytes) -> str:
 
 @dataclass(frozen=True)
 class Trustline:
-    """A trustline entry."""
+    """A trustline entry; `sponsor` is who pays its reserve if not the holder."""
 
     address: str
     asset: Asset
     balance: int
     limit: int
     flags: int
+    sponsor: str | None = None
 
     @property
     def authorized(self) -> bool:
@@ -215,8 +251,8 @@ class Trustline:
         return xdr.LedgerEntryData(xdr.LedgerEntryType.TRUSTLINE, trust_line=line)
 
     @classmethod
-    def from_entry(cls, data: xdr.LedgerEntryData) -> "Trustline":
-        """Read the XDR form."""
+    def from_entry(cls, data: xdr.LedgerEntryData, sponsor: str | None = None) -> "Trustline":
+        """Read the XDR form; who sponsors it stands beside it."""
         line = data.trust_line
         assert line is not None
         return cls(
@@ -225,6 +261,7 @@ class Trustline:
             balance=line.balance.int64,
             limit=line.limit.int64,
             flags=line.flags.uint32,
+            sponsor=sponsor,
         )
 
 
@@ -252,19 +289,24 @@ class Layer:
         """Hand the writes to the layer below."""
         self.below.absorb(self.writes)
 
-    def put(self, key: bytes, data: xdr.LedgerEntryData) -> None:
+    def put(self, key: bytes, data: xdr.LedgerEntryData, sponsor: str | None = None) -> None:
         """Write an entry, modified in this ledger."""
-        entry = xdr.LedgerEntry(xdr.Uint32(self.sequence), data, xdr.LedgerEntryExt(0))
+        entry = xdr.LedgerEntry(xdr.Uint32(self.sequence), data, _extension(sponsor))
         self.writes[key] = entry.to_xdr_bytes()
 
     def remove(self, key: bytes) -> None:
         """Delete an entry."""
         self.writes[key] = None
 
-    def read(self, key: bytes) -> xdr.LedgerEntryData | None:
-        """The entry's data under a key, or None."""
+    def entry(self, key: bytes) -> xdr.LedgerEntry | None:
+        """The entry under a key, or None."""
         raw = self.get(key)
-        return None if raw is None else xdr.LedgerEntry.from_xdr_bytes(raw).data
+        return None if raw is None else xdr.LedgerEntry.from_xdr_bytes(raw)
+
+    def sponsor(self, key: bytes) -> str | None:
+        """Who pays the reserve of the entry under a key, if not its owner."""
+        entry = self.entry(key)
+        return None if entry is None else _sponsor_in(entry)
 
     def changes(self) -> xdr.LedgerEntryChanges:
         """How this layer differs from the one below: STATE precedes UPDATED and REMOVED."""
@@ -275,12 +317,12 @@ class Layer:
 
     def account(self, address: str) -> Account | None:
         """An account by its `G…` address, or None."""
-        data = self.read(account_key(address))
-        return None if data is None else Account.from_entry(data)
+        entry = self.entry(account_key(address))
+        return None if entry is None else Account.from_entry(entry.data, _sponsor_in(entry))
 
     def put_account(self, account: Account) -> None:
         """Write an account."""
-        self.put(account_key(account.address), account.to_entry())
+        self.put(account_key(account.address), account.to_entry(), account.sponsor)
 
     def pay_account(self, address: str, amount: int) -> None:
         """Add to (or take from) a native balance that the caller has already checked."""
@@ -290,22 +332,22 @@ class Layer:
 
     def trustline(self, address: str, asset: Asset) -> Trustline | None:
         """A trustline, or None."""
-        data = self.read(trustline_key(address, asset))
-        return None if data is None else Trustline.from_entry(data)
+        entry = self.entry(trustline_key(address, asset))
+        return None if entry is None else Trustline.from_entry(entry.data, _sponsor_in(entry))
 
     def put_trustline(self, line: Trustline) -> None:
         """Write a trustline."""
-        self.put(trustline_key(line.address, line.asset), line.to_entry())
+        self.put(trustline_key(line.address, line.asset), line.to_entry(), line.sponsor)
 
     def contract_data(
         self, contract: str, key: xdr.SCVal, *, temporary: bool = False
     ) -> xdr.SCVal | None:
         """A value of a contract's storage, or None."""
-        data = self.read(contract_data_key(contract, key, temporary=temporary))
-        if data is None:
+        entry = self.entry(contract_data_key(contract, key, temporary=temporary))
+        if entry is None:
             return None
-        assert data.contract_data is not None
-        return data.contract_data.val
+        assert entry.data.contract_data is not None
+        return entry.data.contract_data.val
 
     def put_contract_data(
         self, contract: str, key: xdr.SCVal, value: xdr.SCVal, *, temporary: bool = False

@@ -69,10 +69,10 @@ class Storage(Layer):
             raise OutsideFootprint(f"a key is read outside of the footprint: {_named(key)}")
         return super().get(key)
 
-    def put(self, key: bytes, data: xdr.LedgerEntryData) -> None:
+    def put(self, key: bytes, data: xdr.LedgerEntryData, sponsor: str | None = None) -> None:
         """Write an entry; raise `OutsideFootprint` for one that is not to be written."""
         self._check_write(key)
-        super().put(key, data)
+        super().put(key, data, sponsor)
 
     def remove(self, key: bytes) -> None:
         """Delete an entry; raise `OutsideFootprint` for one that is not to be written."""

@@ -5,10 +5,8 @@ things are wrong. `CLASSIC` at the foot lists what the devnet can do; anything e
 opNOT_SUPPORTED, never success.
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stellar_sdk import Asset, xdr
@@ -17,13 +15,10 @@ from indexer.devnet.stellar import asset_events
 from indexer.devnet.stellar.accounts import XLM
 from indexer.devnet.stellar.entries import (
     AUTHORIZED,
-    BASE_RESERVE,
     CLAWBACK,
     MAINTAIN_LIABILITIES,
     MAX_INT64,
     Account,
-    Layer,
-    Signer,
     Trustline,
     account_id,
     account_key,
@@ -31,63 +26,20 @@ from indexer.devnet.stellar.entries import (
     data_key,
     trustline_key,
 )
-
-MAX_SUBENTRIES = 1000
-MAX_SIGNERS = 20
-_ASSET_CODE = re.compile(r"[A-Za-z0-9]{1,12}")
+from indexer.devnet.stellar.options import set_options
+from indexer.devnet.stellar.sponsorship import (
+    ACCOUNT_RESERVES,
+    begin_sponsoring,
+    end_sponsoring,
+    release,
+    release_subentry,
+    reserve_subentry,
+    sponsor_account,
+)
+from indexer.devnet.stellar.stage import NotApplicable, Refused, Stage, address_of, asset_of
 
 LOW, MEDIUM, HIGH = 1, 2, 3
 """Indexes into an account's thresholds."""
-
-
-class Refused(Exception):
-    """An operation fails with a code of its own result type."""
-
-    def __init__(self, code: IntEnum) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
-class NotApplicable(Exception):
-    """An operation fails before its own logic: opNO_ACCOUNT, opBAD_AUTH, opNOT_SUPPORTED, …"""
-
-    def __init__(self, code: xdr.OperationResultCode) -> None:
-        super().__init__(code.name)
-        self.code = code
-
-
-@dataclass
-class Stage:
-    """What one operation sees while it is applied."""
-
-    layer: Layer
-    source: str
-    memo: xdr.Memo
-    close_time: int
-    events: list[xdr.ContractEvent] = field(default_factory=list)
-
-    def source_account(self) -> Account:
-        """The operation's source; raise `NotApplicable` when it does not exist (any more)."""
-        account = self.layer.account(self.source)
-        if account is None:
-            raise NotApplicable(xdr.OperationResultCode.opNO_ACCOUNT)
-        return account
-
-
-def address_of(muxed: xdr.MuxedAccount) -> str:
-    """The `G…` address behind an account that may be muxed."""
-    raw = muxed.ed25519 if muxed.med25519 is None else muxed.med25519.ed25519
-    key = xdr.PublicKey(xdr.PublicKeyType.PUBLIC_KEY_TYPE_ED25519, ed25519=raw)
-    return address_of_account(xdr.AccountID(key))
-
-
-def asset_of(asset: xdr.Asset | xdr.ChangeTrustAsset) -> Asset | None:
-    """The asset, or None when its code is not valid."""
-    try:
-        known = Asset.from_xdr_object(asset)
-    except ValueError:
-        return None
-    return known if known.is_native() or _ASSET_CODE.fullmatch(known.code) else None
 
 
 def _create_account(stage: Stage, op: xdr.CreateAccountOp) -> None:
@@ -97,12 +49,12 @@ def _create_account(stage: Stage, op: xdr.CreateAccountOp) -> None:
         raise Refused(code.CREATE_ACCOUNT_MALFORMED)
     if stage.layer.account(destination) is not None:
         raise Refused(code.CREATE_ACCOUNT_ALREADY_EXIST)
-    if amount < 2 * BASE_RESERVE:
-        raise Refused(code.CREATE_ACCOUNT_LOW_RESERVE)
+    created = Account(destination, amount, stage.layer.sequence << 32)
+    created = sponsor_account(stage, created, code.CREATE_ACCOUNT_LOW_RESERVE)
     if stage.source_account().spendable < amount:
         raise Refused(code.CREATE_ACCOUNT_UNDERFUNDED)
     stage.layer.pay_account(stage.source, -amount)
-    stage.layer.put_account(Account(destination, amount, stage.layer.sequence << 32))
+    stage.layer.put_account(created)
     stage.events.append(asset_events.movement(XLM, stage.source, destination, amount))
 
 
@@ -179,7 +131,7 @@ def _change_trust(stage: Stage, op: xdr.ChangeTrustOp) -> None:
         raise Refused(code.CHANGE_TRUST_INVALID_LIMIT)
     elif limit == 0:
         stage.layer.remove(trustline_key(stage.source, asset))
-        _add_subentries(stage, -1)
+        release_subentry(stage, line.sponsor)
     else:
         _issuer_of(stage, asset)
         stage.layer.put_trustline(replace(line, limit=limit))
@@ -189,11 +141,11 @@ def _open_trustline(stage: Stage, asset: Asset, limit: int) -> None:
     if limit == 0:
         raise Refused(xdr.ChangeTrustResultCode.CHANGE_TRUST_INVALID_LIMIT)
     issuer = _issuer_of(stage, asset)
-    _reserve_subentry(stage, xdr.ChangeTrustResultCode.CHANGE_TRUST_LOW_RESERVE)
+    sponsor = reserve_subentry(stage, xdr.ChangeTrustResultCode.CHANGE_TRUST_LOW_RESERVE)
     flags = 0 if issuer.flags & xdr.AccountFlags.AUTH_REQUIRED_FLAG else int(AUTHORIZED)
     if issuer.flags & xdr.AccountFlags.AUTH_CLAWBACK_ENABLED_FLAG:
         flags |= CLAWBACK
-    stage.layer.put_trustline(Trustline(stage.source, asset, 0, limit, flags))
+    stage.layer.put_trustline(Trustline(stage.source, asset, 0, limit, flags, sponsor))
 
 
 def _issuer_of(stage: Stage, asset: Asset) -> Account:
@@ -201,20 +153,6 @@ def _issuer_of(stage: Stage, asset: Asset) -> Account:
     if issuer is None:
         raise Refused(xdr.ChangeTrustResultCode.CHANGE_TRUST_NO_ISSUER)
     return issuer
-
-
-def _add_subentries(stage: Stage, count: int) -> None:
-    account = stage.source_account()
-    stage.layer.put_account(replace(account, subentries=account.subentries + count))
-
-
-def _reserve_subentry(stage: Stage, low_reserve: IntEnum) -> None:
-    account = stage.source_account()
-    if account.subentries >= MAX_SUBENTRIES:
-        raise NotApplicable(xdr.OperationResultCode.opTOO_MANY_SUBENTRIES)
-    if account.balance < account.reserve + BASE_RESERVE:
-        raise Refused(low_reserve)
-    _add_subentries(stage, 1)
 
 
 def _set_trustline_flags(stage: Stage, op: xdr.SetTrustLineFlagsOp) -> None:
@@ -259,19 +197,19 @@ def _manage_data(stage: Stage, op: xdr.ManageDataOp) -> None:
     if not name or not all(32 <= byte < 127 for byte in name):
         raise Refused(code.MANAGE_DATA_INVALID_NAME)
     key = data_key(stage.source, name)
-    known = stage.layer.get(key) is not None
+    known, sponsor = stage.layer.get(key) is not None, stage.layer.sponsor(key)
     if op.data_value is None:
         if not known:
             raise Refused(code.MANAGE_DATA_NAME_NOT_FOUND)
         stage.layer.remove(key)
-        _add_subentries(stage, -1)
+        release_subentry(stage, sponsor)
         return
     if not known:
-        _reserve_subentry(stage, code.MANAGE_DATA_LOW_RESERVE)
+        sponsor = reserve_subentry(stage, code.MANAGE_DATA_LOW_RESERVE)
     entry = xdr.DataEntry(
         account_id(stage.source), op.data_name, op.data_value, xdr.DataEntryExt(0)
     )
-    stage.layer.put(key, xdr.LedgerEntryData(xdr.LedgerEntryType.DATA, data=entry))
+    stage.layer.put(key, xdr.LedgerEntryData(xdr.LedgerEntryType.DATA, data=entry), sponsor)
 
 
 def _bump_sequence(stage: Stage, op: xdr.BumpSequenceOp) -> None:
@@ -290,69 +228,6 @@ def _bump_sequence(stage: Stage, op: xdr.BumpSequenceOp) -> None:
         )
 
 
-def _set_options(stage: Stage, op: xdr.SetOptionsOp) -> None:
-    account = _with_flags(stage.source_account(), op)
-    account = _with_thresholds(account, op)
-    if op.home_domain is not None:
-        account = replace(account, home_domain=op.home_domain.string32)
-    stage.layer.put_account(account)
-    if op.inflation_dest is not None and not stage.layer.account(
-        address_of_account(op.inflation_dest)
-    ):
-        raise Refused(xdr.SetOptionsResultCode.SET_OPTIONS_INVALID_INFLATION)
-    if op.signer is not None:
-        _set_signer(stage, op.signer)
-
-
-def _with_flags(account: Account, op: xdr.SetOptionsOp) -> Account:
-    code, kind = xdr.SetOptionsResultCode, xdr.AccountFlags
-    put = op.set_flags.uint32 if op.set_flags else 0
-    clear = op.clear_flags.uint32 if op.clear_flags else 0
-    if (put | clear) & ~0xF:
-        raise Refused(code.SET_OPTIONS_UNKNOWN_FLAG)
-    if put & clear:
-        raise Refused(code.SET_OPTIONS_BAD_FLAGS)
-    if account.flags & kind.AUTH_IMMUTABLE_FLAG and (put | clear):
-        raise Refused(code.SET_OPTIONS_CANT_CHANGE)
-    flags = (account.flags & ~clear) | put
-    if flags & kind.AUTH_CLAWBACK_ENABLED_FLAG and not flags & kind.AUTH_REVOCABLE_FLAG:
-        raise Refused(code.SET_OPTIONS_AUTH_REVOCABLE_REQUIRED)
-    return replace(account, flags=flags)
-
-
-def _with_thresholds(account: Account, op: xdr.SetOptionsOp) -> Account:
-    given = (op.master_weight, op.low_threshold, op.med_threshold, op.high_threshold)
-    if any(value is not None and value.uint32 > 255 for value in given):
-        raise Refused(xdr.SetOptionsResultCode.SET_OPTIONS_THRESHOLD_OUT_OF_RANGE)
-    master, low, medium, high = (
-        old if new is None else new.uint32
-        for old, new in zip(account.thresholds, given, strict=True)
-    )
-    return replace(account, thresholds=(master, low, medium, high))
-
-
-def _set_signer(stage: Stage, signer: xdr.Signer) -> None:
-    code = xdr.SetOptionsResultCode
-    account, weight = stage.source_account(), signer.weight.uint32
-    if signer.key.type != xdr.SignerKeyType.SIGNER_KEY_TYPE_ED25519:
-        raise NotApplicable(xdr.OperationResultCode.opNOT_SUPPORTED)
-    if signer.key.ed25519 == account_id(stage.source).account_id.ed25519 or weight > 255:
-        raise Refused(code.SET_OPTIONS_BAD_SIGNER)
-    others = tuple(known for known in account.signers if known.key != signer.key)
-    removed = len(others) < len(account.signers)
-    if weight == 0:
-        stage.layer.put_account(replace(account, signers=others))
-        if removed:
-            _add_subentries(stage, -1)
-        return
-    if not removed:
-        if len(others) >= MAX_SIGNERS:
-            raise Refused(code.SET_OPTIONS_TOO_MANY_SIGNERS)
-        _reserve_subentry(stage, code.SET_OPTIONS_LOW_RESERVE)
-    signers = sorted((*others, Signer(signer.key, weight)), key=lambda s: s.key.to_xdr_bytes())
-    stage.layer.put_account(replace(stage.source_account(), signers=tuple(signers)))
-
-
 def _account_merge(stage: Stage, destination: xdr.MuxedAccount) -> xdr.Int64:
     code = xdr.AccountMergeResultCode
     receiver, account = address_of(destination), stage.source_account()
@@ -367,8 +242,13 @@ def _account_merge(stage: Stage, destination: xdr.MuxedAccount) -> xdr.Int64:
         raise Refused(code.ACCOUNT_MERGE_HAS_SUB_ENTRIES)
     if account.sequence >= (stage.layer.sequence << 32):
         raise Refused(code.ACCOUNT_MERGE_SEQNUM_TOO_FAR)
+    if account.sponsoring or stage.source in stage.sponsors.values():
+        raise Refused(code.ACCOUNT_MERGE_IS_SPONSOR)
     if into.balance + account.balance > MAX_INT64:
         raise Refused(code.ACCOUNT_MERGE_DEST_FULL)
+    for signer in account.signers:
+        release(stage, signer.sponsor, 1)
+    release(stage, account.sponsor, ACCOUNT_RESERVES)
     stage.layer.pay_account(receiver, account.balance)
     stage.layer.remove(account_key(stage.source))
     customer = asset_events.muxed_id(destination, stage.memo)
@@ -391,12 +271,13 @@ def _set_options_level(op: xdr.SetOptionsOp) -> int:
 class Classic:
     """One kind of operation: where its body and result live, who must sign, what it does."""
 
-    body: str
+    body: str | None
     result: str
     level: Callable[[Any], int]
     apply: Callable[[Stage, Any], Any]
 
 
+_BEGIN = xdr.BeginSponsoringFutureReservesResultCode
 MALFORMED: frozenset[str] = frozenset(
     # By name: as ints, codes of different operations are equal.
     code.name
@@ -412,6 +293,7 @@ MALFORMED: frozenset[str] = frozenset(
         xdr.SetOptionsResultCode.SET_OPTIONS_THRESHOLD_OUT_OF_RANGE,
         xdr.SetOptionsResultCode.SET_OPTIONS_BAD_SIGNER,
         xdr.AccountMergeResultCode.ACCOUNT_MERGE_MALFORMED,
+        _BEGIN.BEGIN_SPONSORING_FUTURE_RESERVES_MALFORMED,
     )
 )
 """The codes that need no ledger to be found: such a transaction is refused at submission."""
@@ -422,7 +304,7 @@ CLASSIC: dict[xdr.OperationType, Classic] = {
     ),
     xdr.OperationType.PAYMENT: Classic("payment_op", "payment_result", _always(MEDIUM), _payment),
     xdr.OperationType.SET_OPTIONS: Classic(
-        "set_options_op", "set_options_result", _set_options_level, _set_options
+        "set_options_op", "set_options_result", _set_options_level, set_options
     ),
     xdr.OperationType.CHANGE_TRUST: Classic(
         "change_trust_op", "change_trust_result", _always(MEDIUM), _change_trust
@@ -442,4 +324,22 @@ CLASSIC: dict[xdr.OperationType, Classic] = {
         _always(LOW),
         _set_trustline_flags,
     ),
+    xdr.OperationType.BEGIN_SPONSORING_FUTURE_RESERVES: Classic(
+        "begin_sponsoring_future_reserves_op",
+        "begin_sponsoring_future_reserves_result",
+        _always(MEDIUM),
+        begin_sponsoring,
+    ),
+    xdr.OperationType.END_SPONSORING_FUTURE_RESERVES: Classic(
+        None,
+        "end_sponsoring_future_reserves_result",
+        _always(MEDIUM),
+        end_sponsoring,
+    ),
 }
+
+
+def body_of(operation: xdr.Operation) -> Any:
+    """What an operation of `CLASSIC` carries; None when its kind says it all."""
+    name = CLASSIC[operation.body.type].body
+    return None if name is None else getattr(operation.body, name)

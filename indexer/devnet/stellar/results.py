@@ -16,7 +16,11 @@ _RESULT_TYPES: dict[xdr.OperationType, Any] = {
     xdr.OperationType.MANAGE_DATA: xdr.ManageDataResult,
     xdr.OperationType.BUMP_SEQUENCE: xdr.BumpSequenceResult,
     xdr.OperationType.SET_TRUST_LINE_FLAGS: xdr.SetTrustLineFlagsResult,
+    xdr.OperationType.BEGIN_SPONSORING_FUTURE_RESERVES: xdr.BeginSponsoringFutureReservesResult,
+    xdr.OperationType.END_SPONSORING_FUTURE_RESERVES: xdr.EndSponsoringFutureReservesResult,
 }
+_BEGIN = xdr.BeginSponsoringFutureReservesResultCode
+_END = xdr.EndSponsoringFutureReservesResultCode
 _SUCCESS = {
     xdr.OperationType.CREATE_ACCOUNT: xdr.CreateAccountResultCode.CREATE_ACCOUNT_SUCCESS,
     xdr.OperationType.PAYMENT: xdr.PaymentResultCode.PAYMENT_SUCCESS,
@@ -28,6 +32,10 @@ _SUCCESS = {
     xdr.OperationType.SET_TRUST_LINE_FLAGS: (
         xdr.SetTrustLineFlagsResultCode.SET_TRUST_LINE_FLAGS_SUCCESS
     ),
+    xdr.OperationType.BEGIN_SPONSORING_FUTURE_RESERVES: (
+        _BEGIN.BEGIN_SPONSORING_FUTURE_RESERVES_SUCCESS
+    ),
+    xdr.OperationType.END_SPONSORING_FUTURE_RESERVES: (_END.END_SPONSORING_FUTURE_RESERVES_SUCCESS),
 }
 
 

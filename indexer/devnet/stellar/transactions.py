@@ -14,17 +14,9 @@ from indexer.devnet.stellar import results
 from indexer.devnet.stellar.accounts import NETWORK_ID
 from indexer.devnet.stellar.entries import Account, Layer
 from indexer.devnet.stellar.metering import declared_fee, is_allowed
-from indexer.devnet.stellar.operations import (
-    CLASSIC,
-    LOW,
-    MALFORMED,
-    MEDIUM,
-    NotApplicable,
-    Refused,
-    Stage,
-    address_of,
-)
+from indexer.devnet.stellar.operations import CLASSIC, LOW, MALFORMED, MEDIUM, body_of
 from indexer.devnet.stellar.signatures import SignatureCheck
+from indexer.devnet.stellar.stage import NotApplicable, Refused, Stage, address_of
 
 BASE_FEE = 100
 _Code = xdr.TransactionResultCode
@@ -290,7 +282,7 @@ def _signed_for(
     source = tx.source_of(operation)
     known = layer.account(source)
     if kind in CLASSIC:
-        level = CLASSIC[kind].level(getattr(operation.body, CLASSIC[kind].body))
+        level = CLASSIC[kind].level(body_of(operation))
     elif kind == xdr.OperationType.INVOKE_HOST_FUNCTION:
         level = MEDIUM
     else:
@@ -316,7 +308,7 @@ def _check_well_formed(tx: Transaction, layer: Layer, close_time: int) -> None:
             continue
         stage = Stage(layer.above(), source, tx.body.memo, close_time)
         try:
-            CLASSIC[kind].apply(stage, getattr(operation.body, CLASSIC[kind].body))
+            CLASSIC[kind].apply(stage, body_of(operation))
         except Refused as refusal:
             # Any other refusal depends on the ledger that the transaction will meet.
             if refusal.code.name in MALFORMED:
