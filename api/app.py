@@ -27,6 +27,7 @@ from api.request_log import log_failure, log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
 from api.stream.socket import hold_stream, stream
+from api.transfers.views import transfers
 from api.web import talk_to_browsers
 
 
@@ -65,7 +66,10 @@ def create_app(deps: Deps) -> Flask:
     answer_errors(app)
     answer_broken_bodies(app)
     speak_to_wallets(app)
-    for blueprint in (health, auth, session, routes, quotes, orderbook, market, stream, document):
+    for blueprint in (
+        *(health, auth, session, document, market),
+        *(routes, quotes, transfers, orderbook, stream),
+    ):
         app.register_blueprint(blueprint)
     return app
 

@@ -22,10 +22,11 @@ from indexer.fees import open_fees
 from indexer.networks import Network
 from indexer.readers import open_accounts
 from indexer.settings import Settings
-from warehouse_schema.identifiers import UnixSeconds
+from warehouse_schema.identifiers import EvmAddress, UnixSeconds
 
 _KEY = "isthmus"
 QUOTE_SECONDS = 300
+TRANSFER_SECONDS = 1_800
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,10 @@ class Deps:
     """Where it is read what others charge; None: what depends on it is priced by nobody."""
     quote_seconds: int = QUOTE_SECONDS
     """How long a quote is good for."""
+    transfer_seconds: int = TRANSFER_SECONDS
+    """How long a transfer waits for what its owner has to do."""
+    deposit_operator: EvmAddress | None = None
+    """Account of the service that moves deposits on; None: there are no deposit addresses."""
 
 
 def hold(app: Flask, deps: Deps) -> None:

@@ -96,6 +96,13 @@ Time: TypeAlias = Annotated[
         description="ISO 8601, UTC, whole seconds.",
     ),
 ]
+Moment: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$",
+        description="ISO 8601, UTC, to the microsecond where that is known.",
+    ),
+]
 Holder: TypeAlias = Annotated[
     str,
     Field(

@@ -8,12 +8,14 @@ ApiError                     status, code and a sentence
 │   ├── NoStellarWallet      the identity provider keeps no Stellar wallet for the user
 │   └── WalletChanged        the wallet that the user is bound to is gone
 ├── NotFound            404  nothing of that name is known
+├── Conflict            409  it is in another state by now
 ├── NotTheSame          412  it is not what the client believes it to be (`If-Match`)
 ├── WrongMediaType      415  a body of another kind than this path takes
+├── Unacceptable        422  it can be read, and is refused
 ├── UpgradeRequired     426  this path speaks WebSocket; the headers say which
 ├── TooMany             429  more of it than one address may have
 └── Unavailable         503  not now; trying again can help
-   ├── OrderBookNotReady    no ledger has been folded yet
+    ├── OrderBookNotReady    no ledger has been folded yet
     ├── IdentityUnavailable  the identity provider cannot be asked
     ├── ChainUnavailable     nothing can be promised about a chain right now
     ├── FeesUnavailable      what others charge cannot be read
@@ -67,6 +69,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "BAD_SOURCE_ADDRESS": Code(400, "`source_address` is none on the source chain."),
         "BAD_DEST_ADDRESS": Code(400, "`dest_address` is none that money may go to."),
         "BAD_FUNDING_MODE": Code(400, "The chain cannot be paid in that way."),
+        "BAD_IDEMPOTENCY_KEY": Code(400, "`Idempotency-Key` is missing, or no short plain text."),
+        "BAD_CURSOR": Code(400, "`before` is no ISO 8601 time."),
         "BAD_AFTER": Code(400, "`after` is not the number of a ledger."),
         "BAD_MEMO": Code(400, "Accounts are not divided by memo here: leave it out."),
         "BAD_HOME_DOMAIN": Code(400, "`home_domain` is another service's."),
@@ -83,13 +87,23 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "NOT_FOUND": Code(404, "There is nothing of that name."),
         "PROVIDER_NOT_FOUND": Code(404, "No such provider has been seen."),
         "INTENT_NOT_FOUND": Code(404, "No such order has been seen."),
+        "QUOTE_NOT_FOUND": Code(404, "You were given no such quote."),
+        "TRANSFER_NOT_FOUND": Code(404, "You have no such transfer."),
         "SIGN_IN_OFF": Code(404, "This service signs nobody in with a Stellar account."),
         "METHOD_NOT_ALLOWED": Code(405, "This path does not know that method; `Allow` has those."),
+        "CONFLICT": Code(409, "It is in another state by now."),
+        "QUOTE_USED": Code(409, "The quote is used: `transfer` was made of it."),
+        "QUOTE_EXPIRED": Code(409, "The quote has expired; ask for a new one."),
+        "NOT_CANCELLABLE": Code(409, "It is too late to cancel: `stage` says where it is."),
         "NOT_THE_SAME": Code(412, "It is not what `If-Match` says it is."),
         "BODY_TOO_LARGE": Code(413, "The body is larger than 64 KiB, or 16 at `/auth`."),
         "URI_TOO_LONG": Code(414, "The request line is too long."),
         "UNSUPPORTED_MEDIA_TYPE": Code(415, "The body is of another kind than this path takes."),
         "EXPECTATION_FAILED": Code(417, "`Expect` asks for what this server does not do."),
+        "UNACCEPTABLE": Code(422, "The request can be read, and is refused."),
+        "IDEMPOTENCY_KEY_REUSED": Code(422, "`transfer` was made with this key and another body."),
+        "DAILY_LIMIT": Code(422, "More than may be started in a UTC day."),
+        "OUTSTANDING_LIMIT": Code(422, "More than may be under way at a time."),
         "UPGRADE_REQUIRED": Code(426, "This path speaks WebSocket, version 13."),
         "TOO_MANY": Code(429, "More requests than one address or owner may make."),
         "TOO_MANY_STREAMS": Code(429, "As many streams are open from this address as may be."),
@@ -218,6 +232,13 @@ class NotFound(ApiError):
     code = "NOT_FOUND"
 
 
+class Conflict(ApiError):
+    """It is in another state by now."""
+
+    status = 409
+    code = "CONFLICT"
+
+
 class NotTheSame(ApiError):
     """It is not what the client believes it to be."""
 
@@ -230,6 +251,13 @@ class WrongMediaType(ApiError):
 
     status = 415
     code = "UNSUPPORTED_MEDIA_TYPE"
+
+
+class Unacceptable(ApiError):
+    """It can be read, and is refused."""
+
+    status = 422
+    code = "UNACCEPTABLE"
 
 
 class UpgradeRequired(ApiError):

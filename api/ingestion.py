@@ -4,9 +4,10 @@ Anyone may read the answer, so it is one of a few words. What stands behind it, 
 and their errors, is for operators: `python -m indexer status`, Dagster's checks, `facts.alarms`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
 
+from api.errors import ChainUnavailable
 from indexer.facts.status import ChainStatus, late_after
 from indexer.networks import Chain, Network
 
@@ -39,6 +40,16 @@ def complaint(chain: Chain, status: ChainStatus) -> Complaint | None:
     if status.lag_seconds is not None and status.lag_seconds > limit:
         return "LATE"
     return None
+
+
+def refuse_unwell(
+    network: Network, statuses: Sequence[ChainStatus], chains: Collection[str], what: str
+) -> None:
+    """Raises `ChainUnavailable` if one of the chains is unwell: `what` cannot be done now."""
+    for status in statuses:
+        trouble = complaint(network.chain(status.chain), status)
+        if status.chain in chains and trouble is not None:
+            raise ChainUnavailable(f"{status.chain} {SENTENCES[trouble]}: {what} now")
 
 
 def followed(network: Network, statuses: Sequence[ChainStatus]) -> list[ChainStatus]:

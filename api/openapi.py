@@ -24,6 +24,7 @@ import api.orderbook.description
 import api.quotes.description
 import api.routes.description
 import api.stream.description
+import api.transfers.description
 from api.auth.owner import RULES, public
 from api.description import (
     IF_MATCH,
@@ -41,6 +42,7 @@ OPERATIONS: Mapping[str, Operation] = {
     **api.auth.description.OPERATIONS,
     **api.routes.description.OPERATIONS,
     **api.quotes.description.OPERATIONS,
+    **api.transfers.description.OPERATIONS,
     **api.orderbook.description.OPERATIONS,
     **api.stream.description.OPERATIONS,
     **api.health.description.OPERATIONS,

@@ -29,6 +29,7 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_WEB_AUTH_DOMAIN` | what challenges call this server; default: that of `ISTHMUS_URL` |
 | `ISTHMUS_STELLAR_TOML` | TOML file of what the operator says of itself in stellar.toml |
 | `ISTHMUS_QUOTE_SECONDS` | how long a quote is good for, 10 to 3600, default 300 |
+| `ISTHMUS_TRANSFER_SECONDS` | until an unpaid transfer expires, 60 to 86400, default 1800 |
 | `ISTHMUS_FEES_URL` | on the local chains alone: what says Circle's fees in the service's place |
 
 A secret is the variable itself, or the file that the same name with `_FILE` says.
@@ -59,6 +60,8 @@ IDENTITY_URL = "https://api.privy.io"
 IDENTITY_SECONDS = 2 * 3600
 QUOTE_SECONDS = 300
 _QUOTE_RANGE = (10, 3600)
+TRANSFER_SECONDS = 1_800
+_TRANSFER_RANGE = (60, 86_400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,8 @@ class ApiSettings:
     stellar_toml: Path | None = None
     quote_seconds: int = QUOTE_SECONDS
     """How long a quote is good for."""
+    transfer_seconds: int = TRANSFER_SECONDS
+    """How long a transfer waits for what its owner has to do."""
     fees_url: str | None = None
     """What says Circle's fees on the local chains; None: the network's own service."""
 
@@ -135,7 +140,10 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         home_domain=env.get("ISTHMUS_HOME_DOMAIN") or None,
         web_auth_domain=env.get("ISTHMUS_WEB_AUTH_DOMAIN") or None,
         stellar_toml=Path(file) if (file := env.get("ISTHMUS_STELLAR_TOML")) else None,
-        quote_seconds=_quote_seconds(env),
+        quote_seconds=_within(env, "ISTHMUS_QUOTE_SECONDS", QUOTE_SECONDS, _QUOTE_RANGE),
+        transfer_seconds=_within(
+            env, "ISTHMUS_TRANSFER_SECONDS", TRANSFER_SECONDS, _TRANSFER_RANGE
+        ),
         fees_url=_fees_url(env),
     )
 
@@ -159,13 +167,11 @@ def _identity(env: Mapping[str, str]) -> IdentitySettings | None:
     )
 
 
-def _quote_seconds(env: Mapping[str, str]) -> int:
-    seconds, (least, most) = _count(env, "ISTHMUS_QUOTE_SECONDS", QUOTE_SECONDS), _QUOTE_RANGE
-    if not least <= seconds <= most:
-        raise ConfigurationError(
-            f"ISTHMUS_QUOTE_SECONDS is {seconds}; it must be from {least} to {most}"
-        )
-    return seconds
+def _within(env: Mapping[str, str], variable: str, usual: int, bounds: tuple[int, int]) -> int:
+    number, (least, most) = _count(env, variable, usual), bounds
+    if not least <= number <= most:
+        raise ConfigurationError(f"{variable} is {number}; it must be from {least} to {most}")
+    return number
 
 
 def _fees_url(env: Mapping[str, str]) -> str | None:

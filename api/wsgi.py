@@ -74,6 +74,7 @@ app = create_app(
         statement=read_statement(_own.stellar_toml, _settings.network),
         fees=fees_of(_settings, _own.fees_url),
         quote_seconds=_own.quote_seconds,
+        transfer_seconds=_own.transfer_seconds,
     ),
 )
 if _own.proxies:

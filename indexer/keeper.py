@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import Connection, Engine, Select, func, insert, or_, select
+from sqlalchemy import Connection, Engine, Select, func, insert, select
 from sqlalchemy.exc import OperationalError
 
 from indexer.drain import passes
@@ -20,12 +20,11 @@ from indexer.networks import Network
 from indexer.projections.stages import table
 from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import load
-from indexer.projections.stages.store import lock, refold, with_alike
+from indexer.projections.stages.store import is_behind, lock, refold, with_alike
 from warehouse_schema.facts import cursors, expiries
-from warehouse_schema.intake import CHANNEL, cancellations, quotes, submissions, transfers
+from warehouse_schema.intake import CHANNEL, quotes, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts
 
 logger = logging.getLogger(__name__)
 
@@ -94,16 +93,10 @@ def catch_up(conn: Connection, network: Network) -> None:
 
 
 def _missed() -> Select[tuple[str]]:
-    """Transfers whose rows of clients and relay are not as many as their stage was folded from."""
-    submitted, signed, cancelled = (
-        select(func.count()).where(column == transfers.c.id).scalar_subquery()
-        for column in (submissions.c.transfer, attempts.c.subject, cancellations.c.transfer)
-    )
-    stages, written = transfer_stages.c, submitted + signed + cancelled
     return (
         select(transfers.c.id)
-        .outerjoin(transfer_stages, stages.transfer == transfers.c.id)
-        .where(or_(stages.transfer.is_(None), stages.inputs != written))
+        .outerjoin(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+        .where(is_behind())
         .order_by(transfers.c.id)
     )
 

@@ -5,7 +5,7 @@
 --              facts                    projections     intake          relay            access   analytics
 --   indexer    insert, delete           all             read            read             –        read
 --              (update: three tables)
---   api        read                     read            insert          (read: health)   all      –
+--   api        read                     read            insert          read, in part    all      –
 --   relay      read                     read            read            insert, update   –        –
 --   analyst    read                     read            –               –                –        read
 
@@ -70,9 +70,11 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_relay;
 ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT INSERT, UPDATE ON TABLES TO isthmus_relay;
--- Whether a route is available the api says by how the relay is: of its tables it sees this one.
+-- Whether a route is available the api says by how the relay is. And it folds transfers as the
+-- indexer does: of an attempt it sees that it is there, and for whom, never what was signed.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
 GRANT SELECT ON relay.health TO isthmus_api;
+GRANT SELECT (subject, purpose, tx_hash, created_at) ON relay.attempts TO isthmus_api;
 
 -- access: of nobody's concern but the api's; what has expired is deleted.
 GRANT USAGE ON SCHEMA access TO isthmus_api;

@@ -38,6 +38,10 @@ RELAY = 7_046
 """The right to sign for an account: number its transactions, write what it sends. Second:
 `hashtext` of the chain, a space and the account. Held by the relay's session."""
 
+OWNER = 7_047
+"""The right to start a transfer of an owner, so that limits hold. Second: `hashtext` of the owner's
+account. Held until commit, taken before locks of transfers."""
+
 # Single numbers.
 
 STREAM = 0x15_7457_0001

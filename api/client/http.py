@@ -30,7 +30,8 @@ class Http:
     """Asks, and asks again where that is safe.
 
     A `429` was refused before anything was done, so any request may be sent again. After a `503`
-    only one that changes nothing twice is. What was not answered is never sent again.
+    only one that changes nothing twice is, such as one with an idempotency key. What was not
+    answered is never sent again.
     """
 
     def __init__(
@@ -48,16 +49,20 @@ class Http:
         query: Mapping[str, Any] | None = None,
         body: Any = None,
         token: str | None = None,
+        key: str | None = None,
     ) -> httpx.Response:
         """A good answer. Raises `ClientError`."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        is_safe = key is not None or method in _CHANGES_NOTHING_TWICE
         left = self._patience.retries
         while True:
             try:
                 return self.once(method, path, params=given, json=body, headers=headers)
             except (TooMany, Unavailable) as refused:
-                if not left or not self._may_repeat(method, refused):
+                if not left or not self._may_repeat(refused, is_safe=is_safe):
                     raise
                 left -= 1
                 self._sleep(refused.retry_after or 1.0)
@@ -73,10 +78,10 @@ class Http:
             raise refusal(answer.status_code, answer.content, after)
         return answer
 
-    def _may_repeat(self, method: str, refused: Refused) -> bool:
+    def _may_repeat(self, refused: Refused, *, is_safe: bool) -> bool:
         pause = refused.retry_after
-        is_safe = isinstance(refused, TooMany) or method in _CHANGES_NOTHING_TWICE
-        return is_safe and (pause is None or pause <= self._patience.longest_pause)
+        may = is_safe or isinstance(refused, TooMany)
+        return may and (pause is None or pause <= self._patience.longest_pause)
 
 
 def read(kind: TypeAdapter[T], answer: httpx.Response) -> T:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from decimal import Decimal
 from types import TracebackType
 from typing import Any, TypeVar
@@ -24,6 +25,8 @@ from api.client.models import (
     Revoked,
     Route,
     Session,
+    Transfer,
+    TransferPage,
 )
 from api.client.stream import Moment, follow
 
@@ -39,7 +42,10 @@ _READINESS = TypeAdapter(Readiness)
 _QUOTE = TypeAdapter(Quote)
 _SESSION = TypeAdapter(Session)
 _REVOKED = TypeAdapter(Revoked)
+_TRANSFER = TypeAdapter(Transfer)
+_PAGE = TypeAdapter(TransferPage)
 _BOOK = "/api/v1"
+_TRANSFERS = "/v1/transfers"
 
 
 class Isthmus:
@@ -193,6 +199,32 @@ class Isthmus:
         }
         body = {name: value for name, value in asked.items() if value is not None}
         return read(_QUOTE, self._ask_as_owner("POST", "/v1/quotes", body=body))
+
+    def start_transfer(self, quote_id: str, *, key: str) -> Transfer:
+        """Start a transfer of a quote; `key` is a new one for each, such as `str(uuid4())`.
+
+        Keep the key before you ask: after `NotReached` ask again with the same one, and there is
+        one transfer however often that is. Raises `NotFound`, `Conflict` (the quote is used or has
+        expired), `Invalid` (over a limit), `Unavailable`.
+        """
+        body = {"quote_id": quote_id}
+        return read(_TRANSFER, self._ask_as_owner("POST", _TRANSFERS, body=body, key=key))
+
+    def transfer(self, transfer_id: str) -> Transfer:
+        """Where a transfer is. Raises `NotFound`."""
+        return read(_TRANSFER, self._ask_as_owner("GET", f"{_TRANSFERS}/{_segment(transfer_id)}"))
+
+    def transfers(
+        self, *, before: datetime | None = None, limit: int | None = None
+    ) -> TransferPage:
+        """A page of your transfers, newest first; `before` is `next_before` of the page before."""
+        query = {"before": None if before is None else before.isoformat(), "limit": limit}
+        return read(_PAGE, self._ask_as_owner("GET", _TRANSFERS, query=query))
+
+    def cancel_transfer(self, transfer_id: str) -> Transfer:
+        """Call a transfer off. Raises `NotFound`, `Conflict` once it is too late."""
+        path = f"{_TRANSFERS}/{_segment(transfer_id)}/cancel"
+        return read(_TRANSFER, self._ask_as_owner("POST", path))
 
     # Who is asking
 

@@ -163,6 +163,105 @@ class Quote(Model):
     fee: QuoteFee
 
 
+class Explorer(Model):
+    """Pages about the transactions, once there are any."""
+
+    source: str | None
+    destination: str | None
+
+
+class Step(Model):
+    """A stage that a transfer came to."""
+
+    stage: str
+    at: AwareDatetime | None
+    chain: str | None
+    tx: str | None
+
+
+class DepositAddress(Model):
+    """Where a deposit is paid in, and the account of the service that its terms name."""
+
+    address: str
+    operator: str
+
+
+class TillLine(Model):
+    """One token at a deposit address: received = swept + returned + what is there."""
+
+    token: str
+    received: int
+    swept: int
+    returned: int
+    owed: int
+
+
+class Refund(Model):
+    """What was paid to a deposit address, and what of it went back or has to."""
+
+    amount: int
+    transactions: tuple[str, ...]
+    pending_below_minimum: int
+    tokens: tuple[TillLine, ...]
+
+
+class SelfFinish(Model):
+    """With which anybody can deliver a transfer now; hex."""
+
+    chain: str
+    contract: str
+    message: str
+    attestation: str
+
+
+class Transfer(Model):
+    """A transfer. Amounts are whole base units of the chain's own asset.
+
+    `stage` and `status` are open: a version that comes later may know more of them.
+    """
+
+    id: str
+    quote_id: str
+    route: str
+    direction: Literal["deposit", "withdraw", "send"]
+    funding_mode: str | None
+    status: str
+    stage: str
+    stage_reason: str | None
+    stage_detail: str | None
+    turn: str
+    amount_in: int
+    amount_out: int
+    amount_fee: int
+    amount_delivered: int | None
+    source_chain: str
+    source_asset: str
+    source_address: str
+    dest_chain: str
+    dest_asset: str
+    dest_address: str
+    deposit: DepositAddress | None
+    external_transaction_id: str | None
+    stellar_transaction_id: str | None
+    started_at: AwareDatetime
+    updated_at: AwareDatetime
+    completed_at: AwareDatetime | None
+    expires_at: AwareDatetime
+    eta: AwareDatetime | None
+    explorer: Explorer
+    timeline: tuple[Step, ...]
+    refund: Refund | None
+    self_finish: SelfFinish | None
+    extras: tuple[str, ...]
+
+
+class TransferPage(Model):
+    """A page of them, newest first; `next_before` is None after the last."""
+
+    transfers: tuple[Transfer, ...]
+    next_before: AwareDatetime | None
+
+
 class ChainReadiness(Model):
     """How the ingestion of a chain stands."""
 

@@ -5,7 +5,7 @@ from flask import Blueprint
 from api.auth.owner import owner, owner_only
 from api.deps import deps
 from api.errors import BadRequest, ChainUnavailable, FeesUnavailable
-from api.ingestion import SENTENCES, complaint
+from api.ingestion import refuse_unwell
 from api.parsing import read_body
 from api.quotes import schema
 from api.quotes.fees import FeeSource
@@ -38,14 +38,9 @@ def _refuse_unwell(wish: Wish) -> None:
     """Raises `ChainUnavailable` for a chain that nothing can be promised about now."""
     if wish.route.id in UNPRICED:
         raise ChainUnavailable(UNPRICED[wish.route.id])
-    network = deps().network
-    for status in chain_status(deps().engine, network):
-        if status.chain in (wish.source.chain, wish.dest.chain):
-            trouble = complaint(network.chain(status.chain), status)
-            if trouble is not None:
-                raise ChainUnavailable(
-                    f"{status.chain} {SENTENCES[trouble]}: no transfer over it can be quoted now"
-                )
+    statuses = chain_status(deps().engine, deps().network)
+    chains = (wish.source.chain, wish.dest.chain)
+    refuse_unwell(deps().network, statuses, chains, "no transfer over it can be quoted")
 
 
 def _price(wish: Wish) -> Price:

@@ -3,7 +3,7 @@
 The indexer's role may insert and delete here, not update: what is replaced is deleted first.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Select,
     and_,
     bindparam,
     cast,
@@ -110,11 +111,29 @@ def verified_attestations(
         )
         .order_by(columns.id)
     )
-    by_nonce: dict[str, Attestation] = {}
+    return list({each.nonce: each for each in _attestations(conn, query)}.values())
+
+
+def verified_by_nonce(
+    conn: Connection, nonces: Collection[Bytes32]
+) -> dict[tuple[ChainId, Bytes32], Attestation]:
+    """What may be handed to the destination for messages of these nonces, by source chain and
+    nonce: the newest of each."""
+    if not nonces:
+        return {}
+    columns = cctp_attestations.c
+    query = (
+        select(*_ATTESTATION_COLUMNS)
+        .where(columns.verified, *_among(columns.nonce, nonces))
+        .order_by(columns.id)
+    )
+    return {(each.source_chain, each.nonce): each for each in _attestations(conn, query)}
+
+
+def _attestations(conn: Connection, query: Select[Any]) -> Iterator[Attestation]:
     for row in conn.execute(query):
         values: dict[str, Any] = {**row._mapping, "attesters": tuple(row.attesters)}
-        by_nonce[row.nonce] = Attestation(**values)
-    return list(by_nonce.values())
+        yield Attestation(**values)
 
 
 def keys_spoken_of(conn: Connection, sent: Collection[Provenance]) -> set[Bytes32]:

@@ -41,11 +41,16 @@ def late_after(chain: Chain) -> float:
 
 def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
     """The status of every chain of the network, in its order."""
-    idle = func.extract("epoch", func.now() - cursors.c.updated_at)
     with engine.connect() as conn:
-        rows = {row.chain: row for row in conn.execute(select(cursors, idle.label("idle")))}
-        open_alarms = _by_chain(conn, alarms, alarms.c.cleared_at.is_(None))
-        quarantined = _by_chain(conn, quarantined_ledgers)
+        return chain_status_on(conn, network)
+
+
+def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
+    """As `chain_status`, within a transaction."""
+    idle = func.extract("epoch", func.now() - cursors.c.updated_at)
+    rows = {row.chain: row for row in conn.execute(select(cursors, idle.label("idle")))}
+    open_alarms = _by_chain(conn, alarms, alarms.c.cleared_at.is_(None))
+    quarantined = _by_chain(conn, quarantined_ledgers)
     statuses = []
     for chain in network.chains:
         row = rows.get(chain.id)

@@ -108,6 +108,14 @@ def test_a_quote_is_good_for_five_minutes_unless_it_is_said_otherwise() -> None:
             load_api_settings({"ISTHMUS_QUOTE_SECONDS": seconds})
 
 
+def test_a_transfer_waits_half_an_hour_unless_it_is_said_otherwise() -> None:
+    assert load_api_settings({}).transfer_seconds == 1800
+    assert load_api_settings({"ISTHMUS_TRANSFER_SECONDS": "60"}).transfer_seconds == 60
+    for seconds in ("59", "86401", "0", "1.5"):
+        with pytest.raises(ConfigurationError, match="ISTHMUS_TRANSFER_SECONDS"):
+            load_api_settings({"ISTHMUS_TRANSFER_SECONDS": seconds})
+
+
 def test_what_stands_in_for_circles_fees_is_for_local_chains_alone() -> None:
     chosen = {"ISTHMUS_FEES_URL": "http://127.0.0.1:8200"}
     assert load_api_settings(chosen).fees_url == "http://127.0.0.1:8200"

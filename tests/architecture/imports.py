@@ -149,6 +149,9 @@ CLOCKS = ("time", "datetime", "sqlalchemy.func.now", "sqlalchemy.func.clock_time
 
 FEATURES_MEET = (
     *("api.auth.owner", "api.quotes.store"),
+    # Whatever is done with a transfer goes through its one door, and shows it in one shape.
+    *("api.transfers.access", "api.transfers.progress", "api.transfers.shapes"),
+    "api.transfers.schema",
     # The stream says what the order book shows.
     *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.shapes"),
     *("api.orderbook.schema", "api.orderbook.description"),

@@ -29,7 +29,13 @@ PUBLIC = {
 """What the specification opens, the page that shows it, and the process's own health. Nothing joins
 by accident."""
 
-OWNERS = {"/v1/session", "/v1/quotes"}
+OWNERS = {
+    "/v1/session",
+    "/v1/quotes",
+    "/v1/transfers",
+    "/v1/transfers/<transfer>",
+    "/v1/transfers/<transfer>/cancel",
+}
 """What needs a token."""
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, func, insert, select
 from indexer.projections.stages.evidence import Terms
 from warehouse_schema import intake
 
+OPERATOR = "0x90f79bf6eb2c4f870365e785982e1f101e93b906"
 ROUTES = {"cctp": "usdc-deposit", "oft": "usdt0-deposit", "payment": "usdc-send"}
 
 
@@ -41,6 +42,7 @@ def ask(conn: Connection, terms: Terms, **changes: Any) -> Terms:
         "idempotency_key": f"key {number}",
         "fingerprint": "f" * 64,
         "deposit_address": terms.deposit_address,
+        "deposit_operator": None if terms.deposit_address is None else OPERATOR,
         "started_at": moment(terms.started_at, number or 0),
         "expires_at": moment(terms.expires_at),
     }

@@ -161,7 +161,7 @@ SAMPLES = {
     "access": "access.subjects",
 }
 ATTEMPTS = {
-    "SELECT": "SELECT FROM {table}",
+    "SELECT": "SELECT * FROM {table}",
     "INSERT": "INSERT INTO {table} DEFAULT VALUES",
     "UPDATE": "UPDATE {table} SET {column} = DEFAULT",
     "DELETE": "DELETE FROM {table}",
@@ -193,6 +193,14 @@ def test_a_room_that_tries_gets_as_far_as_its_grants(
         assert may(connection, statement) is (verb in MAY[schema, room])
     finally:
         connection.rollback()
+
+
+def test_the_api_sees_that_something_was_signed_and_not_what(api_engine: Engine) -> None:
+    seen = "SELECT subject, purpose, tx_hash, created_at FROM relay.attempts"
+    with api_engine.connect() as connection:
+        assert connection.execute(text(seen)).all() == []
+        with pytest.raises(ProgrammingError, match="permission denied"):
+            connection.execute(text("SELECT signed FROM relay.attempts"))
 
 
 def may(connection: Connection, statement: object) -> bool:

@@ -11,7 +11,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Text, bindparam, delete, func, insert, select, text
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql
 
 from indexer.events.common import Event, Provenance
@@ -31,9 +43,10 @@ from indexer.projections.transfers import BURN_EVENTS, pair_burns
 from warehouse_schema import locks
 from warehouse_schema.facts import cursors, lost_sources
 from warehouse_schema.identifiers import ChainId
-from warehouse_schema.intake import transfers
+from warehouse_schema.intake import cancellations, submissions, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
+from warehouse_schema.relay import attempts
 
 logger = logging.getLogger(__name__)
 
@@ -148,6 +161,19 @@ def with_alike(conn: Connection, ids: Collection[str]) -> list[str]:
     """These transfers and those that may share their sends with them."""
     together = alike(conn, [each for each in terms_of(conn, ids) if each.mechanism != "cctp"])
     return sorted({*ids, *(each.id for each in together)})
+
+
+def is_behind() -> ColumnElement[bool]:
+    """Whether the row of a transfer, outer joined to it, lacks rows of clients and relay.
+
+    They only ever become more, so their number says it.
+    """
+    submitted, signed, cancelled = (
+        select(func.count()).where(column == transfers.c.id).scalar_subquery()
+        for column in (submissions.c.transfer, attempts.c.subject, cancellations.c.transfer)
+    )
+    stages = transfer_stages.c
+    return or_(stages.transfer.is_(None), stages.inputs != submitted + signed + cancelled)
 
 
 def refold_touched(

@@ -5,20 +5,26 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, delete
 
 from api.client import Isthmus
 from tests.api.stream.conftest import make_stand
+from tests.factories.projections import STELLAR, insert_cursor
+from tests.factories.quotes import OTHER, asking
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app
+from tests.factories.started import make_transfer_app
 from tests.factories.streaming import serving
+from tests.factories.tokens import ACCOUNT
+from warehouse_schema import intake
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "client.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SIGNS_IN = [example for example in EXAMPLES if "Login" in example]
+MOVES = [example for example in EXAMPLES if "start_transfer" in example]
 
 
 def test_the_page_has_its_examples():
-    assert (len(EXAMPLES), len(SIGNS_IN)) == (4, 1)
+    assert (len(EXAMPLES), len(SIGNS_IN), len(MOVES)) == (5, 1, 1)
 
 
 def test_the_examples_run(
@@ -27,7 +33,7 @@ def test_the_examples_run(
     make_stand(indexer_engine, api_engine)
     with serving(database, tmp_path, workers=1) as server:
         for example in EXAMPLES:
-            if example not in SIGNS_IN:
+            if example not in (*SIGNS_IN, *MOVES):
                 exec(example, {"url": server.url})
     assert capsys.readouterr().out
 
@@ -46,3 +52,26 @@ def test_the_example_that_signs_in_runs(reader: Engine, monkeypatch: pytest.Monk
     }
     exec(SIGNS_IN[0], world)
     assert capsys.readouterr().out.strip() == WALLET.public_key
+
+
+def test_the_example_that_moves_money_runs(
+    rows: Connection, reader: Engine, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    insert_cursor(rows, STELLAR)
+    transport = httpx.WSGITransport(make_transfer_app(reader))
+    real = Isthmus.__init__
+    monkeypatch.setattr(
+        Isthmus, "__init__", lambda self, url, **rest: real(self, url, transport=transport, **rest)
+    )
+    world = {
+        "url": "https://api.isthmus.test",
+        "token": lambda: asking()["Authorization"].removeprefix("Bearer "),
+        "chain": STELLAR,
+        "account": ACCOUNT,
+        "recipient": OTHER,
+    }
+    exec(MOVES[0], world)
+    first, last = capsys.readouterr().out.splitlines()
+    assert (first.split()[0], last) == ("AWAITING_SIGNATURE", "CANCELLED")
+    for table in (intake.cancellations, intake.transfers, intake.quotes):
+        rows.execute(delete(table))

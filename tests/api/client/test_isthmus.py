@@ -1,6 +1,6 @@
 """The client against the app, without a network between them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +14,7 @@ from stellar_sdk import Keypair, Network
 from api.client import (
     BadAnswer,
     ChallengeNotTrusted,
+    Conflict,
     Forbidden,
     Invalid,
     Isthmus,
@@ -56,6 +57,8 @@ from tests.factories.sep10 import (
     make_sep10,
     make_sign_in_app,
 )
+from tests.factories.started import KEY, insert_quote, make_transfer_app
+from warehouse_schema import intake
 from warehouse_schema.intake import quotes
 
 CALLS = {
@@ -73,7 +76,7 @@ CALLS = {
 }
 """Operation → the call that makes it, where nobody has to sign in."""
 BY_LOGIN = {"getChallenge", "signIn", "showSession", "endSession"}
-WITH_A_TOKEN = {"createQuote"}
+WITH_A_TOKEN = {"createQuote", "startTransfer", "showTransfer", "listTransfers", "cancelTransfer"}
 STREAM = {"openStream"}
 NO_CALL = {"showMetrics"}
 """For a monitoring system, which has a client of its own."""
@@ -350,3 +353,63 @@ def test_a_quote_is_read_in_whole_base_units(rows: Connection, reader: Engine):
     assert refused.value.code == "NOT_THE_OWNER"
     assert invalid.value.code == "AMOUNT_OUT_OF_LIMITS"
     rows.execute(delete(quotes))
+
+
+@pytest.fixture
+def asked(rows: Connection) -> Iterator[Connection]:
+    for chain in (STELLAR, SEPOLIA):
+        insert_cursor(rows, chain)
+    yield rows
+    for table in (intake.cancellations, intake.transfers, intake.quotes):
+        rows.execute(delete(table))
+
+
+def signed_in(app: Flask, **options: Any) -> Isthmus:
+    token = asking()["Authorization"].removeprefix("Bearer ")
+    return client_of(app, token=lambda: token, **options)
+
+
+def test_a_transfer_is_started_once_shown_listed_and_called_off(asked: Connection, reader: Engine):
+    with signed_in(make_transfer_app(reader)) as isthmus:
+        made = isthmus.start_transfer(quote := insert_quote(asked), key=KEY)
+        assert isthmus.start_transfer(quote, key=KEY) == made
+        assert (made.stage, made.amount_in, made.explorer.source) == (
+            *("AWAITING_SIGNATURE", 10_000_000, None),
+        )
+        assert isthmus.transfer(made.id) == made
+        other = isthmus.start_transfer(insert_quote(asked), key="another")
+        newest = isthmus.transfers(limit=1)
+        assert newest.transfers == (other,)
+        assert isthmus.transfers(before=newest.next_before).transfers == (made,)
+        assert isthmus.cancel_transfer(made.id).stage == "CANCELLED"
+        with pytest.raises(Conflict) as late:
+            isthmus.cancel_transfer(made.id)
+        with pytest.raises(Conflict) as used:
+            isthmus.start_transfer(quote, key="third")
+        with pytest.raises(Invalid) as reused:
+            isthmus.start_transfer("x", key=KEY)
+        with pytest.raises(NotFound):
+            isthmus.transfer("../session")
+    assert (late.value.body["stage"], used.value.body["transfer"]) == ("CANCELLED", made.id)
+    assert reused.value.code == "IDEMPOTENCY_KEY_REUSED"
+
+
+def test_what_has_a_key_is_asked_again_when_it_may_help():
+    slept: list[float] = []
+    replies = Replies(refused(503), refused(429), httpx.Response(200, json={"transfers": 1}))
+    with (
+        Isthmus(
+            "https://x.test", token=lambda: "t", transport=replies, sleep=slept.append
+        ) as isthmus,
+        pytest.raises(BadAnswer),
+    ):
+        isthmus.start_transfer("q", key="the key")
+    assert slept == [7.0, 7.0]
+    assert {request.headers["Idempotency-Key"] for request in replies.asked} == {"the key"}
+    assert len(replies.asked) == 3
+
+
+def test_what_has_no_key_and_changes_something_is_not():
+    isthmus = Isthmus("https://x.test", token=lambda: "t", transport=Replies(refused(503)))
+    with isthmus, pytest.raises(Unavailable):
+        isthmus.cancel_transfer("0" * 32)

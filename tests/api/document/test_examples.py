@@ -61,7 +61,17 @@ from tests.factories.quotes import (
     make_quote_app,
 )
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app, sign
+from tests.factories.started import (
+    KEY,
+    cancel,
+    insert_quote,
+    insert_transfer,
+    make_transfer_app,
+    show,
+    start,
+)
 from tests.factories.tokens import ACCOUNT, URL, make_tokens
+from warehouse_schema import intake
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 from warehouse_schema.intake import quotes
@@ -245,6 +255,70 @@ def test_a_quote_is_the_example(rows: Connection, reader: Engine, example: Any) 
     rows.execute(delete(cursors).where(cursors.c.chain == SEPOLIA))
     example("createQuote", "CHAIN_UNAVAILABLE", asked())
     rows.execute(delete(quotes))
+
+
+def steady(shown: Any) -> Any:
+    """A transfer with what is another each time put to what the example has."""
+    began, started = "2026-11-22T08:30:00Z", "2026-11-22T08:30:00.123456Z"
+    steps = [step | {"at": step["at"] and began} for step in shown["timeline"]]
+    fixed = {"id": "5e" * 16, "quote_id": "9a" * 16, "started_at": started, "timeline": steps}
+    times = {"updated_at": started, "expires_at": "2026-11-22T09:00:00Z"}
+    return shown | fixed | times
+
+
+def test_a_transfer_is_the_example(rows: Connection, reader: Engine, example: Any) -> None:
+    for chain in (STELLAR, SEPOLIA):
+        insert_cursor(rows, chain)
+    client = make_transfer_app(reader).test_client()
+    quote = insert_quote(rows)
+    made = start(client, quote, KEY)
+    example("startTransfer", "201", steady(made.json))
+    example("startTransfer", "200", steady(start(client, quote, KEY).json))
+    transfer = made.json["id"]
+    for code, refused in {
+        "BAD_IDEMPOTENCY_KEY": start(client, quote, "two words"),
+        "BAD_BODY": client.post(
+            "/v1/transfers", json={}, headers=asking() | {"Idempotency-Key": KEY}
+        ),
+        "UNSUPPORTED_MEDIA_TYPE": client.post(
+            "/v1/transfers", data=b"x", headers=asking() | {"Idempotency-Key": KEY}
+        ),
+        "QUOTE_NOT_FOUND": start(client, "none"),
+        "QUOTE_USED": start(client, quote),
+        "QUOTE_EXPIRED": start(client, insert_quote(rows, seconds=-1)),
+        "IDEMPOTENCY_KEY_REUSED": start(client, "none", KEY),
+        "DAILY_LIMIT": start(client, insert_quote(rows, amount_in=95_000_000)),
+    }.items():
+        example("startTransfer", code, named(refused.json, transfer))
+    example("showTransfer", "200", steady(show(client, transfer).json))
+    missing = show(client, "0" * 32).json
+    for operation in ("showTransfer", "cancelTransfer"):
+        example(operation, "TRANSFER_NOT_FOUND", missing)
+    listed: Any = client.get("/v1/transfers?limit=1", headers=asking()).json
+    example("listTransfers", "200", listed | {"transfers": [*map(steady, listed["transfers"])]})
+    for code, query in {
+        "BAD_CURSOR": "before=yesterday",
+        "BAD_LIMIT": "limit=1000",
+        "UNKNOWN_PARAMETER": "after=1",
+    }.items():
+        refused = client.get(f"/v1/transfers?{query}", headers=asking())
+        example("listTransfers", code, refused.json)
+    insert_transfer(rows, ago=90_000, amount_in=85_000_000)
+    much = start(client, insert_quote(rows))
+    example("startTransfer", "OUTSTANDING_LIMIT", much.json)
+    example("cancelTransfer", "200", steady(cancel(client, transfer).json))
+    example("cancelTransfer", "NOT_CANCELLABLE", cancel(client, transfer).json)
+    rows.execute(delete(cursors).where(cursors.c.chain == SEPOLIA))
+    unwell = start(client, insert_quote(rows))
+    example("startTransfer", "CHAIN_UNAVAILABLE", unwell.json)
+    for table in (intake.cancellations, intake.transfers, intake.quotes):
+        rows.execute(delete(table))
+
+
+def named(refused: Any, transfer: str) -> Any:
+    """A refusal with the transfer's name put to what the example has."""
+    texts = {name: text.replace(transfer, "5e" * 16) for name, text in refused.items()}
+    return refused | texts
 
 
 def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example: Any) -> None:

@@ -169,6 +169,12 @@ def upgrade() -> None:
             comment="Where it is paid in; null if it is not",
         ),
         sa.Column(
+            "deposit_operator",
+            sa.Text(),
+            nullable=True,
+            comment="Account of ours that its terms name; null as above",
+        ),
+        sa.Column(
             "started_at",
             sa.DateTime(timezone=True),
             nullable=False,
@@ -181,6 +187,10 @@ def upgrade() -> None:
             comment="It expires if nothing irreversible has happened by then",
         ),
         sa.CheckConstraint("id ~ '^[0-9a-f]{32}$'", name=op.f("ck_transfers_id")),
+        sa.CheckConstraint(
+            "(deposit_address IS NULL) = (deposit_operator IS NULL)",
+            name=op.f("ck_transfers_deposit"),
+        ),
         sa.CheckConstraint("started_at < expires_at", name=op.f("ck_transfers_lives")),
         sa.ForeignKeyConstraint(["quote"], ["intake.quotes.id"], name=op.f("fk_transfers_quote")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_transfers")),

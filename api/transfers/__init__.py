@@ -1,0 +1,1 @@
+"""`/v1/transfers`: what an owner started, where it is, and how to call it off."""

@@ -1,0 +1,134 @@
+"""Where transfers are: the indexer's own fold, of what this very transaction sees."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from indexer.events.services import Attestation
+from indexer.facts.messages import verified_by_nonce
+from indexer.networks import Network
+from indexer.projections.stages import table
+from indexer.projections.stages.evidence import Evidence
+from indexer.projections.stages.fold import Progress, Step, fold
+from indexer.projections.stages.load import Loaded, load
+from indexer.projections.stages.table import IllegalTransition
+from indexer.projections.stages.terms import terms_of
+from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
+from warehouse_schema.intake import quotes, transfers
+from warehouse_schema.queries import any_of
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What a transfer and its quote say; never changes."""
+
+    id: str
+    quote: str
+    route: str
+    funding_mode: str | None
+    source_chain: ChainId
+    source_asset: str
+    source_address: str
+    dest_chain: ChainId
+    dest_asset: str
+    dest_address: str
+    amount_in: BaseUnits
+    amount_out: BaseUnits
+    fee: Mapping[str, Any]
+    deposit_address: str | None
+    deposit_operator: str | None
+    started_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A transfer, and where it is."""
+
+    agreed: Agreed
+    progress: Progress
+    finish: Attestation | None
+    """With which anybody may deliver it now."""
+
+
+_AGREED = (
+    transfers.c.id,
+    transfers.c.quote,
+    quotes.c.route,
+    quotes.c.funding_mode,
+    quotes.c.source_chain,
+    quotes.c.source_asset,
+    quotes.c.source_address,
+    quotes.c.dest_chain,
+    quotes.c.dest_asset,
+    quotes.c.dest_address,
+    quotes.c.amount_in,
+    quotes.c.amount_out,
+    quotes.c.fee,
+    transfers.c.deposit_address,
+    transfers.c.deposit_operator,
+    transfers.c.started_at,
+    transfers.c.expires_at,
+)
+
+
+def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]:
+    """These transfers, in the order of their ids as given."""
+    found = {loaded.evidence.terms.id: progress_of(loaded) for loaded in load(conn, network, ids)}
+    agreed = _agreed(conn, ids)
+    nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
+    finish = verified_by_nonce(conn, nonces)
+    return [_known(agreed[each], found[each], finish) for each in ids]
+
+
+def begun(conn: Connection, transfer: str) -> Known:
+    """As `known`, of a transfer that this very transaction made: its id has been seen by nobody."""
+    [terms] = terms_of(conn, [transfer])
+    return Known(_agreed(conn, [transfer])[transfer], fold(Evidence(terms=terms)), None)
+
+
+def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, Agreed]:
+    query = select(*_AGREED).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
+    return {row.id: Agreed(**row._mapping) for row in conn.execute(query)}
+
+
+def _known(
+    agreed: Agreed, progress: Progress, finish: Mapping[tuple[ChainId, Bytes32], Attestation]
+) -> Known:
+    nonce = progress.self_finish
+    return Known(
+        agreed, progress, None if nonce is None else finish.get((agreed.source_chain, nonce))
+    )
+
+
+def progress_of(loaded: Loaded) -> Progress:
+    """The fold. A story that cannot be is on hold until an operator has looked at it: the indexer
+    raises an alarm for it, and keeps the stage that it stored."""
+    try:
+        return fold(loaded.evidence)
+    except IllegalTransition as error:
+        terms = loaded.evidence.terms
+        logger.error("illegal stage transfer=%s: %s", terms.id, error)
+        return Progress(
+            stage="ON_HOLD",
+            status=table.status("ON_HOLD", terms.source_chain, terms.dest_chain),
+            turn=table.turn("ON_HOLD"),
+            reason="held",
+            detail="what is known of it does not fit together; an operator has to look at it",
+            timeline=(Step("ON_HOLD", None),),
+            since=None,
+            completed_at=None,
+            external_tx=None,
+            stellar_tx=None,
+            movement=None,
+            extras=(),
+            amount_delivered=None,
+            self_finish=None,
+            refund=None,
+        )

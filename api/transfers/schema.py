@@ -1,0 +1,137 @@
+"""What `/v1/transfers` shows, as types: `shapes.py` makes them, the document is made of them."""
+
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.description import BaseUnitsText, Moment, Time
+from indexer.projections.stages.fold import Reason
+from indexer.projections.stages.table import Stage, Status, Turn
+from indexer.routes import Direction, FundingMode, RouteId
+
+TransferId = Annotated[
+    str, Field(pattern="^[0-9a-f]{32}$", description="16 bytes: the label that its burn carries.")
+]
+_Url = Annotated[str, Field(description="Of an explorer's page about the transaction.")]
+_Hex = Annotated[str, Field(pattern="^0x([0-9a-f]{2})*$", description="Bytes as hex.")]
+
+
+class Explorer(TypedDict):
+    """Where people can look at it; null before there is a transaction, or an explorer."""
+
+    source: _Url | None
+    destination: _Url | None
+
+
+class Step(TypedDict):
+    """A stage that the transfer came to."""
+
+    stage: Stage
+    at: Annotated[Time | None, Field(description="null where nothing says when.")]
+    chain: Annotated[str | None, Field(description="Where that happened, CAIP-2.")]
+    tx: Annotated[str | None, Field(description="The transaction with which it did.")]
+
+
+class DepositAddress(TypedDict):
+    """Where the deposit is paid in, and the account of ours that its terms name."""
+
+    address: Annotated[str, Field(description="Compute it yourself: docs/deposit-addresses.md.")]
+    operator: Annotated[str, Field(description="Moves the deposit on, and cannot take it.")]
+
+
+class TillLine(TypedDict):
+    """One token at the deposit address: received = swept + returned + what is there."""
+
+    token: Annotated[str, Field(description="Token contract.")]
+    received: BaseUnitsText
+    swept: Annotated[BaseUnitsText, Field(description="Carried on.")]
+    returned: BaseUnitsText
+    owed: Annotated[BaseUnitsText, Field(description="Has to go back.")]
+
+
+class Refund(TypedDict):
+    """What was paid to the deposit address, and what of it went back or has to."""
+
+    amount: Annotated[BaseUnitsText, Field(description="Went back, in what was to be paid.")]
+    transactions: list[str]
+    pending_below_minimum: Annotated[
+        BaseUnitsText, Field(description="Owed, and too little to go back by itself.")
+    ]
+    tokens: list[TillLine]
+
+
+class SelfFinish(TypedDict):
+    """With which anybody can deliver it now: a CCTP message and its attestation."""
+
+    chain: Annotated[str, Field(description="Where it is to be handed in, CAIP-2.")]
+    contract: Annotated[
+        str,
+        Field(description="`receiveMessage` of it on EVM chains, `mint_and_forward` on Stellar."),
+    ]
+    message: _Hex
+    attestation: _Hex
+
+
+class Transfer(TypedDict):
+    """A transfer. Amounts are whole base units of the chain's own asset."""
+
+    id: TransferId
+    quote_id: str
+    route: RouteId
+    direction: Direction
+    funding_mode: Annotated[FundingMode | None, Field(description="null but for deposits.")]
+    status: Annotated[Status, Field(description="SEP-24's word for the stage.")]
+    stage: Stage
+    stage_reason: Annotated[
+        Reason | None, Field(description="Why it waits, or what it came to; null when neither.")
+    ]
+    stage_detail: Annotated[str | None, Field(description="For people: what somebody says of it.")]
+    turn: Annotated[Turn, Field(description="Who has to do something now.")]
+    amount_in: BaseUnitsText
+    amount_out: Annotated[BaseUnitsText, Field(description="The least that arrives.")]
+    amount_fee: Annotated[BaseUnitsText, Field(description="At most; units of what is sent.")]
+    amount_delivered: Annotated[
+        BaseUnitsText | None, Field(description="What arrived, once it has.")
+    ]
+    source_chain: str
+    source_asset: str
+    source_address: str
+    dest_chain: str
+    dest_asset: str
+    dest_address: str
+    deposit: Annotated[DepositAddress | None, Field(description="null unless paid to one.")]
+    external_transaction_id: Annotated[
+        str | None, Field(description="The EVM transaction: burn or send, or delivery.")
+    ]
+    stellar_transaction_id: Annotated[str | None, Field(description="The Stellar transaction.")]
+    started_at: Moment
+    updated_at: Annotated[Moment, Field(description="When it came to its stage, or started.")]
+    completed_at: Time | None
+    expires_at: Annotated[
+        Time, Field(description="It expires if nothing irreversible has happened by then.")
+    ]
+    eta: Annotated[
+        Time | None,
+        Field(description="When it usually is there; null while it waits for somebody, or is over"),
+    ]
+    explorer: Explorer
+    timeline: list[Step]
+    refund: Annotated[
+        Refund | None, Field(description="null unless something was paid to its address.")
+    ]
+    self_finish: Annotated[
+        SelfFinish | None, Field(description="null unless anybody can deliver it.")
+    ]
+    extras: Annotated[
+        list[str], Field(description="Further burns or sends that were delivered as well.")
+    ]
+
+
+class TransferList(TypedDict):
+    """A page of an owner's transfers, newest first."""
+
+    transfers: list[Transfer]
+    next_before: Annotated[
+        Moment | None, Field(description="`before` of the next page; null after the last.")
+    ]

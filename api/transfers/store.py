@@ -1,0 +1,218 @@
+"""Transfers as they are made and called off; what a row of theirs means is folded elsewhere.
+
+Each of these runs in one transaction of its caller's, READ COMMITTED: whatever is read after a
+lock was granted is what its holder before left.
+"""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, Row, func, insert, select
+
+from api.errors import ChainUnavailable, Conflict, NotFound, Unacceptable
+from api.ingestion import refuse_unwell
+from api.transfers.asked import NewTransfer, Page
+from api.transfers.limits import refuse_over_limits
+from api.transfers.progress import progress_of
+from indexer.deposits import Bridge, Deposit, deposit_address
+from indexer.facts.status import chain_status_on
+from indexer.networks import Network
+from indexer.projections.stages import table
+from indexer.projections.stages.load import load
+from indexer.projections.stages.store import lock, with_alike
+from indexer.projections.transfers import STELLAR_PER_SHARED
+from warehouse_schema import locks
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    EvmAddress,
+    StellarAddress,
+    UnixSeconds,
+)
+from warehouse_schema.intake import (
+    CHANNEL,
+    cancellations,
+    quotes,
+    transfers,
+    watched_addresses,
+)
+
+_TICK = timedelta(microseconds=1)
+"""The finest that Postgres keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What every transfer of this service is given."""
+
+    network: Network
+    seconds: int
+    """From its creation until it expires."""
+    deposit_operator: EvmAddress | None
+    """Account of ours that moves deposits on; None: nobody is given an address to pay to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A transfer, and whether it is this request that made it."""
+
+    id: str
+    is_new: bool
+
+
+def make_transfer(
+    conn: Connection, terms: Terms, owner: StellarAddress, key: str, asked: NewTransfer
+) -> Made:
+    """The transfer of an idempotency key: the one that is there, whatever else has changed since,
+    or a new one.
+
+    Raises `Unacceptable` for a key with another body and over a limit, `NotFound` for a quote that
+    is not the owner's, `Conflict` for one that is used or expired, `ChainUnavailable`.
+    """
+    conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(owner))))
+    known = _of_key(conn, owner, key)
+    if known is not None:
+        _refuse_other_body(known, asked)
+        return Made(known.id, is_new=False)
+    quote = _usable_quote(conn, owner, asked.quote_id)
+    chains = (quote.source_chain, quote.dest_chain)
+    statuses = chain_status_on(conn, terms.network)
+    refuse_unwell(terms.network, statuses, chains, "no transfer over it can be started")
+    refuse_over_limits(conn, terms.network, owner, quote.source_chain, quote.amount_in, quote.now)
+    transfer = _row(terms, quote, key, asked.fingerprint)
+    conn.execute(insert(transfers).values(transfer))
+    if transfer["deposit_address"] is not None:
+        _watch(conn, quote.source_chain, transfer)
+    _tell(conn, transfer["id"])
+    return Made(transfer["id"], is_new=True)
+
+
+def _of_key(conn: Connection, owner: StellarAddress, key: str) -> Row[Any, Any] | None:
+    columns = transfers.c
+    query = select(columns.id, columns.fingerprint)
+    query = query.where(columns.owner == owner, columns.idempotency_key == key)
+    return conn.execute(query).one_or_none()
+
+
+def _refuse_other_body(known: Row[Any, Any], asked: NewTransfer) -> None:
+    if known.fingerprint != asked.fingerprint:
+        raise Unacceptable(
+            f"this Idempotency-Key made transfer {known.id} of another quote: send a new key for "
+            "a new transfer",
+            code="IDEMPOTENCY_KEY_REUSED",
+            transfer=known.id,
+        )
+
+
+def _usable_quote(conn: Connection, owner: StellarAddress, quote: str) -> Row[Any]:
+    """The quote, what was made of it, the time, and when the owner's last transfer was started."""
+    last = select(func.max(transfers.c.started_at)).where(transfers.c.owner == owner)
+    query = (
+        select(
+            quotes,
+            transfers.c.id.label("used_by"),
+            func.clock_timestamp().label("now"),
+            last.scalar_subquery().label("last"),
+        )
+        .outerjoin(transfers, transfers.c.quote == quotes.c.id)
+        .where(quotes.c.id == quote, quotes.c.owner == owner)
+    )
+    found = conn.execute(query).one_or_none()
+    if found is None:
+        raise NotFound("you were given no such quote", code="QUOTE_NOT_FOUND")
+    if found.used_by is not None:
+        raise Conflict(
+            f"transfer {found.used_by} was made of this quote: ask for a new one",
+            code="QUOTE_USED",
+            transfer=found.used_by,
+        )
+    if found.expires_at <= found.now:
+        raise Conflict("this quote has expired: ask for a new one", code="QUOTE_EXPIRED")
+    return found
+
+
+def _row(terms: Terms, quote: Row[Any], key: str, fingerprint: str) -> dict[str, Any]:
+    # Lists are cut at these times, so no two of an owner's are one.
+    started: datetime = quote.now if quote.last is None else max(quote.now, quote.last + _TICK)
+    # Whole seconds: the terms of a deposit address say it so.
+    expires = (started + timedelta(seconds=terms.seconds)).replace(microsecond=0)
+    transfer = secrets.token_hex(16)
+    is_paid_in = quote.funding_mode == "deposit_address"
+    deposit = _deposit(terms, quote, transfer, expires) if is_paid_in else None
+    return {
+        "id": transfer,
+        "quote": quote.id,
+        "owner": quote.owner,
+        "idempotency_key": key,
+        "fingerprint": fingerprint,
+        "deposit_address": None if deposit is None else deposit_address(terms.network, deposit),
+        "deposit_operator": None if deposit is None else deposit.operator,
+        "started_at": started,
+        "expires_at": expires,
+    }
+
+
+def _deposit(terms: Terms, quote: Row[Any], transfer: str, expires: datetime) -> Deposit:
+    if terms.deposit_operator is None:
+        raise ChainUnavailable(
+            f"deposits to an address on {quote.source_chain} are not moved on now: ask for a quote "
+            "with funding_mode direct"
+        )
+    bridge: Bridge = quote.mechanism
+    return Deposit(
+        chain=quote.source_chain,
+        bridge=bridge,
+        owner=StellarAddress(quote.dest_address),
+        transfer_id=UUID(hex=transfer),
+        amount=BaseUnits(quote.amount_in),
+        min_received=BaseUnits(quote.amount_out // STELLAR_PER_SHARED),
+        refund_to=EvmAddress(quote.source_address),
+        operator=terms.deposit_operator,
+        expires_at=UnixSeconds(int(expires.timestamp())),
+    )
+
+
+def _watch(conn: Connection, chain: str, transfer: dict[str, Any]) -> None:
+    row = {
+        "chain": chain,
+        "address": transfer["deposit_address"],
+        "reason": f"deposit address of transfer {transfer['id']}",
+    }
+    conn.execute(insert(watched_addresses).values(row))
+
+
+def _tell(conn: Connection, transfer: str) -> None:
+    conn.execute(select(func.pg_notify(CHANNEL, transfer)))
+
+
+def cancel_transfer(conn: Connection, network: Network, transfer: str) -> None:
+    """Call a transfer off. Raises `Conflict` once something irreversible has happened.
+
+    One point of decision: whoever submits, signs or lets expire holds the same lock, has looked
+    under it, and whoever comes second sees what the first one wrote.
+    """
+    lock(conn, with_alike(conn, [transfer]))
+    [loaded] = load(conn, network, [transfer])
+    stage = progress_of(loaded).stage
+    if not table.may_cancel(stage):
+        raise Conflict(
+            f"the transfer is {stage}: it cannot be cancelled", code="NOT_CANCELLABLE", stage=stage
+        )
+    conn.execute(insert(cancellations).values(transfer=transfer))
+    _tell(conn, transfer)
+
+
+def list_transfers(
+    conn: Connection, owner: StellarAddress, page: Page
+) -> tuple[list[str], datetime | None]:
+    """Ids of a page, newest first, and before when the next one begins; None: there is none."""
+    columns = transfers.c
+    query = select(columns.id, columns.started_at).where(columns.owner == owner)
+    if page.before is not None:
+        query = query.where(columns.started_at < page.before)
+    query = query.order_by(columns.started_at.desc()).limit(page.limit + 1)
+    rows = conn.execute(query).all()
+    shown = rows[: page.limit]
+    return [row.id for row in shown], shown[-1].started_at if len(rows) > len(shown) else None

@@ -1,0 +1,68 @@
+"""`/v1/transfers`: start one, see it, list them, call one off."""
+
+from flask import Blueprint, request
+from sqlalchemy import Connection
+
+from api.auth.owner import owner, owner_only
+from api.deps import deps, snapshot
+from api.parsing import read_body, read_query
+from api.transfers import schema
+from api.transfers.access import access_transfer
+from api.transfers.asked import NewTransfer, read_key, read_page
+from api.transfers.progress import begun, known
+from api.transfers.shapes import iso_moment, shape_transfer
+from api.transfers.store import Terms, cancel_transfer, list_transfers, make_transfer
+
+transfers = Blueprint("transfers", __name__)
+transfers.before_request(owner_only)
+
+
+@transfers.post("/v1/transfers")
+def start() -> tuple[schema.Transfer, int]:
+    """Start a transfer of a quote, once however often it is asked for."""
+    key, asked = read_key(request.headers.get("Idempotency-Key")), read_body(NewTransfer)
+    with deps().engine.begin() as conn:
+        made = make_transfer(conn, _terms(), owner(), key, asked)
+        if made.is_new:
+            return shape_transfer(deps().network, begun(conn, made.id)), 201
+        return _shown(conn, made.id), 200
+
+
+@transfers.get("/v1/transfers")
+def show_page() -> schema.TransferList:
+    """The owner's transfers, newest first."""
+    page = read_page(read_query({"before", "limit"}))
+    with snapshot() as conn:
+        ids, following = list_transfers(conn, owner(), page)
+        shown = [shape_transfer(deps().network, each) for each in known(conn, deps().network, ids)]
+    return {
+        "transfers": shown,
+        "next_before": None if following is None else iso_moment(following),
+    }
+
+
+@transfers.get("/v1/transfers/<transfer>")
+def show(transfer: str) -> schema.Transfer:
+    """Where a transfer is."""
+    with snapshot() as conn:
+        return _shown(conn, access_transfer(conn, owner(), transfer))
+
+
+@transfers.post("/v1/transfers/<transfer>/cancel")
+def cancel(transfer: str) -> schema.Transfer:
+    """Call a transfer off, while nothing irreversible has happened."""
+    with deps().engine.begin() as conn:
+        mine = access_transfer(conn, owner(), transfer)
+        cancel_transfer(conn, deps().network, mine)
+        return _shown(conn, mine)
+
+
+def _shown(conn: Connection, transfer: str) -> schema.Transfer:
+    """As of this very transaction."""
+    [found] = known(conn, deps().network, [transfer])
+    return shape_transfer(deps().network, found)
+
+
+def _terms() -> Terms:
+    held = deps()
+    return Terms(held.network, held.transfer_seconds, held.deposit_operator)

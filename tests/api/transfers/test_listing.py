@@ -1,0 +1,124 @@
+"""`GET /v1/transfers`: pages that lose nothing and repeat nothing."""
+
+from urllib.parse import quote_plus
+
+import pytest
+from sqlalchemy import func, select, update
+
+from tests.factories.quotes import OTHER, asking
+from tests.factories.started import PATH, insert_quote, insert_transfer, start
+from warehouse_schema.intake import transfers
+
+
+def page(client, query="", account=None):
+    answer = client.get(f"{PATH}{query}", headers=asking(*([account] if account else [])))
+    assert answer.status_code == 200, answer.json
+    return answer.json
+
+
+def pages(client, limit):
+    """All of them, as a client reads them."""
+    query = f"?limit={limit}"
+    while True:
+        shown = page(client, query)
+        yield [each["id"] for each in shown["transfers"]]
+        if shown["next_before"] is None:
+            return
+        query = f"?limit={limit}&before={shown['next_before']}"
+
+
+def test_nothing_is_a_page_without_a_next_one(starter):
+    assert page(starter) == {"transfers": [], "next_before": None}
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
+def test_pages_lose_nothing_and_repeat_nothing(kept, starter, limit):
+    made = [insert_transfer(kept, ago=ago) for ago in range(10, 17)]
+    # As close to one another as two of an owner's can be.
+    first = select(func.min(transfers.c.started_at)).scalar_subquery()
+    closest = first + func.make_interval(0, 0, 0, 0, 0, 0, 0.000001)
+    kept.execute(update(transfers).where(transfers.c.id == made[5]).values(started_at=closest))
+    insert_transfer(kept, owner=OTHER)
+    read = list(pages(starter, limit))
+    assert [each for page in read for each in page] == made
+    assert [len(page) for page in read[:-1]] == [limit] * (len(read) - 1)
+
+
+def test_what_is_started_meanwhile_moves_no_page(kept, starter):
+    made = [insert_transfer(kept, ago=ago) for ago in range(10, 14)]
+    reading = pages(starter, 2)
+    seen = next(reading)
+    start(starter, insert_quote(kept))
+    assert [*seen, *(each for page in reading for each in page)] == made
+
+
+def test_fifty_are_a_page_unless_it_is_said_otherwise(kept, starter):
+    made = [insert_transfer(kept, ago=ago) for ago in range(51)]
+    shown = page(starter)
+    assert [each["id"] for each in shown["transfers"]] == made[:50]
+    assert shown["next_before"] == shown["transfers"][-1]["started_at"]
+    assert len(page(starter, "?limit=200")["transfers"]) == 51
+
+
+def test_an_owner_sees_only_his_own(kept, starter):
+    mine, others = insert_transfer(kept), insert_transfer(kept, owner=OTHER)
+    assert [each["id"] for each in page(starter)["transfers"]] == [mine]
+    assert [each["id"] for each in page(starter, account=OTHER)["transfers"]] == [others]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "2999-01-01T00:00:00Z",
+        "2999-01-01",
+        "2999-01-01T00:00:00.123456+05:30",
+        "2999-01-01 00:00",
+        "",
+    ],
+)
+def test_a_cursor_is_an_iso_time(kept, starter, before):
+    made = insert_transfer(kept)
+    [shown] = page(starter, f"?before={quote_plus(before)}")["transfers"]
+    assert shown["id"] == made
+
+
+def test_a_cursor_may_be_before_all_time(kept, starter):
+    insert_transfer(kept)
+    for before in ("0001-01-01", "0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59Z"):
+        assert page(starter, f"?before={quote_plus(before)}")["transfers"] == []
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        *(
+            "yesterday",
+            "1763791234",
+            "2026-13-01",
+            "2026-11-22T25:00:00Z",
+            "2026-W01-1",
+            "infinity",
+        ),
+        *("2026-11-22T00:00:00+0530x", "٢٠٢٦-١١-٢٢", "20261122", "2026-11-22T", "9" * 400),
+        "2026-11-22T00:00:00+99:00",
+    ],
+)
+def test_a_bad_cursor_is_refused(starter, before):
+    answer = starter.get(f"{PATH}?before={quote_plus(before)}", headers=asking())
+    assert (answer.status_code, answer.json["code"]) == (400, "BAD_CURSOR")
+    assert "before" in answer.json["message"]
+
+
+@pytest.mark.parametrize("limit", ["0", "201", "-1", "1.0", "x", "+1", "٣", "9" * 50, "1e2", " 1"])
+def test_a_bad_limit_is_refused(starter, limit):
+    answer = starter.get(f"{PATH}?limit={quote_plus(limit)}", headers=asking())
+    assert (answer.status_code, answer.json["code"]) == (400, "BAD_LIMIT")
+
+
+def test_an_unknown_parameter_is_refused(starter):
+    answer = starter.get(f"{PATH}?after=1", headers=asking())
+    assert (answer.status_code, answer.json["code"]) == (400, "UNKNOWN_PARAMETER")
+
+
+def test_nobody_lists_anything_without_a_token(starter):
+    assert starter.get(PATH).status_code == 401

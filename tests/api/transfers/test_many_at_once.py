@@ -1,0 +1,96 @@
+"""Many who ask at once, in real sessions of their own: no interleaving passes a limit or a key."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine, func, select
+from werkzeug.test import TestResponse
+
+from tests.factories.projections import address
+from tests.factories.quotes import OTHER
+from tests.factories.started import (
+    KEY,
+    how_many,
+    insert_quote,
+    make_transfer_app,
+    payment,
+    start,
+)
+from tests.factories.tokens import ACCOUNT
+from warehouse_schema.intake import quotes, transfers
+
+THREADS = 12
+
+
+@pytest.fixture
+def app(kept: Connection, reader: Engine) -> Flask:
+    """Without the document held against each answer, which other tests do."""
+    app = make_transfer_app(reader)
+    app.test_client_class = FlaskClient
+    return app
+
+
+def at_once(calls: Sequence[Callable[[], TestResponse]]) -> list[TestResponse]:
+    with ThreadPoolExecutor(THREADS) as threads:
+        return list(threads.map(lambda call: call(), calls))
+
+
+def codes(answers: Sequence[TestResponse]) -> Counter[str]:
+    return Counter((answer.json or {}).get("code", str(answer.status_code)) for answer in answers)
+
+
+def test_two_hundred_creations_never_pass_a_limit(kept, app):
+    """Of 1 USDC each, from EVM chains and on Stellar: a hundred of them are started."""
+    kinds = [{"amount_in": 1_000_000}, payment(amount_in=10_000_000)]
+    made = [insert_quote(kept, **kinds[number % 2]) for number in range(200)]
+    answers = at_once([lambda q=quote: start(app.test_client(), q) for quote in made])
+    # Each of these is under way, so either limit may be the one that is met.
+    said = codes(answers)
+    assert said["201"] == 100
+    assert said["DAILY_LIMIT"] + said["OUTSTANDING_LIMIT"] == 100
+    started = select(func.count()).select_from(transfers).where(transfers.c.owner == ACCOUNT)
+    assert kept.scalar(started) == 100
+    times = kept.scalars(select(transfers.c.started_at)).all()
+    assert len(set(times)) == 100
+
+
+def test_one_key_from_fifty_threads_makes_one_transfer(kept, app):
+    quote = insert_quote(kept)
+    answers = at_once([lambda: start(app.test_client(), quote, KEY)] * 50)
+    assert codes(answers) == {"201": 1, "200": 49}
+    assert len({answer.json["id"] for answer in answers}) == 1
+    assert how_many(kept) == 1
+
+
+def test_one_key_with_many_quotes_makes_one_transfer(kept, app):
+    made = [insert_quote(kept) for _ in range(20)]
+    answers = at_once([lambda q=quote: start(app.test_client(), q, KEY) for quote in made])
+    assert codes(answers) == {"201": 1, "IDEMPOTENCY_KEY_REUSED": 19}
+    assert how_many(kept) == 1
+
+
+def test_one_quote_with_many_keys_makes_one_transfer(kept, app):
+    quote = insert_quote(kept)
+    answers = at_once([lambda: start(app.test_client(), quote)] * 20)
+    assert codes(answers) == {"201": 1, "QUOTE_USED": 19}
+    assert how_many(kept) == 1
+
+
+def test_owners_do_not_get_into_each_others_way(kept, app):
+    owners = [ACCOUNT, OTHER, address(31)]
+    asked = [
+        (owner, insert_quote(kept, owner=owner, dest_address=owner, amount_in=20_000_000))
+        for owner in owners * 6
+    ]
+    answers = at_once([lambda a=a, q=q: start(app.test_client(), q, None, a) for a, q in asked])
+    assert codes(answers)["201"] == 15
+    sums = (
+        select(transfers.c.owner, func.sum(quotes.c.amount_in))
+        .join_from(transfers, quotes)
+        .group_by(transfers.c.owner)
+    )
+    assert dict(kept.execute(sums).all()) == dict.fromkeys(owners, 100_000_000)

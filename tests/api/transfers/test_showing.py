@@ -1,0 +1,183 @@
+"""`GET /v1/transfers/{id}`: the fold of what is known, with what a client makes of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine, insert, update
+
+from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.store import refold
+from indexer.projections.stages.table import IllegalTransition
+from indexer.projections.transfer_store import refold_transfers
+from indexer.routes import find_route
+from tests.factories.intake import OPERATOR, ask, moment, submit
+from tests.factories.quotes import OTHER
+from tests.factories.stage_facts import (
+    USDC,
+    bring_in,
+    burn,
+    given_back,
+    key_of,
+    mint,
+    paid,
+    stand_at,
+)
+from tests.factories.stage_history import DEPOSIT, EXPIRY, START, make_terms
+from tests.factories.started import (
+    cancel,
+    insert_transfer,
+    make_transfer_app,
+    show,
+)
+from tests.factories.transfers import ACCOUNT, ETHEREUM, NETWORK, NONCE, USER, seen
+from warehouse_schema import intake
+from warehouse_schema.facts import cctp_attestations, expiries
+
+DIRECT = make_terms(deposit_address=None, source_token=USDC)
+PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
+BURNED = "0x" + "a" * 64
+
+
+@pytest.fixture
+def world(engine: Engine) -> Iterator[Connection]:
+    """Facts of mainnet, each committed as it is written."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+        yield conn
+
+
+@pytest.fixture
+def client(api_engine: Engine) -> FlaskClient:
+    """Calls an app on mainnet."""
+    return make_transfer_app(api_engine, network=NETWORK).test_client()
+
+
+def begin(conn: Connection, terms: Terms) -> None:
+    ask(conn, terms)
+    conn.execute(update(intake.quotes).values(fee={"total": "7"}))
+
+
+def shown(client: FlaskClient, terms: Terms) -> Any:
+    answer = show(client, terms.id, ACCOUNT)
+    assert answer.status_code == 200, answer.json
+    return answer.json
+
+
+def attest(conn: Connection, terms: Terms) -> None:
+    row = {
+        "source_domain": 0,
+        "nonce": NONCE,
+        "message_hash": NONCE,
+        "source_chain": terms.source_chain,
+        "source_tx": BURNED,
+        "burn_key": key_of(terms),
+        "message": b"\x01\x02",
+        "attestation": b"\x03",
+        "status": "complete",
+        "attesters": [],
+        "verified": True,
+        "judged_at": moment(START + 700),
+    }
+    conn.execute(insert(cctp_attestations).values(row))
+    refold_transfers(conn, NETWORK, [key_of(terms)], ())
+
+
+def test_a_deposit_is_shown_from_its_burn_to_its_delivery(world, client):
+    begin(world, DIRECT)
+    submit(world, DIRECT, BURNED, START + 60)
+    submitted = shown(client, DIRECT)
+    assert (submitted["stage"], submitted["stage_reason"]) == ("SUBMITTED", "not_included")
+    page = f"https://etherscan.io/tx/{BURNED}"
+    assert submitted["explorer"] == {"source": page, "destination": None}
+    stand_at(world, seen(ETHEREUM, 100))
+    bring_in(world, *burn(DIRECT, 100))
+    burned = shown(client, DIRECT)
+    assert (burned["stage"], burned["status"], burned["turn"]) == (
+        *("CONFIRMING", "pending_external", "chain"),
+    )
+    assert burned["external_transaction_id"] == BURNED
+    # 1700000000 and 100 blocks of 12 seconds; then what the route usually takes.
+    route = find_route(NETWORK, "usdc-deposit")
+    usual = route.source(ETHEREUM).expected_seconds + route.dest_chains[0].expected_seconds
+    assert burned["updated_at"] == "2023-11-14T22:33:20Z"
+    assert burned["eta"] == f"2023-11-14T22:33:{20 + usual:02}Z"
+    assert burned["timeline"][-1] == {
+        "stage": "CONFIRMING",
+        "at": "2023-11-14T22:33:20Z",
+        "chain": ETHEREUM,
+        "tx": BURNED,
+    }
+    assert burned["self_finish"] is None
+    attest(world, DIRECT)
+    ready = shown(client, DIRECT)
+    assert (ready["stage"], ready["turn"]) == ("DELIVERING", "relay")
+    assert ready["self_finish"] == {
+        "chain": NETWORK.stellar.id,
+        "contract": NETWORK.stellar.cctp_forwarder,
+        "message": "0x0102",
+        "attestation": "0x03",
+    }
+    bring_in(world, *mint(DIRECT, 900))
+    done = shown(client, DIRECT)
+    assert (done["stage"], done["status"]) == ("COMPLETED", "completed")
+    assert (done["amount_delivered"], done["amount_fee"]) == (str(DIRECT.amount_in * 10), "7")
+    assert done["stellar_transaction_id"] == "c" * 64
+    assert done["completed_at"] == done["updated_at"] == done["timeline"][-1]["at"]
+    assert done["explorer"] == {
+        "source": page,
+        "destination": f"https://stellar.expert/explorer/public/tx/{'c' * 64}",
+    }
+    assert (done["eta"], done["self_finish"]) == (None, None)
+
+
+def test_it_is_the_fold_of_now_whatever_the_keeper_has_stored(world, client):
+    begin(world, DIRECT)
+    refold(world, NETWORK, [DIRECT.id])
+    world.execute(insert(expiries).values(transfer=DIRECT.id))
+    assert shown(client, DIRECT)["stage"] == "EXPIRED"
+
+
+def test_what_was_paid_and_went_back_is_shown(world, client):
+    begin(world, PAID_IN)
+    bring_in(world, paid(USER, DEPOSIT, 1_000, 100))
+    waiting = shown(client, PAID_IN)
+    assert (waiting["stage"], waiting["stage_reason"]) == ("AWAITING_FUNDS", "short_payment")
+    assert waiting["deposit"] == {"address": DEPOSIT, "operator": OPERATOR}
+    line = {"token": USDC, "received": "1000", "swept": "0", "returned": "0", "owed": "0"}
+    assert waiting["refund"]["tokens"] == [line]
+    world.execute(insert(expiries).values(transfer=PAID_IN.id, expired_at=moment(EXPIRY)))
+    left = shown(client, PAID_IN)
+    assert (left["stage"], left["stage_reason"]) == ("EXPIRED", "below_minimum")
+    assert left["refund"]["pending_below_minimum"] == "1000"
+    bring_in(world, paid(USER, DEPOSIT, PAID_IN.amount_in, 160, "d"))
+    assert shown(client, PAID_IN)["stage"] == "REFUNDING"
+    bring_in(world, given_back(DEPOSIT, USER, PAID_IN.amount_in + 1_000, 170))
+    back = shown(client, PAID_IN)
+    assert (back["stage"], back["status"]) == ("REFUNDED", "refunded")
+    assert (back["refund"]["amount"], back["refund"]["transactions"]) == (
+        str(PAID_IN.amount_in + 1_000),
+        ["0x" + "e" * 64],
+    )
+    assert back["eta"] is None
+
+
+def test_a_story_that_cannot_be_is_on_hold_and_not_called_off(world, client, monkeypatch):
+    begin(world, DIRECT)
+
+    def impossible(evidence):
+        raise IllegalTransition("COMPLETED does not lead to CANCELLED")
+
+    monkeypatch.setattr("api.transfers.progress.fold", impossible)
+    held = shown(client, DIRECT)
+    assert (held["stage"], held["stage_reason"], held["turn"]) == ("ON_HOLD", "held", "operator")
+    refused = cancel(client, DIRECT.id, ACCOUNT)
+    assert (refused.status_code, refused.json["stage"]) == (409, "ON_HOLD")
+
+
+def test_only_its_owner_sees_it(kept, starter):
+    made = insert_transfer(kept)
+    assert show(starter, made).status_code == 200
+    for answer in (show(starter, made, OTHER), show(starter, "0" * 32), show(starter, "x" * 999)):
+        assert (answer.status_code, answer.json["code"]) == (404, "TRANSFER_NOT_FOUND")
+    assert starter.get(f"/v1/transfers/{made}").status_code == 401

@@ -1,0 +1,366 @@
+"""`POST /v1/transfers`: what is made and kept, once, and every way in which it is refused."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
+
+from indexer.deposits import Deposit, deposit_address
+from indexer.networks import load_network
+from tests.factories.projections import STELLAR, insert_cursor
+from tests.factories.quotes import EVM, OTHER, SEPOLIA, asking
+from tests.factories.started import (
+    KEY,
+    PATH,
+    USDC,
+    how_many,
+    insert_quote,
+    insert_transfer,
+    make_transfer_app,
+    payment,
+    start,
+)
+from tests.factories.tokens import ACCOUNT
+from warehouse_schema.facts import cursors
+from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, StellarAddress, UnixSeconds
+from warehouse_schema.intake import (
+    CHANNEL,
+    cancellations,
+    quotes,
+    submissions,
+    transfers,
+    watched_addresses,
+)
+from warehouse_schema.projections import transfer_stages
+
+OPERATOR = EvmAddress("0x90f79bf6eb2c4f870365e785982e1f101e93b906")
+
+
+def stored(kept: Connection, transfer: str) -> dict:
+    return dict(kept.execute(select(transfers).where(transfers.c.id == transfer)).one()._mapping)
+
+
+def test_a_deposit_is_started_in_every_member(kept, starter):
+    quote = insert_quote(kept)
+    answer = start(starter, quote, KEY)
+    assert answer.status_code == 201
+    assert answer.headers["Cache-Control"] == "no-store"
+    row = stored(kept, answer.json["id"])
+    started = row["started_at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    assert answer.json == {
+        "id": row["id"],
+        "quote_id": quote,
+        "route": "usdc-deposit",
+        "direction": "deposit",
+        "funding_mode": "direct",
+        "status": "pending_user_transfer_start",
+        "stage": "AWAITING_SIGNATURE",
+        "stage_reason": None,
+        "stage_detail": None,
+        "turn": "user",
+        "amount_in": "10000000",
+        "amount_out": "99984400",
+        "amount_fee": "1560",
+        "amount_delivered": None,
+        "source_chain": SEPOLIA,
+        "source_asset": USDC,
+        "source_address": EVM,
+        "dest_chain": STELLAR,
+        "dest_asset": load_network("testnet").stellar.usdc,
+        "dest_address": ACCOUNT,
+        "deposit": None,
+        "external_transaction_id": None,
+        "stellar_transaction_id": None,
+        "started_at": started,
+        "updated_at": started,
+        "completed_at": None,
+        "expires_at": row["expires_at"].strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "eta": None,
+        "explorer": {"source": None, "destination": None},
+        "timeline": [
+            {
+                "stage": "AWAITING_SIGNATURE",
+                "at": row["started_at"].strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "chain": None,
+                "tx": None,
+            }
+        ],
+        "refund": None,
+        "self_finish": None,
+        "extras": [],
+    }
+    assert (row["owner"], row["idempotency_key"], row["quote"]) == (ACCOUNT, KEY, quote)
+    assert row["expires_at"].microsecond == 0
+    lives = row["expires_at"] - row["started_at"]
+    assert timedelta(seconds=1_799) < lives <= timedelta(seconds=1_800)
+
+
+def test_how_long_it_waits_is_the_operators(kept, reader):
+    client = make_transfer_app(reader, transfer_seconds=60).test_client()
+    row = stored(kept, start(client, insert_quote(kept)).json["id"])
+    assert timedelta(seconds=58) < row["expires_at"] - row["started_at"] <= timedelta(seconds=60)
+
+
+def test_whoever_keeps_stages_is_told(kept, starter, api_database):
+    url = api_database.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as listener:
+        listener.execute(f"LISTEN {CHANNEL}")
+        made = start(starter, insert_quote(kept)).json["id"]
+        [told] = listener.notifies(timeout=10, stop_after=1)
+    assert told.payload == made
+
+
+# Once
+
+
+def test_the_same_key_gives_the_same_transfer_whatever_has_changed(kept, starter):
+    quote = insert_quote(kept)
+    made = start(starter, quote, KEY).json
+    assert start(starter, quote, KEY).json == made
+    for _ in range(4):
+        insert_transfer(kept, amount_in=20_000_000)
+    insert_transfer(kept)
+    kept.execute(update(quotes).values(expires_at=func.now() - timedelta(seconds=9)))
+    kept.execute(delete(cursors))
+    again = start(starter, quote, KEY)
+    assert (again.status_code, again.json) == (200, made)
+
+
+def test_the_same_key_with_another_body_is_refused_and_names_the_transfer(kept, starter):
+    made = start(starter, insert_quote(kept), KEY).json["id"]
+    for quote in (insert_quote(kept), "no quote"):
+        answer = start(starter, quote, KEY)
+        assert (answer.status_code, answer.json["code"]) == (422, "IDEMPOTENCY_KEY_REUSED")
+        assert answer.json["transfer"] == made
+        assert made in answer.json["message"]
+    assert how_many(kept) == 1
+
+
+def test_two_owners_may_have_one_key(kept, starter):
+    first = start(starter, insert_quote(kept), KEY)
+    other = insert_quote(kept, owner=OTHER, dest_address=OTHER)
+    second = start(starter, other, KEY, account=OTHER)
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json["id"] != second.json["id"]
+    assert start(starter, other, KEY, account=OTHER).json["id"] == second.json["id"]
+
+
+@pytest.mark.parametrize("key", [None, "", "a b", "é", "k" * 256, "\t"])
+def test_a_key_is_short_plain_text(kept, starter, key):
+    headers = asking() | ({} if key is None else {"Idempotency-Key": key})
+    answer = starter.post(PATH, json={"quote_id": insert_quote(kept)}, headers=headers)
+    assert (answer.status_code, answer.json["code"]) == (400, "BAD_IDEMPOTENCY_KEY")
+    assert "Idempotency-Key" in answer.json["message"]
+    assert how_many(kept) == 0
+
+
+@pytest.mark.parametrize("body", [{}, {"quote_id": 1}, {"quote_id": "q", "amount": "1"}, []])
+def test_a_body_names_a_quote_and_nothing_else(starter, body):
+    answer = starter.post(PATH, json=body, headers=asking() | {"Idempotency-Key": KEY})
+    assert (answer.status_code, answer.json["code"]) == (400, "BAD_BODY")
+
+
+# Of a quote
+
+
+@pytest.mark.parametrize("quote", ["no quote", "0" * 32, "", "'; DROP TABLE"])
+def test_a_quote_that_is_not_there_is_not_found(starter, quote):
+    answer = start(starter, quote)
+    assert (answer.status_code, answer.json["code"]) == (404, "QUOTE_NOT_FOUND")
+
+
+def test_a_quote_of_another_owner_is_not_found_also_once_it_is_used(kept, starter):
+    quote = insert_quote(kept, owner=OTHER, dest_address=OTHER)
+    assert start(starter, quote).json["code"] == "QUOTE_NOT_FOUND"
+    assert start(starter, quote, account=OTHER).status_code == 201
+    assert start(starter, quote).json["code"] == "QUOTE_NOT_FOUND"
+
+
+def test_a_used_quote_is_refused_and_names_its_transfer(kept, starter):
+    quote = insert_quote(kept)
+    made = start(starter, quote).json["id"]
+    answer = start(starter, quote)
+    assert (answer.status_code, answer.json["code"]) == (409, "QUOTE_USED")
+    assert answer.json["transfer"] == made
+
+
+def test_an_expired_quote_is_refused(kept, starter):
+    answer = start(starter, insert_quote(kept, seconds=-1))
+    assert (answer.status_code, answer.json["code"]) == (409, "QUOTE_EXPIRED")
+    assert how_many(kept) == 0
+
+
+@pytest.mark.parametrize("chain", [SEPOLIA, STELLAR])
+def test_nothing_is_started_over_a_chain_that_is_not_well(kept, starter, chain):
+    kept.execute(update(cursors).where(cursors.c.chain == chain).values(held="retention gap"))
+    answer = start(starter, insert_quote(kept))
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert chain in answer.json["message"]
+    assert how_many(kept) == 0
+
+
+def test_nobody_starts_anything_without_a_token(kept, starter):
+    headers = {"Idempotency-Key": KEY}
+    body = {"quote_id": insert_quote(kept)}
+    assert starter.post(PATH, json=body, headers=headers).status_code == 401
+
+
+# Limits
+
+
+def refused(answer) -> str:
+    assert answer.status_code == 422, answer.json
+    return answer.json["code"]
+
+
+def complete(kept: Connection, transfer: str, stage: str = "COMPLETED") -> None:
+    """As the keeper would store it."""
+    row = {
+        "transfer": transfer,
+        "stage": stage,
+        "timeline": [],
+        "extras": [],
+        "keys": [],
+        "source_chain": SEPOLIA,
+        "inputs": 0,
+        "completed_at": 1 if stage == "COMPLETED" else None,
+    }
+    kept.execute(insert(transfer_stages).values(row))
+
+
+def test_a_hundred_dollars_may_be_started_in_a_day_whatever_becomes_of_them(kept, starter):
+    for _ in range(4):
+        complete(kept, insert_transfer(kept, ago=0, amount_in=20_000_000))
+    assert start(starter, insert_quote(kept, amount_in=19_999_999)).status_code == 201
+    answer = start(starter, insert_quote(kept, amount_in=2))
+    assert refused(answer) == "DAILY_LIMIT"
+    assert "0.000001 are left" in answer.json["message"]
+    assert start(starter, insert_quote(kept, amount_in=1)).status_code == 201
+
+
+def test_a_day_is_one_of_utc(kept, starter):
+    """What was started before midnight does not count, but is outstanding."""
+    a_day = 86_400
+    for _ in range(5):
+        complete(kept, insert_transfer(kept, ago=a_day, amount_in=20_000_000))
+    assert start(starter, insert_quote(kept)).status_code == 201
+    insert_transfer(kept, ago=a_day, amount_in=90_000_000)
+    assert refused(start(starter, insert_quote(kept, amount_in=1))) == "OUTSTANDING_LIMIT"
+
+
+@pytest.mark.parametrize("stage", ["COMPLETED", "REFUNDED", "CANCELLED", "EXPIRED"])
+def test_what_is_over_is_not_outstanding(kept, starter, stage):
+    before = insert_transfer(kept, ago=90_000, amount_in=95_000_000)
+    assert refused(start(starter, insert_quote(kept))) == "OUTSTANDING_LIMIT"
+    complete(kept, before, stage)
+    assert start(starter, insert_quote(kept)).status_code == 201
+
+
+@pytest.mark.parametrize("stage", ["REFUNDING", "ON_HOLD", "DELIVERING", "CONFIRMING"])
+def test_what_is_not_over_is_outstanding(kept, starter, stage):
+    complete(kept, insert_transfer(kept, ago=90_000, amount_in=95_000_000), stage)
+    assert refused(start(starter, insert_quote(kept))) == "OUTSTANDING_LIMIT"
+
+
+def test_both_coins_and_all_routes_count_dollar_for_dollar(kept, starter):
+    complete(kept, insert_transfer(kept, ago=0, **payment(amount_in=500_000_000)))
+    complete(kept, insert_transfer(kept, ago=0, amount_in=40_000_000))
+    assert refused(start(starter, insert_quote(kept, **payment(amount_in=100_000_001))))
+    assert start(starter, insert_quote(kept, **payment(amount_in=100_000_000))).status_code == 201
+
+
+def test_what_the_keeper_has_not_heard_of_counts_as_what_it_is(kept, starter):
+    called_off = insert_transfer(kept, ago=90_000, amount_in=95_000_000)
+    complete(kept, called_off, "AWAITING_SIGNATURE")
+    kept.execute(insert(cancellations).values(transfer=called_off))
+    assert start(starter, insert_quote(kept, amount_in=20_000_000)).status_code == 201
+    # And an owner who sends in a transaction after all has it under way again.
+    late = {"transfer": called_off, "tx_hash": "0x" + "5" * 64, "log": 0, "kind": "evm_tx"}
+    kept.execute(insert(submissions).values(late))
+    assert refused(start(starter, insert_quote(kept))) == "OUTSTANDING_LIMIT"
+
+
+def test_another_owners_transfers_do_not_count(kept, starter):
+    for _ in range(5):
+        insert_transfer(kept, ago=0, owner=OTHER, amount_in=20_000_000)
+    assert start(starter, insert_quote(kept)).status_code == 201
+
+
+def test_there_is_an_end_to_how_many_are_started_in_a_day(kept, starter, monkeypatch):
+    monkeypatch.setattr("api.transfers.limits.STARTED", 2)
+    for _ in range(2):
+        assert start(starter, insert_quote(kept, **payment(amount_in=1))).status_code == 201
+    answer = start(starter, insert_quote(kept, **payment(amount_in=1)))
+    assert refused(answer) == "DAILY_LIMIT"
+    assert "2 transfers" in answer.json["message"]
+
+
+# When
+
+
+def test_each_is_started_later_than_the_one_before_though_the_clock_goes_back(kept, starter):
+    before = insert_transfer(kept, ago=-3_600)
+    ahead = stored(kept, before)["started_at"]
+    first, second = (
+        datetime.fromisoformat(start(starter, insert_quote(kept)).json["started_at"]) for _ in "ab"
+    )
+    assert first == ahead + timedelta(microseconds=1)
+    assert second == ahead + timedelta(microseconds=2)
+    assert ahead > datetime.now(UTC)
+
+
+# Deposit addresses
+
+
+@pytest.fixture
+def paid_in(kept: Connection, reader: Engine):
+    """Calls an app on the devnet, which has a factory, for somebody who moves deposits on."""
+    for chain in ("stellar:devnet", "eip155:31337"):
+        insert_cursor(kept, chain)
+    network = load_network("devnet")
+    return make_transfer_app(reader, network=network, deposit_operator=OPERATOR).test_client()
+
+
+def by_address() -> dict:
+    network = load_network("devnet")
+    return {
+        "funding_mode": "deposit_address",
+        "source_chain": "eip155:31337",
+        "source_token": str(network.evm[0].usdc),
+        "dest_chain": "stellar:devnet",
+        "dest_asset": network.stellar.usdc,
+    }
+
+
+def test_a_deposit_address_is_what_its_terms_say_and_is_watched_at_once(kept, paid_in):
+    made = start(paid_in, insert_quote(kept, **by_address())).json
+    assert (made["stage"], made["turn"]) == ("AWAITING_FUNDS", "user")
+    row = stored(kept, made["id"])
+    promised = Deposit(
+        chain=ChainId("eip155:31337"),
+        bridge="cctp",
+        owner=StellarAddress(ACCOUNT),
+        transfer_id=UUID(hex=made["id"]),
+        amount=BaseUnits(10_000_000),
+        min_received=BaseUnits(9_998_440),
+        refund_to=EvmAddress(EVM),
+        operator=OPERATOR,
+        expires_at=UnixSeconds(int(row["expires_at"].timestamp())),
+    )
+    expected = deposit_address(load_network("devnet"), promised)
+    assert made["deposit"] == {"address": expected, "operator": OPERATOR}
+    assert (row["deposit_address"], row["deposit_operator"]) == (expected, OPERATOR)
+    [watched] = kept.execute(select(watched_addresses)).all()
+    assert (watched.chain, watched.address) == ("eip155:31337", expected)
+    assert made["id"] in watched.reason
+
+
+def test_nobody_is_given_an_address_that_nobody_empties(kept, reader, paid_in):
+    network = load_network("devnet")
+    client = make_transfer_app(reader, network=network).test_client()
+    answer = start(client, insert_quote(kept, **by_address()))
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert "direct" in answer.json["message"]
+    assert how_many(kept) == 0
