@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
@@ -19,8 +20,9 @@ from indexer.drain import passes
 from indexer.networks import Network
 from indexer.projections.stages import table
 from indexer.projections.stages.fold import fold
-from indexer.projections.stages.load import load
+from indexer.projections.stages.load import Loaded, load
 from indexer.projections.stages.store import is_behind, lock, refold, with_alike
+from indexer.projections.stages.table import IllegalTransition
 from warehouse_schema.facts import cursors, expiries
 from warehouse_schema.intake import CHANNEL, quotes, transfers
 from warehouse_schema.projections import transfer_stages
@@ -35,17 +37,35 @@ _TURN_SECONDS = 1.0
 _LOST_SECONDS = 2.0
 
 
-def keep_transfers(engine: Engine, network: Network, *, should_stop: Callable[[], bool]) -> None:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was done for transfers."""
+
+    moved: int = 0
+    """Rows that are others now."""
+    expired: int = 0
+
+
+def keep_transfers(
+    engine: Engine,
+    network: Network,
+    *,
+    should_stop: Callable[[], bool],
+    on_progress: Callable[[Kept], None] = lambda _: None,
+) -> None:
     """Keep up until `should_stop` says so; a lost database is waited for.
 
-    Any number of these may run: each transfer is refolded under its lock.
+    Any number of these may run: each transfer is refolded under its lock. `on_progress` is told
+    once it has caught up, and whenever something was done.
     """
     while not should_stop():
         try:
             with _listening(engine) as conn:
-                catch_up(conn, network)
+                on_progress(catch_up(conn, network))
                 while not should_stop():
-                    turn(conn, network, _TURN_SECONDS)
+                    kept = turn(conn, network, _TURN_SECONDS)
+                    if kept != Kept():
+                        on_progress(kept)
         except (OperationalError, psycopg.OperationalError) as error:
             # The driver's own is of the session that listens, and it was lost.
             if isinstance(error, OperationalError) and not passes(error):
@@ -73,23 +93,30 @@ def _session(conn: Connection) -> psycopg.Connection[tuple[object, ...]]:
     return session
 
 
-def turn(conn: Connection, network: Network, seconds: float) -> None:
+def turn(conn: Connection, network: Network, seconds: float) -> Kept:
     """Refold what is told within so many seconds, and let expire what is due."""
     told = {each.payload for each in _session(conn).notifies(timeout=seconds, stop_after=1)}
     told |= {each.payload for each in _session(conn).notifies(timeout=0)}
     with conn.begin():
-        refold(conn, network, told)
+        moved = refold(conn, network, told)
     with conn.begin():
-        expire_due(conn, network)
+        return Kept(moved, expire_due(conn, network))
 
 
-def catch_up(conn: Connection, network: Network) -> None:
-    """Refold what was written while nobody listened."""
+def catch_up(conn: Connection, network: Network) -> Kept:
+    """Refold what was written while nobody listened, and let expire what became due."""
     with conn.begin():
         missed: list[str] = list(conn.scalars(_missed()))
+    moved = expired = 0
     for start in range(0, len(missed), _AT_ONCE):
         with conn.begin():
-            refold(conn, network, missed[start : start + _AT_ONCE])
+            moved += refold(conn, network, missed[start : start + _AT_ONCE])
+    while True:
+        with conn.begin():
+            more = expire_due(conn, network)
+        expired += more
+        if not more:
+            return Kept(moved, expired)
 
 
 def _missed() -> Select[tuple[str]]:
@@ -116,12 +143,20 @@ def expire_due(conn: Connection, network: Network) -> int:
     over = [
         {"transfer": each.evidence.terms.id}
         for each in load(conn, network, still)
-        if table.may_expire(fold(each.evidence).stage)
+        if _may_expire(each)
     ]
     if over:
         conn.execute(insert(expiries), over)
     refold(conn, network, due)
     return len(over)
+
+
+def _may_expire(loaded: Loaded) -> bool:
+    """What cannot be folded does not: its refold raises the alarm, and the others go on."""
+    try:
+        return table.may_expire(fold(loaded.evidence).stage)
+    except IllegalTransition:
+        return False
 
 
 def _due(conn: Connection) -> list[str]:

@@ -13,6 +13,7 @@ from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.heal import healing
 from pipelines.defs.projections.assets import projections
+from pipelines.defs.projections.transfers import transfers
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.defs.revise import revisions
 from pipelines.defs.watch import watch
@@ -25,6 +26,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         *(chain_facts(network, chain) for chain in followed),
         attestations(network, followed),
         projections(network, followed),
+        transfers(network, followed),
         days(settings),
         watch(followed),
         backfills(settings),

@@ -11,7 +11,9 @@ from sqlalchemy import Connection, Engine, select
 
 from indexer.keeper import catch_up, expire_due, keep_transfers
 from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.fold import fold
 from indexer.projections.stages.store import lock, refold, stage_differences
+from indexer.projections.stages.table import IllegalTransition
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import USDC, bring_in, burn, paid, stand_at
 from tests.factories.stage_history import DEPOSIT, EXPIRY, START, make_terms
@@ -138,6 +140,22 @@ def test_nothing_expires_before_its_time_by_the_clock(connection: Connection):
     begin(connection, later)
     stand_at(connection, replace(seen(ETHEREUM, AFTER), block_time=UnixSeconds(4_000_000_001)))
     assert expire_due(connection, NETWORK) == 0
+
+
+def test_one_that_cannot_be_folded_keeps_no_other_from_expiring(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+):
+    begin(connection, DIRECT, PAID_IN)
+    stand_at(connection, seen(ETHEREUM, AFTER))
+
+    def impossible(evidence):
+        if evidence.terms == DIRECT:
+            raise IllegalTransition("COMPLETED does not lead to EXPIRED")
+        return fold(evidence)
+
+    monkeypatch.setattr("indexer.keeper.fold", impossible)
+    assert expire_due(connection, NETWORK) == 1
+    assert stages(connection) == {DIRECT.id: "AWAITING_SIGNATURE", PAID_IN.id: "EXPIRED"}
 
 
 @pytest.mark.parametrize("write", [cancel, submit])

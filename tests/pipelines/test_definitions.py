@@ -30,6 +30,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "export_figures",
         "forget_old_runs",
         "heal",
+        "keep_transfers",
         "rebuild_projections",
         "revise",
     }
@@ -41,6 +42,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "export_facts_sensor",
         "export_figures_sensor",
         "gaps_are_healed",
+        "keep_transfers_sensor",
         "orphaned_runs",
     }
 

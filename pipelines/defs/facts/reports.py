@@ -8,6 +8,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import dagster as dg
 
+from indexer import keeper
 from indexer.attestations import PollProgress
 from indexer.drain import Progress
 from indexer.facts.status import ChainStatus
@@ -96,6 +97,22 @@ class Asked:
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was done for transfers since the last report."""
+
+    done: keeper.Kept
+
+    def then(self, later: "Kept") -> "Kept":
+        """Both, as one."""
+        before, after = self.done, later.done
+        return Kept(keeper.Kept(before.moved + after.moved, before.expired + after.expired))
+
+    def over(self, seconds: float) -> "Kept":
+        """The same: there is nothing to do most of the time."""
+        return self
+
+
 def chain_metadata(report: Report) -> Metadata:
     """How far a chain is, how late, and what was committed meanwhile."""
     latest = report.latest
@@ -135,6 +152,14 @@ def asked_metadata(asked: Asked) -> Metadata:
         "unverified": dg.MetadataValue.int(answers.unverified),
         "unanswered": dg.MetadataValue.int(answers.unanswered),
         "locked_out": dg.MetadataValue.float(answers.locked_out or 0.0),
+    }
+
+
+def kept_metadata(kept: Kept) -> Metadata:
+    """How many transfers moved, and how many of these because their time was over."""
+    return {
+        "moved": dg.MetadataValue.int(kept.done.moved),
+        "expired": dg.MetadataValue.int(kept.done.expired),
     }
 
 

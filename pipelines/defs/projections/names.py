@@ -8,5 +8,12 @@ ORDER_BOOK = dg.AssetKey(["projections", "order_book"])
 TRANSFER_PROGRESS = dg.AssetKey(["projections", "transfer_progress"])
 """CCTP and OFT movements: folded from every chain."""
 
+TRANSFER_STAGES = dg.AssetKey(["projections", "transfer_stages"])
+"""Where each transfer is: folded from every chain, from requests of clients and from the relay."""
+
+KEEP_JOB = "keep_transfers"
+KEEP_POOL = "keeps_transfers"
+"""The pool, of one place, of what keeps transfers up to their clients and the clock."""
+
 POOL = "writes_projections"
 """The pool, of one place, of what writes projections anew."""

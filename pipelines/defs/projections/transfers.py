@@ -1,0 +1,121 @@
+"""The run that keeps transfers up to what clients and the relay wrote, and lets them expire.
+
+What chains say moves a transfer with the range that brings it; this is for everything else. Which
+stage a transfer is at, the indexer decides.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import dagster as dg
+from pydantic import Field
+from sqlalchemy import Engine
+
+from indexer import keeper as indexer
+from indexer.networks import Chain, Network
+from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.defs.facts.names import events_key
+from pipelines.defs.facts.reports import Kept, Later, Reporter, Told, kept_metadata
+from pipelines.defs.facts.supervision import Standing
+from pipelines.defs.projections.names import KEEP_JOB, KEEP_POOL, TRANSFER_STAGES
+from pipelines.defs.resources import Warehouse
+from pipelines.failures import told_to_dagster
+from pipelines.instance import pool_connections
+from pipelines.stopping import stopping
+
+_STEP = "keep_stages"
+
+
+class KeepConfig(dg.Config):
+    """How long to go on, and how often to say so."""
+
+    minutes: float = Field(
+        default=0,
+        ge=0,
+        le=MINUTES,
+        description="Minutes to go on. 0: catch up with what was written, then end.",
+    )
+    report_seconds: float = Field(
+        default=10, gt=0, description="Seconds between reports of what was done."
+    )
+
+
+def transfers(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
+    """The asset, its job and the sensor of that."""
+    asset = _asset(network, followed)
+    job = dg.define_asset_job(
+        name=KEEP_JOB,
+        selection=dg.AssetSelection.assets(asset),
+        description=f"Keeps transfers up to their clients and the clock, for {MINUTES / 60:g} "
+        "hours.",
+        config=dg.RunConfig(ops={_STEP: KeepConfig(minutes=MINUTES)}),
+        executor_def=dg.in_process_executor,
+        tags=LONG_RUN_TAGS,
+    )
+    return dg.Definitions(
+        assets=[asset], jobs=[job], sensors=[keeper(KEEP_JOB, TRANSFER_STAGES, _standing)]
+    )
+
+
+def _asset(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
+    @dg.multi_asset(
+        name=_STEP,
+        specs=[
+            dg.AssetSpec(
+                TRANSFER_STAGES,
+                deps=[events_key(chain.id) for chain in followed],
+                description="Where each transfer is: projections.transfer_stages. Materialized "
+                "with how many moved because a client, the relay or the clock moved them; what "
+                "chains say moves them with the range that brings it.",
+                group_name="projections",
+                kinds={"postgres"},
+            )
+        ],
+        pool=KEEP_POOL,
+    )
+    def asset(
+        context: dg.AssetExecutionContext, config: KeepConfig, warehouse: Warehouse
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        """Catch up, and keep up."""
+        keep(context.op_execution_context, config, warehouse, network)
+        # What was done is reported; the end of a run adds nothing to it.
+        yield dg.MaterializeResult(
+            asset_key=TRANSFER_STAGES, metadata=kept_metadata(Kept(indexer.Kept()))
+        )
+
+    return asset
+
+
+def keep(
+    context: dg.OpExecutionContext, config: KeepConfig, warehouse: Warehouse, network: Network
+) -> None:
+    """Keep up until the time is over or somebody asks to stop.
+
+    Raises what `told_to_dagster` makes of the indexer's errors.
+    """
+    pool_connections(context.instance)
+    told = [Told(TRANSFER_STAGES, kept_metadata, Later.MATERIALIZE)]
+    with ExitStack() as doors:
+        doors.enter_context(told_to_dagster(context))
+        engine = doors.enter_context(warehouse.engine())
+        reporter = Reporter(context.log_event, told, config.report_seconds)
+        doors.callback(reporter.flush)
+        deadline = time.monotonic() + 60 * config.minutes
+        if not config.minutes:
+            with engine.connect() as conn:
+                reporter(Kept(indexer.catch_up(conn, network)))
+            return
+        with stopping() as stop:
+            indexer.keep_transfers(
+                engine,
+                network,
+                should_stop=lambda: stop.asked or time.monotonic() > deadline,
+                on_progress=lambda done: reporter(Kept(done)),
+            )
+
+
+def _standing(_engine: Engine, moved_at: float | None) -> Standing:
+    if moved_at is None:
+        return Standing("no transfer has been looked at yet")
+    return Standing(f"last report {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
