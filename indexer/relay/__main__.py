@@ -14,10 +14,9 @@ from dataclasses import astuple
 
 from indexer.errors import IndexerError
 from indexer.relay import store
-from indexer.relay.evm import Turn
-from indexer.relay.keys import evm_address
+from indexer.relay.account import Turn
 from indexer.relay.run import run_relay
-from indexer.relay.settings import load_relay_settings
+from indexer.relay.settings import address_of, load_relay_settings
 from indexer.settings import Settings, load_settings
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import ChainId, parse_chain_id
@@ -52,18 +51,18 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run(settings: Settings, _: argparse.Namespace) -> int:
-    chains = load_relay_settings(settings)
-    if not chains:
+    accounts = load_relay_settings(settings)
+    if not accounts:
         print("no chain has a key: nothing to relay", file=sys.stderr)
         return 1
-    for each in chains:
-        print(f"{each.chain.id}: {evm_address(each.key)}", flush=True)
+    for each in accounts:
+        print(f"{each.chain.id}: {address_of(each)}", flush=True)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    engine = open_engine(settings, "relay", pool_size=len(chains))
+    engine = open_engine(settings, "relay", pool_size=len(accounts))
     try:
-        run_relay(engine, settings, chains, should_stop=stop.is_set, on_turn=_print_turn)
+        run_relay(engine, settings, accounts, should_stop=stop.is_set, on_turn=_print_turn)
     finally:
         engine.dispose()
     return 0

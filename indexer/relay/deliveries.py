@@ -1,18 +1,22 @@
-"""Attested CCTP messages that transfers wait for on an EVM chain.
+"""Attested CCTP messages that transfers wait for on a chain.
 
 A message is delivered when it carries a transfer, or pays a transfer's recipient beside what was
 agreed (docs/transfers.md). Others pay for their own delivery; anybody may deliver any.
 """
 
+from typing import Any
+
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
+from stellar_sdk import scval
 
 from indexer.errors import ConfigurationError
-from indexer.networks import EvmChain
-from indexer.relay.evm import Owed
+from indexer.networks import EvmChain, StellarChain
 from indexer.relay.evm_signing import Call
-from warehouse_schema.identifiers import EvmAddress
+from indexer.relay.slots import Owed
+from indexer.relay.stellar_signing import Invocation
+from warehouse_schema.identifiers import EvmAddress, StellarAddress
 
 _MOST = 100
 _RECEIVE = keccak(text="receiveMessage(bytes,bytes)")[:4]
@@ -43,6 +47,34 @@ _QUERY = text("""
 """)
 
 
+class StellarDeliveries:
+    """What is owed on Stellar. Raises `ConfigurationError` where CCTP does not lead to it."""
+
+    def __init__(self, chain: StellarChain) -> None:
+        if chain.cctp_forwarder is None or chain.cctp_message_transmitter is None:
+            raise ConfigurationError(f"CCTP does not lead to {chain.id}: nothing to deliver there")
+        self._chain = chain
+        self._forwarder: StellarAddress = chain.cctp_forwarder
+        self._transmitter: StellarAddress = chain.cctp_message_transmitter
+
+    def owed(self, conn: Connection) -> list[Owed[Invocation]]:
+        """Messages that wait for their delivery, the oldest first."""
+        rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
+        return [self._delivery(row) for row in rows]
+
+    def _delivery(self, row: Row[Any]) -> Owed[Invocation]:
+        """Minted and forwarded in one; over once its nonce is used, whoever used it."""
+        arguments = (scval.to_bytes(row.message), scval.to_bytes(row.attestation))
+        nonce = scval.to_bytes(bytes.fromhex(row.nonce[2:]))
+        return Owed(
+            purpose="deliver",
+            key=row.nonce,
+            subject=row.transfer,
+            call=Invocation(self._forwarder, "mint_and_forward", arguments),
+            is_over=Invocation(self._transmitter, "is_nonce_used", (nonce,)),
+        )
+
+
 class EvmDeliveries:
     """What is owed on one EVM chain. Raises `ConfigurationError` where CCTP does not lead to it."""
 
@@ -52,7 +84,7 @@ class EvmDeliveries:
         self._chain = chain
         self._transmitter: EvmAddress = chain.cctp_message_transmitter
 
-    def owed(self, conn: Connection) -> list[Owed]:
+    def owed(self, conn: Connection) -> list[Owed[Call]]:
         """Messages that wait for their delivery, the oldest first."""
         rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
         return [
@@ -63,7 +95,7 @@ class EvmDeliveries:
 
 def delivery(
     transmitter: EvmAddress, transfer: str, nonce: str, message: bytes, attestation: bytes
-) -> Owed:
+) -> Owed[Call]:
     """The delivery of a message; over once its nonce is used, whoever used it."""
     return Owed(
         purpose="deliver",

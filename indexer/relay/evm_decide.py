@@ -6,14 +6,21 @@ killed when, at most one of all that was signed takes effect.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TypeAlias
 
 import rlp  # type: ignore[import-untyped]
 
-from indexer.chains.evm_accounts import AccountView, GasPrice
+from indexer.chains.evm_accounts import GasPrice
 from indexer.relay.evm_signing import Fees
-from indexer.relay.slots import Attempt, Outcome, Slot
+from indexer.relay.slots import (
+    AskWhoTookIt,
+    Replace,
+    Send,
+    Sight,
+    Slot,
+    Step,
+    Wait,
+    decided,
+)
 from warehouse_schema.identifiers import TxHash
 
 MOST_ATTEMPTS = 6
@@ -26,43 +33,9 @@ _OUTBID = 3
 """A bid of so many times what the chain asks for is not what a transaction waits for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
-    """The chain has finally decided."""
-
-    outcome: Outcome
-    spent: int
-    """Wei."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replace:
-    """Sign again with the same number."""
-
-    fees: Fees
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Give the newest attempt to a node."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskWhoTookIt:
-    """The number is used and none of ours is in a block: a node has to say whether for good."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do before the chain goes on."""
-
-
-Step: TypeAlias = Close | Replace | Send | AskWhoTookIt | Wait
-
-
 def next_step(
     slot: Slot,
-    view: AccountView,
+    sight: Sight,
     price: GasPrice,
     *,
     buried: Collection[TxHash],
@@ -72,31 +45,22 @@ def next_step(
 
     `buried` are the transactions in blocks that we ingested and that are final.
     """
-    included = [each for each in slot.attempts if each.tx in view.inclusions]
+    included = [each for each in slot.attempts if each.tx in sight.inclusions]
     for attempt in included:
         if attempt.tx in buried:
-            return _close(attempt, view)
+            return decided(attempt, sight.inclusions[attempt.tx])
     if included:
         return Wait()
-    if view.next_nonce > slot.number:
+    if sight.next_number > slot.number:
         return AskWhoTookIt()
     newest = slot.newest
     if newest.sent_ago is None:
         return Send()
-    is_next = view.next_nonce == slot.number
     is_old = newest.signed_ago > max(REPLACE_SECONDS, REPLACE_BLOCKS * block_seconds)
-    if is_next and is_old and len(slot.attempts) < MOST_ATTEMPTS:
-        fees = raised(fees_of(newest.raw), price)
-        if fees is not None:
-            return Replace(fees)
+    may_replace = sight.next_number == slot.number and len(slot.attempts) < MOST_ATTEMPTS
+    if is_old and may_replace and raised(fees_of(newest.raw), price) is not None:
+        return Replace()
     return Send() if newest.sent_ago > RESEND_SECONDS else Wait()
-
-
-def _close(attempt: Attempt, view: AccountView) -> Close:
-    inclusion = view.inclusions[attempt.tx]
-    if attempt.is_fill:
-        return Close("filled", inclusion.cost)
-    return Close("done" if inclusion.succeeded else "failed", inclusion.cost)
 
 
 def bid(price: GasPrice) -> Fees:

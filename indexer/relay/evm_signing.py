@@ -9,6 +9,7 @@ import rlp  # type: ignore[import-untyped]
 from eth_utils.crypto import keccak
 
 from indexer.relay.keys import EvmKey, evm_signature
+from indexer.relay.slots import Signed
 from warehouse_schema.identifiers import EvmAddress, TxHash
 
 _TYPE = b"\x02"
@@ -32,16 +33,6 @@ class Call:
     data: bytes
     value: int = 0
     """Wei."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """A transaction that only has to be sent."""
-
-    tx: TxHash
-    raw: bytes
-    most_cost: int
-    """Wei that it takes at worst: all its gas at its whole bid, and its value."""
 
 
 def sign(key: EvmKey, chain: int, nonce: int, call: Call, gas: int, fees: Fees) -> Signed:

@@ -3,19 +3,23 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import closing
+from contextlib import closing, contextmanager
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from indexer.chains.evm_accounts import EvmAccountNodes
+from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.relay import store
-from indexer.relay.deliveries import EvmDeliveries
-from indexer.relay.evm import EvmRelay, Turn
-from indexer.relay.settings import EvmRelaySettings
+from indexer.relay.account import AccountRelay, Turn
+from indexer.relay.deliveries import EvmDeliveries, StellarDeliveries
+from indexer.relay.evm_wire import EvmWire
+from indexer.relay.settings import EvmAccount, RelayAccount
+from indexer.relay.stellar_wire import StellarWire
 from indexer.settings import Settings
 from warehouse_schema.identifiers import ChainId
 
@@ -24,6 +28,8 @@ logger = logging.getLogger(__name__)
 Report = Callable[[ChainId, Turn], None]
 
 TURN_SECONDS = 1.0
+NODE_SECONDS = 10.0
+"""For each piece of a node's answer: nobody waits for the relay as one waits for the api."""
 _AGAIN_SECONDS = 5.0
 """After a turn that a node or the warehouse made impossible."""
 _UNFIT_SECONDS = 60.0
@@ -33,12 +39,12 @@ _UNFIT_SECONDS = 60.0
 def run_relay(
     engine: Engine,
     settings: Settings,
-    chains: Sequence[EvmRelaySettings],
+    accounts: Sequence[RelayAccount],
     *,
     should_stop: Callable[[], bool],
     on_turn: Report,
 ) -> None:
-    """Relay to these chains until `should_stop` says so.
+    """Send from these accounts until `should_stop` says so.
 
     Failing nodes and a lost warehouse are waited for. Raises `FollowerConflict` when another
     process signs for one of the accounts; what else goes wrong ends all of them.
@@ -48,9 +54,9 @@ def run_relay(
     def is_over() -> bool:
         return ended.is_set() or should_stop()
 
-    with ThreadPoolExecutor(max(1, len(chains)), thread_name_prefix="relay") as pool:
+    with ThreadPoolExecutor(max(1, len(accounts)), thread_name_prefix="relay") as pool:
         running = [
-            pool.submit(_relay_to, engine, settings, each, is_over, on_turn) for each in chains
+            pool.submit(_send_from, engine, settings, each, is_over, on_turn) for each in accounts
         ]
         done, _ = wait(running, return_when=FIRST_EXCEPTION)
         ended.set()
@@ -58,29 +64,43 @@ def run_relay(
             each.result()
 
 
-def _relay_to(
+def _send_from(
     engine: Engine,
     settings: Settings,
-    chain: EvmRelaySettings,
+    account: RelayAccount,
     should_stop: Callable[[], bool],
     on_turn: Report,
 ) -> None:
-    urls = settings.nodes[chain.chain.id]
-    with closing(EvmAccountNodes(chain.chain, urls)) as nodes:
-        ledger = EvmDeliveries(chain.chain)
-        relay = EvmRelay(chain.chain, nodes, chain.key, chain.limits, ledger)
+    with _opened(settings, account) as relay:
         while not should_stop():
             try:
                 with store.writer(engine, relay.account) as conn:
                     _take_turns(conn, relay, should_stop, on_turn)
             except OperationalError as error:
                 # The lock went with the session: it is taken again before anything is signed.
-                logger.warning("warehouse lost relay=%s: %s", chain.chain.id, error.orig)
+                logger.warning("warehouse lost relay=%s: %s", relay.account.chain, error.orig)
                 _pause(_AGAIN_SECONDS, should_stop)
 
 
+@contextmanager
+def _opened(settings: Settings, account: RelayAccount) -> Iterator[AccountRelay[Any]]:
+    urls = settings.nodes[account.chain.id]
+    if isinstance(account, EvmAccount):
+        with closing(EvmAccountNodes(account.chain, urls, timeout=NODE_SECONDS)) as nodes:
+            evm = EvmWire(account.chain, nodes, account.key)
+            owed = EvmDeliveries(account.chain)
+            yield AccountRelay(evm, owed, account.limits, time.monotonic)
+        return
+    with closing(
+        StellarAccountNodes(account.chain, urls, timeout=NODE_SECONDS)
+    ) as nodes_of_stellar:
+        stellar = StellarWire(account.chain, nodes_of_stellar, account.key)
+        ledger = StellarDeliveries(account.chain)
+        yield AccountRelay(stellar, ledger, account.limits, time.monotonic)
+
+
 def _take_turns(
-    conn: Connection, relay: EvmRelay, should_stop: Callable[[], bool], on_turn: Report
+    conn: Connection, relay: AccountRelay[Any], should_stop: Callable[[], bool], on_turn: Report
 ) -> None:
     while not should_stop():
         try:

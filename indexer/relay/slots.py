@@ -1,9 +1,13 @@
 """Slots and attempts as the relay knows them: values, whatever chain they are of."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
-from warehouse_schema.identifiers import TxHash
+from warehouse_schema.identifiers import BlockHash, Height, TxHash
+
+C = TypeVar("C")
+"""What a transaction does, in the words of its chain."""
 
 Purpose: TypeAlias = Literal["deliver", "sweep", "refund", "submit", "onboard"]
 Outcome: TypeAlias = Literal["done", "failed", "late", "filled", "overtaken"]
@@ -41,3 +45,88 @@ class Slot:
     def newest(self) -> Attempt:
         """The attempt that is sent."""
         return self.attempts[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Owed(Generic[C]):
+    """Something that is to happen once."""
+
+    purpose: Purpose
+    key: str
+    subject: str
+    call: C
+    is_over: C | None = None
+    """A view that answers with anything but nought once it has happened, by whomever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A transaction that only has to be sent."""
+
+    tx: TxHash
+    raw: bytes
+    most_cost: int
+    """Native base units that it takes at worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inclusion:
+    """A transaction in a block or ledger, as a node says."""
+
+    height: Height
+    block_hash: BlockHash | None
+    """None where the node does not say it."""
+    succeeded: bool
+    cost: int
+    """Native base units that it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """An account at a node's head."""
+
+    balance: int
+    """Native base units that it may spend."""
+    next_number: int
+    """Of what comes next into a block."""
+    inclusions: Mapping[TxHash, Inclusion]
+    """Those of the transactions asked about that are in a block, by hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The chain has finally decided."""
+
+    outcome: Outcome
+    spent: int
+    """Native base units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Sign again with the same number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Give the newest attempt to a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskWhoTookIt:
+    """The number is used and none of ours is in a block: a node has to say whether for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do before the chain goes on."""
+
+
+Step: TypeAlias = Close | Replace | Send | AskWhoTookIt | Wait
+
+
+def decided(attempt: Attempt, inclusion: Inclusion) -> Close:
+    """What an attempt in a block that stays has come to."""
+    if attempt.is_fill:
+        return Close("filled", inclusion.cost)
+    return Close("done" if inclusion.succeeded else "failed", inclusion.cost)

@@ -13,7 +13,7 @@ from warehouse_schema.relay import attempts, slots
 
 OPERATOR = "0x" + "0e" * 20
 OWNER = StellarAddress("GAMNA2Q6NTZSUBLMEXLTIXYORE7OXJJBMEGIX7T2OXDAKIA7CCKN4RJV")
-STELLAR = ChainId("stellar:devnet")
+STELLAR, EVM = ChainId("stellar:devnet"), ChainId("eip155:31337")
 
 
 def signed(
@@ -42,9 +42,10 @@ def owe(
 ) -> str:
     """A withdrawal whose burn is attested and not delivered; the id of its transfer.
 
-    `amount` has 6 decimals; `changes` are of the movement, `is_extra` when it is not what carries
-    the transfer.
+    A deposit if the chain is Stellar. `amount` has 6 decimals; `changes` are of the movement,
+    `is_extra` when it is not what carries the transfer.
     """
+    source, paid = (EVM, amount) if chain == STELLAR else (STELLAR, amount * 10)
     transfer, key = nonce[2:34], f"0x{nonce[34:]:0>64}"
     ask(
         conn,
@@ -52,12 +53,12 @@ def owe(
             id=transfer,
             owner=OWNER,
             mechanism="cctp",
-            source_chain=STELLAR,
+            source_chain=source,
             source_address=Address(OWNER),
             source_token=Address(OWNER),
             dest_chain=ChainId(chain),
             dest_address=Address(recipient),
-            amount_in=BaseUnits(amount * 10),
+            amount_in=BaseUnits(paid),
             min_refund=BaseUnits(1_000_000),
             deposit_address=None,
             started_at=UnixSeconds(1_800_000_000),
@@ -70,9 +71,9 @@ def owe(
         "mechanism": "cctp",
         "group_key": key,
         "stage": "DELIVERING",
-        "source_chain": STELLAR,
+        "source_chain": source,
         "source_tx": nonce[2:],
-        "amount_in": amount * 10,
+        "amount_in": paid,
         "dest_chain": chain,
         "dest_address": recipient,
         "message_id": nonce,
@@ -86,7 +87,7 @@ def owe(
         "movement": None if is_extra else movement,
         "extras": [movement] if is_extra else [],
         "keys": [key],
-        "source_chain": STELLAR,
+        "source_chain": source,
         "inputs": 0,
     }
     conn.execute(insert(transfer_stages).values(stage))
@@ -94,7 +95,7 @@ def owe(
         "source_domain": 27,
         "nonce": nonce,
         "message_hash": nonce,
-        "source_chain": STELLAR,
+        "source_chain": source,
         "source_tx": nonce[2:],
         "burn_key": key,
         "message": message,

@@ -1,5 +1,6 @@
 """A local EVM chain, a warehouse that says what is owed there, and an account that delivers it."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -20,8 +21,9 @@ from indexer.devnet.evm_node import AnvilProcess
 from indexer.devnet.world import remotes_of_evm
 from indexer.networks import EvmChain, load_network
 from indexer.relay import store
+from indexer.relay.account import AccountRelay, Limits, Turn
 from indexer.relay.deliveries import EvmDeliveries
-from indexer.relay.evm import EvmRelay, Limits, Turn
+from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import LocalEvmKey
 from tests.factories.relay import owe
 from warehouse_schema.engine import make_engine
@@ -93,13 +95,14 @@ class Stand:
 
     def relay(
         self, *, nodes: type[EvmAccountNodes] = EvmAccountNodes, limits: Limits = LIMITS
-    ) -> EvmRelay:
+    ) -> AccountRelay[Any]:
         """As a process that begins now has it."""
-        opened = self.doors.enter_context(closing(nodes(self.chain, [self.url])))
+        opened = self.doors.enter_context(closing(nodes(self.chain, [self.url], timeout=30.0)))
         key = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
-        return EvmRelay(self.chain, opened, key, limits, EvmDeliveries(self.chain))
+        wire = EvmWire(self.chain, opened, key)
+        return AccountRelay(wire, EvmDeliveries(self.chain), limits, time.monotonic)
 
-    def turns(self, relay: EvmRelay, number: int = 1) -> Turn:
+    def turns(self, relay: AccountRelay[Any], number: int = 1) -> Turn:
         """So many turns of a process that begins now; what the last one did."""
         turn = Turn()
         with store.writer(self.relay_engine, relay.account) as conn:

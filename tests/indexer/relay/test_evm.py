@@ -4,18 +4,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.devnet.evm import dev_account
 from indexer.errors import FollowerConflict, NodeUnavailable
 from indexer.relay import store
-from indexer.relay.evm import MOST_OPEN, EvmRelay, Turn
+from indexer.relay.account import AccountRelay, Turn
+from indexer.relay.evm_wire import MOST_OPEN
 from tests.factories.relay import owe
+from tests.indexer.relay.bomb import Bomb, Killed
 from tests.indexer.relay.conftest import AMOUNT, LIMITS, RELAYER, Stand
 
 
-def settle(stand: Stand, relay: EvmRelay) -> None:
+def settle(stand: Stand, relay: AccountRelay) -> None:
     """Turns until everything is final."""
     for _ in range(3):
         stand.turns(relay)
@@ -250,58 +252,16 @@ def test_one_process_signs_for_an_account(stand: Stand):
 # Crashes.
 
 
-class Killed(BaseException):
-    """The process ends here."""
-
-
-class Bomb:
-    """Counts the points at which a process can be killed, and kills it at one of them.
-
-    They are before and after each commit that wrote something, and each sending.
-    """
-
-    def __init__(self, at: int | None = None) -> None:
-        self.at = at
-        self.passed: list[str] = []
-        self.wrote = self.committed = False
-
-    def statement(self, conn: object, cursor: object, sql: str, *rest: object) -> None:
-        self.wrote = self.wrote or sql.startswith(("INSERT", "UPDATE"))
-
-    def commit(self, conn: object) -> None:
-        if self.wrote:
-            self.point("before a commit")
-        self.wrote, self.committed = False, self.wrote
-
-    def go_on(self, conn: object = None) -> None:
-        if self.committed:
-            self.committed = False
-            self.point("after a commit")
-
-    def point(self, name: str) -> None:
-        self.passed.append(name)
-        if len(self.passed) - 1 == self.at:
-            raise Killed(name)
-
-
 def live(stand: Stand, bomb: Bomb) -> None:
     """A life of the relay: three turns, with all becoming final between."""
 
     class Watched(EvmAccountNodes):
-        """Nodes, with points before and after each sending."""
-
         def send(self, raw: bytes) -> str:
-            bomb.go_on()
-            bomb.point("before a sending")
-            answer = super().send(raw)
-            bomb.point("after a sending")
-            return answer
+            return bomb.around_sending(lambda: EvmAccountNodes.send(self, raw))
 
     relay = stand.relay(nodes=Watched)
     with store.writer(stand.relay_engine, relay.account) as conn:
-        event.listen(conn, "before_cursor_execute", bomb.statement)
-        event.listen(conn, "commit", bomb.commit)
-        event.listen(conn, "begin", bomb.go_on)
+        bomb.watch(conn)
         for _ in range(3):
             relay.turn(conn)
             stand.ingest()

@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.chains.evm_accounts import AccountView, GasPrice, Inclusion
+from indexer.chains.evm_accounts import GasPrice
 from indexer.relay.evm_decide import (
     MOST_ATTEMPTS,
-    AskWhoTookIt,
-    Close,
-    Replace,
-    Send,
-    Wait,
     bid,
     fees_of,
     next_step,
@@ -21,7 +16,17 @@ from indexer.relay.evm_decide import (
 )
 from indexer.relay.evm_signing import Call, Fees, sign
 from indexer.relay.keys import LocalEvmKey
-from indexer.relay.slots import Attempt, Slot
+from indexer.relay.slots import (
+    AskWhoTookIt,
+    Attempt,
+    Close,
+    Inclusion,
+    Replace,
+    Send,
+    Sight,
+    Slot,
+    Wait,
+)
 from warehouse_schema.identifiers import BlockHash, EvmAddress, Height
 
 KEY = LocalEvmKey.from_text("5f" * 32, "KEY")
@@ -37,8 +42,8 @@ DONE, REVERTED = (Inclusion(Height(9), BlockHash("0xb"), ok, 777) for ok in (Tru
 
 def step(*attempts, nonce=5, inclusions=None, buried=(), price=PRICE, block_seconds=1.0):
     slot = Slot(5, "deliver", "0xkey", "transfer", attempts)
-    view = AccountView(Height(10), 10**18, nonce, inclusions or {})
-    return next_step(slot, view, price, buried=buried, block_seconds=block_seconds)
+    sight = Sight(10**18, nonce, inclusions or {})
+    return next_step(slot, sight, price, buried=buried, block_seconds=block_seconds)
 
 
 def test_what_was_never_sent_is_sent():

@@ -9,7 +9,7 @@ from indexer.errors import FollowerConflict
 from indexer.relay import run, store
 from indexer.relay.keys import LocalEvmKey
 from indexer.relay.run import run_relay
-from indexer.relay.settings import EvmRelaySettings
+from indexer.relay.settings import EvmAccount
 from indexer.settings import load_settings
 from tests.indexer.relay.conftest import AMOUNT, LIMITS, RELAYER, Stand
 
@@ -17,7 +17,7 @@ KEY = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
 
 
 def chains(stand: Stand):
-    return [EvmRelaySettings(stand.chain, KEY, LIMITS)]
+    return [EvmAccount(stand.chain, KEY, LIMITS)]
 
 
 def settings_of(stand: Stand, url: str | None = None):

@@ -4,16 +4,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from eth_account import Account
+from stellar_sdk import Keypair
 
 from indexer.errors import ConfigurationError
-from indexer.relay.evm import Limits
-from indexer.relay.keys import LocalEvmKey, evm_address
-from indexer.relay.settings import BUDGET, FLOOR, load_relay_settings
+from indexer.relay.account import Limits
+from indexer.relay.keys import LocalEvmKey
+from indexer.relay.settings import EVM_LIMITS, STELLAR_LIMITS, address_of, load_relay_settings
 from indexer.settings import load_settings
 from warehouse_schema.identifiers import ChainId
 
 SECRET = "5f" * 32
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
+STELLAR_KEY = "ISTHMUS_RELAY_KEY_STELLAR_DEVNET"
 DEVNET = load_settings({})
 
 
@@ -29,20 +32,31 @@ def test_a_chain_with_a_key_is_relayed_to():
     assert load_relay_settings(DEVNET, {}) == ()
     [found] = load_relay_settings(DEVNET, {KEY: SECRET})
     assert found.chain.id == "eip155:31337"
-    assert found.limits == Limits(BUDGET, FLOOR)
+    assert found.limits == EVM_LIMITS
     assert SECRET not in repr(found)
 
 
 def test_a_key_may_be_in_a_file(tmp_path: Path):
     (tmp_path / "key").write_text(f"0x{SECRET}\n")
     [found] = load_relay_settings(DEVNET, {f"{KEY}_FILE": str(tmp_path / "key")})
-    assert evm_address(found.key) == evm_address(LocalEvmKey.from_text(SECRET, "KEY"))
+    assert address_of(found) == Account.from_key(SECRET).address.lower()
 
 
 def test_a_key_may_be_a_services():
     service = {"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:made_by_a_service"}
     [found] = load_relay_settings(DEVNET, service)
-    assert evm_address(found.key) == evm_address(made_by_a_service(found.chain.id))
+    assert address_of(found) == Account.from_key("6e" * 32).address.lower()
+
+
+def test_stellar_has_a_channel_for_each_seed():
+    channels = [Keypair.random() for _ in range(3)]
+    seeds = ", ".join(each.secret for each in channels)
+    found = load_relay_settings(DEVNET, {STELLAR_KEY: seeds})
+    assert [address_of(each) for each in found] == [each.public_key for each in channels]
+    assert {each.limits for each in found} == {STELLAR_LIMITS}
+    assert not any(each.secret in repr(found) for each in channels)
+    with pytest.raises(ConfigurationError, match="names one seed twice"):
+        load_relay_settings(DEVNET, {STELLAR_KEY: f"{channels[0].secret},{channels[0].secret}"})
 
 
 def test_limits_are_the_operators():
@@ -55,12 +69,13 @@ def test_limits_are_the_operators():
     ("environment", "message"),
     [
         ({KEY: "5f"}, f"{KEY} is no EVM key"),
+        ({STELLAR_KEY: SECRET}, f"{STELLAR_KEY} is no Stellar seed"),
         ({KEY: SECRET, f"{KEY}_FILE": "/x"}, "are both set"),
         ({KEY: SECRET, "ISTHMUS_RELAY_KMS_EIP155_31337": "a:b"}, "are both set"),
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": "nothing"}, "must be module:name"),
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": "no.such.module:x"}, "must be module:name"),
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:NO_MAKER"}, "cannot be called"),
-        ({"ISTHMUS_RELAY_BUDGET_EIP155_31337": "1e18", KEY: SECRET}, "a whole number of wei"),
+        ({"ISTHMUS_RELAY_BUDGET_EIP155_31337": "1e18", KEY: SECRET}, "a whole number, of wei"),
         ({"ISTHMUS_RELAY_KEY_EIP155_1": SECRET}, "nothing of that name on network devnet"),
     ],
 )

@@ -1,0 +1,96 @@
+"""Stellar transactions as bytes, signed. Pure but for the key.
+
+Each has bounds in time: from the ledger that it was signed after, for a minute or a few. Past them
+it can take effect no more, whatever became of it.
+"""
+
+from dataclasses import dataclass
+
+from stellar_sdk import (
+    Account,
+    Address,
+    DecoratedSignature,
+    TransactionBuilder,
+    TransactionEnvelope,
+    xdr,
+)
+from stellar_sdk.operation import BumpSequence, InvokeHostFunction
+
+from indexer.relay.keys import StellarKey, stellar_signature
+from indexer.relay.slots import Signed
+from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A call of a contract function."""
+
+    contract: StellarAddress
+    function: str
+    arguments: tuple[xdr.SCVal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Close times of the ledgers that may include a transaction, both included."""
+
+    first: UnixSeconds
+    last: UnixSeconds
+
+
+def unsigned(
+    source: StellarAddress,
+    passphrase: str,
+    number: int,
+    call: Invocation | None,
+    fee: int,
+    bounds: Bounds,
+) -> TransactionEnvelope:
+    """A transaction of one call, or of nothing; `fee` is what its inclusion bids, stroops."""
+    builder = TransactionBuilder(Account(source, number - 1), passphrase, base_fee=fee)
+    builder.add_time_bounds(bounds.first, bounds.last)
+    # Bumping to a number that is passed already does nothing.
+    builder.append_operation(BumpSequence(0) if call is None else _operation(call))
+    return builder.build()
+
+
+def with_resources(
+    envelope: TransactionEnvelope, data: xdr.SorobanTransactionData, resource_fee: int
+) -> TransactionEnvelope:
+    """The same with what its call was found to need."""
+    envelope.transaction.soroban_data = data
+    envelope.transaction.fee += resource_fee
+    return envelope
+
+
+def signed(key: StellarKey, envelope: TransactionEnvelope) -> Signed:
+    """Sign a transaction of the key's account. Raises `WrongSignature`."""
+    digest = envelope.hash()
+    signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
+    whole = TransactionEnvelope(
+        envelope.transaction, envelope.network_passphrase, signatures=[signature]
+    )
+    raw = whole.to_xdr_object().to_xdr_bytes()
+    return Signed(TxHash(digest.hex()), raw, envelope.transaction.fee)
+
+
+def bounds_of(raw: bytes) -> Bounds:
+    """The bounds inside a signed transaction. Raises `ValueError` where it has none."""
+    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
+    bounds = None if envelope.v1 is None else envelope.v1.tx.cond.time_bounds
+    if bounds is None:
+        raise ValueError("a transaction without bounds in time")
+    return Bounds(
+        UnixSeconds(bounds.min_time.time_point.uint64),
+        UnixSeconds(bounds.max_time.time_point.uint64),
+    )
+
+
+def _operation(call: Invocation) -> InvokeHostFunction:
+    arguments = xdr.InvokeContractArgs(
+        contract_address=Address(call.contract).to_xdr_sc_address(),
+        function_name=xdr.SCSymbol(call.function.encode()),
+        args=list(call.arguments),
+    )
+    kind = xdr.HostFunctionType.HOST_FUNCTION_TYPE_INVOKE_CONTRACT
+    return InvokeHostFunction(xdr.HostFunction(kind, invoke_contract=arguments), auth=[])

@@ -1,0 +1,53 @@
+"""Kills a process, as far as one test can, at any point where it may leave something behind."""
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, event
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Bomb:
+    """Counts the points at which a process can be killed, and kills it at one of them.
+
+    They are before and after each commit that wrote something, and each sending.
+    """
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at = at
+        self.passed: list[str] = []
+        self._wrote = self._committed = False
+
+    def watch(self, conn: Connection) -> None:
+        """Let commits of a session be points."""
+        event.listen(conn, "before_cursor_execute", self._statement)
+        event.listen(conn, "commit", self._commit)
+        event.listen(conn, "begin", self._go_on)
+
+    def around_sending(self, send: Callable[[], str]) -> str:
+        """A sending, with a point before and after it."""
+        self._go_on()
+        self._point("before a sending")
+        answer = send()
+        self._point("after a sending")
+        return answer
+
+    def _point(self, name: str) -> None:
+        self.passed.append(name)
+        if len(self.passed) - 1 == self.at:
+            raise Killed(name)
+
+    def _statement(self, conn: object, cursor: object, sql: str, *rest: object) -> None:
+        self._wrote = self._wrote or sql.startswith(("INSERT", "UPDATE"))
+
+    def _commit(self, conn: object) -> None:
+        if self._wrote:
+            self._point("before a commit")
+        self._wrote, self._committed = False, self._wrote
+
+    def _go_on(self, conn: object = None) -> None:
+        if self._committed:
+            self._committed = False
+            self._point("after a commit")

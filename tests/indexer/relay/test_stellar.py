@@ -1,0 +1,311 @@
+"""Attested messages are delivered on Stellar: once, whatever ledgers, nodes and others do."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from threading import Thread
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert, select, text
+from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.engine import URL
+from stellar_sdk import Keypair
+from stellar_sdk.operation import BumpSequence
+
+from indexer.chains.stellar_sender import StellarAccountNodes
+from indexer.devnet.evm_messages import message_nonce
+from indexer.devnet.stellar.accounts import RELAYER, keypair
+from indexer.devnet.stellar.rpc import Rpc
+from indexer.devnet.stellar.server import DevnetServer
+from indexer.errors import PermanentChainError
+from indexer.networks import load_network
+from indexer.relay import store
+from indexer.relay.account import AccountRelay, Limits, Turn
+from indexer.relay.deliveries import StellarDeliveries
+from indexer.relay.keys import LocalStellarKey
+from indexer.relay.stellar_wire import VALID_SECONDS, StellarWire
+from tests.factories.relay import owe
+from tests.indexer.devnet.stellar.chain import Chain
+from tests.indexer.devnet.stellar.test_cctp import REMOTES, forward, inbound
+from tests.indexer.relay.bomb import Bomb, Killed
+from warehouse_schema.engine import make_engine
+from warehouse_schema.facts import blocks, cursors
+from warehouse_schema.relay import attempts, slots
+
+STELLAR = load_network("devnet").stellar
+AMOUNT = 5_000_000
+LIMITS = Limits(budget=10**9, floor=10**7)
+
+
+@dataclass(frozen=True)
+class Message:
+    nonce: str
+    message: bytes
+    attestation: bytes
+    recipient: str
+
+
+@dataclass
+class Stand:
+    """A node in this process, asked over HTTP, and the warehouse."""
+
+    chain: Chain
+    url: str
+    engine: Engine
+    relay_engine: Engine
+    opened: list[StellarAccountNodes] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=lambda: count(time.monotonic_ns()))
+
+    def message(self, *, has_trustline: bool = True) -> Message:
+        number = next(self.numbers)
+        holder = self.chain.open(f"relay {number}", usdc=0 if has_trustline else None)
+        nonce = message_nonce(b"", number)
+        message, attestation = inbound(holder.public_key, amount=AMOUNT, nonce=nonce)
+        return Message(f"0x{nonce.hex()}", message, attestation, holder.public_key)
+
+    def owed(self, **options: Any) -> Message:
+        found = self.message(**options)
+        with self.engine.begin() as conn:
+            values = (found.nonce, found.message, found.attestation, found.recipient)
+            owe(conn, STELLAR.id, *values, amount=AMOUNT)
+        return found
+
+    def relay(
+        self,
+        signer: Keypair | None = None,
+        *,
+        nodes: type[StellarAccountNodes] = StellarAccountNodes,
+    ) -> AccountRelay[Any]:
+        """As a process that begins now has it."""
+        self.opened.append(nodes(STELLAR, [self.url], timeout=30.0))
+        key = LocalStellarKey(signer or keypair(RELAYER))
+        wire = StellarWire(STELLAR, self.opened[-1], key)
+        return AccountRelay(wire, StellarDeliveries(STELLAR), LIMITS, time.monotonic)
+
+    def turns(self, relay: AccountRelay[Any], number: int = 1) -> Turn:
+        turn = Turn()
+        with store.writer(self.relay_engine, relay.account) as conn:
+            for _ in range(number):
+                turn = relay.turn(conn)
+        return turn
+
+    def close(self, seconds: int = 5) -> None:
+        """A ledger closes, and is ingested."""
+        self.chain.at(self.chain.now + seconds)
+        latest = self.chain.node.latest
+        block = {
+            "chain": STELLAR.id,
+            "height": latest.sequence,
+            "hash": latest.hash,
+            "parent_hash": "before",
+            "time": latest.close_time,
+            "events": 0,
+        }
+        cursor = {
+            "height": latest.sequence,
+            "block_hash": latest.hash,
+            "block_time": latest.close_time,
+            "head_height": latest.sequence,
+            "head_time": latest.close_time,
+            "final_height": latest.sequence,
+        }
+        with self.engine.begin() as conn:
+            conn.execute(insert(blocks).values(block))
+            written = upsert(cursors).values(chain=STELLAR.id, **cursor)
+            conn.execute(written.on_conflict_do_update(index_elements=["chain"], set_=cursor))
+
+    def received(self, message: Message) -> int:
+        return self.chain.balance(message.recipient)
+
+    def sequence(self) -> int:
+        account = self.chain.account(keypair(RELAYER).public_key)
+        assert account is not None
+        return account.sequence
+
+    def slots_of(self, message: Message) -> list[str | None]:
+        query = select(slots.c.outcome).where(slots.c.key == message.nonce)
+        with self.engine.connect() as conn:
+            return list(conn.scalars(query.order_by(slots.c.number)))
+
+    def signed_for(self, message: Message) -> int:
+        query = select(attempts.c.id).join_from(attempts, slots).where(slots.c.key == message.nonce)
+        with self.engine.connect() as conn:
+            return len(conn.scalars(query).all())
+
+    def grow_older(self, seconds: int) -> None:
+        past = timedelta(seconds=seconds)
+        update = text(
+            "UPDATE relay.attempts SET created_at = created_at - :past, sent_at = sent_at - :past"
+        )
+        with self.engine.begin() as conn:
+            conn.execute(update.bindparams(past=past))
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[tuple[Chain, str]]:
+    chain = Chain(REMOTES)
+    server = DevnetServer(Rpc(chain.node), host="127.0.0.1", port=0, interval=None)
+    thread = Thread(target=server.run)
+    thread.start()
+    yield chain, f"http://127.0.0.1:{server.port}"
+    server.stop()
+    thread.join()
+
+
+@pytest.fixture
+def stand(served: tuple[Chain, str], database: URL, engine: Engine) -> Iterator[Stand]:
+    chain, url = served
+    relay_engine = make_engine(database, room="relay")
+    stand = Stand(chain, url, engine, relay_engine)
+    yield stand
+    for nodes in stand.opened:
+        nodes.close()
+    relay_engine.dispose()
+
+
+class Lost(StellarAccountNodes):
+    """Nodes that lose what they take."""
+
+    def send(self, envelope: str) -> str:
+        return "PENDING"
+
+
+def test_a_deposit_is_minted_forwarded_and_closed(stand: Stand):
+    message, relay = stand.owed(), stand.relay()
+    assert stand.turns(relay) == Turn(opened=1, sent=1)
+    assert stand.turns(relay) == Turn()
+    stand.close()
+    assert stand.received(message) == AMOUNT * 10
+    assert stand.turns(relay) == Turn(done=1)
+    assert stand.slots_of(message) == ["done"]
+    assert stand.turns(relay) == Turn()
+
+
+def test_what_it_cost_is_what_the_ledger_charged(stand: Stand):
+    relay, before = stand.relay(), stand.chain.account(keypair(RELAYER).public_key)
+    stand.owed()
+    stand.turns(relay)
+    stand.close()
+    stand.turns(relay)
+    after = stand.chain.account(keypair(RELAYER).public_key)
+    with stand.engine.connect() as conn:
+        [row] = store.all_health(conn)
+    assert row.well
+    assert row.spent_today >= before.balance - after.balance > 0
+
+
+def test_nobody_without_a_trustline_is_paid_for(stand: Stand):
+    message = stand.owed(has_trustline=False)
+    turn = stand.turns(stand.relay())
+    assert turn.opened == 0
+    assert "13" in turn.refused[0]
+    assert stand.slots_of(message) == []
+
+
+def test_what_somebody_else_delivered_costs_nothing(stand: Stand):
+    message, before = stand.owed(), stand.sequence()
+    stranger = stand.chain.open("stranger of " + message.nonce)
+    forward(stand.chain, stranger, message.message, message.attestation)
+    assert stand.turns(stand.relay()) == Turn()
+    assert stand.sequence() == before
+
+
+def test_what_no_ledger_took_in_time_is_signed_again_under_its_number(stand: Stand):
+    message, relay, before = stand.owed(), stand.relay(), stand.sequence()
+
+    assert stand.turns(stand.relay(nodes=Lost)).opened == 1
+    stand.close(VALID_SECONDS)
+    stand.grow_older(15)
+    assert stand.turns(stand.relay(nodes=Lost)) == Turn(sent=1), "the last ledger may take it"
+    stand.close(1)
+    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    stand.close()
+    assert stand.turns(relay) == Turn(done=1)
+    assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
+    assert (stand.signed_for(message), stand.slots_of(message)) == (2, ["done"])
+
+
+def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothing(stand: Stand):
+    message, before = stand.owed(), stand.sequence()
+
+    stand.turns(stand.relay(nodes=Lost))
+    stranger = stand.chain.open("quick stranger of " + message.nonce)
+    forward(stand.chain, stranger, message.message, message.attestation)
+    stand.close(VALID_SECONDS + 1)
+    relay = stand.relay()
+    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    stand.close()
+    stand.turns(relay)
+    assert stand.slots_of(message) == ["filled"]
+    assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
+
+
+def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
+    message = stand.owed()
+    stand.turns(stand.relay(nodes=Lost))
+    stand.chain.run(keypair(RELAYER), BumpSequence(0))
+    relay = stand.relay()
+    stand.close()
+    assert stand.turns(relay) == Turn(), "not while it may still be included"
+    stand.close(VALID_SECONDS)
+    assert stand.turns(relay).failed == 1
+    assert stand.slots_of(message) == ["overtaken"]
+    assert stand.turns(relay) == Turn()
+    with stand.relay_engine.begin() as conn:
+        assert "somebody else signs" in str(store.standing_break(conn, relay.account))
+
+
+def test_channels_share_the_work_and_none_does_what_another_does(stand: Stand):
+    first, second = stand.owed(), stand.owed()
+    relays = [stand.relay(stand.chain.open(f"channel {n} of {first.nonce}")) for n in range(2)]
+    assert [stand.turns(each).opened for each in relays] == [1, 1]
+    stand.close()
+    assert [stand.turns(each).done for each in relays] == [1, 1]
+    assert [stand.received(each) for each in (first, second)] == [AMOUNT * 10] * 2
+
+
+def test_an_account_that_is_not_there_is_said(stand: Stand):
+    stand.owed()
+    with pytest.raises(PermanentChainError, match="fund it"):
+        stand.turns(stand.relay(Keypair.random()))
+
+
+def live(stand: Stand, bomb: Bomb) -> None:
+    """A life of the relay: turns, with a ledger after each."""
+
+    class Watched(StellarAccountNodes):
+        def send(self, envelope: str) -> str:
+            return bomb.around_sending(lambda: StellarAccountNodes.send(self, envelope))
+
+    relay = stand.relay(nodes=Watched)
+    with store.writer(stand.relay_engine, relay.account) as conn:
+        bomb.watch(conn)
+        for _ in range(2):
+            relay.turn(conn)
+            stand.close()
+        relay.turn(conn)
+
+
+def points_of(life: Callable[[Bomb], None]) -> list[str]:
+    bomb = Bomb()
+    life(bomb)
+    return bomb.passed
+
+
+def test_whatever_is_killed_when_there_is_one_delivery_and_one_fee(stand: Stand):
+    stand.owed()
+    points = points_of(lambda bomb: live(stand, bomb))
+    assert {"before a commit", "after a commit", "before a sending", "after a sending"} == {*points}
+    for at, name in enumerate(points):
+        message, before = stand.owed(), stand.sequence()
+        with pytest.raises(Killed, match=name):
+            live(stand, Bomb(at))
+        stand.grow_older(15)
+        live(stand, Bomb())
+        where = f"killed {name}, point {at}"
+        assert stand.received(message) == AMOUNT * 10, where
+        assert stand.sequence() - before == 1, where
+        assert (stand.signed_for(message), stand.slots_of(message)) == (1, ["done"]), where
