@@ -5,30 +5,35 @@ An account that is not there is told from one that could not be read: None is wh
 network said that is well and not behind; everything else is an error. Threads may share a reader.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from indexer.chains.in_turn import REQUEST_SECONDS, Nodes, over_http
-from indexer.chains.stellar_rpc import StellarRpc
+from indexer.chains.in_turn import REQUEST_SECONDS
+from indexer.chains.stellar_vouching import VouchedNode, consistent, vouched_nodes
 from indexer.decode.accounts import (
     SigningRules,
     Trustline,
     account_key,
+    sequence,
     signing_rules,
     trustline,
     trustline_key,
 )
-from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
 from indexer.networks import StellarChain
-from warehouse_schema.identifiers import AssetId, StellarAddress
+from warehouse_schema.identifiers import AssetId, Height, StellarAddress
 
 T = TypeVar("T")
 
-VOUCHED_SECONDS = 10.0
-"""How long a node that served our network and was well needs not say so again."""
-MOST_LEDGERS_BEHIND = 12
-"""Instances behind one address may differ by some; about a minute is no longer the same state."""
+
+@dataclass(frozen=True, slots=True)
+class AccountState:
+    """An account as of the end of a ledger."""
+
+    ledger: Height
+    sequence: int
+    """The number that its last transaction spent."""
+    rules: SigningRules
 
 
 class AccountReader:
@@ -38,8 +43,14 @@ class AccountReader:
         self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-        nodes = [_Node(chain, StellarRpc(url, timeout=timeout)) for url in over_http(urls)]
-        self._nodes = Nodes(chain.id, nodes)
+        self._nodes = vouched_nodes(chain, urls, timeout)
+
+    def state(self, account: StellarAddress) -> AccountState | None:
+        """Who may sign for an account and what it has signed; None without such an account.
+
+        Raises as `signing_rules` does.
+        """
+        return self._nodes.ask(lambda node: _state(node, account))
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """Who may sign for an account; None when the ledger has no such account.
@@ -58,56 +69,35 @@ class AccountReader:
         )
 
     def _asked(self, key: str, parse: Callable[[str], T]) -> T | None:
-        return self._nodes.ask(lambda node: node.read(key, parse))
+        return self._nodes.ask(lambda node: _read(node, key, parse))
 
     def close(self) -> None:
         """Let go of the connections."""
         self._nodes.close()
 
 
-class _Node:
-    """A node, until when it needs not show anew that it is fit, and the newest ledger it told."""
-
-    def __init__(self, chain: StellarChain, rpc: StellarRpc) -> None:
-        self.rpc, self.host, self.close = rpc, rpc.host, rpc.close
-        self._chain = chain
-        self._until, self._latest = 0.0, 0
-
-    def vouch(self) -> None:
-        """Check that it serves our network and is well: else its "no such account" is empty."""
-        if time.monotonic() <= self._until:
-            return
-        passphrase = self.rpc.call("getNetwork", {}).get("passphrase")
-        if passphrase != self._chain.passphrase:
-            raise WrongChain(f"{self.host} serves {passphrase!r}, not {self._chain.id}")
-        health = self.rpc.call("getHealth", {})
-        if health.get("status") != "healthy":
-            raise NodeUnavailable(f"{self.host} is {health.get('status')!r}")
-        self._latest = max(self._latest, _ledger(health))
-        self._until = time.monotonic() + VOUCHED_SECONDS
-
-    def forget(self) -> None:
-        self._until, self._latest = 0.0, 0
-
-    def read(self, key: str, parse: Callable[[str], T]) -> T | None:
-        """The entry of the ledger, or None when it has none."""
-        answer = self.rpc.call("getLedgerEntries", {"keys": [key]})
-        latest = _ledger(answer)
-        if latest < self._latest - MOST_LEDGERS_BEHIND:
-            raise NodeBehind(f"{self.host}: answers of {latest} after {self._latest}")
-        self._latest = max(self._latest, latest)
-        try:
-            entry = _entry_of(answer)
-            return None if entry is None else parse(entry)
-        except ValueError as error:
-            raise InconsistentAnswer(f"{self.host}: {key}: {error}") from error
+def _state(node: VouchedNode, account: StellarAddress) -> AccountState | None:
+    answer = _entries(node, account_key(account))
+    with consistent(node.host):
+        entry = _entry_of(answer)
+        if entry is None:
+            return None
+        rules = _rules_of(entry, account)
+        return AccountState(node.told(answer), sequence(entry), rules)
 
 
-def _ledger(answer: Mapping[str, Any]) -> int:
-    latest = answer.get("latestLedger")
-    if not isinstance(latest, int) or isinstance(latest, bool) or latest < 1:
-        raise InconsistentAnswer(f"latestLedger is {latest!r}")
-    return latest
+def _read(node: VouchedNode, key: str, parse: Callable[[str], T]) -> T | None:
+    """The entry of the ledger, or None when it has none."""
+    answer = _entries(node, key)
+    with consistent(node.host):
+        entry = _entry_of(answer)
+        return None if entry is None else parse(entry)
+
+
+def _entries(node: VouchedNode, key: str) -> Mapping[str, Any]:
+    answer = node.rpc.call("getLedgerEntries", {"keys": [key]})
+    node.told(answer)
+    return answer
 
 
 def _entry_of(answer: Mapping[str, Any]) -> str | None:

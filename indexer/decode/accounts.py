@@ -79,6 +79,17 @@ def trustline(entry: str) -> Trustline:
     )
 
 
+def sequence(entry: str) -> int:
+    """The number that the account's last transaction spent, of base64 LedgerEntryData.
+
+    Raises `ValueError` for what is no account's.
+    """
+    data = _data(entry)
+    if data.account is None:
+        raise ValueError(f"a ledger entry of type {data.type.name}, not ACCOUNT")
+    return data.account.seq_num.sequence_number.int64
+
+
 def signing_rules(entry: str) -> SigningRules:
     """Read base64 LedgerEntryData. Raises `ValueError` for what is no account's."""
     data = _data(entry)

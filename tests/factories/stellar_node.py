@@ -109,6 +109,9 @@ class FakeStellarNode:
         entries = [{"key": key, "xdr": self.entries[key]} for key in found]
         return {"entries": entries, "latestLedger": self.latest}
 
+    def _simulateTransaction(self, _: Any) -> Any:  # noqa: N802
+        return {"error": "HostError: Error(Storage, MissingValue)", "latestLedger": self.latest}
+
     def _getEvents(self, params: Any) -> Any:  # noqa: N802
         limit = params["pagination"]["limit"]
         cursor = params["pagination"].get("cursor")

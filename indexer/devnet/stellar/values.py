@@ -81,6 +81,20 @@ def pair(first: Codec[A], second: Codec[B]) -> Codec[tuple[A, B]]:
     )
 
 
+def triple(first: Codec[A], second: Codec[B], third: Codec[T]) -> Codec[tuple[A, B, T]]:
+    """A tuple of three: a vector with three elements."""
+
+    def decode(value: xdr.SCVal) -> tuple[A, B, T]:
+        one, two, three = scval.from_vec(value)
+        return first.decode(one), second.decode(two), third.decode(three)
+
+    def encode(values: tuple[A, B, T]) -> xdr.SCVal:
+        one, two, three = values
+        return scval.to_vec([first.encode(one), second.encode(two), third.encode(three)])
+
+    return _codec(encode, decode)
+
+
 ADDRESS = _codec(scval.to_address, lambda value: scval.from_address(value).address)
 BOOL = _codec(scval.to_bool, scval.from_bool)
 BYTES = _codec(scval.to_bytes, scval.from_bytes)

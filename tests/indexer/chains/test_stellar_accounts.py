@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indexer.chains import in_turn, stellar_accounts
+from indexer.chains import in_turn, stellar_vouching
 from indexer.chains.stellar_accounts import AccountReader
 from indexer.decode.accounts import Signer, SigningRules, account_key, trustline_key
 from indexer.errors import (
@@ -75,7 +75,7 @@ def test_a_node_vouches_for_itself_once_in_a_while(node, reader, monkeypatch) ->
     reader.signing_rules(ALICE)
     reader.signing_rules(ALICE)
     assert asked(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
-    monkeypatch.setattr(stellar_accounts, "VOUCHED_SECONDS", -1.0)
+    monkeypatch.setattr(stellar_vouching, "VOUCHED_SECONDS", -1.0)
     hasty = AccountReader(CHAIN, [node.url])
     node.calls.clear()
     hasty.signing_rules(ALICE)

@@ -28,7 +28,9 @@ from indexer.devnet.stellar.values import (
     Uint64,
     key,
     pair,
+    sequence,
     struct,
+    triple,
 )
 
 DUST = 10
@@ -38,6 +40,8 @@ NATIVE_FEE = 4_500_000
 ENFORCED_OPTIONS = bytes.fromhex("00030100110100000000000000000000000000013880")
 """Type 3, one lzReceive option of 80,000 gas: what the USDT0 OFT enforces toward Ethereum."""
 INBOUND_WINDOW = 256
+MOST_AT_ONCE = 2**64 - 1
+"""What the OFT says when no rate limit is set."""
 PLAIN_MESSAGE = 40
 
 INSUFFICIENT_FEE = 6
@@ -98,6 +102,29 @@ Sent = Annotated[
     tuple[MessagingReceipt, OftReceipt], pair(struct(MessagingReceipt), struct(OftReceipt))
 ]
 """What `send` returns."""
+
+
+@dataclass(frozen=True)
+class OftLimit:
+    """Stroops that may be sent at once."""
+
+    max_amount_ld: Int128
+    min_amount_ld: Int128
+
+
+@dataclass(frozen=True)
+class OftFeeDetail:
+    """A fee of the OFT, stroops; there is none on the devnet."""
+
+    description: Bytes
+    fee_amount_ld: Int128
+
+
+Quoted = Annotated[
+    tuple[OftLimit, list[OftFeeDetail], OftReceipt],
+    triple(struct(OftLimit), sequence(struct(OftFeeDetail)), struct(OftReceipt)),
+]
+"""What `quote_oft` returns."""
 
 
 @dataclass(frozen=True)
@@ -328,6 +355,13 @@ class Oft(Contract):
             self._config().endpoint, "quote", scval.to_uint32(send_param.dst_eid)
         )
         return MessagingFee(I128.decode(answer), 0)
+
+    @exported("quote_oft")
+    def quote_oft(self, sender: Address, send_param: SendParam) -> Quoted:
+        """What `send` would take at once, and let arrive: no limits and no fees on the devnet."""
+        self._peer(send_param.dst_eid)
+        amount = self._sendable(send_param)
+        return OftLimit(MOST_AT_ONCE, 0), [], OftReceipt(amount, amount)
 
     @exported("send")
     def send(

@@ -1,0 +1,126 @@
+"""Calls are tried on nodes that are fit, and their answers are read strictly."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stellar_sdk import scval, xdr
+
+from indexer.chains.stellar_calls import StellarCalls
+from indexer.decode.soroban import MOST_RESOURCE_FEE, Simulated, Trapped, simulation
+from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
+from indexer.networks import load_network
+from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, serving
+
+CHAIN = load_network("devnet").stellar
+VALUE = scval.to_int128(7).to_xdr()
+
+
+def make_data(fee: int = 5_000) -> str:
+    nothing = xdr.Uint32(0)
+    resources = xdr.SorobanResources(xdr.LedgerFootprint([], []), nothing, nothing, nothing)
+    ext = xdr.SorobanTransactionDataExt(0)
+    return xdr.SorobanTransactionData(ext, resources, xdr.Int64(fee)).to_xdr()
+
+
+def make_answer(**changes: Any) -> dict[str, Any]:
+    """A trial that went well, with changes; None takes a member away."""
+    good = {
+        "transactionData": make_data(),
+        "minResourceFee": "5000",
+        "results": [{"auth": None, "xdr": VALUE}],
+        "latestLedger": 20,
+    }
+    return {name: value for name, value in (good | changes).items() if value is not None}
+
+
+@pytest.fixture
+def node() -> Iterator[FakeStellarNode]:
+    with serving(FakeStellarNode(latest=20)) as node:
+        yield node
+
+
+def says(node: FakeStellarNode, answer: Any) -> None:
+    def change(_params: Any, _usual: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    node.answer_with("simulateTransaction", change)
+
+
+def tried(*nodes: FakeStellarNode) -> Any:
+    calls = StellarCalls(CHAIN, [each.url for each in nodes])
+    try:
+        return calls.simulate("AAAA")
+    finally:
+        calls.close()
+
+
+def test_what_a_call_returns_and_needs_is_read(node):
+    says(node, make_answer())
+    found = tried(node)
+    assert isinstance(found, Simulated)
+    assert (found.resource_fee, found.auth) == (5_000, ())
+    assert scval.from_int128(xdr.SCVal.from_xdr_bytes(found.value)) == 7
+    asked = {"transaction": "AAAA", "useUpgradedAuth": False}
+    assert node.calls[-1] == ("simulateTransaction", asked)
+
+
+def test_a_contract_that_refuses_is_an_answer_and_no_failure_of_the_node(node):
+    said = "HostError: Error(Contract, #10)\n\nEvent log (newest first):\n   0: ..."
+    says(node, {"error": said, "latestLedger": 20})
+    assert tried(node) == Trapped("HostError: Error(Contract, #10)", 10)
+    says(node, {"error": "HostError: Error(Auth, InvalidAction)", "latestLedger": 20})
+    assert tried(node) == Trapped("HostError: Error(Auth, InvalidAction)", None)
+
+
+def test_entries_that_would_have_to_be_restored_stop_the_call():
+    preamble = {"transactionData": make_data(), "minResourceFee": "1"}
+    found = simulation(make_answer(restorePreamble=preamble))
+    assert isinstance(found, Trapped)
+    assert "archived" in found.message
+
+
+def test_the_next_node_is_asked_when_one_fails(node):
+    says(node, HttpAnswer(503))
+    with pytest.raises(NodeUnavailable):
+        tried(node)
+    with serving(FakeStellarNode(latest=20)) as second:
+        says(second, make_answer())
+        assert isinstance(tried(node, second), Simulated)
+
+
+def test_a_node_of_another_network_or_of_long_ago_is_not_believed(node):
+    says(node, make_answer(latestLedger=1))
+    with pytest.raises(NodeBehind):
+        tried(node)
+    node.passphrase = "Public Global Stellar Network ; September 2015"
+    with pytest.raises(WrongChain):
+        tried(node)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"results": None},
+        {"results": []},
+        {"results": [{"xdr": VALUE}, {"xdr": VALUE}]},
+        {"results": [{"xdr": None}]},
+        {"results": [{"xdr": VALUE, "auth": "x"}]},
+        {"transactionData": None},
+        {"transactionData": "AAAA"},
+        {"transactionData": make_data(4_999)},
+        {"minResourceFee": 5_000},
+        {"minResourceFee": "-5000"},
+        {
+            "minResourceFee": str(MOST_RESOURCE_FEE + 1),
+            "transactionData": make_data(MOST_RESOURCE_FEE + 1),
+        },
+        {"latestLedger": "20"},
+    ],
+)
+def test_an_answer_that_makes_no_sense_is_none(node, changes):
+    says(node, make_answer(**changes))
+    with pytest.raises(InconsistentAnswer):
+        tried(node)
