@@ -111,6 +111,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.readers": (*_CHAINS, "indexer.settings"),
     "indexer.fees": (*_CHAINS, "indexer.settings"),
     "indexer.evm_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
+    "indexer.stellar_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.relay": (*(*_CHAINS, "indexer.secrets", "indexer.settings", "indexer.warehouse"),),
     "indexer.__main__": (*_DRAIN, *_TOOLS),

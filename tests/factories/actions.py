@@ -57,6 +57,32 @@ def make_agreed(network: Network = MAINNET, *, chain: ChainId = ETHEREUM, **chan
     )
 
 
+def make_withdrawal(network: Network = MAINNET, **changes: Any) -> Agreed:
+    """20 USDC from Stellar, of which 19.99 arrive on the first EVM chain; by name otherwise.
+
+    `mechanism="oft"` for as much USDT0, all of which arrives, and "payment" for USDC.
+    """
+    stellar, evm = network.stellar, network.evm[0]
+    mechanism = changes.get("mechanism", "cctp")
+    owner = changes.get("owner", OWNER)
+    in_full = mechanism != "cctp"
+    usual: dict[str, Any] = {
+        "mechanism": mechanism,
+        "source_chain": stellar.id,
+        "source_address": owner,
+        "source_token": stellar.usdt0_contract if mechanism == "oft" else stellar.usdc_contract,
+        "dest_chain": stellar.id if mechanism == "payment" else evm.id,
+        "dest_address": PAYER,
+        "amount_in": 200_000_000,
+        "amount_out": 20_000_000 if in_full else 19_990_000,
+        "finality_threshold": None if in_full else 2000,
+        "native_fee": 5_000_000 if mechanism == "oft" else None,
+    }
+    if mechanism == "payment":
+        usual["amount_out"] = usual["amount_in"]
+    return make_agreed(network, chain=evm.id, **(usual | {"owner": owner} | changes))
+
+
 def make_mined(order: Order, *others: EvmLog, **changes: Any) -> Mined:
     """The transaction that carries an order out, after logs of others'."""
     said: dict[str, Any] = {

@@ -1,0 +1,283 @@
+"""What an owner's own transaction on Stellar says: a payment, an approval where it is short and
+then a CCTP burn, or the send of an OFT.
+
+Nothing in it is free: amounts, recipient and fees are those that were agreed. Amounts are stroops.
+Sources: Circle's token_messenger_minter (deposit_for_burn_with_hook) and the Stellar asset contract
+(SEP-41), LayerZero's OFT for Stellar (oft-core, SendParam with symbol keys in alphabetical order).
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from stellar_sdk import Address, Asset, scval, xdr
+from stellar_sdk.operation import InvokeHostFunction, Payment
+from stellar_sdk.operation.operation import Operation
+from stellar_sdk.utils import from_xdr_amount
+
+from indexer.actions.agreed import Agreed
+from indexer.addresses import evm_as_bytes32
+from indexer.errors import ConfigurationError
+from indexer.networks import EvmChain, Network
+from indexer.projections.transfers import STELLAR_PER_SHARED
+from warehouse_schema.identifiers import (
+    AssetId,
+    BaseUnits,
+    Bytes32,
+    EvmAddress,
+    Height,
+    StellarAddress,
+)
+
+APPROVED_LEDGERS = 17_280
+"""How long an approval holds: a day of ledgers, so that no pace of theirs ends it before the
+transfer ends. It covers one amount, which its owner alone can have burned."""
+ANYONE = bytes(32)
+"""Destination caller of a burn that anybody may deliver: whoever waits can finish it himself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pay:
+    """A payment of a classic asset."""
+
+    asset: AssetId
+    to: StellarAddress
+    amount: BaseUnits
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Leave for a contract to take an amount of a token, up to a ledger (inclusive)."""
+
+    token: StellarAddress
+    spender: StellarAddress
+    amount: BaseUnits
+    until: Height
+
+
+@dataclass(frozen=True, slots=True)
+class BurnOnStellar:
+    """A CCTP burn towards an EVM chain."""
+
+    messenger: StellarAddress
+    amount: BaseUnits
+    domain: int
+    mint_recipient: Bytes32
+    token: StellarAddress
+    max_fee: BaseUnits
+    min_finality: int
+    hook_data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SendOnStellar:
+    """A send of the OFT towards an EVM chain; what its message costs too much comes back."""
+
+    oft: StellarAddress
+    eid: int
+    to: Bytes32
+    amount: BaseUnits
+    min_amount: BaseUnits
+    native_fee: BaseUnits
+
+
+StellarOrder: TypeAlias = Pay | BurnOnStellar | SendOnStellar
+"""What moves the money."""
+StellarStep: TypeAlias = StellarOrder | Approve
+"""What one transaction does."""
+
+
+def stellar_order(network: Network, agreed: Agreed) -> StellarOrder:
+    """What the owner's transaction has to do.
+
+    Raises `ConfigurationError` when the network does not lead there, `ValueError` for what does not
+    begin on Stellar or cannot be what was quoted.
+    """
+    terms = agreed.terms
+    if terms.source_chain != network.stellar.id:
+        raise ValueError(f"transfer {terms.id} does not begin on {network.stellar.id}")
+    match terms.mechanism:
+        case "payment":
+            return _payment(network, agreed)
+        case "cctp":
+            return _burn(network, agreed)
+        case "oft":
+            return _send(network, agreed)
+
+
+def approval(order: StellarOrder, allowance: BaseUnits, ledger: Height) -> Approve | None:
+    """What has to be signed before the order; `ledger` is about now. None when nothing has."""
+    if not isinstance(order, BurnOnStellar) or allowance >= order.amount:
+        return None
+    until = Height(ledger + APPROVED_LEDGERS)
+    return Approve(order.token, order.messenger, order.amount, until)
+
+
+def operation_of(step: StellarStep, owner: StellarAddress) -> Operation:
+    """The step as the one operation of the owner's transaction; unprepared if it calls a contract.
+
+    Its source is the transaction's.
+    """
+    match step:
+        case Pay():
+            return Payment(step.to, asset_of(step.asset), from_xdr_amount(step.amount))
+        case Approve():
+            return _call(step.token, "approve", *_approve_arguments(step, owner))
+        case BurnOnStellar():
+            return _call(
+                step.messenger, "deposit_for_burn_with_hook", *_burn_arguments(step, owner)
+            )
+        case SendOnStellar():
+            return _call(step.oft, "send", *_send_arguments(step, owner))
+        case _:
+            assert_never(step)
+
+
+def allowance_call(order: BurnOnStellar, owner: StellarAddress) -> Operation:
+    """The question what the messenger may take already; it returns an i128."""
+    parties = (scval.to_address(owner), scval.to_address(order.messenger))
+    return _call(order.token, "allowance", *parties)
+
+
+def quote_oft_call(
+    oft: StellarAddress, owner: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits
+) -> Operation:
+    """The question what of an amount would arrive: (OFTLimit, fees, OFTReceipt)."""
+    param = _send_param(eid, to, amount, BaseUnits(0))
+    return _call(oft, "quote_oft", scval.to_address(owner), param)
+
+
+def quote_send_call(send: SendOnStellar, owner: StellarAddress) -> Operation:
+    """The question what a send's message costs: a MessagingFee."""
+    param = _send_param(send.eid, send.to, send.amount, send.min_amount)
+    return _call(send.oft, "quote_send", scval.to_address(owner), param, scval.to_bool(False))
+
+
+def asset_of(asset: AssetId) -> Asset:
+    """The classic asset behind `stellar:CODE:ISSUER`."""
+    code, _, issuer = asset.removeprefix("stellar:").partition(":")
+    return Asset(code, issuer)
+
+
+def _payment(network: Network, agreed: Agreed) -> Pay:
+    terms, stellar = agreed.terms, network.stellar
+    assets = {stellar.usdc_contract: stellar.usdc, stellar.usdt0_contract: stellar.usdt0}
+    asset = assets.get(StellarAddress(terms.source_token))
+    if asset is None:
+        raise ConfigurationError(f"{terms.source_token} is no asset of {stellar.id}")
+    if agreed.amount_out != terms.amount_in or terms.dest_chain != stellar.id:
+        raise ValueError(f"transfer {terms.id} is no payment of all that is sent")
+    return Pay(asset, StellarAddress(terms.dest_address), terms.amount_in)
+
+
+def _burn(network: Network, agreed: Agreed) -> BurnOnStellar:
+    terms, stellar = agreed.terms, network.stellar
+    destination = _evm(network, agreed)
+    if stellar.cctp_token_messenger is None or destination.cctp_domain is None:
+        raise ConfigurationError(f"CCTP does not lead from {stellar.id} to {destination.id}")
+    if agreed.finality_threshold is None:
+        raise ValueError(f"nothing says how transfer {terms.id} burns")
+    return BurnOnStellar(
+        messenger=stellar.cctp_token_messenger,
+        amount=terms.amount_in,
+        domain=destination.cctp_domain,
+        mint_recipient=evm_as_bytes32(EvmAddress(terms.dest_address)),
+        token=StellarAddress(terms.source_token),
+        max_fee=BaseUnits(terms.amount_in - _least(agreed)),
+        min_finality=agreed.finality_threshold,
+        hook_data=bytes.fromhex(terms.id),
+    )
+
+
+def _send(network: Network, agreed: Agreed) -> SendOnStellar:
+    terms, stellar = agreed.terms, network.stellar
+    destination = _evm(network, agreed)
+    if stellar.oft is None or destination.lz_eid is None:
+        raise ConfigurationError(f"the OFT does not lead from {stellar.id} to {destination.id}")
+    if agreed.native_fee is None:
+        raise ValueError(f"nothing says what the message of transfer {terms.id} costs")
+    return SendOnStellar(
+        oft=stellar.oft,
+        eid=destination.lz_eid,
+        to=evm_as_bytes32(EvmAddress(terms.dest_address)),
+        amount=terms.amount_in,
+        min_amount=_least(agreed),
+        native_fee=agreed.native_fee,
+    )
+
+
+def _evm(network: Network, agreed: Agreed) -> EvmChain:
+    chain = network.chain(agreed.terms.dest_chain)
+    if not isinstance(chain, EvmChain):
+        raise ValueError(f"transfer {agreed.terms.id} ends on {chain.id}: nothing crosses")
+    return chain
+
+
+def _least(agreed: Agreed) -> BaseUnits:
+    """What has to arrive on an EVM chain, in Stellar's 7 decimals.
+
+    The 7th of what is sent must be 0: it would stay behind.
+    """
+    terms, least = agreed.terms, BaseUnits(agreed.amount_out * STELLAR_PER_SHARED)
+    if terms.amount_in % STELLAR_PER_SHARED or not 0 < least <= terms.amount_in:
+        amounts = f"{agreed.amount_out} cannot be what arrives of {terms.amount_in}"
+        raise ValueError(f"transfer {terms.id}: {amounts}")
+    return least
+
+
+def _approve_arguments(step: Approve, owner: StellarAddress) -> tuple[xdr.SCVal, ...]:
+    return (
+        scval.to_address(owner),
+        scval.to_address(step.spender),
+        scval.to_int128(step.amount),
+        scval.to_uint32(step.until),
+    )
+
+
+def _burn_arguments(step: BurnOnStellar, owner: StellarAddress) -> tuple[xdr.SCVal, ...]:
+    return (
+        scval.to_address(owner),
+        scval.to_int128(step.amount),
+        scval.to_uint32(step.domain),
+        scval.to_bytes(_raw(step.mint_recipient)),
+        scval.to_address(step.token),
+        scval.to_bytes(ANYONE),
+        scval.to_int128(step.max_fee),
+        scval.to_uint32(step.min_finality),
+        scval.to_bytes(step.hook_data),
+    )
+
+
+def _send_arguments(step: SendOnStellar, owner: StellarAddress) -> tuple[xdr.SCVal, ...]:
+    fee = {"native_fee": scval.to_int128(step.native_fee), "zro_fee": scval.to_int128(0)}
+    return (
+        scval.to_address(owner),
+        _send_param(step.eid, step.to, step.amount, step.min_amount),
+        scval.to_struct(fee),
+        scval.to_address(owner),
+    )
+
+
+def _send_param(eid: int, to: Bytes32, amount: BaseUnits, least: BaseUnits) -> xdr.SCVal:
+    return scval.to_struct(
+        {
+            "amount_ld": scval.to_int128(amount),
+            "compose_msg": scval.to_bytes(b""),
+            "dst_eid": scval.to_uint32(eid),
+            "extra_options": scval.to_bytes(b""),
+            "min_amount_ld": scval.to_int128(least),
+            "oft_cmd": scval.to_bytes(b""),
+            "to": scval.to_bytes(_raw(to)),
+        }
+    )
+
+
+def _call(contract: StellarAddress, function: str, *arguments: xdr.SCVal) -> Operation:
+    call = xdr.InvokeContractArgs(
+        Address(contract).to_xdr_sc_address(), xdr.SCSymbol(function.encode()), list(arguments)
+    )
+    kind = xdr.HostFunctionType.HOST_FUNCTION_TYPE_INVOKE_CONTRACT
+    return InvokeHostFunction(xdr.HostFunction(kind, invoke_contract=call), auth=[])
+
+
+def _raw(word: Bytes32) -> bytes:
+    return bytes.fromhex(word[2:])

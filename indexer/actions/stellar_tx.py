@@ -1,0 +1,133 @@
+"""An owner's Stellar transaction: as it is tried, as it is issued, and with which number.
+
+Once issued, nothing of it changes but that signatures are added: its hash says all of it, and is
+what a submission is held against.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from stellar_sdk import Account, TransactionBuilder, TransactionEnvelope, xdr
+from stellar_sdk.operation import (
+    BeginSponsoringFutureReserves,
+    ChangeTrust,
+    CreateAccount,
+    EndSponsoringFutureReserves,
+    InvokeHostFunction,
+)
+from stellar_sdk.operation.operation import Operation
+
+from indexer.actions.stellar_orders import asset_of
+from indexer.decode.soroban import Simulated
+from warehouse_schema.identifiers import AssetId, Height, StellarAddress, TxHash, UnixSeconds
+
+INCLUSION_FEE = 100
+"""Stroops an operation: the network's least. Who includes it in a hurry bumps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StellarTx:
+    """A transaction as it is issued; base64 of the envelope, and the hash that is signed."""
+
+    envelope: str
+    tx: TxHash
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What is known of an account's numbers when one is to be chosen."""
+
+    sequence: int
+    """The last that a ledger saw it spend."""
+    ledger: Height
+    """As of the end of which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A transaction that was issued for a transfer before."""
+
+    tx: TxHash
+    sequence: int
+
+
+def next_sequence(spent: Spent, ingested: Height, issued: Collection[Numbered]) -> int | None:
+    """The number of a transfer's next transaction; None while that cannot be told.
+
+    A number that was given to a transaction which may still be sent is given again, so that of the
+    two a ledger takes one. One that is spent may have been spent by that very transaction: until
+    the ledgers up to there are ingested, nobody knows whether the money has moved.
+    """
+    if ingested < spent.ledger and any(each.sequence <= spent.sequence for each in issued):
+        return None
+    return max([spent.sequence + 1, *(each.sequence for each in issued)])
+
+
+def draft(
+    passphrase: str,
+    source: StellarAddress,
+    sequence: int,
+    expires_at: UnixSeconds,
+    operations: Sequence[Operation],
+) -> StellarTx:
+    """An unsigned transaction; a contract call in it is to be tried and `completed`.
+
+    No ledger takes it that closes later than `expires_at`.
+    """
+    if expires_at <= 0:
+        raise ValueError("a transaction that never expires is not ours to issue")
+    builder = TransactionBuilder(Account(source, sequence - 1), passphrase, INCLUSION_FEE)
+    for operation in operations:
+        builder.append_operation(operation)
+    return _issued(builder.add_time_bounds(0, expires_at).build())
+
+
+def completed(passphrase: str, drafted: StellarTx, found: Simulated) -> StellarTx:
+    """The draft of one contract call with what it needs.
+
+    Raises `ValueError` when that is more than the source's consent to this very call: a node could
+    have the owner sign anything else with it.
+    """
+    envelope = _envelope(passphrase, drafted)
+    transaction = envelope.transaction
+    [call] = transaction.operations
+    if not isinstance(call, InvokeHostFunction):
+        raise ValueError(f"{drafted.tx} calls no contract")
+    call.auth = [xdr.SorobanAuthorizationEntry.from_xdr_bytes(entry) for entry in found.auth]
+    _check_consent(call)
+    transaction.soroban_data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
+    transaction.fee += found.resource_fee
+    return _issued(envelope)
+
+
+def onboarding(
+    sponsor: StellarAddress, owner: StellarAddress, asset: AssetId, *, creates_account: bool
+) -> tuple[Operation, ...]:
+    """A trustline, and the account if there is none, whose reserves the sponsor pays (CAP-33).
+
+    The transaction's source is the relay's; sponsor and owner sign it, both.
+    """
+    creation = (CreateAccount(owner, "0", source=sponsor),) if creates_account else ()
+    return (
+        BeginSponsoringFutureReserves(owner, source=sponsor),
+        *creation,
+        ChangeTrust(asset_of(asset), source=owner),
+        EndSponsoringFutureReserves(source=owner),
+    )
+
+
+def _check_consent(call: InvokeHostFunction) -> None:
+    own = xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
+    for entry in call.auth:
+        consented = entry.root_invocation.function.contract_fn
+        if entry.credentials.type != own or consented != call.host_function.invoke_contract:
+            raise ValueError("the call needs more than its source's consent to it")
+
+
+def _issued(envelope: TransactionEnvelope) -> StellarTx:
+    return StellarTx(envelope.to_xdr(), TxHash(envelope.hash_hex()))
+
+
+def _envelope(passphrase: str, issued: StellarTx) -> TransactionEnvelope:
+    return cast(TransactionEnvelope, TransactionBuilder.from_xdr(issued.envelope, passphrase))

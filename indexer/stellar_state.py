@@ -1,0 +1,155 @@
+"""What owners' Stellar transactions and quotes rest on, asked of the chain while somebody waits.
+
+A node's word is enough: a wrong footprint, number or fee makes a transaction fail and moves
+nothing, and amounts and recipients are never a node's to say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stellar_sdk import scval, xdr
+from stellar_sdk.operation.operation import Operation
+
+from indexer.actions.stellar_orders import (
+    BurnOnStellar,
+    Pay,
+    SendOnStellar,
+    StellarOrder,
+    StellarStep,
+    allowance_call,
+    approval,
+    operation_of,
+    quote_oft_call,
+    quote_send_call,
+)
+from indexer.actions.stellar_tx import StellarTx, completed, draft
+from indexer.chains.stellar_accounts import AccountReader, AccountState
+from indexer.chains.stellar_calls import StellarCalls
+from indexer.chains.stellar_vouching import consistent
+from indexer.decode.soroban import Simulated, Trapped
+from indexer.errors import CallReverted, ConfigurationError
+from indexer.networks import StellarChain
+from indexer.settings import Settings, rpc_variable
+from warehouse_schema.identifiers import BaseUnits, Bytes32, Height, StellarAddress, UnixSeconds
+
+FAR_OFF = UnixSeconds(2**40)
+"""A time bound of what is tried and never signed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OftQuote:
+    """What an OFT on Stellar would do with an amount now, stroops."""
+
+    least: BaseUnits
+    most: BaseUnits
+    """What it takes at once."""
+    sent: BaseUnits
+    received: BaseUnits
+
+
+class StellarState:
+    """The network's Stellar chain, by its nodes. Threads may share it."""
+
+    def __init__(self, chain: StellarChain, urls: Sequence[str]) -> None:
+        """Raises `ConfigurationError` without an http URL."""
+        self._chain = chain
+        self._accounts = AccountReader(chain, urls)
+        self._calls = StellarCalls(chain, urls)
+
+    def account(self, address: StellarAddress) -> AccountState | None:
+        """Who may sign for an account, and its number; None when there is none.
+
+        Raises `RetryableChainError` or `PermanentChainError`, as all of these do.
+        """
+        return self._accounts.state(address)
+
+    def step(self, order: StellarOrder, owner: StellarAddress, ledger: Height) -> StellarStep:
+        """What the owner has to sign next: the order, or an approval before it."""
+        if not isinstance(order, BurnOnStellar):
+            return order
+        answer = self._asked(allowance_call(order, owner), owner)
+        with consistent(order.token):
+            allowance = BaseUnits(_whole(answer))
+        return approval(order, allowance, ledger) or order
+
+    def issue(
+        self, step: StellarStep, owner: StellarAddress, sequence: int, expires_at: UnixSeconds
+    ) -> StellarTx:
+        """The transaction of a step, to be signed by the owner.
+
+        Raises `CallReverted` when the contract would refuse it as things stand.
+        """
+        operation = operation_of(step, owner)
+        drafted = draft(self._chain.passphrase, owner, sequence, expires_at, [operation])
+        if isinstance(step, Pay):
+            return drafted
+        found = self._tried(drafted)
+        with consistent(self._chain.id):
+            return completed(self._chain.passphrase, drafted, found)
+
+    def quote_oft(
+        self,
+        oft: StellarAddress,
+        owner: StellarAddress,
+        eid: int,
+        to: Bytes32,
+        amount: BaseUnits,
+    ) -> OftQuote:
+        """What the OFT would do with an amount."""
+        answer = self._asked(quote_oft_call(oft, owner, eid, to, amount), owner)
+        with consistent(oft):
+            limit, _, receipt = scval.from_vec(answer)
+            limits, moved = scval.from_struct(limit), scval.from_struct(receipt)
+            return OftQuote(
+                least=_member(limits, "min_amount_ld"),
+                most=_member(limits, "max_amount_ld"),
+                sent=_member(moved, "amount_sent_ld"),
+                received=_member(moved, "amount_received_ld"),
+            )
+
+    def quote_send(self, send: SendOnStellar, owner: StellarAddress) -> BaseUnits:
+        """Stroops of XLM that the message of a send costs."""
+        answer = self._asked(quote_send_call(send, owner), owner)
+        with consistent(send.oft):
+            fee = scval.from_struct(answer)
+            if _member(fee, "zro_fee"):
+                raise ValueError("a fee in a token that is not paid")
+            return _member(fee, "native_fee")
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._accounts.close()
+        self._calls.close()
+
+    def _asked(self, question: Operation, owner: StellarAddress) -> xdr.SCVal:
+        drafted = draft(self._chain.passphrase, owner, 1, FAR_OFF, [question])
+        return xdr.SCVal.from_xdr_bytes(self._tried(drafted).value)
+
+    def _tried(self, drafted: StellarTx) -> Simulated:
+        found = self._calls.simulate(drafted.envelope)
+        if isinstance(found, Trapped):
+            raise CallReverted(f"{self._chain.id}: {found.message}")
+        return found
+
+
+def open_stellar_state(settings: Settings) -> StellarState:
+    """The chain that is configured. Raises `ConfigurationError` without a node."""
+    chain = settings.network.stellar
+    urls = settings.nodes.get(chain.id, ())
+    if not urls:
+        raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
+    return StellarState(chain, urls)
+
+
+def _member(struct: Mapping[str, xdr.SCVal], name: str) -> BaseUnits:
+    if name not in struct:
+        raise ValueError(f"no {name} in the answer")
+    return BaseUnits(_whole(struct[name]))
+
+
+def _whole(value: xdr.SCVal) -> int:
+    """An i128 that is no less than nothing. Raises `ValueError`."""
+    number = scval.from_int128(value)
+    if number < 0:
+        raise ValueError(f"{number} is less than nothing")
+    return number

@@ -1,0 +1,204 @@
+"""Submissions of Stellar transactions: the issued one and no other, signed by who may."""
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
+
+from indexer.actions.stellar_check import (
+    LONGEST,
+    ROOM,
+    SignedTx,
+    UnlikeIssued,
+    check_signed,
+    unfunded,
+)
+from indexer.actions.stellar_orders import operation_of, stellar_order
+from indexer.actions.stellar_tx import StellarTx, draft, onboarding
+from indexer.decode.accounts import Signer, SigningRules
+from tests.factories.actions import MAINNET, make_withdrawal
+from warehouse_schema.identifiers import StellarAddress, UnixSeconds
+
+PASSPHRASE = MAINNET.stellar.passphrase
+OWNER, OTHER, THIRD = (Keypair.from_raw_ed25519_seed(bytes([n] * 32)) for n in (1, 2, 3))
+ADDRESS = StellarAddress(OWNER.public_key)
+RULES = SigningRules(ADDRESS, 0, (Signer(ADDRESS, 1),))
+EXPIRES = UnixSeconds(1_800_001_800)
+NOW = UnixSeconds(EXPIRES - 600)
+
+
+def make_issued(sequence: int = 7, amount: int = 200_000_000) -> StellarTx:
+    agreed = make_withdrawal(
+        mechanism="payment",
+        owner=ADDRESS,
+        dest_address=OTHER.public_key,
+        amount_in=amount,
+        amount_out=amount,
+    )
+    operation = operation_of(stellar_order(MAINNET, agreed), ADDRESS)
+    return draft(PASSPHRASE, ADDRESS, sequence, EXPIRES, [operation])
+
+
+ISSUED = make_issued()
+
+
+def signed(issued: StellarTx, *signers: Keypair, passphrase: str = PASSPHRASE) -> str:
+    envelope = TransactionBuilder.from_xdr(issued.envelope, passphrase)
+    for signer in signers:
+        envelope.sign(signer)
+    return envelope.to_xdr()
+
+
+def judged(text: str, rules: SigningRules = RULES, now: int = NOW, issued: Any = (ISSUED,)) -> Any:
+    return check_signed(PASSPHRASE, issued, rules, text, UnixSeconds(now))
+
+
+def field_of(*args: Any, **kwargs: Any) -> str:
+    verdict = judged(*args, **kwargs)
+    assert isinstance(verdict, UnlikeIssued), verdict
+    return verdict.field
+
+
+def test_what_was_issued_and_is_signed_is_taken_as_it_came():
+    text = signed(ISSUED, OWNER)
+    assert judged(text) == SignedTx(ISSUED.tx, base64.b64decode(text))
+
+
+def test_any_issue_of_the_transfer_will_do():
+    newer = make_issued(sequence=8)
+    for each in (ISSUED, newer):
+        assert judged(signed(each, OWNER), issued=(ISSUED, newer)).tx == each.tx
+
+
+@pytest.mark.parametrize("changes", [{"sequence": 9}, {"amount": 199_999_990}])
+def test_another_transaction_is_not_it_however_well_signed(changes):
+    assert field_of(signed(make_issued(**changes), OWNER)) == "transaction"
+
+
+def test_a_signature_for_another_network_is_none():
+    other = "Test SDF Network ; September 2015"
+    assert field_of(signed(ISSUED, OWNER, passphrase=other)) == "signatures"
+
+
+@pytest.mark.parametrize(
+    "signers",
+    [(), (OTHER,), (OWNER, OTHER), (OTHER, OWNER)],
+    ids=["nobody", "a stranger", "a stranger as well", "a stranger before"],
+)
+def test_signatures_that_the_ledger_would_refuse_are_refused(signers):
+    assert field_of(signed(ISSUED, *signers)) == "signatures"
+
+
+def test_a_signature_that_stands_there_twice_is_one_too_many():
+    envelope = TransactionBuilder.from_xdr(signed(ISSUED, OWNER), PASSPHRASE)
+    envelope.signatures.append(envelope.signatures[0])
+    assert field_of(envelope.to_xdr()) == "signatures"
+
+
+def test_a_hint_alone_signs_nothing():
+    envelope = TransactionBuilder.from_xdr(signed(ISSUED, OWNER), PASSPHRASE)
+    envelope.signatures[0].signature = bytes(64)
+    assert field_of(envelope.to_xdr()) == "signatures"
+    envelope.signatures[0].signature = b"short"
+    assert field_of(envelope.to_xdr()) == "signatures"
+
+
+def rules_of(threshold: int, *weights: int) -> SigningRules:
+    keys = (OWNER, OTHER, THIRD)
+    signers = (
+        Signer(StellarAddress(key.public_key), weight)
+        for key, weight in zip(keys, weights, strict=False)
+    )
+    return SigningRules(ADDRESS, threshold, tuple(signers))
+
+
+@pytest.mark.parametrize(
+    ("rules", "signers", "is_enough"),
+    [
+        (rules_of(2, 1, 1), (OWNER, OTHER), True),
+        (rules_of(2, 1, 1), (OTHER, OWNER), True),
+        (rules_of(2, 1, 1), (OWNER,), False),
+        (rules_of(2, 1, 1, 1), (OWNER, OTHER, THIRD), False),
+        (rules_of(1, 0, 1), (OWNER,), False),
+        (rules_of(0, 0, 1), (OTHER,), True),
+        (rules_of(0, 0, 0), (OWNER,), False),
+    ],
+    ids=[
+        "the weights add up",
+        "in any order",
+        "too little",
+        "one more than is needed, which the ledger would not have",
+        "a master key that was removed",
+        "a threshold of nothing wants a signature all the same",
+        "nobody can sign any more",
+    ],
+)
+def test_the_accounts_signers_have_to_reach_its_threshold(rules, signers, is_enough):
+    assert isinstance(judged(signed(ISSUED, *signers), rules), SignedTx) == is_enough
+
+
+def test_there_has_to_be_time_left_for_a_ledger():
+    text = signed(ISSUED, OWNER)
+    assert isinstance(judged(text, now=EXPIRES - ROOM), SignedTx)
+    assert field_of(text, now=EXPIRES - ROOM + 1) == "time"
+
+
+def bumped() -> str:
+    inner = TransactionBuilder.from_xdr(signed(ISSUED, OWNER), PASSPHRASE)
+    assert isinstance(inner, TransactionEnvelope)
+    bump = TransactionBuilder.build_fee_bump_transaction(OTHER, 200, inner, PASSPHRASE)
+    bump.sign(OTHER)
+    return bump.to_xdr()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no base64 at all!",
+        signed(ISSUED, OWNER)[:-8],
+        signed(ISSUED, OWNER) + "AAAA",
+        " " + signed(ISSUED, OWNER),
+        "A" * (LONGEST + 4),
+        bumped(),
+        xdr.SCVal(xdr.SCValType.SCV_VOID).to_xdr(),
+    ],
+    ids=["nothing", "noise", "cut off", "more", "a blank", "huge", "a fee bump", "other XDR"],
+)
+def test_what_cannot_be_read_is_refused_as_such(text):
+    assert field_of(text) == "signed_xdr"
+
+
+def test_many_signatures_are_not_tried_one_by_one():
+    envelope = TransactionBuilder.from_xdr(signed(ISSUED, OWNER), PASSPHRASE).to_xdr_object()
+    # The network's own limit is 20, which its XDR already says.
+    envelope.v1.signatures.extend(envelope.v1.signatures * 19)
+    assert field_of(envelope.to_xdr()) == "signatures"
+
+
+# Of a sponsor
+
+
+def make_onboarding() -> StellarTx:
+    operations = onboarding(
+        StellarAddress(OTHER.public_key), ADDRESS, MAINNET.stellar.usdc, creates_account=True
+    )
+    plain = draft(PASSPHRASE, StellarAddress(OTHER.public_key), 5, EXPIRES, operations)
+    return replace(plain, envelope=signed(plain, OTHER))
+
+
+def test_a_newcomer_signs_beside_its_sponsor():
+    issued = make_onboarding()
+    verdict = judged(signed(issued, OWNER), unfunded(ADDRESS), issued=(issued,))
+    assert isinstance(verdict, SignedTx)
+    bare = judged(issued.envelope, unfunded(ADDRESS), issued=(issued,))
+    assert bare.field == "signatures"
+
+
+def test_the_sponsors_signature_must_still_be_there():
+    issued = make_onboarding()
+    envelope = TransactionBuilder.from_xdr(signed(issued, OWNER), PASSPHRASE)
+    del envelope.signatures[0]
+    assert field_of(envelope.to_xdr(), unfunded(ADDRESS), issued=(issued,)) == "signatures"

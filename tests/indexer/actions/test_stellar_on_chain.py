@@ -1,0 +1,165 @@
+"""Owners' Stellar transactions, made by what nodes say, signed, checked and taken by a ledger."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
+
+from indexer.actions.stellar_check import SignedTx, check_signed
+from indexer.actions.stellar_orders import (
+    Approve,
+    BurnOnStellar,
+    SendOnStellar,
+    stellar_order,
+)
+from indexer.actions.stellar_tx import Spent, StellarTx, draft, next_sequence, onboarding
+from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
+from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
+from indexer.devnet.stellar.rpc import Rpc
+from indexer.devnet.stellar.server import DevnetServer
+from indexer.errors import CallReverted
+from indexer.networks import load_network
+from indexer.stellar_state import StellarState
+from tests.factories.actions import make_withdrawal
+from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events, value, why
+from warehouse_schema.identifiers import StellarAddress
+
+NETWORK = load_network("devnet")
+
+
+@dataclass(frozen=True)
+class Stand:
+    """A ledger, and the service's way to it."""
+
+    chain: Chain
+    state: StellarState
+
+    def issue(self, agreed: Any) -> StellarTx:
+        """What the owner is shown next."""
+        owner = agreed.terms.owner
+        account = self.state.account(owner)
+        sequence = next_sequence(Spent(account.sequence, account.ledger), account.ledger, [])
+        assert sequence is not None
+        step = self.state.step(stellar_order(NETWORK, agreed), owner, account.ledger)
+        return self.state.issue(step, owner, sequence, agreed.terms.expires_at)
+
+    def submit(self, issued: StellarTx, signer: Keypair, agreed: Any) -> Any:
+        """What the owner sends back, checked and sent on with a fee bump."""
+        envelope = read(issued.envelope)
+        envelope.sign(signer)
+        rules = self.state.account(agreed.terms.owner).rules
+        now = self.chain.now
+        verdict = check_signed(PASSPHRASE, [issued], rules, envelope.to_xdr(), now)
+        assert isinstance(verdict, SignedTx), verdict
+        return self.relay(verdict.envelope)
+
+    def relay(self, signed: bytes) -> Any:
+        inner = read(xdr.TransactionEnvelope.from_xdr_bytes(signed).to_xdr())
+        payer = self.chain.open("payer")
+        bump = TransactionBuilder.build_fee_bump_transaction(payer, 200, inner, PASSPHRASE)
+        bump.sign(payer)
+        submission = self.chain.node.submit(bump.to_xdr_object())
+        assert submission.status == "PENDING", submission
+        self.chain.node.close_ledger()
+        row = self.chain.node.transaction(submission.hash)
+        assert row.inner_hash == inner.hash_hex()
+        return row
+
+
+def read(text: str) -> TransactionEnvelope:
+    envelope = TransactionBuilder.from_xdr(text, PASSPHRASE)
+    assert isinstance(envelope, TransactionEnvelope)
+    return envelope
+
+
+@pytest.fixture
+def stand() -> Iterator[Stand]:
+    chain = Chain()
+    server = DevnetServer(Rpc(chain.node), host="127.0.0.1", port=0, interval=None)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    state = StellarState(NETWORK.stellar, [f"http://127.0.0.1:{server.port}"])
+    yield Stand(chain, state)
+    state.close()
+    server.stop()
+    thread.join()
+
+
+@pytest.fixture
+def alice(stand: Stand) -> Keypair:
+    return stand.chain.open("alice", usdc=30 * UNIT, usdt0=30 * UNIT)
+
+
+def agreed_of(stand: Stand, owner: Keypair, **changes: Any) -> Any:
+    expires = {"expires_at": stand.chain.now + 1_800}
+    return make_withdrawal(NETWORK, owner=owner.public_key, **(expires | changes))
+
+
+def test_a_withdrawal_is_approved_then_burned_with_its_id_as_the_hook(stand, alice):
+    agreed = agreed_of(stand, alice)
+    order = stellar_order(NETWORK, agreed)
+    assert isinstance(order, BurnOnStellar)
+    head = stand.state.account(alice.public_key)
+    assert isinstance(stand.state.step(order, alice.public_key, head.ledger), Approve)
+    approved = stand.submit(stand.issue(agreed), alice, agreed)
+    assert approved.succeeded, why(approved)
+    assert stand.state.step(order, alice.public_key, head.ledger) == order
+    burned = stand.submit(stand.issue(agreed), alice, agreed)
+    assert burned.succeeded, why(burned)
+    assert stand.chain.balance(alice.public_key) == 10 * UNIT
+    [(_, topics, told)] = [each for each in events(burned) if each[1][0] == "deposit_for_burn"]
+    assert topics[2] == alice.public_key
+    assert told["amount"] == 20_000_000
+    assert told["hook_data"].hex() == agreed.terms.id
+    assert told["destination_caller"] == bytes(32)
+    assert told["mint_recipient"].hex() == agreed.terms.dest_address[2:].rjust(64, "0")
+    assert told["max_fee"] == 10_000
+
+
+def test_a_send_of_the_oft_is_quoted_signed_once_and_arrives_in_full(stand, alice):
+    agreed = agreed_of(stand, alice, mechanism="oft")
+    order = stellar_order(NETWORK, agreed)
+    assert isinstance(order, SendOnStellar)
+    oft = stand.state.quote_oft(order.oft, alice.public_key, order.eid, order.to, order.amount)
+    assert (oft.least, oft.sent, oft.received) == (0, order.amount, order.amount)
+    assert stand.state.quote_send(order, alice.public_key) == NATIVE_FEE
+    sent = stand.submit(stand.issue(agreed), alice, agreed)
+    assert sent.succeeded, why(sent)
+    receipt, moved = value(sent)
+    assert moved == {"amount_received_ld": 20 * UNIT, "amount_sent_ld": 20 * UNIT}
+    assert receipt["nonce"] == 1
+    assert stand.chain.balance(alice.public_key, USDT0) == 10 * UNIT
+
+
+def test_a_payment_needs_no_trial_and_moves_the_whole_amount(stand, alice):
+    bob = stand.chain.open("bob", usdc=0)
+    agreed = agreed_of(stand, alice, mechanism="payment", dest_address=bob.public_key)
+    row = stand.submit(stand.issue(agreed), alice, agreed)
+    assert codes(row)[2:] == ("PAYMENT_SUCCESS",)
+    assert stand.chain.balance(bob.public_key) == 20 * UNIT
+
+
+def test_a_call_that_the_contract_refuses_is_not_issued(stand):
+    poor = stand.chain.open("poor", usdt0=UNIT)
+    agreed = agreed_of(stand, poor, mechanism="oft")
+    with pytest.raises(CallReverted, match="Contract, #10"):
+        stand.issue(agreed)
+
+
+def test_a_sponsored_newcomer_gets_an_account_and_a_trustline(stand):
+    sponsor, new = stand.chain.open("sponsor"), Keypair.random()
+    owner = StellarAddress(new.public_key)
+    operations = onboarding(sponsor.public_key, owner, NETWORK.stellar.usdc, creates_account=True)
+    sequence = stand.state.account(sponsor.public_key).sequence + 1
+    until = stand.chain.now + 600
+    issued = draft(PASSPHRASE, sponsor.public_key, sequence, until, operations)
+    envelope = read(issued.envelope)
+    envelope.sign(sponsor)
+    envelope.sign(new)
+    assert stand.relay(envelope.to_xdr_object().to_xdr_bytes()).succeeded
+    assert stand.chain.account(owner).balance == 0
+    assert stand.chain.trustline(owner, USDC).sponsor == sponsor.public_key
+    assert stand.state.account(owner).rules.account == owner
