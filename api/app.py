@@ -6,6 +6,7 @@ from typing import Any
 from flask import Flask, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from api.actions.views import actions
 from api.asyncapi import asyncapi
 from api.auth.owner import hold_gate
 from api.auth.session import session
@@ -68,7 +69,7 @@ def create_app(deps: Deps) -> Flask:
     speak_to_wallets(app)
     for blueprint in (
         *(health, auth, session, document, market),
-        *(routes, quotes, transfers, orderbook, stream),
+        *(routes, quotes, transfers, actions, orderbook, stream),
     ):
         app.register_blueprint(blueprint)
     return app

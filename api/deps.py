@@ -8,6 +8,8 @@ from typing import Any
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
+from api.actions.evm_source import EvmSource
+from api.actions.evm_source import FewAtOnce as FewOfEvm
 from api.auth.accounts import Accounts
 from api.auth.identity import IdentityProvider
 from api.auth.sep10 import Sep10
@@ -18,6 +20,7 @@ from api.quotes.fees import FeeSource, FewAtOnce
 from api.rates import Limiter, Rates
 from api.stream.limits import Limits
 from api.web import Web
+from indexer.evm_state import open_evm_state
 from indexer.fees import open_fees
 from indexer.networks import Network
 from indexer.readers import open_accounts
@@ -54,11 +57,13 @@ class Deps:
     sep10: Sep10 | None = None
     """Makes and reads challenges; None: nobody signs in with an account."""
     accounts: Accounts | None = None
-    """Where it is read who may sign for an account."""
+    """Where it is read who may sign for an account, and what it can be paid."""
     statement: Mapping[str, Any] = field(default_factory=dict)
     """What the operator says of itself in stellar.toml."""
     fees: FeeSource | None = None
     """Where it is read what others charge; None: what depends on it is priced by nobody."""
+    evm: EvmSource | None = None
+    """Where EVM chains are read for who signs there; None: nobody is shown anything to sign."""
     quote_seconds: int = QUOTE_SECONDS
     """How long a quote is good for."""
     transfer_seconds: int = TRANSFER_SECONDS
@@ -105,3 +110,8 @@ def accounts_of(settings: Settings) -> Accounts:
 def fees_of(settings: Settings, service: str | None) -> FeeSource:
     """The fees of the network; `service` is in the place of Circle's, on the local chains."""
     return FewAtOnce(open_fees(settings, service))
+
+
+def evm_of(settings: Settings) -> EvmSource:
+    """The EVM chains of the network that have nodes."""
+    return FewOfEvm(open_evm_state(settings))

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 from werkzeug.routing import Rule
 
+import api.actions.description
 import api.auth.description
 import api.document.description
 import api.health.description
@@ -43,6 +44,7 @@ OPERATIONS: Mapping[str, Operation] = {
     **api.routes.description.OPERATIONS,
     **api.quotes.description.OPERATIONS,
     **api.transfers.description.OPERATIONS,
+    **api.actions.description.OPERATIONS,
     **api.orderbook.description.OPERATIONS,
     **api.stream.description.OPERATIONS,
     **api.health.description.OPERATIONS,

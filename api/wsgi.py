@@ -15,7 +15,7 @@ from api.auth.sep10 import sep10_of
 from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_of
 from api.changes import Changes
-from api.deps import Deps, accounts_of, fees_of, reading
+from api.deps import Deps, accounts_of, evm_of, fees_of, reading
 from api.metrics import Exporter, Metrics, Warehouse
 from api.orderbook.queries import read_book
 from api.rate_storage import Postgres
@@ -43,8 +43,9 @@ def _book_age() -> int | None:
 
 
 def _accounts() -> Accounts | None:
-    """Who may sign for whom; read only where somebody can sign in."""
-    return None if _sep10 is None else FewAtOnce(accounts_of(_settings))
+    """Who may sign for whom, and be paid what; a node is needed only where somebody signs in."""
+    is_read = _sep10 is not None or _settings.nodes.get(_settings.network.stellar.id)
+    return FewAtOnce(accounts_of(_settings)) if is_read else None
 
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
@@ -73,6 +74,7 @@ app = create_app(
         accounts=_accounts(),
         statement=read_statement(_own.stellar_toml, _settings.network),
         fees=fees_of(_settings, _own.fees_url),
+        evm=evm_of(_settings),
         quote_seconds=_own.quote_seconds,
         transfer_seconds=_own.transfer_seconds,
     ),

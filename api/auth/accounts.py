@@ -1,15 +1,21 @@
-"""Who may sign for an account, as the ledger says now; what cannot be read is a `503`."""
+"""Who may sign for an account, and what it can be paid, as the ledger says now.
+
+What cannot be read is a `503`.
+"""
 
 import logging
 import threading
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from api.errors import Unavailable
-from indexer.decode.accounts import SigningRules
+from indexer.decode.accounts import SigningRules, Trustline
 from indexer.errors import PermanentChainError, RetryableChainError
-from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.identifiers import AssetId, StellarAddress
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MOST_AT_ONCE = 4
 """Of a process's eight threads: a node that hangs must not stop what needs no node."""
@@ -22,6 +28,9 @@ class Accounts(Protocol):
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """None when there is definitely no such account; raises for everything in between."""
+
+    def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
+        """None when there is definitely none."""
 
 
 class LedgerUnavailable(Unavailable):
@@ -38,11 +47,18 @@ class FewAtOnce:
         self._places = threading.BoundedSemaphore(most)
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
-        """Raises `LedgerUnavailable`."""
+        """Raises `LedgerUnavailable`, as both do."""
+        return self._asked(lambda: self._accounts.signing_rules(account))
+
+    def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
+        """As in `Accounts`."""
+        return self._asked(lambda: self._accounts.trustline(account, asset))
+
+    def _asked(self, ask: Callable[[], T]) -> T:
         if not self._places.acquire(timeout=WAIT_SECONDS):
-            raise LedgerUnavailable("too many are signing in right now")
+            raise LedgerUnavailable("too many accounts are being read right now")
         try:
-            return self._accounts.signing_rules(account)
+            return ask()
         except (RetryableChainError, PermanentChainError) as error:
             logger.error("no account could be read: %s", error)
             raise LedgerUnavailable("the ledger cannot be read right now") from error

@@ -4,7 +4,9 @@ with Isthmus("https://api.example.com") as isthmus:
     isthmus.offers(direction="onramp", currency="EUR")
 """
 
+from api.client.contracts import MAINNET, TESTNET, Bridges, EvmBridges
 from api.client.errors import (
+    ActionNotTrusted,
     BadAnswer,
     ChallengeNotTrusted,
     ClientError,
@@ -22,9 +24,12 @@ from api.client.http import Patience
 from api.client.isthmus import Isthmus
 from api.client.login import Login, SignIn
 from api.client.models import (
+    Actions,
     ChainReadiness,
     DepositAddress,
     DepthSummary,
+    EvmCall,
+    EvmCalls,
     Explorer,
     FeeDetail,
     Offer,
@@ -46,15 +51,25 @@ from api.client.models import (
     TransferPage,
 )
 from api.client.stream import Moment, OfferKey
+from api.client.verify import Deposit
 
 __all__ = [
+    "MAINNET",
+    "TESTNET",
+    "ActionNotTrusted",
+    "Actions",
     "BadAnswer",
+    "Bridges",
     "ChainReadiness",
     "ChallengeNotTrusted",
     "ClientError",
     "Conflict",
+    "Deposit",
     "DepositAddress",
     "DepthSummary",
+    "EvmBridges",
+    "EvmCall",
+    "EvmCalls",
     "Explorer",
     "FeeDetail",
     "Forbidden",

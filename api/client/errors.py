@@ -4,6 +4,7 @@ ClientError
 ├── NotReached            no answer: whether the request arrived is not known
 ├── BadAnswer             an answer that is none of this API's
 ├── ChallengeNotTrusted   what was to be signed is no challenge of the server that was named
+├── ActionNotTrusted      what was to be signed is not what was asked for
 └── Refused               the API said no: `status`, `code`, `message`
     ├── Invalid           400, 413, 415, 422
     ├── SignInNeeded      401
@@ -35,6 +36,10 @@ class BadAnswer(ClientError):
 
 class ChallengeNotTrusted(ClientError):
     """What the server gave to sign is no challenge of the server that was named. Nothing was."""
+
+
+class ActionNotTrusted(ClientError):
+    """What the server gave to sign is not what its user asked for. Nothing was."""
 
 
 class Refused(ClientError):

@@ -11,12 +11,15 @@ from urllib.parse import quote
 import httpx
 from pydantic import TypeAdapter
 
-from api.client.errors import SignInNeeded, Unavailable
+from api.client.contracts import Bridges
+from api.client.errors import ActionNotTrusted, SignInNeeded, Unavailable
 from api.client.http import Http, Patience, read
 from api.client.login import Login
 from api.client.models import (
+    Actions,
     DepthSummary,
     Direction,
+    EvmCalls,
     Offer,
     Order,
     Provider,
@@ -29,6 +32,7 @@ from api.client.models import (
     TransferPage,
 )
 from api.client.stream import Moment, follow
+from api.client.verify import Deposit, check_calls
 
 T = TypeVar("T")
 
@@ -44,6 +48,7 @@ _SESSION = TypeAdapter(Session)
 _REVOKED = TypeAdapter(Revoked)
 _TRANSFER = TypeAdapter(Transfer)
 _PAGE = TypeAdapter(TransferPage)
+_ACTIONS = TypeAdapter(Actions)
 _BOOK = "/api/v1"
 _TRANSFERS = "/v1/transfers"
 
@@ -225,6 +230,30 @@ class Isthmus:
         """Call a transfer off. Raises `NotFound`, `Conflict` once it is too late."""
         path = f"{_TRANSFERS}/{_segment(transfer_id)}/cancel"
         return read(_TRANSFER, self._ask_as_owner("POST", path))
+
+    def action(self, wanted: Deposit, bridges: Bridges) -> Actions:
+        """What there is to sign for a deposit now; verified, or none and why.
+
+        Raises `ActionNotTrusted` for what is not the deposit that is `wanted`, byte for byte;
+        `NotFound`, `Unavailable`.
+        """
+        path = f"{_TRANSFERS}/{_segment(wanted.transfer)}/actions"
+        shown = read(_ACTIONS, self._ask_as_owner("GET", path))
+        if isinstance(shown.action, EvmCalls):
+            check_calls(shown.action, wanted, bridges)
+        elif shown.action is not None:
+            raise ActionNotTrusted(f"this version cannot verify {shown.action.kind!r}")
+        return shown
+
+    def submit_evm(self, transfer_id: str, tx_hash: str) -> Transfer:
+        """Say which transaction was sent, once it is mined; of a smart wallet, the bundle's.
+
+        Raises `Invalid` for one that is not mined yet (`NOT_MINED`) or is not what was asked for,
+        `Conflict` for one that was submitted before.
+        """
+        body = {"kind": "evm_tx", "hash": tx_hash}
+        path = f"{_TRANSFERS}/{_segment(transfer_id)}/submissions"
+        return read(_TRANSFER, self._ask_as_owner("POST", path, body=body))
 
     # Who is asking
 

@@ -6,7 +6,7 @@ A member that this version does not know is kept in `model_extra`.
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, PlainSerializer
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 Amount = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:f}", return_type=str)]
@@ -260,6 +260,35 @@ class TransferPage(Model):
 
     transfers: tuple[Transfer, ...]
     next_before: AwareDatetime | None
+
+
+class EvmCall(Model):
+    """A call of an EVM chain; `value` is wei."""
+
+    to: str
+    data: str
+    value: int
+
+
+class EvmCalls(Model):
+    """Calls to be sent one after the other by who pays."""
+
+    kind: Literal["evm_calls"]
+    chain_id: int = Field(alias="chainId")
+    calls: tuple[EvmCall, ...]
+
+
+class OtherAction(Model):
+    """An action of a kind that this version cannot verify."""
+
+    kind: str
+
+
+class Actions(Model):
+    """What can be done now; `reason` says why there is nothing."""
+
+    action: EvmCalls | OtherAction | None
+    reason: str | None
 
 
 class ChainReadiness(Model):

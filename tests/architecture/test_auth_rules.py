@@ -35,6 +35,8 @@ OWNERS = {
     "/v1/transfers",
     "/v1/transfers/<transfer>",
     "/v1/transfers/<transfer>/cancel",
+    "/v1/transfers/<transfer>/actions",
+    "/v1/transfers/<transfer>/submissions",
 }
 """What needs a token."""
 

@@ -25,6 +25,7 @@ from tests.bench import (
     sep10_login,
     stellar_lake,
     stream_fanout,
+    submission_verify,
 )
 from tests.bench.site import tell
 
@@ -48,6 +49,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "stellar_lake_hit": stellar_lake.measure_hit,
     "book_rebuild": book_rebuild.measure,
     "deposit_gas": deposit_gas.measure,
+    "submission_verify": submission_verify.measure,
     "redecode": redecode.measure,
 }
 

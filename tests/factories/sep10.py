@@ -15,11 +15,11 @@ from api.app import create_app
 from api.auth.accounts import Accounts
 from api.auth.sep10 import Sep10
 from api.deps import Deps
-from indexer.decode.accounts import Signer, SigningRules
+from indexer.decode.accounts import Signer, SigningRules, Trustline
 from indexer.networks import Network, load_network
 from tests.documented import CheckedClient
 from tests.factories.tokens import URL, make_tokens
-from warehouse_schema.identifiers import StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import AssetId, StellarAddress, UnixSeconds
 
 NETWORK = load_network("testnet")
 PASSPHRASE = NETWORK.stellar.passphrase
@@ -51,6 +51,7 @@ class FixedAccounts:
 
     def __init__(self, *rules: SigningRules) -> None:
         self.rules = {each.account: each for each in rules}
+        self.lines: dict[tuple[str, str], Trustline] = {}
         self.failure: Exception | None = None
         self.asked: list[str] = []
 
@@ -59,6 +60,12 @@ class FixedAccounts:
         if self.failure is not None:
             raise self.failure
         return self.rules.get(account)
+
+    def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
+        self.asked.append(account)
+        if self.failure is not None:
+            raise self.failure
+        return self.lines.get((account, asset))
 
 
 def make_rules(

@@ -21,10 +21,11 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "client.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SIGNS_IN = [example for example in EXAMPLES if "Login" in example]
 MOVES = [example for example in EXAMPLES if "start_transfer" in example]
+SIGNS = [example for example in EXAMPLES if "submit_evm" in example]
 
 
 def test_the_page_has_its_examples():
-    assert (len(EXAMPLES), len(SIGNS_IN), len(MOVES)) == (5, 1, 1)
+    assert (len(EXAMPLES), len(SIGNS_IN), len(MOVES), len(SIGNS)) == (6, 1, 1, 1)
 
 
 def test_the_examples_run(
@@ -33,7 +34,7 @@ def test_the_examples_run(
     make_stand(indexer_engine, api_engine)
     with serving(database, tmp_path, workers=1) as server:
         for example in EXAMPLES:
-            if example not in (*SIGNS_IN, *MOVES):
+            if example not in (*SIGNS_IN, *MOVES, *SIGNS):
                 exec(example, {"url": server.url})
     assert capsys.readouterr().out
 

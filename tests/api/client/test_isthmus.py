@@ -76,7 +76,10 @@ CALLS = {
 }
 """Operation → the call that makes it, where nobody has to sign in."""
 BY_LOGIN = {"getChallenge", "signIn", "showSession", "endSession"}
-WITH_A_TOKEN = {"createQuote", "startTransfer", "showTransfer", "listTransfers", "cancelTransfer"}
+WITH_A_TOKEN = {
+    *("createQuote", "startTransfer", "showTransfer", "listTransfers", "cancelTransfer"),
+    *("showAction", "submitTransaction"),
+}
 STREAM = {"openStream"}
 NO_CALL = {"showMetrics"}
 """For a monitoring system, which has a client of its own."""

@@ -6,6 +6,7 @@
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from flask.testing import FlaskClient
 from limits import parse
 from sqlalchemy import Connection, Engine, delete
 
+from api.actions.evm_source import FewAtOnce
 from api.auth.accounts import LedgerUnavailable
 from api.auth.claims import Session
 from api.errors import (
@@ -32,6 +34,10 @@ from api.stream import messages
 from api.stream.limits import Limits
 from api.stream.socket import find_stream
 from api.web import Web
+from indexer.decode.accounts import Trustline
+from indexer.errors import NodeUnavailable
+from tests.factories.acting import FixedEvm, ask_action, deposit, order_for, submit
+from tests.factories.actions import MAINNET, OWNER
 from tests.factories.app import NOW, make_app
 from tests.factories.projections import (
     CLOSE_TIME,
@@ -73,7 +79,7 @@ from tests.factories.started import (
 from tests.factories.tokens import ACCOUNT, URL, make_tokens
 from warehouse_schema import intake
 from warehouse_schema.facts import cursors
-from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
 from warehouse_schema.intake import quotes
 
 API = "/api/v1"
@@ -312,6 +318,44 @@ def test_a_transfer_is_the_example(rows: Connection, reader: Engine, example: An
     unwell = start(client, insert_quote(rows))
     example("startTransfer", "CHAIN_UNAVAILABLE", unwell.json)
     for table in (intake.cancellations, intake.transfers, intake.quotes):
+        rows.execute(delete(table))
+
+
+def test_an_action_and_a_submission_are_the_examples(
+    rows: Connection, reader: Engine, example: Any
+) -> None:
+    for chain in MAINNET.chains:
+        insert_cursor(rows, chain.id)
+    evm, accounts = FixedEvm(), FixedAccounts()
+    client = make_transfer_app(reader, network=MAINNET, evm=evm, accounts=accounts).test_client()
+    transfer = deposit(rows, id="5e" * 16)
+    line = Trustline(StellarAddress(OWNER), MAINNET.stellar.usdc, True, BaseUnits(2**63 - 1))
+    accounts.lines[OWNER, MAINNET.stellar.usdc] = line
+    example("showAction", "200", ask_action(client, transfer).json)
+    example("submitTransaction", "NOT_MINED", submit(client, transfer).json)
+    evm.mine(replace(order_for(transfer), max_fee=20_000))
+    example("submitTransaction", "SUBMISSION_MISMATCH", submit(client, transfer).json)
+    evm.mine(order_for(transfer))
+    submitted = steady(submit(client, transfer).json) | {"eta": "2026-11-22T08:51:00Z"}
+    example("submitTransaction", "200", submitted)
+    example("submitTransaction", "DUPLICATE_SUBMISSION", submit(client, transfer).json)
+    example("submitTransaction", "BAD_SUBMISSION", submit(client, transfer, "0x12").json)
+    example("submitTransaction", "BAD_BODY", submit(client, transfer, kind=None).json)
+    path = f"/v1/transfers/{transfer}/submissions"
+    unread = client.post(path, data=b"x", headers=asking(OWNER))
+    example("submitTransaction", "UNSUPPORTED_MEDIA_TYPE", unread.json)
+    missing = ask_action(client, "0" * 32).json
+    for operation in ("showAction", "submitTransaction"):
+        example(operation, "TRANSFER_NOT_FOUND", missing)
+    other = deposit(rows)
+    few = make_transfer_app(reader, network=MAINNET, evm=FewAtOnce(evm), accounts=accounts)
+    ask_action(few.test_client(), other)
+    evm.failure = NodeUnavailable("slow")
+    example("showAction", "CHAIN_UNAVAILABLE", ask_action(few.test_client(), other).json)
+    example("submitTransaction", "CHAIN_UNAVAILABLE", submit(few.test_client(), other).json)
+    accounts.failure = LedgerUnavailable("the ledger cannot be read right now")
+    example("showAction", "LEDGER_UNAVAILABLE", ask_action(few.test_client(), other).json)
+    for table in (intake.submissions, intake.actions, intake.transfers, intake.quotes):
         rows.execute(delete(table))
 
 

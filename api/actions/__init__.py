@@ -1,0 +1,1 @@
+"""`/v1/transfers/{id}/actions` and `/submissions`: what an owner can do, and what he did."""

@@ -1,0 +1,50 @@
+"""What `/v1/transfers/{id}/actions` and `/submissions` take and answer."""
+
+from collections.abc import Mapping
+
+from api.actions.schema import Actions
+from api.actions.submissions import NewSubmission
+from api.description import Answer, Body, Header, Operation, Parameter
+from api.transfers.schema import Transfer
+
+_ID = Parameter("transfer", "Its id.", {"type": "string"}, place="path", required=True)
+_NOT_KEPT = (Header("Cache-Control", "`no-store`"),)
+
+OPERATIONS: Mapping[str, Operation] = {
+    "actions.show_action": Operation(
+        name="showAction",
+        tag="Transfers",
+        summary="What you can do now",
+        description=(
+            "The next thing that a transfer needs of its owner. Everything in it follows from the "
+            "quote and from public data: check that before anything is signed."
+        ),
+        parameters=(_ID,),
+        answers=(Answer(200, "The action, or why there is none.", Actions, headers=_NOT_KEPT),),
+        refusals={
+            404: ("TRANSFER_NOT_FOUND",),
+            503: ("CHAIN_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
+        },
+    ),
+    "actions.submit": Operation(
+        name="submitTransaction",
+        tag="Transfers",
+        summary="Say which transaction you sent",
+        description=(
+            "It is read from the chain and held against the actions that were shown, member by "
+            "member; a mismatch changes nothing, and `fields` names what differs. A transfer whose "
+            "transaction is never submitted is found all the same."
+        ),
+        parameters=(_ID,),
+        body=Body(NewSubmission),
+        answers=(Answer(200, "It is; the transfer.", Transfer, headers=_NOT_KEPT),),
+        refusals={
+            400: ("BAD_BODY", "BAD_SUBMISSION"),
+            404: ("TRANSFER_NOT_FOUND",),
+            409: ("DUPLICATE_SUBMISSION",),
+            415: ("UNSUPPORTED_MEDIA_TYPE",),
+            422: ("SUBMISSION_MISMATCH", "NOT_MINED"),
+            503: ("CHAIN_UNAVAILABLE",),
+        },
+    ),
+}

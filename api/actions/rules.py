@@ -1,0 +1,112 @@
+"""What an owner can do now, and the rows of what he was shown to do.
+
+Whatever is shown is kept first (`intake.actions`), and what comes in is held against all of it: a
+call that was shown once has no deadline.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, func, insert, select
+
+from api.actions import schema
+from api.transfers.progress import progress_of
+from indexer.actions.agreed import Agreed
+from indexer.actions.evm_calls import EvmCall, Order, read_order
+from indexer.networks import Network
+from indexer.projections.stages import table
+from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.load import load
+from indexer.projections.stages.store import lock, with_alike
+from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, is_evm
+from warehouse_schema.intake import actions, quotes, transfers
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There is nothing to do now, and why."""
+
+    reason: schema.Idle
+
+
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """A deposit that its owner has to sign for, or to pay to its address."""
+
+    agreed: Agreed
+    source_asset: AssetId
+    dest_asset: AssetId
+
+
+Due: TypeAlias = Deposit | Nothing
+
+
+def due(conn: Connection, network: Network, transfer: str) -> Due:
+    """What the owner of a transfer that is there has to do, as far as the warehouse knows."""
+    [loaded] = load(conn, network, [transfer])
+    stage, terms = progress_of(loaded).stage, loaded.evidence.terms
+    if stage == "AWAITING_TRUSTLINE":
+        return Nothing("no_trustline")
+    if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
+        return Nothing("over" if table.is_terminal(stage) else "waiting")
+    if _has_run_out(conn, transfer):
+        return Nothing("expired")
+    if not is_evm(terms.source_chain):
+        return Nothing("own_transaction")
+    return _deposit(conn, terms)
+
+
+def _has_run_out(conn: Connection, transfer: str) -> bool:
+    """The indexer says so too, once it has read the source chain beyond that time."""
+    query = select(transfers.c.expires_at <= func.clock_timestamp())
+    return bool(conn.scalar(query.where(transfers.c.id == transfer)))
+
+
+def _deposit(conn: Connection, terms: Terms) -> Deposit:
+    columns = (quotes.c.amount_out, quotes.c.finality_threshold, quotes.c.native_fee)
+    assets = (quotes.c.source_asset, quotes.c.dest_asset)
+    query = select(*columns, *assets).join_from(transfers, quotes)
+    row = conn.execute(query.where(transfers.c.id == terms.id)).one()
+    agreed = Agreed(terms, row.amount_out, row.finality_threshold, row.native_fee)
+    return Deposit(agreed, row.source_asset, row.dest_asset)
+
+
+def decide(conn: Connection, transfer: str) -> None:
+    """Take the right to decide about a transfer, until commit."""
+    lock(conn, with_alike(conn, [transfer]))
+
+
+def issue(
+    conn: Connection, network: Network, transfer: str, found: Deposit, action: schema.Action
+) -> Due:
+    """Keep an action that is about to be shown; or what is due by now, if that is another.
+
+    One that was shown before is kept already.
+    """
+    decide(conn, transfer)
+    now = due(conn, network, transfer)
+    if now != found:
+        return now
+    rows = conn.scalars(select(actions.c.issued).where(actions.c.transfer == transfer)).all()
+    if action not in rows:
+        row = {"number": len(rows) + 1, "kind": action["kind"], "issued": action}
+        conn.execute(insert(actions).values(transfer=transfer, **row))
+    return found
+
+
+def issued_orders(conn: Connection, transfer: str) -> list[Order]:
+    """What the calls that were shown for a transfer order, each once."""
+    query = (
+        select(actions.c.issued)
+        .where(actions.c.transfer == transfer, actions.c.kind == "evm_calls")
+        .order_by(actions.c.number)
+    )
+    return list(dict.fromkeys(_order(issued["calls"]) for issued in conn.scalars(query)))
+
+
+def _order(calls: Sequence[Any]) -> Order:
+    """The last call is the one that moves the money."""
+    last = calls[-1]
+    data = bytes.fromhex(last["data"].removeprefix("0x"))
+    return read_order(EvmCall(EvmAddress(last["to"]), data, BaseUnits(int(last["value"]))))

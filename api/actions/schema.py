@@ -1,0 +1,69 @@
+"""What an owner is shown to do, as types: `shapes.py` makes them, the document is made of them."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.description import BaseUnitsText
+
+Idle: TypeAlias = Literal[
+    "waiting",
+    "over",
+    "expired",
+    "no_trustline",
+    "not_authorized",
+    "no_room",
+    "own_transaction",
+]
+"""Why there is nothing to do: it is somebody else's turn, it is over, time has run out; the
+recipient has no trustline, one that the issuer has not authorized, or one without room; or the
+transfer moves by a transaction of the owner's own making."""
+
+
+class EvmCall(TypedDict):
+    """A call of an EVM chain."""
+
+    to: Annotated[str, Field(pattern="^0x[0-9a-f]{40}$", description="Whom.")]
+    data: Annotated[str, Field(pattern="^0x([0-9a-f]{2})*$", description="With what.")]
+    value: Annotated[BaseUnitsText, Field(description="Wei that it carries.")]
+
+
+class EvmCalls(TypedDict):
+    """Calls that who pays sends one after the other, or in one bundle; the last moves the money."""
+
+    kind: Literal["evm_calls"]
+    chainId: Annotated[int, Field(description="EIP-155 number.", ge=1)]
+    calls: list[EvmCall]
+
+
+class SendToAddress(TypedDict):
+    """A deposit is to be paid to an address of its own."""
+
+    kind: Literal["send_to_address"]
+    chain: Annotated[str, Field(description="CAIP-2 id.")]
+    asset: Annotated[str, Field(description="CAIP-19 id.")]
+    address: Annotated[str, Field(description="Compute it yourself: docs/deposit-addresses.md.")]
+    amount: BaseUnitsText
+
+
+Action: TypeAlias = EvmCalls | SendToAddress
+
+
+class Actions(TypedDict):
+    """What the owner can do now: one action, or none and why."""
+
+    action: Annotated[
+        Annotated[Action, Field(discriminator="kind")] | None,
+        Field(description="Verify it before anything is signed: docs/verify.md."),
+    ]
+    reason: Annotated[
+        Idle | None,
+        Field(
+            description=(
+                "Why there is none: `waiting` for somebody else, `over`, `expired`; the recipient "
+                "has `no_trustline`, one that is `not_authorized` by its issuer, or `no_room` in "
+                "it; or it moves by the owner's `own_transaction`, which the API does not make."
+            )
+        ),
+    ]

@@ -1,0 +1,35 @@
+"""Actions as JSON. Amounts are decimal integer strings in base units."""
+
+from typing import cast
+
+from api.actions import schema
+from indexer.actions.evm_calls import EvmCalls
+from indexer.networks import EvmChain, Network
+from indexer.projections.stages.evidence import Terms
+from warehouse_schema.identifiers import AssetId
+
+
+def shape_calls(network: Network, calls: EvmCalls) -> schema.EvmCalls:
+    """Calls of an EVM chain."""
+    chain = cast(EvmChain, network.chain(calls.chain))
+    return {
+        "kind": "evm_calls",
+        "chainId": chain.number,
+        "calls": [
+            {"to": call.to, "data": f"0x{call.data.hex()}", "value": str(call.value)}
+            for call in calls.calls
+        ],
+    }
+
+
+def shape_address(terms: Terms, asset: AssetId) -> schema.SendToAddress:
+    """The transfer's deposit address. Raises `ValueError` when it has none."""
+    if terms.deposit_address is None:
+        raise ValueError(f"transfer {terms.id} has no deposit address")
+    return {
+        "kind": "send_to_address",
+        "chain": terms.source_chain,
+        "asset": asset,
+        "address": terms.deposit_address,
+        "amount": str(terms.amount_in),
+    }

@@ -1,0 +1,185 @@
+"""`GET …/actions`: what is shown, what is kept of it, and why there is nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, func, insert, select, update
+
+from api.actions.evm_source import FewAtOnce
+from indexer.actions.evm_calls import evm_calls
+from indexer.chains.quorum import SourcesDisagree
+from indexer.errors import ConfigurationError, NodeUnavailable
+from tests.factories.acting import (
+    BURN_QUOTE,
+    ask_action,
+    deposit,
+    order_for,
+    stellar_payment,
+    submit,
+)
+from tests.factories.actions import MAINNET, OWNER, PAYER, make_agreed
+from tests.factories.quotes import OTHER
+from tests.factories.started import cancel, make_transfer_app
+from warehouse_schema.intake import actions, transfers
+
+USDC = MAINNET.stellar.usdc
+
+
+def stored(kept: Connection, transfer: str) -> list:
+    query = select(actions).where(actions.c.transfer == transfer).order_by(actions.c.number)
+    return list(kept.execute(query))
+
+
+def calls_of(transfer: str, mechanism: str, allowance: Any) -> list[dict[str, str]]:
+    agreed = make_agreed(mechanism=mechanism, id=transfer)
+    return [
+        {"to": call.to, "data": f"0x{call.data.hex()}", "value": str(call.value)}
+        for call in evm_calls(MAINNET, agreed, allowance).calls
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["cctp", "oft"])
+@pytest.mark.parametrize("allowance", [0, 7, None])
+def test_a_deposit_is_shown_as_the_calls_that_its_payer_sends(
+    kept, actor, evm, mechanism, allowance
+):
+    evm.allowed = allowance
+    transfer = deposit(kept, mechanism)
+    answer = ask_action(actor, transfer)
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    calls = calls_of(transfer, mechanism, allowance)
+    action = {"kind": "evm_calls", "chainId": 1, "calls": calls}
+    assert answer.json == {"action": action, "reason": None}
+    [row] = stored(kept, transfer)
+    assert (row.number, row.kind, row.tx_hash, row.issued) == (1, "evm_calls", None, action)
+    [asked] = evm.asked
+    assert asked[0] == "allowance"
+    assert asked[-2:] == (order_token(mechanism), PAYER)
+
+
+def order_token(mechanism: str) -> str:
+    return str(make_agreed(mechanism=mechanism).terms.source_token)
+
+
+def test_what_was_shown_before_is_not_kept_again(kept, actor, evm):
+    transfer = deposit(kept)
+    first = ask_action(actor, transfer).json
+    assert ask_action(actor, transfer).json == first
+    evm.allowed = 20_000_000
+    second = ask_action(actor, transfer).json
+    assert len(second["action"]["calls"]) == 1
+    evm.allowed = 0
+    assert ask_action(actor, transfer).json == first
+    assert [row.issued for row in stored(kept, transfer)] == [first["action"], second["action"]]
+
+
+def test_a_deposit_address_is_shown_with_what_is_to_be_paid_there(kept, actor, evm):
+    transfer = deposit(kept, funding_mode="deposit_address")
+    at = {"deposit_address": "0x" + "dd" * 20, "deposit_operator": PAYER}
+    kept.execute(update(transfers).where(transfers.c.id == transfer).values(at))
+    assert ask_action(actor, transfer).json["action"] == {
+        "kind": "send_to_address",
+        "chain": "eip155:1",
+        "asset": BURN_QUOTE["source_asset"],
+        "address": "0x" + "dd" * 20,
+        "amount": "20000000",
+    }
+    assert evm.asked == []
+
+
+def nothing(answer) -> str:
+    assert answer.status_code == 200
+    assert answer.json["action"] is None
+    return answer.json["reason"]
+
+
+def test_without_a_trustline_no_burn_is_shown(kept, actor, accounts, evm):
+    transfer = deposit(kept)
+    line = accounts.lines[OWNER, USDC]
+    for there, reason in (
+        (None, "no_trustline"),
+        (replace(line, is_authorized=False), "not_authorized"),
+        (replace(line, room=199_999_999), "no_room"),
+    ):
+        accounts.lines.pop((OWNER, USDC), None)
+        if there is not None:
+            accounts.lines[OWNER, USDC] = there
+        assert nothing(ask_action(actor, transfer)) == reason
+    accounts.lines[OWNER, USDC] = replace(line, room=200_000_000)
+    assert ask_action(actor, transfer).json["action"] is not None
+    assert len(stored(kept, transfer)) == len(evm.asked) == 1
+
+
+def test_what_ran_out_is_not_shown_although_the_indexer_has_not_said_so(kept, actor):
+    transfer = deposit(kept)
+    kept.execute(update(transfers).where(transfers.c.id == transfer).values(expires_at=func.now()))
+    assert nothing(ask_action(actor, transfer)) == "expired"
+
+
+def test_what_is_over_or_sent_needs_nothing(kept, actor, evm):
+    over, sent = deposit(kept), deposit(kept)
+    assert cancel(actor, over, OWNER).status_code == 200
+    assert nothing(ask_action(actor, over)) == "over"
+    ask_action(actor, sent)
+    assert submit(actor, sent, evm.mine(order_for(sent))).status_code == 200
+    assert nothing(ask_action(actor, sent)) == "waiting"
+
+
+def test_a_transfer_from_stellar_moves_by_its_owners_own_transaction(kept, actor):
+    assert nothing(ask_action(actor, stellar_payment(kept))) == "own_transaction"
+
+
+def test_what_is_cancelled_while_the_chain_is_read_is_not_shown(kept, actor, evm):
+    transfer = deposit(kept)
+    evm.meanwhile = lambda: cancel(actor, transfer, OWNER)
+    assert nothing(ask_action(actor, transfer)) == "over"
+    assert stored(kept, transfer) == []
+
+
+@pytest.mark.parametrize("of", ["another's", "nobody's", "no id"])
+def test_what_is_not_yours_is_not_there(kept, actor, of):
+    transfer = {"another's": deposit(kept), "nobody's": "5e" * 16, "no id": "x"}[of]
+    account = OTHER if of == "another's" else OWNER
+    for answer in (
+        ask_action(actor, transfer, account),
+        submit(actor, transfer, account=account),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (404, "TRANSFER_NOT_FOUND")
+
+
+FAILURES = [NodeUnavailable("slow"), SourcesDisagree("two"), ConfigurationError("too few")]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
+def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts, failure):
+    app = make_transfer_app(reader, network=MAINNET, evm=FewAtOnce(evm), accounts=accounts)
+    transfer, client = deposit(kept), app.test_client()
+    ask_action(client, transfer)
+    evm.failure = failure
+    for answer in (ask_action(client, transfer), submit(client, transfer)):
+        assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+        assert str(failure) not in answer.json["message"]
+
+
+def test_only_so_many_wait_for_chains(kept, reader: Engine, evm, accounts):
+    none = FewAtOnce(evm, most=0)
+    client = make_transfer_app(reader, network=MAINNET, evm=none, accounts=accounts).test_client()
+    answer = ask_action(client, deposit(kept))
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert evm.asked == []
+
+
+def test_a_process_that_reads_no_chain_shows_nothing(kept, reader: Engine, accounts):
+    transfer = deposit(kept)
+    blind = make_transfer_app(reader, network=MAINNET).test_client()
+    assert ask_action(blind, transfer).json["code"] == "LEDGER_UNAVAILABLE"
+    half = make_transfer_app(reader, network=MAINNET, accounts=accounts).test_client()
+    assert ask_action(half, transfer).json["code"] == "CHAIN_UNAVAILABLE"
+
+
+def test_an_action_needs_its_transfer(kept):
+    row = {"transfer": "5e" * 16, "number": 1, "kind": "evm_calls", "issued": {}}
+    with pytest.raises(Exception, match="fk_actions_transfer"):
+        kept.execute(insert(actions).values(row))

@@ -1,0 +1,225 @@
+"""`POST …/submissions`: verified and kept, or refused with nothing changed."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import psycopg
+import pytest
+from sqlalchemy import Connection, select
+
+from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
+from tests.factories.actions import OWNER, PAYER, TX, logs_of
+from tests.factories.started import cancel, show
+from warehouse_schema.intake import CHANNEL, cancellations, submissions
+
+OTHER = "0x" + "0c" * 20
+WORD = "0x" + "0d" * 32
+
+
+def stored(kept: Connection) -> list[tuple]:
+    columns = submissions.c
+    query = select(columns.transfer, columns.tx_hash, columns.log, columns.kind, columns.signed)
+    return [tuple(row) for row in kept.execute(query.order_by(columns.log))]
+
+
+def issued(kept: Connection, actor, mechanism: str = "cctp") -> str:
+    """A deposit whose calls were shown."""
+    transfer = deposit(kept, mechanism)
+    assert ask_action(actor, transfer).json["action"] is not None
+    return transfer
+
+
+def refused(answer, status: int = 422) -> str:
+    assert answer.status_code == status, answer.json
+    return answer.json["code"]
+
+
+@pytest.mark.parametrize("mechanism", ["cctp", "oft"])
+def test_what_was_asked_for_is_kept_and_moves_the_transfer(kept, actor, evm, mechanism):
+    transfer = issued(kept, actor, mechanism)
+    order = order_for(transfer, mechanism)
+    tx = evm.mine(order)
+    answer = submit(actor, transfer, tx.upper().replace("X", "x"))
+    assert answer.status_code == 200
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert (answer.json["id"], answer.json["stage"]) == (transfer, "SUBMITTED")
+    assert (answer.json["stage_reason"], answer.json["turn"]) == ("not_included", "chain")
+    assert answer.json["external_transaction_id"] == tx
+    assert stored(kept) == [(transfer, tx, len(logs_of(order)) - 1, "evm_tx", None)]
+    assert answer.json == show(actor, transfer, OWNER).json
+
+
+def test_those_who_keep_stages_are_told(kept, actor, evm, api_database):
+    transfer = issued(kept, actor)
+    url = api_database.set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as listener:
+        listener.execute(f"LISTEN {CHANNEL}")
+        submit(actor, transfer, evm.mine(order_for(transfer)))
+        told = {each.payload for each in listener.notifies(timeout=10, stop_after=1)}
+    assert told == {transfer}
+
+
+CHANGES = {
+    "sender": {},
+    "amount": {"amount": 1},
+    "destination": {"domain": 5},
+    "recipient": {"mint_recipient": WORD},
+    "token": {"token": OTHER},
+    "destination_caller": {"destination_caller": WORD},
+    "max_fee": {"max_fee": 0},
+    "finality_threshold": {"min_finality": 2000},
+    "hook": {"hook_data": b"\x00" * 104},
+    "contract": {"messenger": OTHER},
+    "status": {},
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_mismatch_names_what_differs_and_changes_nothing(kept, actor, evm, field):
+    transfer = issued(kept, actor)
+    before = show(actor, transfer, OWNER).json
+    order = order_for(transfer)
+    done = replace(order, **CHANGES[field])
+    if field == "sender":
+        tx = evm.mine(order, logs=logs_of(order, OTHER))
+    else:
+        tx = evm.mine(done, succeeded=field != "status")
+    answer = submit(actor, transfer, tx)
+    assert refused(answer) == "SUBMISSION_MISMATCH"
+    assert answer.json["fields"] == [field]
+    assert stored(kept) == []
+    assert show(actor, transfer, OWNER).json == before
+    # And what is right is taken afterwards.
+    assert submit(actor, transfer, evm.mine(order)).status_code == 200
+
+
+def test_a_burn_for_another_transfer_of_the_owner_is_no_match(kept, actor, evm):
+    mine, other = issued(kept, actor), issued(kept, actor)
+    answer = submit(actor, mine, evm.mine(order_for(other)))
+    assert refused(answer) == "SUBMISSION_MISMATCH"
+    assert answer.json["fields"] == ["hook"]
+
+
+def test_what_is_not_mined_is_refused_and_so_is_what_another_chain_mined(kept, actor, evm):
+    transfer = issued(kept, actor)
+    assert refused(submit(actor, transfer)) == "NOT_MINED"
+    evm.mine(order_for(transfer), chain="eip155:10")
+    answer = submit(actor, transfer)
+    assert refused(answer) == "NOT_MINED"
+    assert "eip155:1," in answer.json["message"]
+    evm.mine(order_for(transfer))
+    assert submit(actor, transfer).status_code == 200
+
+
+def test_a_duplicate_is_a_conflict_and_asks_no_node(kept, actor, evm):
+    transfer = issued(kept, actor)
+    evm.mine(order_for(transfer))
+    assert submit(actor, transfer).status_code == 200
+    evm.asked.clear()
+    assert refused(submit(actor, transfer), 409) == "DUPLICATE_SUBMISSION"
+    assert evm.asked == []
+    assert len(stored(kept)) == 1
+
+
+def test_one_send_serves_one_transfer_and_a_bundle_of_two_serves_two(kept, actor, evm):
+    first, second, third = (issued(kept, actor, "oft") for _ in range(3))
+    order = order_for(first, "oft")
+    alone = evm.mine(order)
+    assert submit(actor, first, alone).status_code == 200
+    # No label tells them apart, and the log is taken.
+    assert refused(submit(actor, second, alone), 409) == "DUPLICATE_SUBMISSION"
+    both = evm.mine(order, logs=(*logs_of(order), *logs_of(order)), tx=WORD)
+    assert submit(actor, second, both).status_code == 200
+    assert submit(actor, third, both).status_code == 200
+    assert [row[0] for row in stored(kept) if row[1] == WORD] == [second, third]
+    assert refused(submit(actor, issued(kept, actor, "oft"), both), 409) == "DUPLICATE_SUBMISSION"
+
+
+def test_a_bundle_of_many_peoples_burns_serves_each_of_them(kept, actor, evm):
+    one, two = issued(kept, actor), issued(kept, actor)
+    logs = (*logs_of(order_for(two), PAYER), *logs_of(order_for(one), PAYER))
+    tx = evm.mine(order_for(one), logs=logs)
+    assert submit(actor, one, tx).status_code == 200
+    assert submit(actor, two, tx).status_code == 200
+    assert [(row[0], row[2]) for row in stored(kept)] == [(two, 0), (one, 1)]
+
+
+def test_any_action_that_was_ever_shown_will_do(kept, actor, evm):
+    transfer = issued(kept, actor)
+    evm.allowed = 20_000_000
+    ask_action(actor, transfer)
+    assert submit(actor, transfer, evm.mine(order_for(transfer))).status_code == 200
+
+
+def test_what_nobody_was_shown_is_not_submitted(kept, actor, evm):
+    transfer = deposit(kept)
+    answer = submit(actor, transfer, evm.mine(order_for(transfer)))
+    assert refused(answer) == "SUBMISSION_MISMATCH"
+    assert answer.json["fields"] == ["kind"]
+    assert evm.asked == []
+
+
+def test_a_transaction_of_the_other_kind_was_not_asked_for(kept, actor, evm):
+    transfer = issued(kept, actor)
+    answer = submit(actor, transfer, None, kind="stellar_tx", signed_xdr="AAAA")
+    assert (refused(answer), answer.json["fields"]) == ("SUBMISSION_MISMATCH", ["kind"])
+    assert refused(submit(actor, stellar_payment(kept))) == "SUBMISSION_MISMATCH"
+
+
+@pytest.mark.parametrize(
+    ("tx", "others"),
+    [
+        (None, {}),
+        ("0x12", {}),
+        (TX + "0", {}),
+        (TX[2:], {}),
+        (TX, {"signed_xdr": "AAAA"}),
+    ],
+)
+def test_a_submission_without_its_hash_is_malformed(kept, actor, tx, others):
+    transfer = issued(kept, actor)
+    assert refused(submit(actor, transfer, tx, **others), 400) == "BAD_SUBMISSION"
+
+
+@pytest.mark.parametrize("others", [{"kind": "solana_tx"}, {"kind": None}, {"more": 1}])
+def test_a_submission_of_no_kind_is_malformed(kept, actor, others):
+    assert refused(submit(actor, issued(kept, actor), **others), 400) == "BAD_BODY"
+
+
+def test_a_cancelled_deposit_that_was_burned_all_the_same_opens_again(kept, actor, evm):
+    transfer = issued(kept, actor)
+    assert cancel(actor, transfer, OWNER).json["stage"] == "CANCELLED"
+    answer = submit(actor, transfer, evm.mine(order_for(transfer)))
+    assert (answer.status_code, answer.json["stage"]) == (200, "SUBMITTED")
+
+
+def test_what_is_submitted_cannot_be_cancelled(kept, actor, evm):
+    transfer = issued(kept, actor)
+    submit(actor, transfer, evm.mine(order_for(transfer)))
+    answer = cancel(actor, transfer, OWNER)
+    assert refused(answer, 409) == "NOT_CANCELLABLE"
+    assert answer.json["stage"] == "SUBMITTED"
+
+
+def test_who_cancels_while_the_chain_is_read_comes_first(kept, actor, evm):
+    transfer = issued(kept, actor)
+    tx = evm.mine(order_for(transfer))
+    evm.meanwhile = lambda: cancel(actor, transfer, OWNER)
+    assert submit(actor, transfer, tx).json["stage"] == "SUBMITTED"
+    assert kept.scalar(select(cancellations.c.transfer)) == transfer
+
+
+def test_of_many_at_once_one_is_kept(kept, actor, evm):
+    transfer = issued(kept, actor)
+    evm.mine(order_for(transfer))
+    together = threading.Barrier(8)
+    # All of them have asked the chain before the first one writes.
+    evm.meanwhile = lambda: together.wait(10) and None
+    app = actor.application
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(
+            threads.map(lambda _: submit(app.test_client(), transfer).status_code, range(8))
+        )
+    assert sorted(answers) == [200] + 7 * [409]
+    assert len(stored(kept)) == 1

@@ -1,0 +1,104 @@
+"""Owners who ask what to do and say what they did, and chains that say what a test wants."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flask.testing import FlaskClient
+from sqlalchemy import Connection
+from werkzeug.test import TestResponse
+
+from indexer.actions.evm_calls import Order, order_of
+from indexer.actions.evm_check import Mined
+from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TX, make_agreed, make_mined
+from tests.factories.quotes import asking
+from tests.factories.started import PATH, insert_transfer, payment
+
+_AT: Any = MAINNET.chain(ETHEREUM)
+BURN_QUOTE: dict[str, Any] = {
+    "owner": OWNER,
+    "source_chain": ETHEREUM,
+    "source_asset": f"{ETHEREUM}/erc20:{_AT.usdc}",
+    "source_token": _AT.usdc,
+    "source_address": PAYER,
+    "dest_chain": MAINNET.stellar.id,
+    "dest_asset": MAINNET.stellar.usdc,
+    "dest_address": OWNER,
+    "amount_in": 20_000_000,
+    "amount_out": 199_900_000,
+}
+SEND_QUOTE: dict[str, Any] = BURN_QUOTE | {
+    "route": "usdt0-deposit",
+    "mechanism": "oft",
+    "source_asset": f"{ETHEREUM}/erc20:{_AT.usdt0}",
+    "source_token": _AT.usdt0,
+    "dest_asset": MAINNET.stellar.usdt0,
+    "finality_threshold": None,
+    "native_fee": 1_100,
+}
+QUOTES = {"cctp": BURN_QUOTE, "oft": SEND_QUOTE}
+
+
+@dataclass
+class FixedEvm:
+    """Chains on which bridges may take `allowed`, and these transactions are mined."""
+
+    allowed: int | None = 0
+    transactions: dict[str, Mined] = field(default_factory=dict)
+    failure: Exception | None = None
+    meanwhile: Callable[[], None] = lambda: None
+    """What happens while the chain is being read."""
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def allowance(self, *about: Any) -> Any:
+        """Of whatever."""
+        return self._said(self.allowed, "allowance", *about)
+
+    def mined(self, chain: Any, tx: Any) -> Any:
+        """Those of that chain."""
+        found = self.transactions.get(tx)
+        is_there = found is not None and found.chain == chain
+        return self._said(found if is_there else None, "mined", chain, tx)
+
+    def mine(self, order: Order, *others: Any, **changes: Any) -> str:
+        """Have the transaction that carries an order out; its hash."""
+        mined = make_mined(order, *others, **changes)
+        self.transactions[mined.tx] = mined
+        return mined.tx
+
+    def _said(self, value: Any, *asked: Any) -> Any:
+        self.asked.append(asked)
+        self.meanwhile()
+        if self.failure is not None:
+            raise self.failure
+        return value
+
+
+def deposit(conn: Connection, mechanism: str = "cctp", **changes: Any) -> str:
+    """A direct deposit of 20 USDC, or USDT0, on mainnet; its id."""
+    return insert_transfer(conn, **(QUOTES[mechanism] | changes))
+
+
+def stellar_payment(conn: Connection) -> str:
+    """A payment on mainnet's Stellar; its id."""
+    at = {"source_chain": MAINNET.stellar.id, "dest_chain": MAINNET.stellar.id}
+    return insert_transfer(conn, **payment(owner=OWNER, source_address=OWNER, **at))
+
+
+def order_for(transfer: str, mechanism: str = "cctp") -> Any:
+    """What its payer has to sign."""
+    return order_of(MAINNET, make_agreed(mechanism=mechanism, id=transfer))
+
+
+def ask_action(client: FlaskClient, transfer: str, account: str = OWNER) -> TestResponse:
+    """A request for what can be done."""
+    return client.get(f"{PATH}/{transfer}/actions", headers=asking(account))
+
+
+def submit(
+    client: FlaskClient, transfer: str, tx: Any = TX, account: str = OWNER, **others: Any
+) -> TestResponse:
+    """A submission of an EVM transaction; None takes a member away."""
+    body = {"kind": "evm_tx", "hash": tx, **others}
+    given = {name: value for name, value in body.items() if value is not None}
+    return client.post(f"{PATH}/{transfer}/submissions", json=given, headers=asking(account))
