@@ -42,6 +42,11 @@ OWNER = 7_047
 """The right to start a transfer of an owner, so that limits hold. Second: `hashtext` of the owner's
 account. Held until commit, taken before locks of transfers."""
 
+TOLD = 7_048
+"""The right to number what an owner is told of transfers. Second: `hashtext` of the account. Held
+until commit, so that numbers become visible in their order; taken after locks of transfers and, of
+several, in order of their numbers."""
+
 # Single numbers.
 
 STREAM = 0x15_7457_0001

@@ -20,7 +20,17 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from warehouse_schema.columns import amount, chain, day, day_of, height, number, seconds, text
+from warehouse_schema.columns import (
+    amount,
+    chain,
+    day,
+    day_of,
+    height,
+    number,
+    recorded,
+    seconds,
+    text,
+)
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
 transfer_progress = Table(
@@ -97,6 +107,21 @@ transfer_stages = Table(
     CheckConstraint("(stage = 'COMPLETED') = (completed_at IS NOT NULL)", name="completed_at"),
     schema=PROJECTIONS,
     comment="Where each transfer is, folded from intake, relay and facts",
+)
+
+transfer_events = Table(
+    "transfer_events",
+    metadata,
+    text("owner", "Whose transfer it is"),
+    number("number", "Of the owner's, from 1 without a gap, in the order in which they committed"),
+    text("transfer", "Transfer id"),
+    text("stage", "Which it has now"),
+    text("status", "SEP-24's word for that"),
+    text("reason", "Why it waits, or what it came to; null when neither", nullable=True),
+    recorded("told_at"),
+    PrimaryKeyConstraint("owner", "number"),
+    schema=PROJECTIONS,
+    comment="Outbox of owners' streams and webhooks, written with what changed of a transfer",
 )
 
 book = Table(

@@ -10,6 +10,7 @@ Left out, because a crash may change them and nothing else may:
 - `facts.orphans` and `facts.alarms`: they tell the story of the run. Orphans are checked in their
   own right (`orphan_problems`);
 - `facts.changed_days`: how often a reorganisation reached a day is the run's story too;
+- `projections.transfer_events`: through which stages a transfer was seen to come is the run's too;
 - the daily figures: only Dagster computes them, if the run lasts over a midnight;
 - `facts.message_polls`: when services are asked again, by the machine's clock;
 - a cursor's safe and final heights: `drain_once` does not record them. They are held against the
@@ -35,7 +36,7 @@ _LEFT_OUT = {
     *("facts.orphans", "facts.alarms", "facts.changed_days", "facts.message_polls"),
     *(
         f"projections.{name}"
-        for name in ("provider_days", "market_days", "route_days", "days_done")
+        for name in ("transfer_events", "provider_days", "market_days", "route_days", "days_done")
     ),
 }
 _LEFT_OUT_COLUMNS = {"facts.cursors": {"safe_height", "final_height"}}

@@ -7,23 +7,11 @@ decides folds it again, under the same lock.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Connection,
-    Text,
-    bindparam,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-)
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text
 from sqlalchemy.dialects import postgresql
 
 from indexer.events.common import Event, Provenance
@@ -37,6 +25,7 @@ from indexer.projections.stages.fold import Refund, Step, fold
 from indexer.projections.stages.load import Loaded, load
 from indexer.projections.stages.table import IllegalTransition, Stage
 from indexer.projections.stages.terms import alike, terms_of
+from indexer.projections.stages.told import News, keys_of_names, tell
 from indexer.projections.stages.touched import touched_transfers
 from indexer.projections.transfer_store import by_transaction
 from indexer.projections.transfers import BURN_EVENTS, pair_burns
@@ -145,15 +134,16 @@ def refold(
     lock(conn, wanted)
     stored = {row.transfer: row for row in _stored(conn, wanted)}
     changed = [
-        row
+        (loaded.evidence.terms, row)
         for loaded in load(conn, network, wanted)
         if (row := _fold(conn, loaded)) is not None and row != stored.get(row.transfer)
     ]
-    for row in changed:
+    for _, row in changed:
         before = stored.get(row.transfer)
         if before is not None:
             _check(conn, before, row, taken_back=taken_back)
-    _write(conn, changed)
+    _write(conn, [row for _, row in changed])
+    _tell(conn, changed, stored)
     return len(changed)
 
 
@@ -199,12 +189,8 @@ def refold_final(conn: Connection, network: Network, chain: ChainId) -> int:
 
 def lock(conn: Connection, ids: Collection[str]) -> None:
     """Take the right to decide about these transfers, until commit."""
-    hashes = select(func.hashtext(func.unnest(bindparam("ids", type_=ARRAY(Text)))).label("key"))
-    # Every session takes them in one order, or two of them could wait for each other.
-    ordered = hashes.distinct().order_by("key").subquery()
-    conn.execute(
-        select(func.pg_advisory_xact_lock(locks.TRANSFER, ordered.c.key)), {"ids": list(ids)}
-    )
+    locked = select(func.pg_advisory_xact_lock(locks.TRANSFER, keys_of_names()))
+    conn.execute(locked, {"names": list(ids)})
 
 
 def _fold(conn: Connection, loaded: Loaded) -> StageRow | None:
@@ -236,6 +222,33 @@ def _write(conn: Connection, rows: Sequence[StageRow]) -> None:
         ids = [row.transfer for row in rows]
         conn.execute(delete(transfer_stages).where(transfer_stages.c.transfer == any_of(ids)))
         conn.execute(insert(transfer_stages), [asdict(row) for row in rows])
+
+
+def _tell(
+    conn: Connection, rows: Iterable[tuple[Terms, StageRow]], before: Mapping[str, StageRow]
+) -> None:
+    """Let owners hear of what they would be shown otherwise than before."""
+    tell(
+        conn,
+        [
+            News(
+                owner=terms.owner,
+                transfer=terms.id,
+                stage=row.stage,
+                status=table.status(row.stage, terms.source_chain, terms.dest_chain),
+                reason=row.reason,
+            )
+            for terms, row in rows
+            if _shown(row) != _shown(before.get(row.transfer))
+        ],
+    )
+
+
+def _shown(row: StageRow | None) -> StageRow | None:
+    """A row without what only the indexer looks at."""
+    if row is None:
+        return None
+    return replace(row, movement=None, keys=[], source_height=None, inputs=0)
 
 
 # What chains take back.
@@ -308,12 +321,19 @@ def _note(
 def refold_all(conn: Connection, network: Network) -> int:
     """Write every transfer's row anew; how many there are. Who writes single ones waits."""
     conn.execute(text("LOCK TABLE projections.transfer_stages IN EXCLUSIVE MODE"))
-    conn.execute(delete(transfer_stages))
     written = 0
     for ids in _batches(conn):
-        rows = [row for each in load(conn, network, ids) if (row := _fold(conn, each)) is not None]
-        _write(conn, rows)
+        stored = {row.transfer: row for row in _stored(conn, ids)}
+        conn.execute(delete(transfer_stages).where(transfer_stages.c.transfer == any_of(ids)))
+        rows = [
+            (each.evidence.terms, row)
+            for each in load(conn, network, ids)
+            if (row := _fold(conn, each)) is not None
+        ]
+        _write(conn, [row for _, row in rows])
+        _tell(conn, rows, stored)
         written += len(rows)
+    conn.execute(delete(transfer_stages).where(~_is_known()))
     return written
 
 
@@ -325,11 +345,15 @@ def stage_differences(conn: Connection, network: Network) -> list[str]:
         for loaded in load(conn, network, ids):
             transfer = loaded.evidence.terms.id
             found += _difference(transfer, stored.get(transfer), loaded)
-    known = select(transfers.c.id).where(transfers.c.id == transfer_stages.c.transfer)
-    strange = select(transfer_stages.c.transfer).where(~known.exists())
+    strange = select(transfer_stages.c.transfer).where(~_is_known())
     return found + [
         f"transfer {each}: stored, and nobody asked for it" for each in conn.scalars(strange)
     ]
+
+
+def _is_known() -> ColumnElement[bool]:
+    """Whether somebody asked for the transfer of a row."""
+    return select(transfers.c.id).where(transfers.c.id == transfer_stages.c.transfer).exists()
 
 
 def _difference(transfer: str, stored: StageRow | None, loaded: Loaded) -> list[str]:

@@ -644,6 +644,35 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_terms_rail"), "terms", ["rail"], unique=False, schema="projections")
     op.create_table(
+        "transfer_events",
+        sa.Column("owner", sa.Text(), nullable=False, comment="Whose transfer it is"),
+        sa.Column(
+            "number",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Of the owner's, from 1 without a gap, in the order in which they committed",
+        ),
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column("stage", sa.Text(), nullable=False, comment="Which it has now"),
+        sa.Column("status", sa.Text(), nullable=False, comment="SEP-24's word for that"),
+        sa.Column(
+            "reason",
+            sa.Text(),
+            nullable=True,
+            comment="Why it waits, or what it came to; null when neither",
+        ),
+        sa.Column(
+            "told_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.PrimaryKeyConstraint("owner", "number", name=op.f("pk_transfer_events")),
+        schema="projections",
+        comment="Outbox of owners' streams and webhooks, written with what changed of a transfer",
+    )
+    op.create_table(
         "transfer_progress",
         sa.Column(
             "id", sa.Text(), nullable=False, comment="cctp:<burn key>:<ordinal>, or oft:<guid>"

@@ -1,0 +1,129 @@
+"""What owners are told: numbered in the order of commits, with nothing missing and nothing idle."""
+
+import threading
+from typing import Any
+
+from sqlalchemy import Connection, Engine, select, update
+
+from indexer.projections.stages import told
+from indexer.projections.stages.store import refold, refold_all
+from indexer.projections.stages.told import CHANNEL, News, tell
+from tests.factories.intake import ask, cancel, submit
+from tests.factories.stage_facts import USDC
+from tests.factories.stage_history import START, make_terms
+from tests.factories.transfers import NETWORK
+from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.projections import transfer_events, transfer_stages
+
+OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
+DIRECT = make_terms(deposit_address=None, source_token=USDC)
+SECOND = make_terms(source_token=USDC, id="b2" * 16)
+OTHERS = make_terms(deposit_address=None, source_token=USDC, id="c3" * 16, owner=OTHER)
+
+
+def heard(conn: Connection, owner: str = DIRECT.owner) -> list[tuple[Any, ...]]:
+    columns = transfer_events.c
+    query = select(columns.number, columns.transfer, columns.stage, columns.status, columns.reason)
+    query = query.where(columns.owner == owner).order_by(columns.number)
+    return [tuple(row) for row in conn.execute(query)]
+
+
+def begin(conn: Connection) -> None:
+    for terms in (DIRECT, SECOND, OTHERS):
+        ask(conn, terms)
+    refold(conn, NETWORK, [terms.id for terms in (DIRECT, SECOND, OTHERS)])
+
+
+def test_each_owner_is_told_of_his_own_by_numbers_without_a_gap(connection: Connection):
+    begin(connection)
+    submit(connection, DIRECT, "0x" + "5" * 64, START + 60)
+    refold(connection, NETWORK, [DIRECT.id])
+    cancel(connection, OTHERS, START + 60)
+    refold(connection, NETWORK, [OTHERS.id])
+    waits = ("pending_user_transfer_start", None)
+    assert heard(connection) == [
+        (1, DIRECT.id, "AWAITING_SIGNATURE", *waits),
+        (2, SECOND.id, "AWAITING_FUNDS", *waits),
+        (3, DIRECT.id, "SUBMITTED", "pending_external", "not_included"),
+    ]
+    assert heard(connection, OTHER) == [
+        (1, OTHERS.id, "AWAITING_SIGNATURE", *waits),
+        (2, OTHERS.id, "CANCELLED", "expired", None),
+    ]
+
+
+def test_what_the_owner_would_not_see_is_not_told(connection: Connection):
+    begin(connection)
+    before = heard(connection)
+    row = transfer_stages.c.transfer == DIRECT.id
+    connection.execute(update(transfer_stages).where(row).values(inputs=9, source_height=7))
+    assert refold(connection, NETWORK, [DIRECT.id]) == 1
+    assert heard(connection) == before
+
+
+def test_a_rebuild_tells_only_what_it_mends(connection: Connection):
+    begin(connection)
+    before = heard(connection)
+    refold_all(connection, NETWORK)
+    assert heard(connection) == before
+    wrong = update(transfer_stages).where(transfer_stages.c.transfer == SECOND.id)
+    connection.execute(wrong.values(stage="ON_HOLD"))
+    refold_all(connection, NETWORK)
+    assert [row[:3] for row in heard(connection)[2:]] == [(3, SECOND.id, "AWAITING_FUNDS")]
+
+
+def test_what_is_rolled_back_is_told_to_nobody_and_leaves_no_gap(engine: Engine):
+    with engine.begin() as conn:
+        begin(conn)
+    with engine.connect() as conn:
+        cancel(conn, SECOND, START + 60)
+        refold(conn, NETWORK, [SECOND.id])
+        conn.rollback()
+    with engine.begin() as conn:
+        submit(conn, DIRECT, "0x" + "5" * 64, START + 60)
+        refold(conn, NETWORK, [DIRECT.id])
+        assert [(row[0], row[2]) for row in heard(conn)[2:]] == [(3, "SUBMITTED")]
+
+
+def news(transfer: str, owner: StellarAddress = DIRECT.owner) -> News:
+    return News(
+        owner=owner, transfer=transfer, stage="FUNDED", status="pending_anchor", reason=None
+    )
+
+
+def test_who_comes_second_waits_so_that_no_number_appears_behind_a_higher_one(engine: Engine):
+    with engine.connect() as first:
+        tell(first, [news("first")])
+        second = threading.Thread(target=tell_and_commit, args=(engine, [news("second")]))
+        second.start()
+        with engine.begin() as free:
+            # Another owner waits for nobody.
+            tell(free, [news("free", OTHER)])
+        second.join(0.3)
+        assert second.is_alive()
+        first.commit()
+        second.join(20)
+    with engine.connect() as conn:
+        assert [row[:2] for row in heard(conn)] == [(1, "first"), (2, "second")]
+        assert [row[:2] for row in heard(conn, OTHER)] == [(1, "free")]
+
+
+def tell_and_commit(engine: Engine, said: list[News]) -> None:
+    with engine.begin() as conn:
+        tell(conn, said)
+
+
+def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
+    with engine.connect() as listening:
+        session: Any = listening.connection.driver_connection
+        listening.exec_driver_sql(f"LISTEN {CHANNEL}")
+        listening.commit()
+        tell_and_commit(engine, [news("a"), news("b"), news("c", OTHER)])
+        said = [each.payload for each in session.notifies(timeout=20, stop_after=2)]
+        assert sorted(said) == sorted([DIRECT.owner, OTHER])
+        listening.invalidate()
+
+
+def test_nobody_is_asked_of_nothing(connection: Connection):
+    tell(connection, [])
+    assert told._last_numbers(connection, [OTHER]) == {OTHER: 0}
