@@ -26,7 +26,7 @@ _LONGEST_ANSWER = 200
 
 
 @dataclass(frozen=True, slots=True)
-class AccountState:
+class AccountFunds:
     """An account in the newest ledger of a node."""
 
     sequence: int
@@ -66,17 +66,17 @@ class Trial:
 class StellarAccountNodes(AccountReader):
     """Nodes of the chain, asked about an account and given its transactions. One thread's."""
 
-    def state(self, account: StellarAddress) -> AccountState | None:
+    def funds(self, account: StellarAddress) -> AccountFunds | None:
         """Sequence and balance; None when the ledger has no such account.
 
         Raises `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
-        return self._asked(account_key(account), lambda entry: _state_of(entry, account))
+        return self._asked(account_key(account), lambda entry: _funds_of(entry, account))
 
     def applied(self, transactions: Collection[TxHash]) -> tuple[Mapping[TxHash, Applied], Window]:
         """Those of the transactions that are in a ledger, and how far the node looked.
 
-        All from one node, the ledgers of the first answer that says them. Raises as `state` does.
+        All from one node, the ledgers of the first answer that says them. Raises as `funds` does.
         """
         return self._nodes.ask(lambda node: _applied(node.rpc, transactions))
 
@@ -84,19 +84,19 @@ class StellarAccountNodes(AccountReader):
         """What the one call of a transaction (base64 XDR, unsigned) would come to now.
 
         Raises `CallReverted` when it would fail, or wants what only others can give; else as
-        `state` does.
+        `funds` does.
         """
         return self._nodes.ask(lambda node: _tried(node.rpc, envelope))
 
     def send(self, envelope: str) -> str:
         """Give a transaction (base64 XDR) to a node; its status, and a result code if it has one.
 
-        Whatever it says, the transaction may be included or not. Raises as `state` does.
+        Whatever it says, the transaction may be included or not. Raises as `funds` does.
         """
         return self._nodes.ask(lambda node: _sent(node.rpc, envelope))
 
 
-def _state_of(entry: str, account: StellarAddress) -> AccountState:
+def _funds_of(entry: str, account: StellarAddress) -> AccountFunds:
     data = xdr.LedgerEntryData.from_xdr_bytes(base64.b64decode(entry, validate=True))
     found = data.account
     if found is None or data.type != xdr.LedgerEntryType.ACCOUNT:
@@ -108,7 +108,7 @@ def _state_of(entry: str, account: StellarAddress) -> AccountState:
         if v1.ext.v2 is not None:
             entries += v1.ext.v2.num_sponsoring.uint32 - v1.ext.v2.num_sponsored.uint32
     spendable = found.balance.int64 - entries * _BASE_RESERVE - selling
-    return AccountState(found.seq_num.sequence_number.int64, max(0, spendable))
+    return AccountFunds(found.seq_num.sequence_number.int64, max(0, spendable))
 
 
 def _applied(

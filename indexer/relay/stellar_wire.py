@@ -62,14 +62,14 @@ class StellarWire:
     def look(self, transactions: Sequence[TxHash]) -> Sight:
         """The account now, and what became of these."""
         applied, self._window = self._nodes.applied(transactions)
-        state = self._nodes.state(self._address)
-        if state is None:
+        funds = self._nodes.funds(self._address)
+        if funds is None:
             raise PermanentChainError(f"{self._chain.id} has no account {self._address}: fund it")
         inclusions = {
             tx: Inclusion(each.ledger, None, each.succeeded, each.charged)
             for tx, each in applied.items()
         }
-        self._sight = Sight(state.spendable, state.sequence + 1, inclusions)
+        self._sight = Sight(funds.spendable, funds.sequence + 1, inclusions)
         return self._sight
 
     def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
