@@ -26,6 +26,7 @@ from tests.bench import (
     stellar_lake,
     stream_fanout,
     submission_verify,
+    transfer_create,
 )
 from tests.bench.site import tell
 
@@ -44,6 +45,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "auth_request": auth_request.measure,
     "sep10_login": sep10_login.measure,
     "stream_fanout": stream_fanout.measure,
+    "transfer_create": transfer_create.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
