@@ -13,6 +13,7 @@ from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.heal import healing
 from pipelines.defs.projections.assets import projections
+from pipelines.defs.projections.reconciliation import reconciliations
 from pipelines.defs.projections.transfers import transfers
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.defs.revise import revisions
@@ -27,6 +28,7 @@ def definitions(settings: Settings) -> dg.Definitions:
         attestations(network, followed),
         projections(network, followed),
         transfers(network, followed),
+        reconciliations(network),
         days(settings),
         watch(followed),
         backfills(settings),

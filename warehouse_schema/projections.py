@@ -92,7 +92,12 @@ transfer_stages = Table(
     ),
     amount("amount_delivered", "Destination chain base units, once delivered", nullable=True),
     text("self_finish", "CCTP nonce of a message anybody may deliver now", nullable=True),
-    Column("refund", JSONB, nullable=True, comment="Money at its deposit address; null if none"),
+    Column(
+        "refund",
+        JSONB(none_as_null=True),
+        nullable=True,
+        comment="Money at its deposit address; null if none",
+    ),
     text("source_chain", "CAIP-2 id"),
     height("source_height", "Block of its source transaction; null before", nullable=True),
     number("inputs", "Rows of clients and relay that it was folded from"),
@@ -122,6 +127,17 @@ transfer_events = Table(
     PrimaryKeyConstraint("owner", "number"),
     schema=PROJECTIONS,
     comment="Outbox of owners' streams and webhooks, written with what changed of a transfer",
+)
+
+reconciliation = Table(
+    "reconciliation",
+    metadata,
+    recorded("at", "As of when, database clock", primary_key=True),
+    Column("flows", JSONB, nullable=False, comment="What went between chains; amounts as digits"),
+    Column("stages", JSONB, nullable=False, comment="Transfers that are not over, by stage"),
+    Column("findings", JSONB, nullable=False, comment="What does not add up: check, detail"),
+    schema=PROJECTIONS,
+    comment="Whether the money adds up, as it was looked at last: one row",
 )
 
 book = Table(

@@ -97,6 +97,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.attestations": (*_FACTS, "indexer.projections"),
     "indexer.keeper": _DRAIN,
     "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
+    "indexer.reconciliation": _PROJECTIONS,
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
     "indexer.backfill_command": (
         *("indexer.backfill", "indexer.errors", "indexer.readers"),

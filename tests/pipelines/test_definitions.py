@@ -32,6 +32,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "heal",
         "keep_transfers",
         "rebuild_projections",
+        "reconcile",
         "revise",
     }
     assert {sensor.name for sensor in devnet.sensor_defs} == {
@@ -92,10 +93,14 @@ def test_only_checks_that_blocks_join_fail_their_run(devnet):
         "agrees_with_views": False,
         "all_decoded": False,
         "blocks_join": True,
+        "deposit_addresses_are_empty": False,
         "history_joins": True,
         "keeps_up": False,
+        "movements_hold_all_facts": False,
+        "movements_keep_their_amount": False,
         "no_open_alarms": False,
         "refold_equals_stored": False,
+        "transfers_move_on": False,
     }
 
 

@@ -15,5 +15,8 @@ KEEP_JOB = "keep_transfers"
 KEEP_POOL = "keeps_transfers"
 """The pool, of one place, of what keeps transfers up to their clients and the clock."""
 
+RECONCILIATION = dg.AssetKey(["projections", "reconciliation"])
+"""Whether the money adds up."""
+
 POOL = "writes_projections"
 """The pool, of one place, of what writes projections anew."""

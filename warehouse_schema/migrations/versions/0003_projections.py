@@ -537,6 +537,37 @@ def upgrade() -> None:
         comment="Rails as last set",
     )
     op.create_table(
+        "reconciliation",
+        sa.Column(
+            "at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="As of when, database clock",
+        ),
+        sa.Column(
+            "flows",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="What went between chains; amounts as digits",
+        ),
+        sa.Column(
+            "stages",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="Transfers that are not over, by stage",
+        ),
+        sa.Column(
+            "findings",
+            postgresql.JSONB(astext_type=sa.Text()),
+            nullable=False,
+            comment="What does not add up: check, detail",
+        ),
+        sa.PrimaryKeyConstraint("at", name=op.f("pk_reconciliation")),
+        schema="projections",
+        comment="Whether the money adds up, as it was looked at last: one row",
+    )
+    op.create_table(
         "route_days",
         sa.Column("day", sa.Date(), nullable=False, comment="UTC day, by block or ledger time"),
         sa.Column("mechanism", sa.Text(), nullable=False, comment="cctp (USDC) or oft (USDT0)"),

@@ -1,0 +1,82 @@
+"""Whether the money adds up: an asset, and what does not as its checks."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from indexer.networks import Network
+from indexer.reconciliation import CHECKS, Check, Flow, reconcile, sentences
+from pipelines.defs.facts.checks import verdict
+from pipelines.defs.projections.names import RECONCILIATION, TRANSFER_PROGRESS, TRANSFER_STAGES
+from pipelines.defs.resources import Warehouse
+from pipelines.defs.watch import paced
+from pipelines.failures import told_to_dagster
+
+RECONCILE_JOB = "reconcile"
+
+_ASKS: dict[Check, str] = {
+    "movements_hold_all_facts": "What the chains burned, minted, sent and credited is what the "
+    "movements say.",
+    "movements_keep_their_amount": "What went in came out, fees apart.",
+    "deposit_addresses_are_empty": "No deposit address of a transfer that is over holds money.",
+    "transfers_move_on": "No transfer waits longer than whose turn it is may take.",
+}
+
+
+def reconciliations(network: Network) -> dg.Definitions:
+    """The asset, and the job that looks again and again."""
+    asset = _asset(network)
+    return dg.Definitions.merge(
+        dg.Definitions(assets=[asset]),
+        paced(RECONCILE_JOB, dg.AssetSelection.assets(asset), "Does the money add up?"),
+    )
+
+
+def _asset(network: Network) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=RECONCILIATION,
+        deps=[TRANSFER_PROGRESS, TRANSFER_STAGES],
+        group_name="projections",
+        kinds={"postgres"},
+        description="What went between chains and where transfers are, as it was looked at last: "
+        "projections.reconciliation.",
+        check_specs=[
+            dg.AssetCheckSpec(check, asset=RECONCILIATION, description=_ASKS[check])
+            for check in CHECKS
+        ],
+    )
+    def reconciliation(
+        context: dg.AssetExecutionContext, warehouse: Warehouse
+    ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
+        with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
+            seen = reconcile(engine, network)
+        yield dg.MaterializeResult(
+            metadata={
+                "flows": dg.MetadataValue.md(_as_table(seen.flows)),
+                "under_way": dg.MetadataValue.json({**seen.stages}),
+                "findings": dg.MetadataValue.int(len(seen.findings)),
+            }
+        )
+        for check in CHECKS:
+            found = verdict(sentences(seen.findings, check))
+            yield found._replace(check_name=check, asset_key=RECONCILIATION)
+
+    return reconciliation
+
+
+def _as_table(flows: tuple[Flow, ...]) -> str:
+    lines = [
+        "| | from | to | sent | delivered | fees | on the way | unexplained |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for flow in flows:
+        cells = [
+            flow.mechanism,
+            flow.source_chain or "elsewhere",
+            flow.dest_chain or "elsewhere",
+            *(f"{each.amount} ({each.count})" for each in (flow.sent, flow.delivered)),
+            str(flow.fees),
+            *(f"{each.amount} ({each.count})" for each in (flow.on_the_way, flow.unexplained)),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)

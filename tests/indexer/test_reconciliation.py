@@ -1,0 +1,250 @@
+"""Money that is lost, made or left lying is found, and nothing is when all is well."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, delete, select, update
+
+from indexer.events.cctp import MintAndWithdraw
+from indexer.events.common import Event
+from indexer.facts.backfills import Backfill, write
+from indexer.projections.stages.store import refold
+from indexer.reconciliation import (
+    PATIENCE,
+    Check,
+    Flow,
+    Sum,
+    look,
+    reconcile,
+    sentences,
+)
+from tests.factories.intake import ask, cancel
+from tests.factories.stage_facts import USDC, bring_in, burn, keep, mint, paid
+from tests.factories.stage_history import DEPOSIT, make_terms
+from tests.factories.transfers import (
+    ETHEREUM,
+    NETWORK,
+    PUBNET,
+    USER,
+    make_oft_received,
+    make_oft_sent,
+)
+from warehouse_schema.facts import cctp_burns, cctp_mints
+from warehouse_schema.identifiers import BaseUnits, Height, UnixSeconds
+from warehouse_schema.projections import reconciliation, transfer_progress, transfer_stages
+
+NOW = UnixSeconds(int(time.time()))
+FRESH: dict[str, Any] = {"started_at": UnixSeconds(NOW - 60), "expires_at": UnixSeconds(NOW + 1_740)}
+"""A transfer of just now: what is late is late by the database's clock."""
+DIRECT = make_terms(deposit_address=None, source_token=USDC)
+PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
+
+
+def found(conn: Connection, check: Check) -> list[str]:
+    findings = look(conn, NETWORK).findings
+    assert {each.check for each in findings} <= {check}
+    return sentences(findings, check)
+
+
+def minted(amount: int, fee: int = 0) -> list[Event]:
+    """The delivery of `DIRECT`, of another amount."""
+    made, *rest = mint(DIRECT, 200)
+    assert isinstance(made, MintAndWithdraw)
+    return [replace(made, amount=BaseUnits(amount), fee_collected=BaseUnits(fee)), *rest]
+
+
+def test_without_anything_nothing_is_found(connection: Connection):
+    seen = look(connection, NETWORK)
+    assert (seen.flows, seen.stages, seen.findings) == ((), {}, ())
+
+
+def test_what_is_sent_is_delivered_or_on_its_way(connection: Connection):
+    other = replace(DIRECT, id="c3" * 16)
+    bring_in(connection, *burn(DIRECT, 100, "a"))
+    bring_in(connection, *burn(other, 101, "d"))
+    bring_in(connection, *mint(DIRECT, 200))
+    seen = look(connection, NETWORK)
+    each = int(DIRECT.amount_in) * 10
+    assert seen.findings == ()
+    assert seen.flows == (
+        Flow(
+            mechanism="cctp",
+            source_chain=ETHEREUM,
+            dest_chain=PUBNET,
+            sent=Sum(2, 2 * each),
+            delivered=Sum(1, each),
+            fees=0,
+            on_the_way=Sum(1, each),
+            unexplained=Sum(),
+        ),
+    )
+
+
+def test_a_fee_is_part_of_what_went_in(connection: Connection):
+    bring_in(connection, *burn(DIRECT, 100, "a"))
+    bring_in(connection, *minted(DIRECT.amount_in - 7, fee=7))
+    (flow,) = look(connection, NETWORK).flows
+    assert flow.fees == 70
+    assert flow.sent.amount == flow.delivered.amount + flow.fees
+    assert look(connection, NETWORK).findings == ()
+
+
+def test_a_delivery_whose_sending_was_not_seen_is_told_apart(connection: Connection):
+    bring_in(connection, *mint(DIRECT, 200))
+    (flow,) = look(connection, NETWORK).flows
+    assert flow.unexplained == flow.delivered == Sum(1, int(DIRECT.amount_in) * 10)
+    assert flow.sent == flow.on_the_way == Sum()
+
+
+def test_ofts_add_up_too(connection: Connection):
+    sent, received = make_oft_sent(), make_oft_received()
+    bring_in(connection, sent)
+    bring_in(connection, received)
+    seen = look(connection, NETWORK)
+    assert seen.findings == ()
+    (flow,) = seen.flows
+    assert flow.mechanism == "oft"
+    assert flow.sent.amount == flow.delivered.amount + flow.fees
+
+
+@pytest.mark.parametrize(
+    ("table", "word"), [(cctp_burns, "burned"), (cctp_mints, "minted")], ids=lambda it: str(it)
+)
+def test_a_fact_that_no_movement_holds_is_found(connection: Connection, table: Any, word: str):
+    bring_in(connection, *burn(DIRECT, 100, "a"))
+    bring_in(connection, *mint(DIRECT, 200))
+    other = replace(DIRECT, id="c3" * 16)
+    # Stored and never folded: a movement that was lost on its way.
+    keep(connection, *(burn(other, 101, "d") if table is cctp_burns else mint(other, 201, "d")))
+    (sentence,) = found(connection, "movements_hold_all_facts")
+    chain = ETHEREUM if table is cctp_burns else PUBNET
+    assert sentence.startswith(f"{chain}: the facts say ")
+    assert f" {word}, the movements " in sentence
+
+
+def test_a_movement_without_its_facts_is_found(connection: Connection):
+    bring_in(connection, *burn(DIRECT, 100, "a"))
+    connection.execute(delete(cctp_burns))
+    (sentence,) = found(connection, "movements_hold_all_facts")
+    assert "the facts say 0 base units burned" in sentence
+
+
+def test_what_a_backfill_has_not_folded_is_not_looked_for(connection: Connection):
+    keep(connection, *burn(DIRECT, 100, "a"))
+    assert len(found(connection, "movements_hold_all_facts")) == 1
+    write(connection, Backfill(ETHEREUM, Height(1), Height(200), Height(150), Height(0), 2))
+    assert look(connection, NETWORK).findings == ()
+
+
+def test_more_or_less_coming_out_than_went_in_is_found(connection: Connection):
+    bring_in(connection, *burn(DIRECT, 100, "a"))
+    bring_in(connection, *minted(DIRECT.amount_in + 1))
+    (sentence,) = found(connection, "movements_keep_their_amount")
+    assert f"{DIRECT.amount_in} went in, {10 * (DIRECT.amount_in + 1)} came out" in sentence
+
+
+# Transfers.
+
+
+def stands(conn: Connection, terms: Any) -> None:
+    refold(conn, NETWORK, [terms.id])
+
+
+def test_transfers_under_way_are_counted_by_stage(connection: Connection):
+    for number in range(3):
+        ask(connection, replace(DIRECT, id=f"{number:032x}", **FRESH))
+    terms = replace(PAID_IN, **FRESH)
+    ask(connection, terms)
+    cancel(connection, terms, NOW)
+    refold(connection, NETWORK, [terms.id, *(f"{number:032x}" for number in range(3))])
+    seen = look(connection, NETWORK)
+    assert seen.stages == {"AWAITING_SIGNATURE": 3}
+    assert seen.findings == ()
+
+
+def test_a_transfer_that_should_have_expired_is_found(connection: Connection):
+    late = UnixSeconds(NOW - PATIENCE["user"] - 5)
+    terms = replace(DIRECT, started_at=UnixSeconds(late - 1_800), expires_at=late)
+    ask(connection, terms)
+    stands(connection, terms)
+    (sentence,) = found(connection, "transfers_move_on")
+    assert sentence.startswith(f"transfer {terms.id} is AWAITING_SIGNATURE without a reason")
+    assert sentence.endswith("s for the user")
+
+
+@pytest.mark.parametrize(
+    ("stage", "turn"),
+    [("FUNDED", "relay"), ("CONFIRMING", "chain"), ("ATTESTING", "attestation service")],
+)
+def test_whoever_lets_a_transfer_wait_too_long_is_named(connection: Connection, stage, turn):
+    terms = replace(DIRECT, **FRESH)
+    ask(connection, terms)
+    stands(connection, terms)
+    where = transfer_stages.c.transfer == terms.id
+    for waited, count in ((PATIENCE[turn] - 30, 0), (PATIENCE[turn] + 30, 1)):
+        values = {"stage": stage, "reason": "not_final", "since": NOW - waited}
+        connection.execute(update(transfer_stages).where(where).values(values))
+        sentences = found(connection, "transfers_move_on")
+        assert len(sentences) == count
+        assert all(f"is {stage} (not_final)" in each and turn in each for each in sentences)
+
+
+@pytest.mark.parametrize("stage", ["AWAITING_TRUSTLINE", "ON_HOLD"])
+def test_what_waits_for_a_person_with_a_reason_waits(connection: Connection, stage):
+    terms = replace(DIRECT, **FRESH)
+    ask(connection, terms)
+    stands(connection, terms)
+    values = {"stage": stage, "reason": "held", "since": NOW - 10**6}
+    connection.execute(update(transfer_stages).values(values))
+    seen = look(connection, NETWORK)
+    assert (seen.findings, seen.stages) == ((), {stage: 1})
+
+
+def test_money_left_at_an_address_of_a_transfer_that_is_over_is_found(connection: Connection):
+    ask(connection, PAID_IN)
+    bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund, 120))
+    # Nobody ever sends it back: its transfer is over all the same, by a row that lies.
+    values = {"stage": "CANCELLED"}
+    connection.execute(update(transfer_stages).values(values))
+    (sentence,) = found(connection, "deposit_addresses_are_empty")
+    assert sentence == (
+        f"transfer {PAID_IN.id} is CANCELLED, and its address holds {PAID_IN.min_refund} of {USDC}"
+    )
+
+
+def test_what_is_too_little_to_go_back_is_not_looked_for(connection: Connection):
+    ask(connection, PAID_IN)
+    bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund - 1, 120))
+    connection.execute(update(transfer_stages).values({"stage": "CANCELLED"}))
+    assert look(connection, NETWORK).findings == ()
+
+
+# What is kept of it.
+
+
+def test_the_last_look_is_kept_and_no_other(indexer_engine: Engine, engine: Engine):
+    with engine.begin() as conn:
+        bring_in(conn, *burn(DIRECT, 100, "a"))
+    first = reconcile(indexer_engine, NETWORK)
+    with engine.begin() as conn:
+        conn.execute(delete(transfer_progress))
+    second = reconcile(indexer_engine, NETWORK)
+    assert (len(first.flows), first.findings) == (1, ())
+    with engine.connect() as conn:
+        (row,) = conn.execute(select(reconciliation)).all()
+    assert (row.at, row.flows, row.stages) == (second.at, [], {})
+    (finding,) = row.findings
+    assert finding["check"] == "movements_hold_all_facts"
+    assert second.at > first.at
+
+
+def test_amounts_are_kept_as_digits(indexer_engine: Engine, engine: Engine):
+    with engine.begin() as conn:
+        bring_in(conn, *burn(DIRECT, 100, "a"))
+    reconcile(indexer_engine, NETWORK)
+    with engine.connect() as conn:
+        flows: Any = conn.scalar(select(reconciliation.c.flows))
+    assert flows[0]["sent"] == {"count": 1, "amount": str(DIRECT.amount_in * 10)}
+    assert flows[0]["fees"] == "0"
