@@ -27,6 +27,7 @@ from api.refusals import answer_broken_bodies
 from api.request_log import log_failure, log_requests
 from api.responses import OrjsonProvider
 from api.routes.views import routes
+from api.status.views import status
 from api.stream.socket import hold_stream, stream
 from api.transfers.views import transfers
 from api.web import talk_to_browsers
@@ -69,7 +70,7 @@ def create_app(deps: Deps) -> Flask:
     speak_to_wallets(app)
     for blueprint in (
         *(health, auth, session, document, market),
-        *(routes, quotes, transfers, actions, orderbook, stream),
+        *(routes, status, quotes, transfers, actions, orderbook, stream),
     ):
         app.register_blueprint(blueprint)
     return app

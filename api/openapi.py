@@ -24,6 +24,7 @@ import api.health.description
 import api.orderbook.description
 import api.quotes.description
 import api.routes.description
+import api.status.description
 import api.stream.description
 import api.transfers.description
 from api.auth.owner import RULES, public
@@ -42,6 +43,7 @@ from api.rates import FREE
 OPERATIONS: Mapping[str, Operation] = {
     **api.auth.description.OPERATIONS,
     **api.routes.description.OPERATIONS,
+    **api.status.description.OPERATIONS,
     **api.quotes.description.OPERATIONS,
     **api.transfers.description.OPERATIONS,
     **api.actions.description.OPERATIONS,

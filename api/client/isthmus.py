@@ -28,6 +28,7 @@ from api.client.models import (
     Revoked,
     Route,
     Session,
+    Status,
     Transfer,
     TransferPage,
 )
@@ -36,6 +37,7 @@ from api.client.verify import Deposit, check_calls
 
 T = TypeVar("T")
 
+_STATUS = TypeAdapter(Status)
 _ROUTES = TypeAdapter(dict[str, tuple[Route, ...]])
 _OFFERS = TypeAdapter(tuple[Offer, ...])
 _SUMMARY = TypeAdapter(DepthSummary)
@@ -150,6 +152,10 @@ class Isthmus:
     def routes(self) -> tuple[Route, ...]:
         """What can be transferred from where to where."""
         return self._get(_ROUTES, "/v1/routes")["routes"]
+
+    def status(self) -> Status:
+        """Whether the money adds up, as the service looked at it last."""
+        return self._get(_STATUS, "/v1/status")
 
     def is_alive(self) -> bool:
         """True, or raises `ClientError`."""

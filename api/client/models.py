@@ -132,6 +132,36 @@ class Route(Model):
     dest_chains: tuple[RouteEnd, ...]
 
 
+class Moved(Model):
+    """Movements, and what they moved together; whole numbers with 7 decimals."""
+
+    count: int
+    amount: int
+
+
+class Flow(Model):
+    """What went from one chain to another; sent + unexplained = delivered + fees + on the way."""
+
+    mechanism: Literal["cctp", "oft"]
+    source_chain: str | None
+    dest_chain: str | None
+    sent: Moved
+    delivered: Moved
+    fees: int
+    on_the_way: Moved
+    unexplained: Moved
+
+
+class Status(Model):
+    """Whether the money adds up, as it was looked at last."""
+
+    at: AwareDatetime | None
+    adds_up: bool | None
+    flows: tuple[Flow, ...]
+    under_way: dict[str, int]
+    findings: dict[str, int]
+
+
 class FeeDetail(Model):
     """A fee; whole base units of what is sent, or smallest units of `chain`'s own token."""
 

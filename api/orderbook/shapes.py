@@ -1,19 +1,17 @@
 """The order book as JSON: the one place where integers become decimals and times become text."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from api.orderbook import schema
 from api.orderbook.filters import DECIMALS
 from api.orderbook.queries import ProviderView
+from api.times import iso_time
 from indexer.projections.depth import RailDepth, Totals
 from indexer.projections.offers import Offer
 from indexer.projections.orders import Order
-from warehouse_schema.identifiers import BaseUnits, UnixSeconds
+from warehouse_schema.identifiers import BaseUnits
 
 _UNIT = 10**DECIMALS
-_LAST_SECOND = UnixSeconds(253_402_300_799)
-"""9999-12-31T23:59:59Z, beyond which `datetime` has no word."""
 
 
 def decimal(amount: BaseUnits) -> str:
@@ -21,15 +19,6 @@ def decimal(amount: BaseUnits) -> str:
     whole, fraction = divmod(abs(amount), _UNIT)
     digits = f"{whole}.{fraction:0{DECIMALS}d}".rstrip("0").rstrip(".")
     return f"-{digits}" if amount < 0 else digits
-
-
-def iso_time(seconds: UnixSeconds) -> str:
-    """ISO 8601 in UTC, as `2026-11-21T08:30:00Z`; a later year is shown as the end of 9999.
-
-    A column holds more than a calendar does. The decoder lets no such time in, but one odd row must
-    not cost the whole answer.
-    """
-    return datetime.fromtimestamp(min(seconds, _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def shape_offer(offer: Offer) -> schema.Offer:

@@ -2,11 +2,11 @@
 
 from typing import cast
 
-from api.orderbook.shapes import iso_time
 from api.quotes import schema
 from api.quotes.pricing import Fee, Price, decimals, unit_price
 from api.quotes.store import Stored
 from api.quotes.wish import Wish
+from api.times import iso_time
 
 
 def shape_fee(wish: Wish, price: Price) -> schema.QuoteFee:

@@ -11,9 +11,10 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from api.orderbook.shapes import iso_time, shape_offer, shape_order
+from api.orderbook.shapes import shape_offer, shape_order
 from api.stream import frames
 from api.stream.wishes import Channel, Topic
+from api.times import iso_time
 from indexer.projections.offers import Offer, OfferKey, offer_of
 from indexer.projections.orders import order_of
 from warehouse_schema.identifiers import Height, UnixSeconds

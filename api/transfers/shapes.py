@@ -1,9 +1,8 @@
 """Transfers as JSON. Amounts are decimal integer strings in base units."""
 
-from datetime import UTC, datetime
 from typing import Any, cast
 
-from api.orderbook.shapes import iso_time
+from api.times import iso_moment, iso_time
 from api.transfers import schema
 from api.transfers.progress import Agreed, Known
 from indexer.events.services import Attestation
@@ -56,11 +55,6 @@ def shape_transfer(network: Network, known: Known) -> schema.Transfer:
         "self_finish": None if known.finish is None else _finish(network, agreed, known.finish),
         "extras": list(progress.extras),
     }
-
-
-def iso_moment(moment: datetime) -> str:
-    """ISO 8601 in UTC to the microsecond, as `2026-11-21T08:30:00.000001Z`: a list is cut there."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def eta(route: Route, agreed: Agreed, progress: Progress) -> UnixSeconds | None:

@@ -6,11 +6,12 @@ from sqlalchemy import Connection
 from api.auth.owner import owner, owner_only
 from api.deps import deps, snapshot
 from api.parsing import read_body, read_query
+from api.times import iso_moment
 from api.transfers import schema
 from api.transfers.access import access_transfer
 from api.transfers.asked import NewTransfer, read_key, read_page
 from api.transfers.progress import begun, known
-from api.transfers.shapes import iso_moment, shape_transfer
+from api.transfers.shapes import shape_transfer
 from api.transfers.store import Terms, cancel_transfer, list_transfers, make_transfer
 
 transfers = Blueprint("transfers", __name__)

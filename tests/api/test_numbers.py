@@ -2,7 +2,8 @@
 
 import pytest
 
-from api.orderbook.shapes import decimal, iso_time
+from api.orderbook.shapes import decimal
+from api.times import iso_time
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ PUBLIC = {
     "/api/v1/intents",
     "/api/v1/intents/<order_id>",
     "/api/v1/stream",
+    "/v1/status",
     "/auth",
     "/.well-known/stellar.toml",
 }

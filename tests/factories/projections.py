@@ -3,6 +3,7 @@
 Amounts are given in USDC or fiat units as text or int (`"12.5"`) and stored as 7-decimal integers.
 """
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -203,6 +204,27 @@ def fulfilled(**fields: Any) -> dict[str, Any]:
         "recipient": TAKER,
         **fields,
     }
+
+
+def insert_reconciliation(connection: Connection) -> None:
+    """A look at the money that found it to add up."""
+    flow = {
+        "mechanism": "cctp",
+        "source_chain": "eip155:11155111",
+        "dest_chain": STELLAR,
+        "sent": {"count": 3, "amount": "45000000"},
+        "delivered": {"count": 2, "amount": "24999000"},
+        "fees": "1000",
+        "on_the_way": {"count": 1, "amount": "20000000"},
+        "unexplained": {"count": 0, "amount": "0"},
+    }
+    row = {
+        "at": datetime.fromtimestamp(CLOSE_TIME, UTC),
+        "flows": [flow],
+        "stages": {"ATTESTING": 1, "AWAITING_SIGNATURE": 2},
+        "findings": [],
+    }
+    connection.execute(insert(projections.reconciliation), row)
 
 
 def insert_cursor(

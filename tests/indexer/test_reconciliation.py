@@ -36,7 +36,10 @@ from warehouse_schema.identifiers import BaseUnits, Height, UnixSeconds
 from warehouse_schema.projections import reconciliation, transfer_progress, transfer_stages
 
 NOW = UnixSeconds(int(time.time()))
-FRESH: dict[str, Any] = {"started_at": UnixSeconds(NOW - 60), "expires_at": UnixSeconds(NOW + 1_740)}
+FRESH: dict[str, Any] = {
+    "started_at": UnixSeconds(NOW - 60),
+    "expires_at": UnixSeconds(NOW + 1_740),
+}
 """A transfer of just now: what is late is late by the database's clock."""
 DIRECT = make_terms(deposit_address=None, source_token=USDC)
 PAID_IN = make_terms(source_token=USDC, id="b2" * 16)

@@ -68,6 +68,7 @@ CALLS = {
     "listOrders": lambda isthmus: isthmus.orders(),
     "showOrder": lambda isthmus: isthmus.order(ORDER_ID[2:]),
     "listRoutes": lambda isthmus: isthmus.routes(),
+    "showStatus": lambda isthmus: isthmus.status(),
     "isAlive": lambda isthmus: isthmus.is_alive(),
     "isReady": lambda isthmus: isthmus.readiness(),
     "showStellarToml": lambda isthmus: isthmus.stellar_toml(),

@@ -55,6 +55,7 @@ from tests.factories.projections import (
     insert_payee,
     insert_provider,
     insert_rail,
+    insert_reconciliation,
     insert_terms,
 )
 from tests.factories.quotes import (
@@ -107,6 +108,7 @@ ASKED: dict[tuple[str, str], str] = {
     ("showOrder", "BAD_INTENT_ID"): f"{API}/intents/1f",
     ("showOrder", "INTENT_NOT_FOUND"): f"{API}/intents/{'0' * 64}",
     ("openStream", "UPGRADE_REQUIRED"): f"{API}/stream",
+    ("showStatus", "200"): "/v1/status",
     ("isAlive", "200"): "/healthz",
     ("isReady", "200"): "/readyz",
 }
@@ -155,6 +157,7 @@ def market(rows: Connection) -> Connection:
     insert_depth(rows, "revolut", 1000, 1)
     insert_order(rows, **fulfilled())
     insert_cursor(rows, STELLAR)
+    insert_reconciliation(rows)
     return rows
 
 

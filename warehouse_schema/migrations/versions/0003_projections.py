@@ -891,7 +891,7 @@ def upgrade() -> None:
         ),
         sa.Column(
             "refund",
-            postgresql.JSONB(astext_type=sa.Text()),
+            postgresql.JSONB(none_as_null=True, astext_type=sa.Text()),
             nullable=True,
             comment="Money at its deposit address; null if none",
         ),

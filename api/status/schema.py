@@ -1,0 +1,59 @@
+"""What `/v1/status` shows, as types: `shapes.py` makes them, the document is made of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.description import Moment
+from indexer.projections.stages.table import Stage
+from indexer.reconciliation import Check
+
+Amount = Annotated[
+    str,
+    Field(
+        pattern="^(0|[1-9][0-9]*)$",
+        description="A whole number with 7 decimals, whatever the chain.",
+    ),
+]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Sum(TypedDict):
+    """Movements, and what they moved together."""
+
+    count: Count
+    amount: Amount
+
+
+class Flow(TypedDict):
+    """What went from one chain to another since they are followed."""
+
+    mechanism: Literal["cctp", "oft"]
+    source_chain: Annotated[str | None, Field(description="CAIP-2 id; null: no chain of ours.")]
+    dest_chain: Annotated[str | None, Field(description="CAIP-2 id; null: no chain of ours.")]
+    sent: Sum
+    delivered: Sum
+    fees: Annotated[Amount, Field(description="Taken on the way, of what was delivered.")]
+    on_the_way: Sum
+    unexplained: Annotated[
+        Sum,
+        Field(
+            description="Delivered, of which the sending was not seen: before the source was "
+            "followed, or not read so far. sent + unexplained = delivered + fees + on_the_way."
+        ),
+    ]
+
+
+class Status(TypedDict):
+    """Whether the money adds up, as it was looked at last."""
+
+    at: Annotated[Moment | None, Field(description="As of when; null: nobody looked so far.")]
+    adds_up: Annotated[bool | None, Field(description="Whether nothing was found.")]
+    flows: list[Flow]
+    under_way: Annotated[
+        dict[Stage, Count], Field(description="Transfers that are not over, by stage.")
+    ]
+    findings: Annotated[
+        dict[Check, Count], Field(description="What does not add up: how often, by kind.")
+    ]

@@ -1,0 +1,91 @@
+"""`GET /v1/status`: whether the money adds up, and nobody's transfer in it."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, delete
+
+from indexer.projections.stages.store import refold
+from indexer.reconciliation import PATIENCE, reconcile
+from tests.factories.app import make_app
+from tests.factories.intake import ask
+from tests.factories.stage_facts import USDC, bring_in, burn, mint
+from tests.factories.stage_history import EXPIRY, make_terms
+from tests.factories.transfers import NETWORK
+from warehouse_schema.facts import cctp_burns
+
+PATH = "/v1/status"
+DIRECT = make_terms(deposit_address=None, source_token=USDC)
+EACH = str(DIRECT.amount_in * 10)
+
+
+@pytest.fixture
+def seen(engine: Engine, indexer_engine: Engine, api_engine: Engine):
+    """Call it with what to do to the warehouse before somebody looks; gives what is shown then."""
+
+    def show(*changes) -> Any:
+        with engine.begin() as conn:
+            for change in changes:
+                change(conn)
+        reconcile(indexer_engine, NETWORK)
+        answer = make_app(api_engine).test_client().get(PATH)
+        assert answer.status_code == 200
+        return answer.json
+
+    return show
+
+
+def test_before_anybody_looked_nothing_is_claimed(api_engine: Engine):
+    shown = make_app(api_engine).test_client().get(PATH).json
+    assert shown == {"at": None, "adds_up": None, "flows": [], "under_way": {}, "findings": {}}
+
+
+def test_what_went_between_chains_is_shown(seen):
+    shown = seen(
+        lambda conn: bring_in(conn, *burn(DIRECT, 100, "a")),
+        lambda conn: bring_in(conn, *mint(DIRECT, 200)),
+    )
+    assert shown.pop("at").endswith("Z")
+    assert shown == {
+        "adds_up": True,
+        "flows": [
+            {
+                "mechanism": "cctp",
+                "source_chain": "eip155:1",
+                "dest_chain": "stellar:pubnet",
+                "sent": {"count": 1, "amount": EACH},
+                "delivered": {"count": 1, "amount": EACH},
+                "fees": "0",
+                "on_the_way": {"count": 0, "amount": "0"},
+                "unexplained": {"count": 0, "amount": "0"},
+            }
+        ],
+        "under_way": {},
+        "findings": {},
+    }
+
+
+def test_what_is_found_is_counted_and_names_nobody(seen):
+    def waits(conn: Connection) -> None:
+        ask(conn, DIRECT)
+        refold(conn, NETWORK, [DIRECT.id])
+
+    shown = seen(
+        lambda conn: bring_in(conn, *burn(make_terms(id="c3" * 16), 100, "a")),
+        lambda conn: conn.execute(delete(cctp_burns)),
+        waits,
+    )
+    # It is of long ago, and nobody let it expire.
+    assert EXPIRY + PATIENCE["user"] < 1_800_000_000
+    assert shown["adds_up"] is False
+    assert shown["under_way"] == {"AWAITING_SIGNATURE": 1}
+    assert shown["findings"] == {"movements_hold_all_facts": 1, "transfers_move_on": 1}
+    assert DIRECT.id not in str(shown)
+    assert DIRECT.owner not in str(shown)
+
+
+def test_an_unchanged_answer_is_not_sent_again(seen, api_engine: Engine):
+    seen()
+    client = make_app(api_engine).test_client()
+    tag = client.get(PATH).headers["ETag"]
+    assert client.get(PATH, headers={"If-None-Match": tag}).status_code == 304
