@@ -17,9 +17,11 @@ from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
+from indexer.actions.stellar_orders import SendOnStellar
 from indexer.chains.attestations import BurnFee, Iris
 from indexer.chains.evm_calls import EvmCalls
 from indexer.errors import (
+    CallReverted,
     InconsistentAnswer,
     IndexerError,
     NodeUnavailable,
@@ -27,8 +29,10 @@ from indexer.errors import (
     RetryableChainError,
 )
 from indexer.networks import Chain, EvmChain, Network
+from indexer.routes import BRIDGE_STEP
 from indexer.settings import Settings, rpc_variable
-from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId, EvmAddress
+from indexer.stellar_state import StellarState
+from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId, EvmAddress, StellarAddress
 
 T = TypeVar("T")
 
@@ -80,12 +84,14 @@ class Fees:
         network: Network,
         nodes: Mapping[ChainId, EvmCalls],
         iris: Iris | None,
+        stellar: StellarState | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._network = network
         self._nodes = nodes
         self._iris = iris
+        self._stellar = stellar
         self._recent = Recent(clock)
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
@@ -93,7 +99,7 @@ class Fees:
         return self._recent.get(("burn", source, dest), lambda: self._burn(source, dest))
 
     def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
-        """For sending an amount of USDT0 from an EVM chain to that recipient."""
+        """For sending an amount of USDT0 from that chain to that recipient."""
         key = ("send", source, dest, to, amount)
         return self._recent.get(key, lambda: self._send(source, dest, to, amount))
 
@@ -107,6 +113,8 @@ class Fees:
             node.close()
         if self._iris is not None:
             self._iris.close()
+        if self._stellar is not None:
+            self._stellar.close()
 
     def _burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
         start, end = self._network.chain(source), self._network.chain(dest)
@@ -116,8 +124,10 @@ class Fees:
 
     def _send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
         chain, eid = self._network.chain(source), self._network.chain(dest).lz_eid
-        if not isinstance(chain, EvmChain) or chain.oft is None or eid is None:
+        if chain.oft is None or eid is None:
             raise NodeUnavailable(f"no OFT can be asked about {source} to {dest}")
+        if not isinstance(chain, EvmChain):
+            return self._send_from_stellar(chain.oft, eid, to, amount)
         node = self._node(source)
 
         def param(least: int) -> tuple[Any, ...]:
@@ -141,6 +151,24 @@ class Fees:
             BaseUnits(limit[0]), BaseUnits(limit[1]), received, native_fee=BaseUnits(fee[0])
         )
 
+    def _send_from_stellar(
+        self, oft: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits
+    ) -> SendTerms:
+        chain = self._network.stellar.id
+        if self._stellar is None:
+            raise NodeUnavailable(f"{chain} has no node: set {rpc_variable(chain)}")
+        try:
+            quote = self._stellar.quote_oft(oft, eid, to, amount)
+            received = _received(chain, amount, quote.sent, quote.received)
+            if received % BRIDGE_STEP:
+                raise InconsistentAnswer(f"the OFT of {chain} would let {received} arrive")
+            send = SendOnStellar(oft, eid, to, amount, received, BaseUnits(0))
+            fee = self._stellar.quote_send(send)
+        except CallReverted as error:
+            # As of an EVM chain: paused, or over a limit of the moment.
+            raise RetryableChainError(str(error)) from error
+        return SendTerms(quote.least, quote.most, received, native_fee=fee)
+
     def _node(self, chain: ChainId) -> EvmCalls:
         node = self._nodes.get(chain)
         if node is None:
@@ -157,7 +185,9 @@ def open_fees(settings: Settings, service: str | None) -> Fees:
             nodes[chain.id] = EvmCalls(chain, urls)
     url = service or settings.network.iris
     iris = None if url is None else Iris(url, timeout=_SERVICE_SECONDS)
-    return Fees(settings.network, nodes, iris)
+    stellar = settings.network.stellar
+    urls = [url for url in settings.nodes.get(stellar.id, ()) if url.startswith("http")]
+    return Fees(settings.network, nodes, iris, StellarState(stellar, urls) if urls else None)
 
 
 class Recent:

@@ -41,11 +41,6 @@ MIN_BRIDGED_USD = 1
 SERVICE_FEE_BPS = 0
 """The service charges nothing of its own."""
 
-UNPRICED: Mapping[RouteId, str] = {
-    "usdt0-withdraw": "what LayerZero charges on Stellar is not read yet: nothing can be quoted"
-}
-"""Routes that nobody can be told the price of, and why: available nowhere."""
-
 
 @dataclass(frozen=True, slots=True)
 class RouteFee:

@@ -23,7 +23,7 @@ from indexer.actions.stellar_orders import (
     quote_send_call,
 )
 from indexer.actions.stellar_tx import StellarTx, completed, draft
-from indexer.chains.stellar_accounts import AccountReader, AccountState
+from indexer.chains.stellar_accounts import AccountReader, SeenAccount
 from indexer.chains.stellar_calls import StellarCalls
 from indexer.chains.stellar_vouching import consistent
 from indexer.decode.soroban import Simulated, Trapped
@@ -34,6 +34,8 @@ from warehouse_schema.identifiers import BaseUnits, Bytes32, Height, StellarAddr
 
 FAR_OFF = UnixSeconds(2**40)
 """A time bound of what is tried and never signed."""
+NOBODY = StellarAddress("GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF")
+"""Who asks: the key of 32 zero bytes, which nobody holds. What is asked does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +58,18 @@ class StellarState:
         self._accounts = AccountReader(chain, urls)
         self._calls = StellarCalls(chain, urls)
 
-    def account(self, address: StellarAddress) -> AccountState | None:
+    def account(self, address: StellarAddress) -> SeenAccount | None:
         """Who may sign for an account, and its number; None when there is none.
 
         Raises `RetryableChainError` or `PermanentChainError`, as all of these do.
         """
-        return self._accounts.state(address)
+        return self._accounts.seen(address)
 
     def step(self, order: StellarOrder, owner: StellarAddress, ledger: Height) -> StellarStep:
         """What the owner has to sign next: the order, or an approval before it."""
         if not isinstance(order, BurnOnStellar):
             return order
-        answer = self._asked(allowance_call(order, owner), owner)
+        answer = self._asked(allowance_call(order, owner))
         with consistent(order.token):
             allowance = BaseUnits(_whole(answer))
         return approval(order, allowance, ledger) or order
@@ -87,16 +89,9 @@ class StellarState:
         with consistent(self._chain.id):
             return completed(self._chain.passphrase, drafted, found)
 
-    def quote_oft(
-        self,
-        oft: StellarAddress,
-        owner: StellarAddress,
-        eid: int,
-        to: Bytes32,
-        amount: BaseUnits,
-    ) -> OftQuote:
-        """What the OFT would do with an amount."""
-        answer = self._asked(quote_oft_call(oft, owner, eid, to, amount), owner)
+    def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits) -> OftQuote:
+        """What the OFT would do with an amount. Raises `CallReverted` when nothing."""
+        answer = self._asked(quote_oft_call(oft, NOBODY, eid, to, amount))
         with consistent(oft):
             limit, _, receipt = scval.from_vec(answer)
             limits, moved = scval.from_struct(limit), scval.from_struct(receipt)
@@ -107,9 +102,9 @@ class StellarState:
                 received=_member(moved, "amount_received_ld"),
             )
 
-    def quote_send(self, send: SendOnStellar, owner: StellarAddress) -> BaseUnits:
-        """Stroops of XLM that the message of a send costs."""
-        answer = self._asked(quote_send_call(send, owner), owner)
+    def quote_send(self, send: SendOnStellar) -> BaseUnits:
+        """Stroops of XLM that the message of a send costs; its own fee does not matter."""
+        answer = self._asked(quote_send_call(send, NOBODY))
         with consistent(send.oft):
             fee = scval.from_struct(answer)
             if _member(fee, "zro_fee"):
@@ -121,8 +116,8 @@ class StellarState:
         self._accounts.close()
         self._calls.close()
 
-    def _asked(self, question: Operation, owner: StellarAddress) -> xdr.SCVal:
-        drafted = draft(self._chain.passphrase, owner, 1, FAR_OFF, [question])
+    def _asked(self, question: Operation) -> xdr.SCVal:
+        drafted = draft(self._chain.passphrase, NOBODY, 1, FAR_OFF, [question])
         return xdr.SCVal.from_xdr_bytes(self._tried(drafted).value)
 
     def _tried(self, drafted: StellarTx) -> Simulated:

@@ -27,7 +27,7 @@ class FeeSource(Protocol):
         """Of a CCTP burn."""
 
     def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
-        """Of an OFT's send from an EVM chain."""
+        """Of an OFT's send."""
 
     def gas_price(self, chain: ChainId) -> BaseUnits:
         """Wei for a unit of gas."""

@@ -81,13 +81,17 @@ def burn_price(
 
 
 def send_price(source: ChainId, dest: ChainId, amount: BaseUnits, terms: SendTerms) -> Price:
-    """By the OFT of an EVM chain, which carries 6 decimals."""
+    """By an OFT, which carries 6 decimals.
+
+    Raises `ValueError` when more of them would arrive.
+    """
     kept = BaseUnits(amount - terms.received)
+    carried = _exactly(terms.received, 10 ** (decimals(source) - EVM_DECIMALS))
     native = terms.native_fee * NATIVE_HEADROOM
     value = BaseUnits(-(-native.numerator // native.denominator))
     return Price(
         amount_in=amount,
-        amount_out=BaseUnits(terms.received * 10 ** (decimals(dest) - decimals(source))),
+        amount_out=BaseUnits(carried * 10 ** (decimals(dest) - EVM_DECIMALS)),
         fees=(*((Fee("oft_fee", kept),) if kept else ()), _service_fee()),
         native_fees=(Fee("lz_native_fee", value, source),),
         native_fee=value,

@@ -19,7 +19,7 @@ class NativeFee(TypedDict):
     """A fee in a chain's own token."""
 
     name: Literal["lz_native_fee", "relay_gas"]
-    amount: Annotated[BaseUnitsText, Field(description="Smallest units of the token, as wei.")]
+    amount: Annotated[BaseUnitsText, Field(description="Smallest units: wei, stroops.")]
     chain: Annotated[str, Field(description="CAIP-2 id of the chain whose own token it is.")]
 
 

@@ -4,7 +4,7 @@ from flask import Blueprint
 
 from api.auth.owner import owner, owner_only
 from api.deps import deps
-from api.errors import BadRequest, ChainUnavailable, FeesUnavailable
+from api.errors import BadRequest, FeesUnavailable
 from api.ingestion import refuse_unwell
 from api.parsing import read_body
 from api.quotes import schema
@@ -13,10 +13,9 @@ from api.quotes.pricing import Price, burn_price, payment_price, send_price
 from api.quotes.shapes import shape_fee, shape_quote
 from api.quotes.store import store
 from api.quotes.wish import NewQuote, Wish, read_wish
-from indexer.addresses import account_as_bytes32
+from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.facts.status import chain_status
-from indexer.routes import UNPRICED
-from warehouse_schema.identifiers import StellarAddress, is_evm
+from warehouse_schema.identifiers import EvmAddress, StellarAddress, is_evm
 
 quotes = Blueprint("quotes", __name__)
 quotes.before_request(owner_only)
@@ -36,8 +35,6 @@ def create_quote() -> tuple[schema.Quote, int]:
 
 def _refuse_unwell(wish: Wish) -> None:
     """Raises `ChainUnavailable` for a chain that nothing can be promised about now."""
-    if wish.route.id in UNPRICED:
-        raise ChainUnavailable(UNPRICED[wish.route.id])
     statuses = chain_status(deps().engine, deps().network)
     chains = (wish.source.chain, wish.dest.chain)
     refuse_unwell(deps().network, statuses, chains, "no transfer over it can be quoted")
@@ -69,7 +66,10 @@ def _burn_price(wish: Wish, fees: FeeSource) -> Price:
 
 def _send_price(wish: Wish, fees: FeeSource) -> Price:
     source, dest = wish.source.chain, wish.dest.chain
-    to = account_as_bytes32(StellarAddress(wish.dest_address))
+    if is_evm(dest):
+        to = evm_as_bytes32(EvmAddress(wish.dest_address))
+    else:
+        to = account_as_bytes32(StellarAddress(wish.dest_address))
     terms = fees.send(source, dest, to, wish.amount)
     if not terms.least <= wish.amount <= terms.most:
         raise BadRequest(

@@ -3,14 +3,12 @@
 from collections.abc import Container
 
 from api.routes import schema
-from indexer.routes import UNPRICED, Route, RouteEnd
+from indexer.routes import Route, RouteEnd
 from warehouse_schema.identifiers import ChainId
 
 
 def shape_route(route: Route, well: Container[ChainId]) -> schema.Route:
     """A route; `well` are the chains whose ingestion can be relied on now."""
-    if route.id in UNPRICED:
-        well = ()
     return {
         "id": route.id,
         "direction": route.direction,

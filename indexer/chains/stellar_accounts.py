@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class AccountState:
+class SeenAccount:
     """An account as of the end of a ledger."""
 
     ledger: Height
@@ -45,12 +45,12 @@ class AccountReader:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
         self._nodes = vouched_nodes(chain, urls, timeout)
 
-    def state(self, account: StellarAddress) -> AccountState | None:
+    def seen(self, account: StellarAddress) -> SeenAccount | None:
         """Who may sign for an account and what it has signed; None without such an account.
 
         Raises as `signing_rules` does.
         """
-        return self._nodes.ask(lambda node: _state(node, account))
+        return self._nodes.ask(lambda node: _seen(node, account))
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """Who may sign for an account; None when the ledger has no such account.
@@ -76,14 +76,14 @@ class AccountReader:
         self._nodes.close()
 
 
-def _state(node: VouchedNode, account: StellarAddress) -> AccountState | None:
+def _seen(node: VouchedNode, account: StellarAddress) -> SeenAccount | None:
     answer = _entries(node, account_key(account))
     with consistent(node.host):
         entry = _entry_of(answer)
         if entry is None:
             return None
         rules = _rules_of(entry, account)
-        return AccountState(node.told(answer), sequence(entry), rules)
+        return SeenAccount(node.told(answer), sequence(entry), rules)
 
 
 def _read(node: VouchedNode, key: str, parse: Callable[[str], T]) -> T | None:

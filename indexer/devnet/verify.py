@@ -16,7 +16,6 @@ from sqlalchemy import Engine, select
 from api.client import Isthmus, NotFound, NotReached, Unavailable
 from indexer.devnet.expectations import BookExpectation, Json
 from indexer.networks import Network
-from indexer.routes import UNPRICED
 from warehouse_schema.facts import EVENT_TABLES
 from warehouse_schema.projections import transfer_progress
 
@@ -229,9 +228,7 @@ def _check_routes(service: Service, say: Callable[[str], None]) -> list[str]:
     problems = differences("the routes", [route["id"] for route in shown], list(_ROUTES))
     for route in shown:
         ends = [*route["source_chains"], *route["dest_chains"]]
-        is_open = [end["available"] for end in ends]
-        is_right = not any(is_open) if route["id"] in UNPRICED else all(is_open)
-        if not route["enabled"] or not is_right:
+        if not route["enabled"] or not all(end["available"] for end in ends):
             problems.append(f"route {route['id']} is not as open as it must be: {route}")
     return problems
 

@@ -110,7 +110,10 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     ),
     "indexer.revision_commands": ("indexer.revision", "indexer.settings", "indexer.warehouse"),
     "indexer.readers": (*_CHAINS, "indexer.settings"),
-    "indexer.fees": (*_CHAINS, "indexer.settings"),
+    "indexer.fees": (
+        *(*_CHAINS, "indexer.actions", "indexer.routes"),
+        *("indexer.settings", "indexer.stellar_state"),
+    ),
     "indexer.evm_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.stellar_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),

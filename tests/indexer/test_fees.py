@@ -14,6 +14,7 @@ from indexer.chains.evm_calls import EvmCalls
 from indexer.devnet import circle_fees
 from indexer.devnet.evm import deploy
 from indexer.devnet.evm_node import AnvilProcess
+from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
 from indexer.devnet.world import remotes_of_evm
 from indexer.errors import (
     ConfigurationError,
@@ -25,8 +26,11 @@ from indexer.errors import (
 from indexer.fees import FAST, STANDARD, BurnTerms, Fees, open_fees
 from indexer.networks import load_network
 from indexer.settings import load_settings
+from indexer.stellar_state import StellarState
 from tests.factories.iris import FakeIris
 from tests.factories.iris import serving as serving_iris
+from tests.indexer.devnet.stellar.chain import Chain
+from tests.indexer.devnet.stellar.chain import serving as serving_ledger
 from tests.replay.serving import Refused, serving
 from warehouse_schema.identifiers import BaseUnits, Bytes32
 
@@ -71,6 +75,37 @@ def test_a_call_that_reverts_is_no_answer(oft):
     with pytest.raises(RetryableChainError, match="revert"):
         fees.send(EVM.id, STELLAR.id, TO, 2**64)
     fees.close()
+
+
+# The OFT on Stellar
+
+
+@pytest.fixture
+def oft_on_stellar() -> Iterator[Fees]:
+    with serving_ledger(Chain()) as url:
+        fees = Fees(NETWORK, {}, None, StellarState(STELLAR, [url]))
+        yield fees
+        fees.close()
+
+
+def test_the_oft_on_stellar_is_asked_by_simulation(oft_on_stellar):
+    terms = oft_on_stellar.send(STELLAR.id, EVM.id, TO, AMOUNT)
+    assert (terms.received, terms.native_fee, terms.least) == (AMOUNT, NATIVE_FEE, 0)
+
+
+def test_an_amount_that_would_leave_a_rest_on_stellar_has_no_terms(oft_on_stellar):
+    with pytest.raises(InconsistentAnswer, match="would send"):
+        oft_on_stellar.send(STELLAR.id, EVM.id, TO, AMOUNT + 1)
+
+
+def test_a_call_that_the_oft_on_stellar_refuses_is_no_answer(oft_on_stellar):
+    with pytest.raises(RetryableChainError, match="Contract, #3001"):
+        oft_on_stellar.send(STELLAR.id, EVM.id, TO, BaseUnits(9))
+
+
+def test_stellar_without_a_node_is_said_by_name():
+    with pytest.raises(NodeUnavailable, match="ISTHMUS_RPC_STELLAR_DEVNET"):
+        Fees(NETWORK, {}, None).send(STELLAR.id, EVM.id, TO, AMOUNT)
 
 
 # Nodes that are down, wrong, or lie

@@ -72,6 +72,20 @@ def test_a_send_promises_what_the_oft_lets_arrive(amount, data, native):
     assert price.native_fee * 10 <= native * 11 + 10
 
 
+@given(st.integers(1, 20_000_000), st.data())
+def test_a_send_from_stellar_promises_whole_units_of_six_decimals(carried, data):
+    received = data.draw(st.integers(1, carried)) * 10
+    price = send_price(STELLAR, EVM, carried * 10, SendTerms(0, 10**18, received, 10))
+    assert price.amount_out * 10 == received == carried * 10 - price.total
+    assert isinstance(price.amount_out, int)
+    assert (price.native_fee, price.native_fees[0].chain) == (11, STELLAR)
+
+
+def test_a_send_of_which_a_seventh_decimal_would_arrive_is_not_priced():
+    with pytest.raises(ValueError, match="multiple"):
+        send_price(STELLAR, EVM, 100, SendTerms(0, 10**18, 95, 10))
+
+
 @given(st.integers(1, 200_000_000))
 def test_a_payment_arrives_whole(amount):
     price = payment_price(amount)

@@ -154,20 +154,33 @@ def test_what_the_bridge_does_not_take_now_is_outside_the_limits(mainnet, fees, 
     assert "amount_in" in answer.json["message"]
 
 
-def test_a_usdt0_withdrawal_is_not_quoted_and_says_why(mainnet, kept):
-    asked = withdrawal(
+def usdt0_withdrawal():
+    return withdrawal(
         route="usdt0-withdraw",
         source_chain="stellar:pubnet",
         source_address=OTHER,
         dest_chain="eip155:1",
     )
-    answer = ask(mainnet, asked, account=OTHER)
-    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
-    assert "LayerZero" in answer.json["message"]
-    listed = {route["id"]: route for route in mainnet.get("/v1/routes").json["routes"]}
-    ends = (*listed["usdt0-withdraw"]["source_chains"], *listed["usdt0-withdraw"]["dest_chains"])
-    assert not any(end["available"] for end in ends)
-    assert any(end["available"] for end in listed["usdt0-deposit"]["source_chains"])
+
+
+def test_a_usdt0_withdrawal_names_the_xlm_that_its_call_carries(kept, mainnet, fees):
+    quote = ask(mainnet, usdt0_withdrawal(), account=OTHER).json
+    assert (quote["sell_amount"], quote["buy_amount"]) == ("100000000", "10000000")
+    assert (quote["price"], quote["fee"]["total"]) == ("1", "0")
+    native = {"name": "lz_native_fee", "amount": "1100", "chain": "stellar:pubnet"}
+    assert quote["fee"]["native_details"] == [native]
+    row = stored(kept, quote["id"])
+    assert (row["mechanism"], row["native_fee"], row["amount_out"]) == ("oft", 1100, 10_000_000)
+    [(_, source, dest, to, amount)] = fees.asked
+    assert (source, dest, amount) == ("stellar:pubnet", "eip155:1", 100_000_000)
+    assert to == "0x" + EVM[2:].rjust(64, "0")
+
+
+def test_a_fee_of_the_oft_on_stellar_is_in_what_is_sent(mainnet, fees):
+    fees.send_terms = SendTerms(0, 10**12, 99_970_000, 1)
+    quote = ask(mainnet, usdt0_withdrawal(), account=OTHER).json
+    assert (quote["buy_amount"], quote["price"]) == ("9997000", "0.9997")
+    assert quote["fee"]["details"] == [{"name": "oft_fee", "amount": "30000"}, SERVICE]
 
 
 # Refusals of what is asked

@@ -1,6 +1,5 @@
 """Owners' Stellar transactions, made by what nodes say, signed, checked and taken by a ledger."""
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +17,11 @@ from indexer.actions.stellar_orders import (
 from indexer.actions.stellar_tx import Spent, StellarTx, draft, next_sequence, onboarding
 from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
 from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
 from indexer.errors import CallReverted
 from indexer.networks import load_network
 from indexer.stellar_state import StellarState
 from tests.factories.actions import make_withdrawal
-from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events, value, why
+from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events, serving, value, why
 from warehouse_schema.identifiers import StellarAddress
 
 NETWORK = load_network("devnet")
@@ -78,14 +75,10 @@ def read(text: str) -> TransactionEnvelope:
 @pytest.fixture
 def stand() -> Iterator[Stand]:
     chain = Chain()
-    server = DevnetServer(Rpc(chain.node), host="127.0.0.1", port=0, interval=None)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    state = StellarState(NETWORK.stellar, [f"http://127.0.0.1:{server.port}"])
-    yield Stand(chain, state)
-    state.close()
-    server.stop()
-    thread.join()
+    with serving(chain) as url:
+        state = StellarState(NETWORK.stellar, [url])
+        yield Stand(chain, state)
+        state.close()
 
 
 @pytest.fixture
@@ -123,9 +116,9 @@ def test_a_send_of_the_oft_is_quoted_signed_once_and_arrives_in_full(stand, alic
     agreed = agreed_of(stand, alice, mechanism="oft")
     order = stellar_order(NETWORK, agreed)
     assert isinstance(order, SendOnStellar)
-    oft = stand.state.quote_oft(order.oft, alice.public_key, order.eid, order.to, order.amount)
+    oft = stand.state.quote_oft(order.oft, order.eid, order.to, order.amount)
     assert (oft.least, oft.sent, oft.received) == (0, order.amount, order.amount)
-    assert stand.state.quote_send(order, alice.public_key) == NATIVE_FEE
+    assert stand.state.quote_send(order) == NATIVE_FEE
     sent = stand.submit(stand.issue(agreed), alice, agreed)
     assert sent.succeeded, why(sent)
     receipt, moved = value(sent)

@@ -1,5 +1,8 @@
 """A devnet inside the test: the node itself, with no process and no clock of its own."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stellar_sdk import Asset, Keypair, StrKey, scval, xdr
@@ -14,6 +17,8 @@ from indexer.devnet.stellar.history import TransactionRow
 from indexer.devnet.stellar.host import Ledger
 from indexer.devnet.stellar.node import Node, Submission, fixed_clock
 from indexer.devnet.stellar.registry import Remotes, unwired
+from indexer.devnet.stellar.rpc import Rpc
+from indexer.devnet.stellar.server import DevnetServer
 from indexer.devnet.stellar.simulation import simulate
 from indexer.devnet.stellar.transactions import Transaction
 
@@ -102,6 +107,19 @@ class Chain:
 
     def pay(self, source, destination, amount, asset: Asset = USDC, **options) -> TransactionRow:
         return self.run(source, Payment(destination, asset, from_xdr_amount(amount)), **options)
+
+
+@contextmanager
+def serving(chain: Chain) -> Iterator[str]:
+    """The chain's RPC over HTTP, in a thread of the test; ledgers are closed by the test alone."""
+    server = DevnetServer(Rpc(chain.node), host="127.0.0.1", port=0, interval=None)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.stop()
+        thread.join()
 
 
 def result(row: TransactionRow) -> xdr.TransactionResult:
