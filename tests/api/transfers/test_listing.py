@@ -66,20 +66,14 @@ def test_an_owner_sees_only_his_own(kept, starter):
     assert [each["id"] for each in page(starter, account=OTHER)["transfers"]] == [others]
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "2999-01-01T00:00:00Z",
-        "2999-01-01",
-        "2999-01-01T00:00:00.123456+05:30",
-        "2999-01-01 00:00",
-        "",
-    ],
-)
-def test_a_cursor_is_an_iso_time(kept, starter, before):
+def test_a_cursor_is_an_iso_time(kept, starter):
     made = insert_transfer(kept)
-    [shown] = page(starter, f"?before={quote_plus(before)}")["transfers"]
-    assert shown["id"] == made
+    for before in (
+        *("2999-01-01T00:00:00Z", "2999-01-01", "2999-01-01T00:00:00.123456+05:30"),
+        *("2999-01-01 00:00", ""),
+    ):
+        [shown] = page(starter, f"?before={quote_plus(before)}")["transfers"]
+        assert shown["id"] == made
 
 
 def test_a_cursor_may_be_before_all_time(kept, starter):
@@ -88,31 +82,21 @@ def test_a_cursor_may_be_before_all_time(kept, starter):
         assert page(starter, f"?before={quote_plus(before)}")["transfers"] == []
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        *(
-            "yesterday",
-            "1763791234",
-            "2026-13-01",
-            "2026-11-22T25:00:00Z",
-            "2026-W01-1",
-            "infinity",
-        ),
-        *("2026-11-22T00:00:00+0530x", "٢٠٢٦-١١-٢٢", "20261122", "2026-11-22T", "9" * 400),
-        "2026-11-22T00:00:00+99:00",
-    ],
+BAD_CURSORS = (
+    *("yesterday", "1763791234", "2026-13-01", "2026-11-22T25:00:00Z", "2026-W01-1", "now"),
+    *("2026-11-22T00:00:00+0530x", "٢٠٢٦-١١-٢٢", "20261122", "2026-11-22T", "9" * 400),
+    "2026-11-22T00:00:00+99:00",
 )
-def test_a_bad_cursor_is_refused(starter, before):
-    answer = starter.get(f"{PATH}?before={quote_plus(before)}", headers=asking())
-    assert (answer.status_code, answer.json["code"]) == (400, "BAD_CURSOR")
-    assert "before" in answer.json["message"]
+BAD_LIMITS = ("0", "201", "-1", "1.0", "x", "+1", "٣", "9" * 50, "1e2", " 1")
 
 
-@pytest.mark.parametrize("limit", ["0", "201", "-1", "1.0", "x", "+1", "٣", "9" * 50, "1e2", " 1"])
-def test_a_bad_limit_is_refused(starter, limit):
-    answer = starter.get(f"{PATH}?limit={quote_plus(limit)}", headers=asking())
-    assert (answer.status_code, answer.json["code"]) == (400, "BAD_LIMIT")
+def test_a_bad_cursor_or_limit_is_refused_by_name(starter):
+    bad = [("before", "BAD_CURSOR", each) for each in BAD_CURSORS]
+    bad += [("limit", "BAD_LIMIT", each) for each in BAD_LIMITS]
+    for name, code, value in bad:
+        answer = starter.get(f"{PATH}?{name}={quote_plus(value)}", headers=asking())
+        assert (answer.status_code, answer.json["code"]) == (400, code), value
+        assert name in answer.json["message"]
 
 
 def test_an_unknown_parameter_is_refused(starter):
