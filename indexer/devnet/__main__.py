@@ -24,10 +24,11 @@ from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.identity.check import sign_in_problems
 from indexer.devnet.identity.provider import StandIn, wallet
 from indexer.devnet.identity.server import serving
-from indexer.devnet.keys import make_keys
+from indexer.devnet.keys import RELAY, make_keys, make_relay_keys
 from indexer.devnet.life import Life
 from indexer.devnet.local_http import local_client
 from indexer.devnet.scenario import Say, Scenario
+from indexer.devnet.stellar.accounts import keypair
 from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor, free_port
 from indexer.devnet.verify import NotCaughtUp, Service, Story, verify
 from indexer.devnet.world import Pace, World, start_world
@@ -117,7 +118,12 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         settings = services.with_world(settings, world)
         variables = services.environment(settings, ports)
         with stages.timed("dagster"):
-            supervisor.run(services.code_server(ports, variables))
+            world.stellar.fund(keypair(RELAY).public_key)
+            relay_keys = make_relay_keys(settings.home / "keys", settings.network)
+            supervisor.run_together(
+                services.code_server(ports, variables),
+                services.relay_server(ports, {**variables, **relay_keys}),
+            )
             supervisor.run_together(
                 services.webserver(ports, variables), services.daemon(ports, variables)
             )

@@ -1,4 +1,5 @@
-"""The demo's keys of the API, made in its own folder: they sign tokens and challenges of a devnet.
+"""The demo's keys, made in its own folder: of the API, that sign tokens and challenges, and of the
+relay, that pay for what it sends. Nobody but these two processes is told where they are.
 
 The Stellar one follows from a public phrase as every key of the devnet does, so that wallets know
 it again in each demo; the one of tokens is new in each folder.
@@ -9,7 +10,15 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from indexer.devnet.evm import dev_account
 from indexer.devnet.stellar.accounts import SEP10, keypair
+from indexer.networks import Network
+from indexer.settings import in_capitals
+
+RELAY = "relay"
+"""Devnet identity of the relay on Stellar."""
+RELAY_ACCOUNT = 6
+"""Its account on the EVM chain, by index."""
 
 
 def make_keys(folder: Path, url: str) -> dict[str, str]:
@@ -22,6 +31,22 @@ def make_keys(folder: Path, url: str) -> dict[str, str]:
         "ISTHMUS_URL": url,
         "ISTHMUS_TOKEN_KEY_FILE": str(_kept(folder / "token.pem", pem.decode())),
         "ISTHMUS_SEP10_KEY_FILE": str(_kept(folder / "sep10", keypair(SEP10).secret)),
+    }
+
+
+def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
+    """The variables with which a relay signs on both chains of the devnet.
+
+    On the EVM chain it is one of the accounts that have ether, which nobody else uses. The Stellar
+    account has to be funded.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    evm = _kept(folder / "relay-evm", dev_account(RELAY_ACCOUNT).key.hex())
+    stellar = _kept(folder / "relay-stellar", keypair(RELAY).secret)
+    [chain] = network.evm
+    return {
+        f"ISTHMUS_RELAY_KEY_{in_capitals(chain.id)}_FILE": str(evm),
+        f"ISTHMUS_RELAY_KEY_{in_capitals(network.stellar.id)}_FILE": str(stellar),
     }
 
 

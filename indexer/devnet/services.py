@@ -21,11 +21,14 @@ from indexer.warehouse import dagster_storage_url
 
 PROJECT = Path(__file__).resolve().parents[2]
 
-WORKSPACE = PROJECT / "pipelines" / "workspace.yaml"
+WORKSPACES = tuple(
+    PROJECT / "pipelines" / name for name in ("workspace.yaml", "workspace_relay.yaml")
+)
 
 API_PORT = 8080
 PAGE_PORT = 3000
 CODE_PORT = 4000
+RELAY_PORT = 4100
 IDENTITY_PORT = 8100
 FEES_PORT = 8200
 
@@ -39,6 +42,7 @@ class Ports:
     api: int
     page: int
     code: int
+    relay: int = 0
 
     @property
     def api_url(self) -> str:
@@ -53,7 +57,12 @@ class Ports:
 
 def choose_ports() -> Ports:
     """The usual ports, or free ones where those are taken."""
-    return Ports(api=free_port(API_PORT), page=free_port(PAGE_PORT), code=free_port(CODE_PORT))
+    return Ports(
+        api=free_port(API_PORT),
+        page=free_port(PAGE_PORT),
+        code=free_port(CODE_PORT),
+        relay=free_port(RELAY_PORT),
+    )
 
 
 def demo_settings(outer: Settings) -> Settings:
@@ -87,8 +96,15 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         "ISTHMUS_LIMIT_READS": "1000000/second",
         "ISTHMUS_LIMIT_SIGN_IN": "1000000/second",
         "ISTHMUS_LIMIT_OWNER": "1000000/second",
-        **({} if ports is None else {"ISTHMUS_CODE_SERVER_PORT": str(ports.code)}),
+        **({} if ports is None else _servers(ports)),
         **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
+    }
+
+
+def _servers(ports: Ports) -> dict[str, str]:
+    return {
+        "ISTHMUS_CODE_SERVER_PORT": str(ports.code),
+        "ISTHMUS_RELAY_SERVER_PORT": str(ports.relay),
     }
 
 
@@ -129,12 +145,24 @@ def code_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     )
 
 
+def relay_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """The process that holds the relay's definitions and launches its runs; it alone has keys."""
+    where = ("-h", HOST, "-p", str(ports.relay))
+    return ChildSpec(
+        name="dagster-relay",
+        command=_python("dagster", "api", "grpc", "-m", "pipelines.relay", *where),
+        ready=lambda: listens(ports.relay),
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
 def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     """Dagster's page."""
     where = ("-h", HOST, "-p", str(ports.page))
     return ChildSpec(
         name="dagster-page",
-        command=_python("dagster_webserver", "-w", str(WORKSPACE), *where),
+        command=_python("dagster_webserver", *_workspaces(), *where),
         ready=lambda: _answers(f"{ports.page_url}/server_info"),
         environment=variables,
         directory=PROJECT,
@@ -145,11 +173,15 @@ def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     """What evaluates sensors and starts runs; ready when the page calls it healthy."""
     return ChildSpec(
         name="dagster-daemon",
-        command=_python("dagster._daemon", "run", "-w", str(WORKSPACE)),
+        command=_python("dagster._daemon", "run", *_workspaces()),
         ready=lambda: _daemon_is_healthy(ports.page_url),
         environment=variables,
         directory=PROJECT,
     )
+
+
+def _workspaces() -> list[str]:
+    return [word for path in WORKSPACES for word in ("-w", str(path))]
 
 
 def _python(module: str, *arguments: str) -> Sequence[str]:

@@ -17,6 +17,7 @@ from indexer.relay import store
 from indexer.relay.account import Turn
 from indexer.relay.run import run_relay
 from indexer.relay.settings import address_of, load_relay_settings
+from indexer.relay.status import complaints
 from indexer.settings import Settings, load_settings
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import ChainId, parse_chain_id
@@ -52,15 +53,12 @@ def _arguments() -> argparse.Namespace:
 
 def _run(settings: Settings, _: argparse.Namespace) -> int:
     accounts = load_relay_settings(settings)
-    if not accounts:
-        print("no chain has a key: nothing to relay", file=sys.stderr)
-        return 1
     for each in accounts:
         print(f"{each.chain.id}: {address_of(each)}", flush=True)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    engine = open_engine(settings, "relay", pool_size=len(accounts))
+    engine = open_engine(settings, "relay", pool_size=max(1, len(accounts)))
     try:
         run_relay(engine, settings, accounts, should_stop=stop.is_set, on_turn=_print_turn)
     finally:
@@ -74,16 +72,16 @@ def _print_turn(chain: ChainId, turn: Turn) -> None:
 
 
 def _status(settings: Settings, _: argparse.Namespace) -> int:
-    engine = open_engine(settings, "relay")
-    well = True
-    with engine.connect() as conn:
+    with open_engine(settings, "relay").connect() as conn:
         for row in store.all_health(conn):
-            well = well and row.well
             print(
-                f"{row.chain} {row.account}: {row.reason or 'well'}; balance {row.balance}, "
-                f"{row.spent_today} spent today, {row.open} open, {row.seen_ago:.0f} s ago"
+                f"{row.chain} {row.account}: balance {row.balance}, {row.spent_today} spent today, "
+                f"{row.open} open, {row.seen_ago:.0f} s ago"
             )
-    return 0 if well else 1
+        found = complaints(conn)
+    for complaint in found:
+        print(complaint)
+    return 1 if found else 0
 
 
 def _resume(settings: Settings, arguments: argparse.Namespace) -> int:

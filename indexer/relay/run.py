@@ -4,8 +4,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from sqlalchemy import Connection, Engine
@@ -13,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.errors import PermanentChainError, RetryableChainError
+from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
 from indexer.relay import store
 from indexer.relay.account import AccountRelay, Turn
 from indexer.relay.deliveries import EvmDeliveries, StellarDeliveries
@@ -30,6 +31,7 @@ Report = Callable[[ChainId, Turn], None]
 TURN_SECONDS = 1.0
 NODE_SECONDS = 10.0
 """For each piece of a node's answer: nobody waits for the relay as one waits for the api."""
+_MOMENT_SECONDS = 0.2
 _AGAIN_SECONDS = 5.0
 """After a turn that a node or the warehouse made impossible."""
 _UNFIT_SECONDS = 60.0
@@ -46,22 +48,42 @@ def run_relay(
 ) -> None:
     """Send from these accounts until `should_stop` says so.
 
-    Failing nodes and a lost warehouse are waited for. Raises `FollowerConflict` when another
-    process signs for one of the accounts; what else goes wrong ends all of them.
+    `on_turn` is called in this thread. Failing nodes and a lost warehouse are waited for. Raises
+    `ConfigurationError` without an account, `FollowerConflict` when another process signs for one
+    of them; what else goes wrong ends all of them.
     """
+    if not accounts:
+        raise ConfigurationError("no chain has a key (ISTHMUS_RELAY_KEY_…): nothing to relay")
     ended = threading.Event()
+    told: SimpleQueue[tuple[ChainId, Turn]] = SimpleQueue()
 
     def is_over() -> bool:
         return ended.is_set() or should_stop()
 
-    with ThreadPoolExecutor(max(1, len(accounts)), thread_name_prefix="relay") as pool:
+    with ThreadPoolExecutor(len(accounts), thread_name_prefix="relay") as pool:
         running = [
-            pool.submit(_send_from, engine, settings, each, is_over, on_turn) for each in accounts
+            pool.submit(_send_from, engine, settings, each, is_over, told) for each in accounts
         ]
-        done, _ = wait(running, return_when=FIRST_EXCEPTION)
-        ended.set()
-        for each in done:
+        try:
+            while not any(each.done() for each in running):
+                _pass_on(told, on_turn)
+        finally:
+            ended.set()
+        wait(running)
+        _pass_on(told, on_turn)
+        for each in running:
             each.result()
+
+
+def _pass_on(told: "SimpleQueue[tuple[ChainId, Turn]]", on_turn: Report) -> None:
+    """Whatever was told within a moment, in the caller's own thread."""
+    timeout = _MOMENT_SECONDS
+    try:
+        while True:
+            on_turn(*told.get(timeout=timeout))
+            timeout = 0.0
+    except Empty:
+        return
 
 
 def _send_from(
@@ -69,13 +91,13 @@ def _send_from(
     settings: Settings,
     account: RelayAccount,
     should_stop: Callable[[], bool],
-    on_turn: Report,
+    told: "SimpleQueue[tuple[ChainId, Turn]]",
 ) -> None:
     with _opened(settings, account) as relay:
         while not should_stop():
             try:
                 with store.writer(engine, relay.account) as conn:
-                    _take_turns(conn, relay, should_stop, on_turn)
+                    _take_turns(conn, relay, should_stop, told)
             except OperationalError as error:
                 # The lock went with the session: it is taken again before anything is signed.
                 logger.warning("warehouse lost relay=%s: %s", relay.account.chain, error.orig)
@@ -100,11 +122,14 @@ def _opened(settings: Settings, account: RelayAccount) -> Iterator[AccountRelay[
 
 
 def _take_turns(
-    conn: Connection, relay: AccountRelay[Any], should_stop: Callable[[], bool], on_turn: Report
+    conn: Connection,
+    relay: AccountRelay[Any],
+    should_stop: Callable[[], bool],
+    told: "SimpleQueue[tuple[ChainId, Turn]]",
 ) -> None:
     while not should_stop():
         try:
-            on_turn(relay.account.chain, relay.turn(conn))
+            told.put((relay.account.chain, relay.turn(conn)))
             pause = TURN_SECONDS
         except (RetryableChainError, PermanentChainError) as error:
             logger.warning("no turn relay=%s: %s", relay.account.chain, error)

@@ -39,6 +39,7 @@ from warehouse_schema.identifiers import ChainId
 EVM_LIMITS = Limits(budget=5 * 10**16, floor=5 * 10**15)
 STELLAR_LIMITS = Limits(budget=50 * 10**7, floor=5 * 10**7)
 _PREFIX = "ISTHMUS_RELAY_"
+_KINDS = ("KEY", "KMS", "BUDGET", "FLOOR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +166,11 @@ def _amount(env: Mapping[str, str], what: str, chain: ChainId, usual: int) -> in
 
 def _refuse_strangers(env: Mapping[str, str], settings: Settings) -> None:
     """A variable of a chain that the network does not have is a mistake, not a wish."""
-    kinds = ("KEY", "KMS", "BUDGET", "FLOOR")
-    known = {relay_variable(kind, chain.id) for kind in kinds for chain in settings.network.chains}
+    known = {relay_variable(kind, chain.id) for kind in _KINDS for chain in settings.network.chains}
     known |= {f"{relay_variable('KEY', chain.id)}_FILE" for chain in settings.network.chains}
+    prefixes = tuple(f"{_PREFIX}{kind}_" for kind in _KINDS)
     for variable in sorted(env):
-        if variable.startswith(_PREFIX) and variable not in known:
+        if variable.startswith(prefixes) and variable not in known:
             raise ConfigurationError(
                 f"{variable}: nothing of that name on network {settings.network.name}"
             )

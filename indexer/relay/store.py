@@ -313,6 +313,15 @@ def all_health(conn: Connection) -> list[Row[Any]]:
     return list(conn.execute(select(*columns).order_by(health.c.chain, health.c.account)))
 
 
+def waiting_longest(conn: Connection, seconds: float) -> list[Row[Any]]:
+    """Slots that were opened so many seconds ago and are open; `open_for` is how many."""
+    open_for = _ago(slots.c.opened_at)
+    query = select(*slots.c, open_for.label("open_for")).where(
+        slots.c.outcome.is_(None), open_for > seconds
+    )
+    return list(conn.execute(query.order_by(slots.c.opened_at)))
+
+
 # Facts.
 
 

@@ -3,8 +3,10 @@ from pathlib import Path
 from api.auth.sep10 import sep10_of
 from api.auth.tokens import tokens_of
 from api.settings import load_api_settings
-from indexer.devnet.keys import make_keys
-from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address
+from indexer.devnet.evm import dev_account
+from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, make_keys, make_relay_keys
+from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
+from indexer.networks import load_network
 from warehouse_schema.identifiers import UnixSeconds
 
 URL = "http://127.0.0.1:8080"
@@ -14,6 +16,17 @@ def test_the_demos_keys_are_keys_that_the_api_takes(tmp_path: Path) -> None:
     settings = load_api_settings(make_keys(tmp_path / "keys", URL))
     assert sep10_of(settings, PASSPHRASE).signing_key == address(SEP10)
     assert tokens_of(settings, lambda: UnixSeconds(0)).issuer == URL
+
+
+def test_the_relay_has_keys_of_its_own_on_both_chains(tmp_path: Path) -> None:
+    made = make_relay_keys(tmp_path, load_network("devnet"))
+    held = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert sorted(made.values()) == sorted(str(path) for path in tmp_path.iterdir())
+    assert held == {
+        "relay-evm": dev_account(RELAY_ACCOUNT).key.hex(),
+        "relay-stellar": keypair(RELAY).secret,
+    }
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
 def test_keys_are_made_once_and_nobody_else_reads_them(tmp_path: Path) -> None:

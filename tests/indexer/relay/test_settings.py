@@ -29,7 +29,7 @@ NO_MAKER = 7
 
 
 def test_a_chain_with_a_key_is_relayed_to():
-    assert load_relay_settings(DEVNET, {}) == ()
+    assert load_relay_settings(DEVNET, {"ISTHMUS_RELAY_SERVER_PORT": "4100"}) == ()
     [found] = load_relay_settings(DEVNET, {KEY: SECRET})
     assert found.chain.id == "eip155:31337"
     assert found.limits == EVM_LIMITS

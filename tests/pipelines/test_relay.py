@@ -1,0 +1,144 @@
+"""The relay's code location: it loads without keys, says what it lacks, and is looked after."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import Engine, text
+
+from indexer.relay import store
+from indexer.relay.account import Turn
+from pipelines import relay
+from pipelines.failures import STOPPED_TAG
+from pipelines.relay import RELAY_JOB, TRANSACTIONS, RelayConfig, RelayWarehouse, Sent
+from tests.factories.relay import OPERATOR, signed
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import ChainId
+
+EVM = ChainId("eip155:31337")
+ACCOUNT = store.Account(EVM, OPERATOR)
+KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
+WELL = store.Health(reason=None, balance=10**18, spent_today=0, open=0)
+
+
+@pytest.fixture
+def relay_engine(engine: Engine) -> Iterator[Engine]:
+    opened = make_engine(engine.url, room="relay")
+    yield opened
+    opened.dispose()
+
+
+def warehouse_of(engine: Engine) -> RelayWarehouse:
+    class Given(RelayWarehouse):
+        @contextmanager
+        def engine(self) -> Iterator[Engine]:
+            yield engine
+
+    return Given()
+
+
+def execute(job: str, instance: dg.DagsterInstance, engine: Engine, **options: Any):
+    given = {**(relay.definitions().resources or {}), "warehouse": warehouse_of(engine)}
+    whole = relay.definitions()
+    definitions = dg.Definitions(
+        assets=whole.assets, asset_checks=whole.asset_checks, jobs=whole.jobs, resources=given
+    )
+    return definitions.resolve_job_def(job).execute_in_process(
+        instance=instance, raise_on_error=False, **options
+    )
+
+
+def send(instance: dg.DagsterInstance, engine: Engine):
+    config = dg.RunConfig(ops={"send_what_is_owed": RelayConfig(minutes=1)})
+    return execute(RELAY_JOB, instance, engine, run_config=config)
+
+
+def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str]:
+    [result] = execute(relay.CHECK_JOB, instance, engine).get_asset_check_evaluations()
+    return result.passed, str(result.metadata["found"].value)
+
+
+def test_it_loads_and_is_kept_going_by_itself():
+    repository = relay.definitions().get_repository_def()
+    assert {job.name for job in repository.get_all_jobs()} >= {"relay", "check_relay"}
+    [sensor], [schedule] = repository.sensor_defs, repository.schedule_defs
+    assert sensor.default_status == dg.DefaultSensorStatus.RUNNING
+    assert schedule.default_status == dg.DefaultScheduleStatus.RUNNING
+
+
+def test_without_a_key_it_waits_for_a_person(
+    instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv(KEY, raising=False)
+    result = send(instance, relay_engine)
+    assert not result.success
+    [run] = instance.get_runs()
+    assert run.tags[STOPPED_TAG].startswith("ConfigurationError")
+
+
+def test_a_run_takes_turns_until_it_is_told_to_stop(
+    instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(KEY, "5f" * 32)
+
+    def turns(engine, settings, accounts, *, should_stop, on_turn):
+        assert engine is relay_engine
+        assert [each.chain.id for each in accounts] == [EVM]
+        on_turn(EVM, Turn())
+        on_turn(EVM, Turn(opened=1, sent=1, refused=["deliver 0x1: no trustline"]))
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        while not should_stop():
+            threading.Event().wait(0.01)
+
+    monkeypatch.setattr(relay, "run_relay", turns)
+    result = send(instance, relay_engine)
+    assert result.success
+    first = instance.get_latest_materialization_event(TRANSACTIONS)
+    assert first is not None
+    [seen] = instance.fetch_observations(TRANSACTIONS, limit=10).records
+    figures = seen.asset_observation.metadata
+    assert (figures["opened"].value, figures["refused"].value) == (1, "deliver 0x1: no trustline")
+
+
+def test_what_was_done_adds_up():
+    both = Sent(opened=1, refused=("a",)).then(Sent(opened=2, done=1))
+    assert both == Sent(opened=3, done=1, refused=("a",))
+
+
+def test_the_check_says_what_an_operator_has_to_look_at(
+    instance: dg.DagsterInstance, relay_engine: Engine, engine: Engine
+):
+    assert check(instance, relay_engine) == (False, "no account of a relay has ever been here")
+    with relay_engine.begin() as conn:
+        store.set_health(conn, ACCOUNT, WELL)
+    assert check(instance, relay_engine) == (True, "nothing")
+    with engine.begin() as conn:
+        signed(conn, EVM, "deliver", "a transfer", "0x" + "a" * 64)
+        conn.execute(text("UPDATE relay.slots SET opened_at = now() - interval '2 hours'"))
+        conn.execute(text("UPDATE relay.health SET seen_at = now() - interval '3 minutes'"))
+    passed, found = check(instance, relay_engine)
+    assert not passed
+    assert "silent for 180 s" in found
+    assert "deliver of a transfer under number 0 waits for 7200 s" in found
+    with relay_engine.begin() as conn:
+        store.set_health(conn, ACCOUNT, store.Health("3 wei on the account", 3, 0, 1))
+    assert f"{EVM} {OPERATOR}: 3 wei on the account" in check(instance, relay_engine)[1]
+
+
+def test_the_sensor_keeps_one_run_going(instance: dg.DagsterInstance, relay_engine: Engine):
+    [sensor] = relay.definitions().sensors or ()
+
+    def look() -> Any:
+        with dg.build_sensor_context(
+            instance=instance, resources={"warehouse": warehouse_of(relay_engine)}
+        ) as context:
+            return sensor(context)
+
+    assert isinstance(look(), dg.RunRequest)
+    instance.create_run_for_job(relay.definitions().resolve_job_def(RELAY_JOB))
+    assert look().skip_message == "NOT_STARTED: no turn has been taken yet"
