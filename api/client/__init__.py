@@ -4,7 +4,7 @@ with Isthmus("https://api.example.com") as isthmus:
     isthmus.offers(direction="onramp", currency="EUR")
 """
 
-from api.client.contracts import MAINNET, TESTNET, Bridges, EvmBridges
+from api.client.contracts import MAINNET, TESTNET, Bridges, EvmBridges, StellarBridges
 from api.client.errors import (
     ActionNotTrusted,
     BadAnswer,
@@ -48,6 +48,7 @@ from api.client.models import (
     SelfFinish,
     Session,
     Status,
+    StellarTx,
     Step,
     TillLine,
     Transfer,
@@ -55,6 +56,7 @@ from api.client.models import (
 )
 from api.client.stream import Moment, OfferKey
 from api.client.verify import Deposit
+from api.client.verify_stellar import Outgoing
 
 __all__ = [
     "MAINNET",
@@ -87,6 +89,7 @@ __all__ = [
     "Offer",
     "OfferKey",
     "Order",
+    "Outgoing",
     "Patience",
     "Provider",
     "Quote",
@@ -103,6 +106,8 @@ __all__ = [
     "SignIn",
     "SignInNeeded",
     "Status",
+    "StellarBridges",
+    "StellarTx",
     "Step",
     "TillLine",
     "TooMany",

@@ -29,11 +29,13 @@ from api.client.models import (
     Route,
     Session,
     Status,
+    StellarTx,
     Transfer,
     TransferPage,
 )
 from api.client.stream import Moment, follow
 from api.client.verify import Deposit, check_calls
+from api.client.verify_stellar import Outgoing, check_transaction
 
 T = TypeVar("T")
 
@@ -237,18 +239,20 @@ class Isthmus:
         path = f"{_TRANSFERS}/{_segment(transfer_id)}/cancel"
         return read(_TRANSFER, self._ask_as_owner("POST", path))
 
-    def action(self, wanted: Deposit, bridges: Bridges) -> Actions:
-        """What there is to sign for a deposit now; verified, or none and why.
+    def action(self, wanted: Deposit | Outgoing, bridges: Bridges) -> Actions:
+        """What there is to sign for a transfer now; verified, or none and why.
 
-        Raises `ActionNotTrusted` for what is not the deposit that is `wanted`, byte for byte;
+        Raises `ActionNotTrusted` for what is not the transfer that is `wanted`, member by member;
         `NotFound`, `Unavailable`.
         """
         path = f"{_TRANSFERS}/{_segment(wanted.transfer)}/actions"
         shown = read(_ACTIONS, self._ask_as_owner("GET", path))
-        if isinstance(shown.action, EvmCalls):
+        if isinstance(shown.action, EvmCalls) and isinstance(wanted, Deposit):
             check_calls(shown.action, wanted, bridges)
+        elif isinstance(shown.action, StellarTx) and isinstance(wanted, Outgoing):
+            check_transaction(shown.action, wanted, bridges, int(time.time()))
         elif shown.action is not None:
-            raise ActionNotTrusted(f"this version cannot verify {shown.action.kind!r}")
+            raise ActionNotTrusted(f"this version cannot verify {shown.action.kind!r} for it")
         return shown
 
     def submit_evm(self, transfer_id: str, tx_hash: str) -> Transfer:

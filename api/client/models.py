@@ -308,6 +308,14 @@ class EvmCalls(Model):
     calls: tuple[EvmCall, ...]
 
 
+class StellarTx(Model):
+    """A transaction to be signed by the owner's account; base64."""
+
+    kind: Literal["stellar_tx"]
+    xdr: str
+    network_passphrase: str
+
+
 class OtherAction(Model):
     """An action of a kind that this version cannot verify."""
 
@@ -317,7 +325,7 @@ class OtherAction(Model):
 class Actions(Model):
     """What can be done now; `reason` says why there is nothing."""
 
-    action: EvmCalls | OtherAction | None
+    action: EvmCalls | StellarTx | OtherAction | None
     reason: str | None
 
 

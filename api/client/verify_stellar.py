@@ -1,0 +1,315 @@
+"""Is a Stellar transaction what its owner wants to sign? Told as `verify` tells of EVM calls.
+
+The one operation is made here anew from what was asked for and from contracts that are known. What
+the server may choose is read out of it and held within what was promised; what else a transaction
+could do (other conditions, memos, consent to more than its call) it must not.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from stellar_sdk import Address, Asset, Transaction, TransactionBuilder, scval, xdr
+from stellar_sdk.fee_bump_transaction_envelope import FeeBumpTransactionEnvelope
+from stellar_sdk.operation import InvokeHostFunction, Payment
+from stellar_sdk.utils import from_xdr_amount
+
+from api.client.contracts import Bridges, EvmBridges, StellarBridges
+from api.client.errors import ActionNotTrusted
+from api.client.models import Quote, StellarTx
+
+FINALITIES = (1000, 2000)
+"""The finality thresholds of CCTP."""
+MOST_FEE = 10_000_000
+"""Stroops: 1 XLM. The service pays the fee; this is what it costs at most to send it oneself."""
+LONGEST_SECONDS = 24 * 3_600
+"""How long a transaction that is signed now may wait for its ledger."""
+_PER_SHARED = 10
+"""Stellar's assets have a decimal more."""
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A withdrawal or payment as its owner meant it, and what he was promised for it."""
+
+    transfer: str
+    """Its id."""
+    route: Literal["usdc-withdraw", "usdt0-withdraw", "usdc-send", "usdt0-send"]
+    account: str
+    """The owner's, `G…`, which signs."""
+    chain: str
+    """CAIP-2 id of the chain that it ends on."""
+    recipient: str
+    """An address there."""
+    amount: int
+    """What is sent, base units on Stellar."""
+    least: int
+    """What arrives at least, base units there."""
+    native_fee: int = 0
+    """Most that a USDT0 message costs, stroops."""
+
+    @classmethod
+    def quoted(
+        cls,
+        transfer: str,
+        quote: Quote,
+        *,
+        route: Literal["usdc-withdraw", "usdt0-withdraw", "usdc-send", "usdt0-send"],
+        account: str,
+        chain: str,
+        recipient: str,
+        amount: int,
+    ) -> "Outgoing":
+        """With what a quote promised, once the user has agreed to that.
+
+        Raises `ActionNotTrusted` for a quote of another amount.
+        """
+        if quote.sell_amount != amount:
+            raise ActionNotTrusted(f"the quote is for {quote.sell_amount}, not {amount}")
+        fee = sum(each.amount for each in quote.fee.native_details)
+        least = quote.buy_amount
+        return cls(transfer, route, account, chain, recipient, amount, least, fee)
+
+    @property
+    def coin(self) -> str:
+        """`usdc` or `usdt0`."""
+        return self.route.partition("-")[0]
+
+
+def check_transaction(shown: StellarTx, wanted: Outgoing, bridges: Bridges, now: int) -> None:
+    """Raises `ActionNotTrusted` unless signing it does what is wanted and nothing else.
+
+    `now` is in unix seconds.
+    """
+    stellar = bridges.stellar
+    if shown.network_passphrase != stellar.network:
+        raise ActionNotTrusted(f"it is for the network {shown.network_passphrase!r}")
+    transaction = _read(shown.xdr, stellar.network)
+    _check_frame(transaction, wanted, now)
+    [operation] = transaction.operations
+    if isinstance(operation, Payment):
+        _check_payment(operation, wanted, stellar)
+    elif isinstance(operation, InvokeHostFunction):
+        _check_call(operation, wanted, bridges)
+    else:
+        raise ActionNotTrusted(f"its operation is a {type(operation).__name__}")
+
+
+def _read(text: str, passphrase: str) -> Transaction:
+    try:
+        envelope = TransactionBuilder.from_xdr(text, passphrase)
+    except (ValueError, EOFError, TypeError, AttributeError) as error:
+        raise ActionNotTrusted("it cannot be read") from error
+    if isinstance(envelope, FeeBumpTransactionEnvelope):
+        raise ActionNotTrusted("it is a fee bump: whose fee it is to pay is not asked of an owner")
+    return envelope.transaction
+
+
+def _check_frame(transaction: Transaction, wanted: Outgoing, now: int) -> None:
+    """Whose it is, when it may be included, what it may cost, and that it does one thing."""
+    source = transaction.source
+    if source.account_id != wanted.account or source.account_muxed_id is not None:
+        raise ActionNotTrusted(f"it is a transaction of {source.universal_account_id}")
+    if len(transaction.operations) != 1 or transaction.operations[0].source is not None:
+        raise ActionNotTrusted("it does more than one thing, or for another account")
+    if transaction.memo.to_xdr_object().type != xdr.MemoType.MEMO_NONE:
+        raise ActionNotTrusted("it carries a memo")
+    if not 0 <= transaction.fee <= MOST_FEE:
+        raise ActionNotTrusted(f"it may cost {transaction.fee} stroops")
+    raw = transaction.to_xdr_object()
+    bounds = raw.cond.time_bounds if isinstance(raw, xdr.Transaction) else None
+    if bounds is None:
+        raise ActionNotTrusted("it has other conditions than a time")
+    if not now < bounds.max_time.time_point.uint64 <= now + LONGEST_SECONDS:
+        raise ActionNotTrusted("it may be included for too long, or no more")
+
+
+def _check_payment(payment: Payment, wanted: Outgoing, stellar: StellarBridges) -> None:
+    if not wanted.route.endswith("-send"):
+        raise ActionNotTrusted(f"a payment is no {wanted.route}")
+    destination = payment.destination
+    asset = _asset(wanted, stellar)
+    if destination.universal_account_id != wanted.recipient:
+        raise ActionNotTrusted(f"it pays {destination.universal_account_id}")
+    if payment.asset != asset:
+        raise ActionNotTrusted(f"it pays with {payment.asset}, not {asset}")
+    if payment.amount != from_xdr_amount(wanted.amount):
+        raise ActionNotTrusted(f"it pays {payment.amount}")
+
+
+def _check_call(operation: InvokeHostFunction, wanted: Outgoing, bridges: Bridges) -> None:
+    call = operation.host_function.invoke_contract
+    if call is None:
+        raise ActionNotTrusted("it calls no contract's function")
+    name, arguments = call.function_name.sc_symbol, list(call.args)
+    contract = Address.from_xdr_sc_address(call.contract_address).address
+    expected = _arguments(contract, name, wanted, bridges, arguments)
+    if arguments != expected:
+        raise ActionNotTrusted(
+            f"its call of {name.decode()} differs in its argument {_first(arguments, expected)}"
+        )
+    _check_consent(operation, wanted, bridges.stellar)
+
+
+def _arguments(
+    contract: str,
+    name: bytes,
+    wanted: Outgoing,
+    bridges: Bridges,
+    given: Sequence[xdr.SCVal],
+) -> list[xdr.SCVal]:
+    """What the call has to say; what the server may choose is taken from what it said."""
+    at, stellar = bridges.evm.get(wanted.chain, EvmBridges()), bridges.stellar
+    if wanted.route == "usdc-withdraw" and stellar.messenger is not None:
+        if (contract, name) == (_token(wanted, stellar), b"approve"):
+            return _approval(wanted, stellar.messenger, given)
+        if (contract, name) == (stellar.messenger, b"deposit_for_burn_with_hook"):
+            return _burn(wanted, stellar, at, given)
+    if wanted.route == "usdt0-withdraw" and (contract, name) == (stellar.oft, b"send"):
+        return _send(wanted, at, given)
+    raise ActionNotTrusted(f"it calls {name.decode(errors='replace')} of {contract}")
+
+
+def _first(given: Sequence[xdr.SCVal], expected: Sequence[xdr.SCVal]) -> int:
+    """Which one differs, counted from 0."""
+    pairs = enumerate(zip(given, expected, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), len(expected))
+
+
+def _approval(wanted: Outgoing, messenger: str, given: Sequence[xdr.SCVal]) -> list[xdr.SCVal]:
+    """Of the amount exactly; until when it holds may be anything."""
+    return [
+        scval.to_address(wanted.account),
+        scval.to_address(messenger),
+        scval.to_int128(wanted.amount),
+        scval.to_uint32(max(0, _number(given, 3))),
+    ]
+
+
+def _burn(
+    wanted: Outgoing, stellar: StellarBridges, at: EvmBridges, given: Sequence[xdr.SCVal]
+) -> list[xdr.SCVal]:
+    if at.cctp_domain is None:
+        raise ActionNotTrusted(f"CCTP is not known to lead to {wanted.chain}")
+    max_fee, finality = _number(given, 6), _number(given, 7)
+    if not 0 <= max_fee <= wanted.amount - wanted.least * _PER_SHARED:
+        raise ActionNotTrusted(f"the fee may be {max_fee}, more than was promised")
+    if finality not in FINALITIES:
+        raise ActionNotTrusted(f"the burn asks for a finality of {finality}")
+    return [
+        scval.to_address(wanted.account),
+        scval.to_int128(wanted.amount),
+        scval.to_uint32(at.cctp_domain),
+        scval.to_bytes(_evm_recipient(wanted)),
+        scval.to_address(_token(wanted, stellar)),
+        scval.to_bytes(bytes(32)),
+        scval.to_int128(max_fee),
+        scval.to_uint32(finality),
+        scval.to_bytes(_transfer_id(wanted)),
+    ]
+
+
+def _send(wanted: Outgoing, at: EvmBridges, given: Sequence[xdr.SCVal]) -> list[xdr.SCVal]:
+    if at.lz_eid is None:
+        raise ActionNotTrusted(f"the OFT is not known to lead to {wanted.chain}")
+    least = _member(given, 1, "min_amount_ld")
+    if not wanted.least * _PER_SHARED <= least <= wanted.amount:
+        raise ActionNotTrusted(f"{least} may arrive, less than was promised")
+    fee = _member(given, 2, "native_fee")
+    if not 0 <= fee <= wanted.native_fee:
+        raise ActionNotTrusted(f"the message costs {fee} stroops, more than was promised")
+    owner, nothing = scval.to_address(wanted.account), scval.to_bytes(b"")
+    param = {
+        "amount_ld": scval.to_int128(wanted.amount),
+        "compose_msg": nothing,
+        "dst_eid": scval.to_uint32(at.lz_eid),
+        "extra_options": nothing,
+        "min_amount_ld": scval.to_int128(least),
+        "oft_cmd": nothing,
+        "to": scval.to_bytes(_evm_recipient(wanted)),
+    }
+    paid = {"native_fee": scval.to_int128(fee), "zro_fee": scval.to_int128(0)}
+    return [owner, scval.to_struct(param), scval.to_struct(paid), owner]
+
+
+def _check_consent(
+    operation: InvokeHostFunction, wanted: Outgoing, stellar: StellarBridges
+) -> None:
+    """The signature is consent to the call itself, and below a send to what that takes."""
+    own = xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
+    for entry in operation.auth:
+        root = entry.root_invocation
+        called = root.function.contract_fn
+        if entry.credentials.type != own or called != operation.host_function.invoke_contract:
+            raise ActionNotTrusted("signing it would authorise another call")
+        for below in root.sub_invocations:
+            _check_taken(below, wanted, stellar)
+
+
+def _check_taken(
+    taken: xdr.SorobanAuthorizedInvocation, wanted: Outgoing, stellar: StellarBridges
+) -> None:
+    """Of the token no more than the amount, of XLM no more than the message's fee."""
+    call = taken.function.contract_fn
+    if call is None or taken.sub_invocations or not wanted.route == "usdt0-withdraw":
+        raise ActionNotTrusted("signing it would authorise more than its call")
+    contract = Address.from_xdr_sc_address(call.contract_address).address
+    most = {
+        _token(wanted, stellar): wanted.amount,
+        Asset.native().contract_id(stellar.network): wanted.native_fee,
+    }.get(contract, -1)
+    is_known = call.function_name.sc_symbol in (b"burn", b"transfer")
+    if not is_known or not 0 <= _number(call.args, len(call.args) - 1) <= most:
+        raise ActionNotTrusted(f"signing it would authorise {contract} to take more")
+
+
+def _asset(wanted: Outgoing, stellar: StellarBridges) -> Asset:
+    issuer = stellar.usdc if wanted.coin == "usdc" else stellar.usdt0
+    if issuer is None:
+        raise ActionNotTrusted(f"no asset of {wanted.route} is known on this network")
+    return Asset(wanted.coin.upper(), issuer)
+
+
+def _token(wanted: Outgoing, stellar: StellarBridges) -> str:
+    """The contract of the asset: it follows from the asset and the network."""
+    return _asset(wanted, stellar).contract_id(stellar.network)
+
+
+def _evm_recipient(wanted: Outgoing) -> bytes:
+    try:
+        raw = bytes.fromhex(wanted.recipient.removeprefix("0x"))
+    except ValueError:
+        raw = b""
+    if len(raw) != 20:
+        raise ActionNotTrusted(f"{wanted.recipient!r} is no EVM address")
+    return raw.rjust(32, b"\0")
+
+
+def _transfer_id(wanted: Outgoing) -> bytes:
+    try:
+        raw = bytes.fromhex(wanted.transfer)
+    except ValueError:
+        raw = b""
+    if len(raw) != 16:
+        raise ActionNotTrusted(f"{wanted.transfer!r} is no transfer's id")
+    return raw
+
+
+def _number(values: Sequence[xdr.SCVal], place: int) -> int:
+    """A whole number among arguments; -1 for what is none, which nothing equals."""
+    if not 0 <= place < len(values):
+        return -1
+    value = values[place]
+    if value.u32 is not None:
+        return value.u32.uint32
+    return scval.from_int128(value) if value.i128 is not None else -1
+
+
+def _member(values: Sequence[xdr.SCVal], place: int, name: str) -> int:
+    if place >= len(values) or values[place].map is None:
+        return -1
+    try:
+        members = scval.from_struct(values[place])
+    except ValueError:
+        return -1
+    return _number([members[name]], 0) if name in members else -1
