@@ -11,15 +11,11 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from sqlalchemy import NullPool, create_engine, text
-
 from indexer.devnet import services
-from indexer.devnet.supervisor import Child
 from indexer.devnet.world import Pace
-from indexer.warehouse import database_url, embedded_postgres
-from tests.bench.processor import family_seconds, owner_of_port, processor_seconds
-from tests.bench.site import Commits, Site, run_pids, site, tell
-from warehouse_schema import locks
+from indexer.warehouse import embedded_postgres
+from tests.bench.processor import family_seconds, processor_seconds
+from tests.bench.site import Commits, Site, follower_pids, site, tell
 
 SECONDS = 30.0
 SETTLED_SECONDS = 5.0
@@ -28,12 +24,6 @@ ORCHESTRATOR_SETTLED_SECONDS = 30.0
 PATIENCE_SECONDS = 120.0
 
 Shares = dict[str, float]
-
-_SESSION = text("""
-    SELECT a.client_port FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-     WHERE l.locktype = 'advisory' AND l.classid = :locks
-       AND l.objid = (hashtext(:chain)::bigint & 4294967295)::oid
-""")
 
 
 def measure() -> dict[str, Any]:
@@ -78,7 +68,7 @@ def _orchestrated(running: Site) -> Shares:
     parts["page"] = start(services.webserver(ports, variables))
     parts["daemon"] = start(services.daemon(ports, variables))
     _await_commits(running, [chain.id for chain in running.settings.network.chains])
-    runs = _runs(running, parts["code_server"])
+    runs = follower_pids(running.settings, parts["code_server"])
     shares = _shares(
         running,
         ORCHESTRATOR_SETTLED_SECONDS,
@@ -86,20 +76,6 @@ def _orchestrated(running: Site) -> Shares:
     )
     tell(f"orchestrated: {shares}")
     return shares
-
-
-def _runs(running: Site, code_server: Child) -> dict[str, int]:
-    """The process of each chain's run: the one that holds the connection that holds its lock."""
-    found = {}
-    # As the owner: roles see of other sessions no more than that they are there.
-    engine = create_engine(database_url(running.settings), poolclass=NullPool)
-    with engine.connect() as conn:
-        for chain in running.settings.network.chains:
-            values = {"locks": locks.FOLLOWER, "chain": chain.id}
-            port = conn.execute(_SESSION, values).scalar_one()
-            name = f"run_{chain.id.partition(':')[0].replace('eip155', 'evm')}"
-            found[name] = owner_of_port(port, run_pids(code_server))
-    return found
 
 
 def _shares(running: Site, settle: float, more: Mapping[str, int]) -> Shares:

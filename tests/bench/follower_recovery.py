@@ -13,7 +13,7 @@ from typing import Any
 from indexer.devnet import services
 from indexer.devnet.supervisor import Child
 from indexer.devnet.world import Pace
-from tests.bench.site import Commits, Site, run_pids, site, tell
+from tests.bench.site import Commits, Site, follower_pids, site, tell
 
 KILLS = 3
 PATIENCE_SECONDS = 120.0
@@ -36,7 +36,8 @@ def measure() -> dict[str, Any]:
         for _ in range(KILLS):
             running.supervisor.wait(PAUSE_SECONDS)
             killed = time.monotonic()
-            _kill_followers(code_server)
+            for pid in follower_pids(running.settings, code_server).values():
+                os.kill(pid, signal.SIGKILL)
             seconds.append(round(_wait_for_commit(commits, killed) - killed, 1))
             tell(f"back after {seconds[-1]} s")
         for each in commits:
@@ -52,14 +53,6 @@ def _start(running: Site) -> Child:
         services.webserver(ports, variables), services.daemon(ports, variables)
     )
     return code_server
-
-
-def _kill_followers(code_server: Child) -> None:
-    runs = run_pids(code_server)
-    if len(runs) != 2:
-        raise AssertionError(f"expected the runs of two followers, found {runs}")
-    for pid in runs:
-        os.kill(pid, signal.SIGKILL)
 
 
 def _wait_for_commit(commits: list[Commits], after: float) -> float:

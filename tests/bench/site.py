@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
-from sqlalchemy import Engine
+from sqlalchemy import Engine, NullPool, create_engine, text
 
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.process_groups import members
@@ -23,6 +23,8 @@ from indexer.drain import CHANNEL
 from indexer.networks import load_network
 from indexer.settings import Settings
 from indexer.warehouse import database_url, embedded_postgres, open_engine
+from tests.bench.processor import owner_of_port
+from warehouse_schema import locks
 
 
 def tell(line: str) -> None:
@@ -109,7 +111,28 @@ class Commits(threading.Thread):
         raise ValueError(f"height {height} was never committed; the last was {self.seen[-1:]}")
 
 
-def run_pids(code_server: Child) -> list[int]:
+_SESSION = text("""
+    SELECT a.client_port FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+     WHERE l.locktype = 'advisory' AND l.classid = :locks
+       AND l.objid = (hashtext(:chain)::bigint & 4294967295)::oid
+""")
+
+
+def follower_pids(settings: Settings, code_server: Child) -> dict[str, int]:
+    """The process of each chain's run: the one that holds the connection that holds its lock."""
+    found = {}
+    # As the owner: roles see of other sessions no more than that they are there.
+    engine = create_engine(database_url(settings), poolclass=NullPool)
+    with engine.connect() as conn:
+        for chain in settings.network.chains:
+            values = {"locks": locks.FOLLOWER, "chain": chain.id}
+            port = conn.execute(_SESSION, values).scalar_one()
+            name = f"run_{chain.id.partition(':')[0].replace('eip155', 'evm')}"
+            found[name] = owner_of_port(port, _run_pids(code_server))
+    return found
+
+
+def _run_pids(code_server: Child) -> list[int]:
     """Processes of the runs of Dagster: what the code server spawns, and nothing else of it is."""
     return [
         process.pid
