@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from api.actions.evm_source import EvmSource
 from api.actions.evm_source import FewAtOnce as FewOfEvm
+from api.actions.stellar_source import FewOfStellar, StellarSource
 from api.auth.accounts import Accounts
 from api.auth.identity import IdentityProvider
 from api.auth.sep10 import Sep10
@@ -25,6 +26,7 @@ from indexer.fees import open_fees
 from indexer.networks import Network
 from indexer.readers import open_accounts
 from indexer.settings import Settings
+from indexer.stellar_state import open_stellar_state
 from warehouse_schema.identifiers import EvmAddress, UnixSeconds
 
 _KEY = "isthmus"
@@ -64,6 +66,8 @@ class Deps:
     """Where it is read what others charge; None: what depends on it is priced by nobody."""
     evm: EvmSource | None = None
     """Where EVM chains are read for who signs there; None: nobody is shown anything to sign."""
+    stellar: StellarSource | None = None
+    """Where the ledger is asked for who signs there; None: as above."""
     quote_seconds: int = QUOTE_SECONDS
     """How long a quote is good for."""
     transfer_seconds: int = TRANSFER_SECONDS
@@ -115,3 +119,8 @@ def fees_of(settings: Settings, service: str | None) -> FeeSource:
 def evm_of(settings: Settings) -> EvmSource:
     """The EVM chains of the network that have nodes."""
     return FewOfEvm(open_evm_state(settings))
+
+
+def stellar_of(settings: Settings) -> StellarSource:
+    """The network's Stellar chain. Raises `ConfigurationError` without a node."""
+    return FewOfStellar(open_stellar_state(settings))

@@ -8,6 +8,7 @@ import time
 
 from werkzeug.middleware.proxy_fix import ProxyFix
 
+from api.actions.stellar_source import StellarSource
 from api.app import create_app
 from api.auth.accounts import Accounts, FewAtOnce
 from api.auth.identity import identity_of
@@ -15,7 +16,7 @@ from api.auth.sep10 import sep10_of
 from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_of
 from api.changes import Changes
-from api.deps import Deps, accounts_of, evm_of, fees_of, reading
+from api.deps import Deps, accounts_of, evm_of, fees_of, reading, stellar_of
 from api.metrics import Exporter, Metrics, Warehouse
 from api.orderbook.queries import read_book
 from api.rate_storage import Postgres
@@ -48,6 +49,11 @@ def _accounts() -> Accounts | None:
     return FewAtOnce(accounts_of(_settings)) if is_read else None
 
 
+def _stellar() -> StellarSource | None:
+    """What is to be signed on Stellar is made where there is a node of it."""
+    return stellar_of(_settings) if _settings.nodes.get(_settings.network.stellar.id) else None
+
+
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
 # At INFO it names the URL of each request, and with it whom we look up.
 logging.getLogger("httpx").setLevel(logging.WARNING)
@@ -75,6 +81,7 @@ app = create_app(
         statement=read_statement(_own.stellar_toml, _settings.network),
         fees=fees_of(_settings, _own.fees_url),
         evm=evm_of(_settings),
+        stellar=_stellar(),
         quote_seconds=_own.quote_seconds,
         transfer_seconds=_own.transfer_seconds,
     ),

@@ -4,12 +4,13 @@ A node's word is enough: a wrong footprint, number or fee makes a transaction fa
 nothing, and amounts and recipients are never a node's to say.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from stellar_sdk import scval, xdr
 from stellar_sdk.operation.operation import Operation
 
+from indexer.actions.stellar_issues import Issue, does
 from indexer.actions.stellar_orders import (
     BurnOnStellar,
     Pay,
@@ -22,7 +23,7 @@ from indexer.actions.stellar_orders import (
     quote_oft_call,
     quote_send_call,
 )
-from indexer.actions.stellar_tx import StellarTx, completed, draft
+from indexer.actions.stellar_tx import Spent, StellarTx, completed, draft, next_sequence
 from indexer.chains.stellar_accounts import AccountReader, SeenAccount
 from indexer.chains.stellar_calls import StellarCalls
 from indexer.chains.stellar_vouching import consistent
@@ -88,6 +89,31 @@ class StellarState:
         found = self._tried(drafted)
         with consistent(self._chain.id):
             return completed(self._chain.passphrase, drafted, found)
+
+    def following(
+        self,
+        order: StellarOrder,
+        owner: StellarAddress,
+        expires_at: UnixSeconds,
+        ingested: Height,
+        issued: Collection[Issue],
+    ) -> StellarTx | None:
+        """The owner's next transaction for an order; one that was issued for it already, if it can.
+
+        None until what spent a number of an issued one is ingested: it may be that very one. Raises
+        `CallReverted` when it would fail as things stand, also for want of an account.
+        """
+        account = self.account(owner)
+        if account is None:
+            raise CallReverted(f"{self._chain.id} has no account {owner}")
+        spent = Spent(account.sequence, account.ledger)
+        number = next_sequence(spent, ingested, [each.numbered for each in issued])
+        if number is None:
+            return None
+        step = self.step(order, owner, account.ledger)
+        wanted = (number, does(step, owner))
+        again = [each.issued for each in issued if (each.sequence, each.does) == wanted]
+        return again[-1] if again else self.issue(step, owner, number, expires_at)
 
     def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits) -> OftQuote:
         """What the OFT would do with an amount. Raises `CallReverted` when nothing."""

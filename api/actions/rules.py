@@ -6,6 +6,7 @@ call that was shown once has no deadline.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, func, insert, select
@@ -14,13 +15,18 @@ from api.actions import schema
 from api.transfers.progress import progress_of
 from indexer.actions.agreed import Agreed
 from indexer.actions.evm_calls import EvmCall, Order, read_order
+from indexer.actions.stellar_issues import Issue, read_issue
 from indexer.networks import Network
 from indexer.projections.stages import table
 from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import lock, with_alike
-from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, is_evm
+from warehouse_schema.facts import cursors
+from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, Height, TxHash, is_evm
 from warehouse_schema.intake import actions, quotes, transfers
+
+ROOM_SECONDS = 30
+"""Before a transfer expires: nobody signs and sends in less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,19 @@ class Deposit:
     dest_asset: AssetId
 
 
-Due: TypeAlias = Deposit | Nothing
+@dataclass(frozen=True, slots=True)
+class FromStellar:
+    """A payment, burn or send that its owner has to sign on Stellar."""
+
+    agreed: Agreed
+    dest_asset: AssetId
+    ingested: Height
+    """Of Stellar: what is later may have moved the money already."""
+    issued: tuple[Issue, ...]
+
+
+Task: TypeAlias = Deposit | FromStellar
+Due: TypeAlias = Task | Nothing
 
 
 def due(conn: Connection, network: Network, transfer: str) -> Due:
@@ -52,24 +70,33 @@ def due(conn: Connection, network: Network, transfer: str) -> Due:
         return Nothing("over" if table.is_terminal(stage) else "waiting")
     if _has_run_out(conn, transfer):
         return Nothing("expired")
-    if not is_evm(terms.source_chain):
-        return Nothing("own_transaction")
-    return _deposit(conn, terms)
+    return _task(conn, network, terms)
 
 
 def _has_run_out(conn: Connection, transfer: str) -> bool:
     """The indexer says so too, once it has read the source chain beyond that time."""
-    query = select(transfers.c.expires_at <= func.clock_timestamp())
+    soon = func.clock_timestamp() + timedelta(seconds=ROOM_SECONDS)
+    query = select(transfers.c.expires_at <= soon)
     return bool(conn.scalar(query.where(transfers.c.id == transfer)))
 
 
-def _deposit(conn: Connection, terms: Terms) -> Deposit:
+def _task(conn: Connection, network: Network, terms: Terms) -> Task:
     columns = (quotes.c.amount_out, quotes.c.finality_threshold, quotes.c.native_fee)
     assets = (quotes.c.source_asset, quotes.c.dest_asset)
     query = select(*columns, *assets).join_from(transfers, quotes)
     row = conn.execute(query.where(transfers.c.id == terms.id)).one()
     agreed = Agreed(terms, row.amount_out, row.finality_threshold, row.native_fee)
-    return Deposit(agreed, row.source_asset, row.dest_asset)
+    if is_evm(terms.source_chain):
+        return Deposit(agreed, row.source_asset, row.dest_asset)
+    height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
+    issued = _issued_on_stellar(conn, network, terms.id)
+    return FromStellar(agreed, row.dest_asset, Height(conn.scalar(height) or 0), issued)
+
+
+def _issued_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[Issue, ...]:
+    passphrase = network.stellar.passphrase
+    shown = _issued(conn, transfer, "stellar_tx")
+    return tuple(read_issue(passphrase, each["xdr"]) for each in shown)
 
 
 def decide(conn: Connection, transfer: str) -> None:
@@ -78,31 +105,41 @@ def decide(conn: Connection, transfer: str) -> None:
 
 
 def issue(
-    conn: Connection, network: Network, transfer: str, found: Deposit, action: schema.Action
-) -> Due:
-    """Keep an action that is about to be shown; or what is due by now, if that is another.
+    conn: Connection,
+    network: Network,
+    transfer: str,
+    action: schema.Action,
+    tx: TxHash | None = None,
+) -> Nothing | None:
+    """Keep an action that is about to be shown; or why there is none any more.
 
-    One that was shown before is kept already.
+    One that was shown before is kept already. `tx`: of a Stellar transaction.
     """
     decide(conn, transfer)
     now = due(conn, network, transfer)
-    if now != found:
+    # What a transfer needs never changes, only whether it still does.
+    if isinstance(now, Nothing):
         return now
     rows = conn.scalars(select(actions.c.issued).where(actions.c.transfer == transfer)).all()
     if action not in rows:
-        row = {"number": len(rows) + 1, "kind": action["kind"], "issued": action}
+        row = {"number": len(rows) + 1, "kind": action["kind"], "tx_hash": tx, "issued": action}
         conn.execute(insert(actions).values(transfer=transfer, **row))
-    return found
+    return None
 
 
 def issued_orders(conn: Connection, transfer: str) -> list[Order]:
     """What the calls that were shown for a transfer order, each once."""
+    shown = _issued(conn, transfer, "evm_calls")
+    return list(dict.fromkeys(_order(each["calls"]) for each in shown))
+
+
+def _issued(conn: Connection, transfer: str, kind: str) -> list[dict[str, Any]]:
     query = (
         select(actions.c.issued)
-        .where(actions.c.transfer == transfer, actions.c.kind == "evm_calls")
+        .where(actions.c.transfer == transfer, actions.c.kind == kind)
         .order_by(actions.c.number)
     )
-    return list(dict.fromkeys(_order(issued["calls"]) for issued in conn.scalars(query)))
+    return list(conn.scalars(query))
 
 
 def _order(calls: Sequence[Any]) -> Order:

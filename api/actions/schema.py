@@ -14,11 +14,11 @@ Idle: TypeAlias = Literal[
     "no_trustline",
     "not_authorized",
     "no_room",
-    "own_transaction",
+    "would_fail",
 ]
 """Why there is nothing to do: it is somebody else's turn, it is over, time has run out; the
 recipient has no trustline, one that the issuer has not authorized, or one without room; or the
-transfer moves by a transaction of the owner's own making."""
+owner's transaction would fail as things stand."""
 
 
 class EvmCall(TypedDict):
@@ -47,7 +47,15 @@ class SendToAddress(TypedDict):
     amount: BaseUnitsText
 
 
-Action: TypeAlias = EvmCalls | SendToAddress
+class StellarTx(TypedDict):
+    """A transaction of the owner's account, which the owner signs and sends to the network."""
+
+    kind: Literal["stellar_tx"]
+    xdr: Annotated[str, Field(description="The unsigned envelope, base64.")]
+    network_passphrase: Annotated[str, Field(description="Of the network that it is for.")]
+
+
+Action: TypeAlias = EvmCalls | SendToAddress | StellarTx
 
 
 class Actions(TypedDict):
@@ -63,7 +71,7 @@ class Actions(TypedDict):
             description=(
                 "Why there is none: `waiting` for somebody else, `over`, `expired`; the recipient "
                 "has `no_trustline`, one that is `not_authorized` by its issuer, or `no_room` in "
-                "it; or it moves by the owner's `own_transaction`, which the API does not make."
+                "it; or the owner's transaction `would_fail` as things stand, as for want of money."
             )
         ),
     ]

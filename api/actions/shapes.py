@@ -4,6 +4,7 @@ from typing import cast
 
 from api.actions import schema
 from indexer.actions.evm_calls import EvmCalls
+from indexer.actions.stellar_tx import StellarTx
 from indexer.networks import EvmChain, Network
 from indexer.projections.stages.evidence import Terms
 from warehouse_schema.identifiers import AssetId
@@ -20,6 +21,13 @@ def shape_calls(network: Network, calls: EvmCalls) -> schema.EvmCalls:
             for call in calls.calls
         ],
     }
+
+
+def shape_transaction(network: Network, transaction: StellarTx) -> schema.StellarTx:
+    """A transaction of the owner's Stellar account."""
+    passphrase = network.stellar.passphrase
+    envelope = transaction.envelope
+    return {"kind": "stellar_tx", "xdr": envelope, "network_passphrase": passphrase}
 
 
 def shape_address(terms: Terms, asset: AssetId) -> schema.SendToAddress:

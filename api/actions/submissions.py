@@ -18,6 +18,12 @@ from warehouse_schema.intake import CHANNEL, quotes, submissions, transfers
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
 
+_UNASKED = {
+    "evm_tx": "no evm_tx was asked for: see the transfer's actions",
+    "stellar_tx": "a Stellar transaction is sent to the network by its owner, and found there",
+}
+
+
 class NewSubmission(Strict):
     """The body of `POST /v1/transfers/{id}/submissions`."""
 
@@ -55,9 +61,7 @@ def expected(conn: Connection, transfer: str, asked: NewSubmission) -> Expected:
     row = conn.execute(query).one()
     orders = issued_orders(conn, transfer)
     if asked.kind != "evm_tx" or not is_evm(row.source_chain) or not orders:
-        raise _mismatch(
-            Mismatch(("kind",), f"no {asked.kind} was asked for: see the transfer's actions")
-        )
+        raise _mismatch(Mismatch(("kind",), _UNASKED[asked.kind]))
     return Expected(row.source_chain, row.source_address, tuple(orders))
 
 

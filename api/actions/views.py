@@ -1,12 +1,14 @@
 """`/v1/transfers/{id}/actions` and `/submissions`: what its owner can do, and what he did."""
 
+from dataclasses import dataclass
+
 from flask import Blueprint
 from sqlalchemy import Connection
 
 from api.actions import schema
 from api.actions.evm_source import EvmSource
-from api.actions.rules import Deposit, Due, Nothing, due, issue
-from api.actions.shapes import shape_address, shape_calls
+from api.actions.rules import Deposit, FromStellar, Nothing, Task, due, issue
+from api.actions.shapes import shape_address, shape_calls, shape_transaction
 from api.actions.submissions import NewSubmission, expected, find, keep, read_hash, refuse_known
 from api.auth.owner import owner, owner_only
 from api.deps import deps, snapshot
@@ -17,8 +19,10 @@ from api.transfers.progress import known
 from api.transfers.schema import Transfer
 from api.transfers.shapes import shape_transfer
 from indexer.actions.evm_calls import EvmCalls, evm_calls, order_of
+from indexer.actions.stellar_orders import stellar_order
+from indexer.errors import CallReverted
 from indexer.projections.transfers import STELLAR_PER_SHARED
-from warehouse_schema.identifiers import EvmAddress, StellarAddress
+from warehouse_schema.identifiers import EvmAddress, StellarAddress, TxHash, is_evm
 
 actions = Blueprint("actions", __name__)
 actions.before_request(owner_only)
@@ -30,15 +34,12 @@ def show_action(transfer: str) -> schema.Actions:
     with snapshot() as conn:
         mine = access_transfer(conn, owner(), transfer)
         found = due(conn, deps().network, mine)
-    if isinstance(found, Deposit):
-        found = _receivable(found)
-    if isinstance(found, Nothing):
-        return _nothing(found)
-    action = _action(found)
+    made = found if isinstance(found, Nothing) else _made(found)
+    if isinstance(made, Nothing):
+        return _nothing(made)
     with deps().engine.begin() as conn:
-        now = issue(conn, deps().network, mine, found, action)
-    # What was found has not changed, or there is nothing to do any more.
-    return _nothing(now) if isinstance(now, Nothing) else {"action": action, "reason": None}
+        gone = issue(conn, deps().network, mine, made.action, made.tx)
+    return {"action": made.action, "reason": None} if gone is None else _nothing(gone)
 
 
 @actions.post("/v1/transfers/<transfer>/submissions")
@@ -65,22 +66,58 @@ def _nothing(found: Nothing) -> schema.Actions:
     return {"action": None, "reason": found.reason}
 
 
-def _receivable(found: Deposit) -> Due:
+@dataclass(frozen=True, slots=True)
+class _Made:
+    action: schema.Action
+    tx: TxHash | None = None
+
+
+def _made(task: Task) -> _Made | Nothing:
+    """The action, by what the chains say now."""
+    obstacle = _obstacle(task)
+    if obstacle is not None:
+        return obstacle
+    match task:
+        case Deposit():
+            return _Made(_deposit(task))
+        case FromStellar():
+            return _transaction(task)
+
+
+def _obstacle(task: Task) -> Nothing | None:
     """Nothing is paid to where it could not arrive."""
+    terms = task.agreed.terms
+    if is_evm(terms.dest_chain):
+        return None
     accounts = deps().accounts
     if accounts is None:
         raise Unavailable("this process reads no accounts", code="LEDGER_UNAVAILABLE")
-    terms = found.agreed.terms
-    line = accounts.trustline(StellarAddress(terms.dest_address), found.dest_asset)
+    line = accounts.trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
         return Nothing("no_trustline")
     if not line.is_authorized:
         return Nothing("not_authorized")
     # All of it: fees may turn out lower than was promised.
-    return found if line.room >= terms.amount_in * STELLAR_PER_SHARED else Nothing("no_room")
+    most = terms.amount_in * (STELLAR_PER_SHARED if is_evm(terms.source_chain) else 1)
+    return None if line.room >= most else Nothing("no_room")
 
 
-def _action(found: Deposit) -> schema.Action:
+def _transaction(task: FromStellar) -> _Made | Nothing:
+    source = deps().stellar
+    if source is None:
+        raise Unavailable("this process asks no ledger", code="LEDGER_UNAVAILABLE")
+    terms, network = task.agreed.terms, deps().network
+    order = stellar_order(network, task.agreed)
+    try:
+        made = source.following(order, terms.owner, terms.expires_at, task.ingested, task.issued)
+    except CallReverted:
+        return Nothing("would_fail")
+    if made is None:
+        return Nothing("waiting")
+    return _Made(shape_transaction(network, made), made.tx)
+
+
+def _deposit(found: Deposit) -> schema.Action:
     if found.agreed.terms.deposit_address is not None:
         return shape_address(found.agreed.terms, found.source_asset)
     return shape_calls(deps().network, _calls(found))

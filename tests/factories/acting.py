@@ -74,6 +74,21 @@ class FixedEvm:
         return value
 
 
+@dataclass
+class FixedStellar:
+    """A ledger that has `following` signed next, or raises it."""
+
+    made: Any = None
+    asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def following(self, *about: Any) -> Any:
+        """Of whatever."""
+        self.asked.append(about)
+        if isinstance(self.made, Exception):
+            raise self.made
+        return self.made
+
+
 def deposit(conn: Connection, mechanism: str = "cctp", **changes: Any) -> str:
     """A direct deposit of 20 USDC, or USDT0, on mainnet; its id."""
     return insert_transfer(conn, **(QUOTES[mechanism] | changes))
@@ -81,8 +96,33 @@ def deposit(conn: Connection, mechanism: str = "cctp", **changes: Any) -> str:
 
 def stellar_payment(conn: Connection) -> str:
     """A payment on mainnet's Stellar; its id."""
-    at = {"source_chain": MAINNET.stellar.id, "dest_chain": MAINNET.stellar.id}
+    stellar = MAINNET.stellar
+    at = {
+        "source_chain": stellar.id,
+        "source_asset": stellar.usdc,
+        "source_token": stellar.usdc_contract,
+        "dest_chain": stellar.id,
+        "dest_asset": stellar.usdc,
+    }
     return insert_transfer(conn, **payment(owner=OWNER, source_address=OWNER, **at))
+
+
+def stellar_withdrawal(conn: Connection) -> str:
+    """A withdrawal of 20 USDC to Ethereum; its id."""
+    stellar = MAINNET.stellar
+    ends = {
+        "source_chain": stellar.id,
+        "source_asset": stellar.usdc,
+        "source_token": stellar.usdc_contract,
+        "source_address": OWNER,
+        "dest_chain": ETHEREUM,
+        "dest_asset": BURN_QUOTE["source_asset"],
+        "dest_address": PAYER,
+        "finality_threshold": 2000,
+    }
+    amounts = {"amount_in": 200_000_000, "amount_out": 19_990_000}
+    route: dict[str, Any] = {"route": "usdc-withdraw", "mechanism": "cctp", "funding_mode": None}
+    return insert_transfer(conn, owner=OWNER, **route, **ends, **amounts)
 
 
 def order_for(transfer: str, mechanism: str = "cctp") -> Any:

@@ -7,11 +7,11 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, delete
 
 from indexer.decode.accounts import Trustline
-from tests.factories.acting import FixedEvm
+from tests.factories.acting import FixedEvm, FixedStellar
 from tests.factories.actions import MAINNET, OWNER
 from tests.factories.projections import insert_cursor
 from tests.factories.sep10 import FixedAccounts
-from tests.factories.started import make_transfer_app
+from tests.factories.started import NOBODY, make_transfer_app
 from warehouse_schema import intake
 from warehouse_schema.identifiers import BaseUnits, StellarAddress
 
@@ -36,17 +36,29 @@ def evm() -> FixedEvm:
 
 @pytest.fixture
 def accounts() -> FixedAccounts:
-    """A ledger on which the owner takes both assets."""
+    """A ledger on which the owner and whom he pays take both assets."""
     held = FixedAccounts()
-    for asset in (MAINNET.stellar.usdc, MAINNET.stellar.usdt0):
-        assert asset is not None
-        line = Trustline(StellarAddress(OWNER), asset, True, BaseUnits(2**63 - 1))
-        held.lines[OWNER, asset] = line
+    for account in (OWNER, NOBODY):
+        for asset in (MAINNET.stellar.usdc, MAINNET.stellar.usdt0):
+            assert asset is not None
+            line = Trustline(StellarAddress(account), asset, True, BaseUnits(2**63 - 1))
+            held.lines[account, asset] = line
     return held
 
 
 @pytest.fixture
-def actor(kept: Connection, reader: Engine, evm: FixedEvm, accounts: FixedAccounts) -> FlaskClient:
+def stellar() -> FixedStellar:
+    return FixedStellar()
+
+
+@pytest.fixture
+def actor(
+    kept: Connection,
+    reader: Engine,
+    evm: FixedEvm,
+    stellar: FixedStellar,
+    accounts: FixedAccounts,
+) -> FlaskClient:
     """Calls an app on mainnet."""
-    app = make_transfer_app(reader, network=MAINNET, evm=evm, accounts=accounts)
+    app = make_transfer_app(reader, network=MAINNET, evm=evm, stellar=stellar, accounts=accounts)
     return app.test_client()

@@ -7,20 +7,25 @@ import pytest
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from api.actions.evm_source import FewAtOnce
+from api.actions.stellar_source import FewOfStellar
 from indexer.actions.evm_calls import evm_calls
+from indexer.actions.stellar_orders import BurnOnStellar, Pay, operation_of
+from indexer.actions.stellar_tx import draft
 from indexer.chains.quorum import SourcesDisagree
-from indexer.errors import ConfigurationError, NodeUnavailable
+from indexer.errors import CallReverted, ConfigurationError, NodeUnavailable
 from tests.factories.acting import (
     BURN_QUOTE,
     ask_action,
     deposit,
     order_for,
     stellar_payment,
+    stellar_withdrawal,
     submit,
 )
 from tests.factories.actions import MAINNET, OWNER, PAYER, make_agreed
+from tests.factories.projections import LEDGER
 from tests.factories.quotes import OTHER
-from tests.factories.started import cancel, make_transfer_app
+from tests.factories.started import NOBODY, cancel, make_transfer_app
 from warehouse_schema.intake import actions, transfers
 
 USDC = MAINNET.stellar.usdc
@@ -127,8 +132,89 @@ def test_what_is_over_or_sent_needs_nothing(kept, actor, evm):
     assert nothing(ask_action(actor, sent)) == "waiting"
 
 
-def test_a_transfer_from_stellar_moves_by_its_owners_own_transaction(kept, actor):
-    assert nothing(ask_action(actor, stellar_payment(kept))) == "own_transaction"
+def drafted(sequence=7):
+    """A payment of 10 USDC, unsigned."""
+    order = Pay(MAINNET.stellar.usdc, NOBODY, 100_000_000)
+    operations = [operation_of(order, OWNER)]
+    return draft(MAINNET.stellar.passphrase, OWNER, sequence, 1_800_001_800, operations)
+
+
+def test_a_payment_is_shown_as_the_transaction_that_its_owner_signs(kept, actor, stellar):
+    transfer, stellar.made = stellar_payment(kept), drafted()
+    action = {
+        "kind": "stellar_tx",
+        "xdr": stellar.made.envelope,
+        "network_passphrase": "Public Global Stellar Network ; September 2015",
+    }
+    assert ask_action(actor, transfer).json == {"action": action, "reason": None}
+    [row] = stored(kept, transfer)
+    assert (row.kind, row.tx_hash, row.issued) == ("stellar_tx", stellar.made.tx, action)
+    [(order, owner, expires_at, ingested, issued)] = stellar.asked
+    assert order == Pay(MAINNET.stellar.usdc, NOBODY, 100_000_000)
+    expiry = select(transfers.c.expires_at).where(transfers.c.id == transfer)
+    assert (owner, expires_at) == (OWNER, int(kept.scalar(expiry).timestamp()))
+    assert (ingested, issued) == (LEDGER, ())
+
+
+def test_what_was_issued_on_stellar_decides_about_what_is_next(kept, actor, stellar):
+    transfer, stellar.made = stellar_payment(kept), drafted()
+    first = ask_action(actor, transfer).json
+    assert ask_action(actor, transfer).json == first
+    stellar.made = drafted(8)
+    assert ask_action(actor, transfer).json != first
+    ask_action(actor, transfer)
+    assert [[each.sequence for each in asked[-1]] for asked in stellar.asked] == [
+        [],
+        [7],
+        [7],
+        [7, 8],
+    ]
+    assert [row.number for row in stored(kept, transfer)] == [1, 2]
+
+
+def test_a_withdrawal_is_a_burn_with_its_id_and_asks_no_trustline(kept, actor, stellar, accounts):
+    accounts.lines.clear()
+    transfer, stellar.made = stellar_withdrawal(kept), drafted()
+    assert ask_action(actor, transfer).json["action"]["kind"] == "stellar_tx"
+    [(order, *_)] = stellar.asked
+    assert isinstance(order, BurnOnStellar)
+    assert (order.hook_data.hex(), order.amount, order.max_fee) == (transfer, 200_000_000, 100_000)
+
+
+def test_nobody_is_paid_who_cannot_be(kept, actor, stellar, accounts):
+    transfer, stellar.made = stellar_payment(kept), drafted()
+    line = accounts.lines.pop((NOBODY, USDC))
+    assert nothing(ask_action(actor, transfer)) == "no_trustline"
+    accounts.lines[NOBODY, USDC] = replace(line, room=99_999_999)
+    assert nothing(ask_action(actor, transfer)) == "no_room"
+    assert stellar.asked == stored(kept, transfer) == []
+
+
+def test_what_would_fail_or_may_have_been_sent_already_is_not_shown(kept, actor, stellar):
+    transfer = stellar_payment(kept)
+    assert nothing(ask_action(actor, transfer)) == "waiting"
+    stellar.made = CallReverted("Error(Contract, #10)")
+    assert nothing(ask_action(actor, transfer)) == "would_fail"
+    assert stored(kept, transfer) == []
+
+
+def test_a_ledger_that_cannot_be_asked_is_unavailable(kept, reader: Engine, stellar, accounts):
+    transfer, stellar.made = stellar_payment(kept), NodeUnavailable("slow")
+
+    def code(**others) -> str:
+        app = make_transfer_app(reader, network=MAINNET, accounts=accounts, **others)
+        answer = ask_action(app.test_client(), transfer)
+        assert answer.status_code == 503
+        return answer.json["code"]
+
+    assert code(stellar=FewOfStellar(stellar)) == "LEDGER_UNAVAILABLE"
+    assert code(stellar=FewOfStellar(stellar, most=0)) == "LEDGER_UNAVAILABLE"
+    assert code() == "LEDGER_UNAVAILABLE"
+    stellar.made = drafted()
+    app = make_transfer_app(
+        reader, network=MAINNET, accounts=accounts, stellar=FewOfStellar(stellar)
+    )
+    assert ask_action(app.test_client(), transfer).json["action"] is not None
 
 
 def test_what_is_cancelled_while_the_chain_is_read_is_not_shown(kept, actor, evm):

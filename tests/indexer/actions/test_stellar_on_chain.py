@@ -8,6 +8,7 @@ import pytest
 from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
 from indexer.actions.stellar_check import SignedTx, check_signed
+from indexer.actions.stellar_issues import read_issue
 from indexer.actions.stellar_orders import (
     Approve,
     BurnOnStellar,
@@ -22,7 +23,7 @@ from indexer.networks import load_network
 from indexer.stellar_state import StellarState
 from tests.factories.actions import make_withdrawal
 from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events, serving, value, why
-from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.identifiers import Height, StellarAddress
 
 NETWORK = load_network("devnet")
 
@@ -140,6 +141,37 @@ def test_a_call_that_the_contract_refuses_is_not_issued(stand):
     agreed = agreed_of(stand, poor, mechanism="oft")
     with pytest.raises(CallReverted, match="Contract, #10"):
         stand.issue(agreed)
+
+
+def following(stand: Stand, agreed: Any, *shown: StellarTx, ingested: int | None = None) -> Any:
+    """What the owner of these issues is shown next."""
+    owner, expires = agreed.terms.owner, agreed.terms.expires_at
+    height = Height(stand.chain.node.latest.sequence if ingested is None else ingested)
+    issues = [read_issue(PASSPHRASE, each.envelope) for each in shown]
+    return stand.state.following(stellar_order(NETWORK, agreed), owner, expires, height, issues)
+
+
+def test_what_was_issued_is_shown_again_until_its_number_is_spent(stand, alice):
+    agreed = agreed_of(stand, alice)
+    approval = following(stand, agreed)
+    stand.chain.node.close_ledger()
+    # A later ledger would make it another transaction.
+    assert following(stand, agreed, approval) == approval != following(stand, agreed)
+    assert stand.submit(approval, alice, agreed).succeeded
+    # Nobody knows yet what its number was spent for.
+    assert following(stand, agreed, approval, ingested=1) is None
+    burn = following(stand, agreed, approval)
+    [first, second] = [read_issue(PASSPHRASE, each.envelope) for each in (approval, burn)]
+    assert second.sequence == first.sequence + 1
+    assert first.does != second.does
+    assert following(stand, agreed, approval, burn) == burn
+    assert stand.submit(burn, alice, agreed).succeeded
+
+
+def test_who_has_no_account_has_nothing_to_sign(stand):
+    agreed = agreed_of(stand, Keypair.random())
+    with pytest.raises(CallReverted, match="no account"):
+        following(stand, agreed)
 
 
 def test_a_sponsored_newcomer_gets_an_account_and_a_trustline(stand):
