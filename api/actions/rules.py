@@ -89,11 +89,12 @@ def _task(conn: Connection, network: Network, terms: Terms) -> Task:
     if is_evm(terms.source_chain):
         return Deposit(agreed, row.source_asset, row.dest_asset)
     height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
-    issued = _issued_on_stellar(conn, network, terms.id)
+    issued = issued_on_stellar(conn, network, terms.id)
     return FromStellar(agreed, row.dest_asset, Height(conn.scalar(height) or 0), issued)
 
 
-def _issued_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[Issue, ...]:
+def issued_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[Issue, ...]:
+    """The Stellar transactions that were shown for a transfer, the oldest first."""
     passphrase = network.stellar.passphrase
     shown = _issued(conn, transfer, "stellar_tx")
     return tuple(read_issue(passphrase, each["xdr"]) for each in shown)
@@ -120,11 +121,22 @@ def issue(
     # What a transfer needs never changes, only whether it still does.
     if isinstance(now, Nothing):
         return now
+    if tx is not None and _is_anothers(conn, transfer, tx):
+        return Nothing("waiting")
     rows = conn.scalars(select(actions.c.issued).where(actions.c.transfer == transfer)).all()
     if action not in rows:
         row = {"number": len(rows) + 1, "kind": action["kind"], "tx_hash": tx, "issued": action}
         conn.execute(insert(actions).values(transfer=transfer, **row))
     return None
+
+
+def _is_anothers(conn: Connection, transfer: str, tx: TxHash) -> bool:
+    """Whether it was issued for a twin, of the same second: sent once, it can pay but one of them.
+
+    Twins share their sends and with them their lock (`decide`).
+    """
+    query = select(actions.c.transfer).where(actions.c.tx_hash == tx)
+    return conn.scalar(query.where(actions.c.transfer != transfer)) is not None
 
 
 def issued_orders(conn: Connection, transfer: str) -> list[Order]:

@@ -172,6 +172,15 @@ def test_what_was_issued_on_stellar_decides_about_what_is_next(kept, actor, stel
     assert [row.number for row in stored(kept, transfer)] == [1, 2]
 
 
+def test_twins_are_not_shown_one_transaction_that_pays_but_one_of_them(kept, actor, stellar):
+    first, second, stellar.made = stellar_payment(kept), stellar_payment(kept), drafted()
+    assert ask_action(actor, first).json["action"] is not None
+    assert nothing(ask_action(actor, second)) == "waiting"
+    assert stored(kept, second) == []
+    stellar.made = drafted(8)
+    assert ask_action(actor, second).json["action"] is not None
+
+
 def test_a_withdrawal_is_a_burn_with_its_id_and_asks_no_trustline(kept, actor, stellar, accounts):
     accounts.lines.clear()
     transfer, stellar.made = stellar_withdrawal(kept), drafted()
