@@ -8,13 +8,14 @@ from api.errors import CODES
 from api.openapi import Components, Json, examples, handshake_refusals
 from api.stream.client import SENT
 from api.stream.description import QUERY
-from api.stream.schema import MESSAGES
+from api.stream.schema import MESSAGES, Authentication
 
 _PATH = "/api/v1/stream"
 _INFO = """
 Offers and orders as they change, ledger by ledger. Connect and listen: nothing is to be sent, and a
-token is not asked for. Whoever cannot be served is told before the upgrade, by an error of
-[the HTTP API](/openapi.json); a `429` and a `503` say in `Retry-After` when to come again.
+token is not asked for. Whoever shows one is told of its own transfers, too. Whoever cannot be
+served is told before the upgrade, by an error of [the HTTP API](/openapi.json); a `429` and a
+`503` say in `Retry-After` when to come again.
 
 Take a ledger in as a whole, at the message with `last`. If `prevSeq` is not the `seq` before it,
 something is missing. After any end, connect again with `after` and the last ledger that you have
@@ -25,7 +26,10 @@ whole (`after=0` and an empty book for the first time).
 def asyncapi() -> Json:
     """The document."""
     components = Components()
-    messages = {shape.__name__: _message(shape, components) for shape in MESSAGES}
+    told = [shape.__name__ for shape in MESSAGES]
+    messages = {
+        shape.__name__: _message(shape, components) for shape in (*MESSAGES, Authentication)
+    }
     # What HTTP refuses with is no message.
     del components.schemas["Error"]
     return {
@@ -53,8 +57,13 @@ def asyncapi() -> Json:
             "listen": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/stream"},
-                "messages": [{"$ref": f"#/channels/stream/messages/{name}"} for name in messages],
-            }
+                "messages": [_of_channel(name) for name in told],
+            },
+            "authenticate": {
+                "action": "receive",
+                "channel": {"$ref": "#/channels/stream"},
+                "messages": [_of_channel(Authentication.__name__)],
+            },
         },
         "components": {"messages": messages, "schemas": components.schemas},
     }
@@ -64,6 +73,10 @@ def _message(shape: Any, components: Components) -> Json:
     said: Json = {"summary": shape.__doc__, "payload": components.schema(shape)}
     example = examples("openStream").get(shape.__name__)
     return said | ({"examples": [{"payload": example}]} if example is not None else {})
+
+
+def _of_channel(name: str) -> Json:
+    return {"$ref": f"#/channels/stream/messages/{name}"}
 
 
 def _endings() -> list[str]:

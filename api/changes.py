@@ -4,6 +4,7 @@ A subscriber hears, in this order and from this thread alone:
 
     Unsure(connected=True)     listening since just now: what committed before was not heard
     Committed(chain, height)   a transaction that moved the chain committed
+    TransfersTold(owner)       a transaction with news of an owner's transfers committed
     Unsure(connected=False)    no longer listening: what commits from here on is not heard
 
 so that whoever keeps what it read never goes on without having been told. The channel says that
@@ -27,7 +28,8 @@ from psycopg import Notify, sql
 from sqlalchemy import Engine
 
 from indexer.drain import CHANNEL
-from warehouse_schema.identifiers import ChainId, Height
+from indexer.projections.stages.told import CHANNEL as TRANSFERS
+from warehouse_schema.identifiers import ChainId, Height, StellarAddress
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +56,14 @@ class Unsure:
     """Whether what changes from now on will be told."""
 
 
-Told: TypeAlias = Committed | Unsure
+@dataclass(frozen=True, slots=True)
+class TransfersTold:
+    """A transaction after which this owner is to be told something of its transfers committed."""
+
+    owner: StellarAddress
+
+
+Told: TypeAlias = Committed | TransfersTold | Unsure
 Subscriber: TypeAlias = Callable[[Told], None]
 """Called in the listener's thread: it neither waits nor raises, or nobody hears the next one."""
 Session: TypeAlias = psycopg.Connection[tuple[object, ...]]
@@ -128,7 +137,8 @@ class Changes:
         with closing(session):
             session.autocommit = True
             session.execute("SET application_name = 'isthmus-api-changes'")
-            session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
+            for channel in (TRANSFERS, CHANNEL):
+                session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             try:
                 self._connected = True
                 self._tell(Unsure(connected=True))
@@ -149,6 +159,8 @@ class Changes:
 
 def _read(notice: Notify) -> Told:
     """Any user of the database may write to a channel: what is not ours may mean anything."""
+    if notice.channel == TRANSFERS:
+        return TransfersTold(StellarAddress(notice.payload))
     chain, _, height = notice.payload.rpartition(":")
     if chain and height.isdecimal():
         return Committed(ChainId(chain), Height(int(height)))

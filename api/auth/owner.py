@@ -50,6 +50,12 @@ def hold_gate(app: Flask, deps: Deps) -> None:
     app.extensions[_KEY] = Gate(issuers, Revocations(deps.engine))
 
 
+def gate_of(app: Flask) -> Gate:
+    """The gate of an app, for who is let in by other ways than a request's header."""
+    gate: Gate = app.extensions[_KEY]
+    return gate
+
+
 def current_session() -> Session:
     """Who is asking, in a view behind `owner_only`."""
     session: Session = g.session

@@ -21,7 +21,7 @@ import orjson
 from sqlalchemy import Connection, Engine
 
 from api.bodies import Body
-from api.changes import Changes, Committed, Told, Unsure
+from api.changes import Changes, Committed, Told, TransfersTold, Unsure
 from api.deps import reading
 from api.errors import OrderBookNotReady, Unavailable
 from api.orderbook import queries
@@ -204,5 +204,7 @@ class Books:
             case Committed(chain=chain):
                 if chain == self._chain:
                     self._heard = Heard(unsure, committed + 1)
+            case TransfersTold():
+                pass
             case _:
                 assert_never(told)

@@ -36,10 +36,18 @@ SILENT = Ending(1008, "no pong")
 TOO_BIG = Ending(1009, "message too big")
 BROKEN = Ending(1011, "internal error")
 REVISED = Ending(1012, "order book read anew")
+REFUSED = Ending(1008, "token refused")
+EXPIRED = Ending(1008, "token expired")
+REVOKED = Ending(1008, "token revoked")
+OTHER = Ending(1008, "token of another account")
+UNCHECKED = Ending(1013, "token not checked")
 SLOW = Ending(1013, "slow reader")
 FOREIGN = Ending(1002, "bad frame")
 """1007 with the same reason where it is text that is none."""
-SENT = (STOPPING, FOREIGN, UNFIT, SILENT, TOO_BIG, BROKEN, REVISED, SLOW)
+SENT = (
+    *(STOPPING, FOREIGN, UNFIT, SILENT, REFUSED, EXPIRED, REVOKED, OTHER),
+    *(TOO_BIG, BROKEN, REVISED, SLOW, UNCHECKED),
+)
 """What a client may be told."""
 GONE = Ending(1006, "connection lost")
 """Never sent: there is nobody to send it to."""
@@ -76,6 +84,9 @@ class Client:
         self._credited = now
         self._incoming = 0
         """Bytes of the message that is coming in."""
+        self._text: list[str] = []
+        """Of the message that is coming in."""
+        self._heard: list[str] = []
         self._is_deaf = False
 
     @property
@@ -191,12 +202,22 @@ class Client:
             self._take_message(event, now)
 
     def _take_message(self, event: TextMessage | BytesMessage, now: float) -> None:
-        """No message of a client means anything yet. This is where one would be understood."""
         self._incoming += len(event.data)
         if self._incoming > self._limits.message_bytes:
             self._refuse(TOO_BIG, now)
+            return
+        if isinstance(event, TextMessage):
+            self._text.append(event.data)
         if event.message_finished:
+            if self._text:
+                self._heard.append("".join(self._text))
+            self._text.clear()
             self._incoming = 0
+
+    def heard(self) -> list[str]:
+        """What the client said since this was asked last, message by message."""
+        heard, self._heard = self._heard, []
+        return heard
 
     def _may_speak(self, now: float) -> bool:
         """Whether the client may send one more frame; it counts in parts of a message, too."""

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from api.changes import Changes, Committed, Told
+from api.changes import Changes, Committed, Told, Unsure
 from api.deps import reading
 from api.errors import OrderBookNotReady
 from api.stream import outbox
@@ -81,7 +81,7 @@ class Feeder:
             self._on_end()
 
     def _hear(self, told: Told) -> None:
-        if not isinstance(told, Committed) or told.chain == self._chain:
+        if isinstance(told, Unsure) or (isinstance(told, Committed) and told.chain == self._chain):
             self._look.set()
 
     def _read_patiently(self) -> None:

@@ -21,10 +21,12 @@ from api.changes import Changes
 from api.metrics import Metrics
 from api.stream.audience import Audience
 from api.stream.book import LiveBook
-from api.stream.client import BROKEN, GONE, REVISED, STOPPING, Client, Ending
+from api.stream.client import BROKEN, GONE, REFUSED, REVISED, STOPPING, Client, Ending
 from api.stream.feeder import Feeder
 from api.stream.limits import Limits
 from api.stream.outbox import Batch, Missed, News, Standing, Start
+from api.stream.owners import Access, Owners
+from api.stream.speech import Unclear, read_speech
 from api.stream.wishes import Filters, Wish
 from warehouse_schema.identifiers import ChainId
 
@@ -60,6 +62,7 @@ class Hub:
         start: Start,
         limits: Limits,
         metrics: Metrics | None = None,
+        access: Access | None = None,
     ) -> None:
         self._metrics = metrics or Metrics()
         self._limits = limits
@@ -84,6 +87,7 @@ class Hub:
             on_restart=lambda start: self._post(lambda: self._restart(start)),
             on_end=lambda: self._post(self._lose_feeder),
         )
+        self._owners = None if access is None else Owners(engine, changes, access, self)
         self._thread = threading.Thread(target=self._run, name="stream-hub", daemon=True)
 
     def _begin(self, start: Start) -> None:
@@ -115,13 +119,32 @@ class Hub:
 
     def stop(self) -> None:
         """Tell everyone goodbye and end soon. Does not wait: a signal's handler may ask."""
-        self._feeder.stop()
+        self._stop_threads()
         self._post(lambda: self._send_away(STOPPING))
 
     def wait(self, seconds: float) -> None:
         """Wait for the end, at most so long for each of the threads."""
         self._thread.join(seconds)
         self._feeder.wait(seconds)
+        if self._owners is not None:
+            self._owners.wait(seconds)
+
+    def tell_one(self, client: Client, data: bytes, *, greeting: bool) -> None:
+        """What is for this client alone."""
+        self._post(lambda: self._tell_one(client, data, greeting=greeting))
+
+    def end_one(self, client: Client, ending: Ending) -> None:
+        """End a client by what was found out about it."""
+        self._post(lambda: self._end_one(client, ending))
+
+    def lose_owners(self) -> None:
+        """Whoever listens to transfers would wait for ever."""
+        self._post(self._lose_feeder)
+
+    def _stop_threads(self) -> None:
+        self._feeder.stop()
+        if self._owners is not None:
+            self._owners.stop()
 
     def _post(self, job: Callable[[], None]) -> None:
         self._inbox.put(job)
@@ -139,7 +162,7 @@ class Hub:
             while not self._stopping or self._clients:
                 self._turn()
         finally:
-            self._feeder.stop()
+            self._stop_threads()
             self._end()
 
     def _turn(self) -> None:
@@ -167,9 +190,44 @@ class Hub:
     def _serve(self, client: Client, events: int, now: float) -> None:
         if events & selectors.EVENT_READ:
             client.receive(now)
+            for said in client.heard():
+                self._hear(client, said, now)
         if events & selectors.EVENT_WRITE:
             client.flush()
         self._settle(client, now)
+
+    def _hear(self, client: Client, said: str, now: float) -> None:
+        if self._owners is None or client.ending is not None:
+            return
+        try:
+            asked = read_speech(said)
+        except Unclear:
+            client.end(REFUSED, now)
+            return
+        if asked is not None:
+            self._owners.hear(client, asked)
+
+    def _tell_one(self, client: Client, data: bytes, *, greeting: bool) -> None:
+        now = time.monotonic()
+        if client not in self._clients:
+            # It left while its token was looked at.
+            self._forget_owner(client)
+            return
+        if greeting:
+            client.greet(data)
+        else:
+            client.tell(data, now)
+        self._settle(client, now)
+
+    def _end_one(self, client: Client, ending: Ending) -> None:
+        now = time.monotonic()
+        if client in self._clients:
+            client.end(ending, now)
+            self._settle(client, now)
+
+    def _forget_owner(self, client: Client) -> None:
+        if self._owners is not None:
+            self._owners.forget(client)
 
     def _tick(self, now: float) -> None:
         for client in list(self._clients):
@@ -245,6 +303,7 @@ class Hub:
 
     def _forget(self, client: Client, now: float) -> None:
         audience = self._clients.pop(client)
+        self._forget_owner(client)
         self._metrics.stream_closed((client.ending or GONE).code)
         self._selector.unregister(client.socket)
         client.leave(now)
@@ -305,5 +364,5 @@ class Hub:
 
     def _lose_feeder(self) -> None:
         if not self._stopping:
-            logger.error("stream ends: its feeder did")
+            logger.error("stream ends: a thread that reads for it did")
             self._send_away(BROKEN)

@@ -11,8 +11,10 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
+from api.auth.claims import Session
 from api.orderbook.shapes import shape_offer, shape_order
 from api.stream import frames
+from api.stream.owned import Mode
 from api.stream.wishes import Channel, Topic
 from api.times import iso_time
 from indexer.projections.offers import Offer, OfferKey, offer_of
@@ -20,7 +22,6 @@ from indexer.projections.orders import order_of
 from warehouse_schema.identifiers import Height, UnixSeconds
 
 Op: TypeAlias = Literal["add", "update", "remove"]
-Mode: TypeAlias = Literal["snapshot", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,23 @@ def ledger_body(ledger: Height) -> bytes:
 def opening_body(mode: Mode, ledger: Height) -> bytes:
     """A marker: what follows is the whole book as of the ledger, or what came after it."""
     return b'{"channel":"stream","mode":"%b","ledger":%d' % (mode.encode(), ledger)
+
+
+def transfer_frame(transfer: bytes, number: int) -> bytes:
+    """A transfer of whoever is told; `number` is of its owner's alone."""
+    return frames.text(b'{"channel":"transfer","transfer":%b,"number":%d}' % (transfer, number))
+
+
+def transfers_frame(mode: Mode, session: Session, number: int) -> bytes:
+    """A marker: the token was taken, and all up to the number has been told."""
+    said = {
+        "channel": "transfer",
+        "mode": mode,
+        "account": session.account,
+        "expiresAt": iso_time(session.expires_at),
+        "number": number,
+    }
+    return frames.text(orjson.dumps(said))
 
 
 LAST = b',"last":true'

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 
 from api.description import Time
 from api.orderbook.schema import Offer, Order
+from api.transfers.schema import Transfer
 
 
 class Numbered(TypedDict):
@@ -54,5 +55,41 @@ class StreamMarker(Numbered):
     ]
 
 
-MESSAGES = (OfferMessage, OrderMessage, LedgerMarker, StreamMarker)
+class TransferMessage(TypedDict):
+    """A transfer of yours, as it is now; for who showed a token."""
+
+    channel: Literal["transfer"]
+    transfer: Transfer
+    number: Annotated[int, Field(ge=1, description="Of yours alone: keep the greatest.")]
+
+
+class TransferMarker(TypedDict):
+    """Your token was taken, and you have been told everything up to the number."""
+
+    channel: Literal["transfer"]
+    mode: Annotated[
+        Literal["snapshot", "resume"],
+        Field(description="What came before: what is not over, or what you had missed."),
+    ]
+    account: Annotated[str, Field(description="Whose transfers you are told of.")]
+    expiresAt: Annotated[Time, Field(description="Show a new token before.")]
+    number: Annotated[int, Field(ge=0, description="Of the last that you have been told.")]
+
+
+class Authentication(TypedDict):
+    """Who you are: your transfers are told from here on. The one thing that a client may say."""
+
+    auth: Annotated[str, Field(description="A bearer token.")]
+    after: NotRequired[
+        Annotated[
+            int | None,
+            Field(ge=0, description="You have been told everything up to this `number` of yours."),
+        ]
+    ]
+
+
+MESSAGES = (
+    *(OfferMessage, OrderMessage, LedgerMarker, StreamMarker),
+    *(TransferMessage, TransferMarker),
+)
 """All that a client may hear."""

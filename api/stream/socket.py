@@ -16,15 +16,19 @@ from typing import Any, NoReturn
 from flask import Blueprint, Flask, current_app, g, request
 from flask_sock import Sock
 
-from api.auth.owner import public
+from api.auth.claims import Session
+from api.auth.gate import Gate
+from api.auth.owner import gate_of, public
 from api.deps import Deps, deps, reading
 from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired
 from api.parsing import read_query
+from api.rates import OWNER
 from api.stream import outbox
 from api.stream.client import Client
 from api.stream.hub import Hub
 from api.stream.limits import Doors
 from api.stream.outbox import Missed
+from api.stream.owners import Access
 from api.stream.wishes import WISHES, Wish, parse_wish
 
 _KEY = "isthmus_stream"
@@ -36,8 +40,9 @@ stream.before_request(public)
 class Stream:
     """An app's stream: its doors, and the hub that serves whoever is in."""
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, gate: Gate) -> None:
         self._deps = deps
+        self._gate = gate
         self._lock = threading.Lock()
         self._hub: Hub | None = None
         self.doors = Doors(deps.stream)
@@ -67,14 +72,21 @@ class Stream:
         chain = given.network.stellar.id
         with reading(given.engine) as connection:
             start = outbox.read_start(connection, chain)
-        hub = Hub(given.engine, chain, given.changes, start, given.stream, given.metrics)
+        access = Access(self._admit, given.network, given.clock)
+        hub = Hub(given.engine, chain, given.changes, start, given.stream, given.metrics, access)
         hub.start()
         return hub
+
+    def _admit(self, token: str) -> Session:
+        """As a request with the token is let in, and counted."""
+        session = self._gate.admit(f"Bearer {token}")
+        self._deps.limiter.count(OWNER, session.account)
+        return session
 
 
 def hold_stream(app: Flask, deps: Deps) -> None:
     """Give an app its stream."""
-    app.extensions[_KEY] = Stream(deps)
+    app.extensions[_KEY] = Stream(deps, gate_of(app))
     app.config["SOCK_SERVER_OPTIONS"] = {"thread_class": _NoThread}
 
 
@@ -148,7 +160,8 @@ def _check_handshake() -> None:
 def _check_origin(origin: str | None) -> None:
     """A browser asks nobody before it opens a socket, so that it is for us to refuse a page.
 
-    What is no page names no origin, and may come in. Neither token nor cookie is looked at.
+    What is no page names no origin, and may come in. No cookie is looked at, and
+    a token that is said afterwards is one that the page holds.
     """
     if not deps().web.admits(origin):
         raise Forbidden("pages of your origin may not open the stream", code="ORIGIN_NOT_ALLOWED")

@@ -9,8 +9,9 @@ import pytest
 from sqlalchemy import Connection, Engine, column, create_engine, func, select, text
 from sqlalchemy.engine import URL
 
-from api.changes import Changes, Committed, Told
+from api.changes import Changes, Committed, Told, TransfersTold
 from indexer.drain import CHANNEL
+from indexer.projections.stages.told import CHANNEL as TRANSFERS
 from tests.api.heard import GAINED, LOST, PATIENCE, Heard
 from warehouse_schema.engine import make_engine
 
@@ -53,6 +54,13 @@ def test_a_commit_is_told_with_its_chain_and_height(make_changes, owner):
     commit(owner, "stellar:testnet:1234", "eip155:1:5")
     assert heard.next() == Committed("stellar:testnet", 1234)
     assert heard.next() == Committed("eip155:1", 5)
+
+
+def test_an_owner_whose_transfers_moved_is_told_of_by_name(make_changes, owner):
+    _, heard = make_changes()
+    with owner.begin() as connection:
+        connection.execute(select(func.pg_notify(TRANSFERS, "GABC")))
+    assert heard.next() == TransfersTold("GABC")
 
 
 def test_every_subscriber_is_told_and_every_process(make_changes, owner):

@@ -154,6 +154,8 @@ CLOCKS = ("time", "datetime", "sqlalchemy.func.now", "sqlalchemy.func.clock_time
 
 FEATURES_MEET = (
     *("api.auth.owner", "api.quotes.store"),
+    # Who is let in by a token, in a request's header or otherwise.
+    *("api.auth.claims.Session", "api.auth.gate.Gate"),
     # Whatever is done with a transfer goes through its one door, and shows it in one shape.
     *("api.transfers.access", "api.transfers.progress", "api.transfers.shapes"),
     "api.transfers.schema",

@@ -33,6 +33,7 @@ from api.rates import READS, Limiter, Rates
 from api.stream import messages
 from api.stream.limits import Limits
 from api.stream.socket import find_stream
+from api.stream.speech import read_speech
 from api.web import Web
 from indexer.decode.accounts import Trustline
 from indexer.errors import NodeUnavailable
@@ -431,6 +432,24 @@ def test_what_the_stream_says_is_the_example(market: Connection, example: Any) -
     example("openStream", "LedgerMarker", said(messages.number(marker, 1000006, end)))
     opening = messages.opening_body("resume", NOW_LEDGER)
     example("openStream", "StreamMarker", said(messages.number(opening, 1000007, b"")))
+
+
+def test_what_an_owner_says_and_is_told_is_the_example(
+    rows: Connection, reader: Engine, example: Any
+) -> None:
+    for chain in (STELLAR, SEPOLIA):
+        insert_cursor(rows, chain)
+    shown = start(make_transfer_app(reader).test_client(), insert_quote(rows), KEY).json
+    frame = messages.transfer_frame(json.dumps(steady(shown)).encode(), 57)
+    example("openStream", "TransferMessage", said(frame))
+    session = Session(StellarAddress(ACCOUNT), None, URL, UnixSeconds(NOW + 86_400))
+    marker = said(messages.transfers_frame("resume", session, 57))
+    example("openStream", "TransferMarker", marker)
+    asked = {"auth": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJHQSJ9.c2ln", "after": 41}
+    assert read_speech(json.dumps(asked)) is not None
+    example("openStream", "Authentication", asked)
+    for table in (intake.transfers, intake.quotes, cursors):
+        rows.execute(delete(table))
 
 
 def said(frame: bytes) -> Any:

@@ -3,23 +3,37 @@
 import itertools
 import json
 import re
+import secrets
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from time import time
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine
+from sqlalchemy.engine import URL
+from websockets.exceptions import ConnectionClosedError
 
-from tests.factories.streaming import PATIENCE, ROOT, Book, Server, identity
+from api.auth.tokens import SigningKey, Tokens
+from indexer.projections.stages.store import refold
+from tests.factories.projections import address, insert_book
+from tests.factories.started import NETWORK, insert_transfer
+from tests.factories.streaming import PATIENCE, ROOT, Book, Server, identity, serving
+from tests.factories.tokens import ACCOUNT, private_key, private_pem
+from tests.factories.tokens import URL as ISSUER
+from warehouse_schema.identifiers import UnixSeconds
 
 PAGE = (ROOT / "docs" / "stream.md").read_text()
 
 
-def code(language: str) -> str:
-    """The one block of a language on the page."""
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+def code(language: str, name: str) -> str:
+    """The one block of a language on the page that defines this function."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (block,) = (each for each in blocks if f" {name}(" in each)
     return block
 
 
@@ -55,9 +69,9 @@ follow(process.argv[1], (ledger, book) =>
 """
 
 CLIENTS = {
-    "python": (sys.executable, "-c", code("python") + _PYTHON),
+    "python": (sys.executable, "-c", code("python", "follow") + _PYTHON),
     # In Node, whose WebSocket is that of browsers; before Node 22 it had to be asked for it.
-    "browsers": ("node", "--experimental-websocket", "-e", code("js") + _NODE),
+    "browsers": ("node", "--experimental-websocket", "-e", code("js", "follow") + _NODE),
 }
 
 
@@ -109,3 +123,32 @@ def changed_last(stand) -> int:
     known = sorted(stand.shown)
     pairs = itertools.pairwise(known)
     return max(after for before, after in pairs if stand.shown[before] != stand.shown[after])
+
+
+def test_the_documented_client_follows_its_own_transfers(
+    database: URL, engine: Engine, indexer_engine: Engine, tmp_path: Path
+) -> None:
+    tokens = Tokens(
+        SigningKey(private_key("ours")), issuer=ISSUER, clock=lambda: UnixSeconds(int(time()))
+    )
+    settings = {
+        "ISTHMUS_NETWORK": "testnet",
+        "ISTHMUS_URL": ISSUER,
+        "ISTHMUS_TOKEN_KEY": private_pem(private_key("ours")),
+    }
+    with engine.begin() as conn:
+        insert_book(conn)
+        mine, theirs = insert_transfer(conn), insert_transfer(conn, owner=address(7))
+    named: dict[str, Any] = {}
+    exec(code("python", "follow_mine"), named)
+    with serving(database, tmp_path, workers=1, settings=settings) as server:
+        token = tokens.issue(ACCOUNT, jti=secrets.token_hex(32))
+        told = named["follow_mine"](server.stream_url, token)
+        assert next(told) == (0, None)
+        with indexer_engine.begin() as conn:
+            refold(conn, NETWORK, [mine, theirs])
+        number, transfer = next(told)
+        told.close()
+        assert (number, transfer["id"], transfer["stage"]) == (1, mine, "AWAITING_SIGNATURE")
+        with pytest.raises(ConnectionClosedError, match="token refused"):
+            next(named["follow_mine"](server.stream_url, "x"))

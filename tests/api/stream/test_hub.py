@@ -1,16 +1,13 @@
 """The hub in this process, on pairs of sockets: what it does when things go wrong."""
 
 import json
-import select
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
 from sqlalchemy import Engine, update
-from wsproto.connection import Connection, ConnectionType
 from wsproto.events import CloseConnection, TextMessage
 
 from api.changes import Changes
@@ -24,78 +21,14 @@ from api.stream.limits import Doors, Limits
 from api.stream.outbox import Missed
 from api.stream.wishes import Wish, parse_wish
 from tests.api.stream.conftest import Stand
+from tests.api.stream.far import Far, wait_for
 from tests.factories.book import CHAIN
-from tests.factories.streaming import PATIENCE, Book, identity
+from tests.factories.streaming import PATIENCE
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import Height
 
 LIMITS = Limits(queued_bytes=20_000, socket_bytes=4_096, close_seconds=PATIENCE)
-
-
-@dataclass
-class Far:
-    """The other end of a client's socket."""
-
-    socket: socket.socket
-    protocol: Connection = field(default_factory=lambda: Connection(ConnectionType.CLIENT))
-    messages: list[dict] = field(default_factory=list)
-    closed: tuple[int, str] | None = None
-    _part: str = ""
-
-    def read_until(self, condition: Callable[[], bool]) -> "Far":
-        """Read until it holds. Raises `TimeoutError`."""
-        while not condition():
-            self._read()
-        return self
-
-    def read_what_is_there(self) -> None:
-        while select.select([self.socket], [], [], 0)[0]:
-            self._read()
-
-    def read_to(self, ledger: int) -> "Far":
-        return self.read_until(lambda: self.ledger >= ledger)
-
-    def read_to_close(self) -> tuple[int, str]:
-        self.read_until(lambda: self.closed is not None)
-        assert self.closed is not None
-        return self.closed
-
-    @property
-    def ledger(self) -> int:
-        """The last one told to its end."""
-        return max((m["ledger"] for m in self.messages if m.get("last")), default=-1)
-
-    def book(self, before: Book | None = None) -> Book:
-        book: Book = dict(before or {})
-        for message in self.messages:
-            if message["channel"] == "orderbook":
-                key = identity(message["entry"])
-                book.pop(key, None)
-                if message["op"] != "remove":
-                    book[key] = message["entry"]
-        return book
-
-    def _read(self) -> None:
-        data = self.socket.recv(1 << 16)
-        if not data:
-            raise EOFError(f"closed after {len(self.messages)} messages, {self.closed}")
-        self.protocol.receive_data(data)
-        for event in self.protocol.events():
-            self._take(event)
-
-    def _take(self, event) -> None:
-        if isinstance(event, CloseConnection):
-            self.closed = (int(event.code), event.reason or "")
-            # The server may not have waited for the answer.
-            with suppress(BrokenPipeError):
-                self.socket.sendall(self.protocol.send(event.response()))
-        else:
-            assert isinstance(event, TextMessage)
-            self._part += event.data
-            if event.message_finished:
-                self.messages.append(json.loads(self._part))
-                self._part = ""
 
 
 @dataclass
@@ -222,14 +155,6 @@ def test_every_code_that_is_sent_is_counted_as_itself():
         if sample.name == "isthmus_streams_closed_total"
     }
     assert counted == {*(str(ending.code) for ending in (*SENT, GONE)), "other"}
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    """Until it does: what another thread counts comes a moment later."""
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, "it never did"
-        time.sleep(0.01)
 
 
 def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, api_engine):

@@ -1,0 +1,304 @@
+"""Owners on the stream: their own transfers, all of them, as REST shows them, and nobody else's."""
+
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, insert
+from wsproto.events import TextMessage
+
+from api.auth.claims import Session
+from api.auth.gate import Gate
+from api.auth.revocation import Revocations
+from api.changes import Changes
+from api.deps import reading
+from api.errors import IdentityUnavailable
+from api.metrics import Metrics
+from api.stream import outbox, owned
+from api.stream.client import Client
+from api.stream.hub import Hub
+from api.stream.limits import Doors, Limits
+from api.stream.owners import Access
+from api.stream.wishes import Wish
+from indexer.projections.stages.store import refold
+from tests.api.stream.far import Far, wait_for
+from tests.factories.app import NOW
+from tests.factories.projections import address, insert_book
+from tests.factories.started import NETWORK, insert_transfer, make_transfer_app, show
+from tests.factories.streaming import PATIENCE
+from tests.factories.tokens import ACCOUNT, make_tokens
+from warehouse_schema.engine import make_engine
+from warehouse_schema.identifiers import StellarAddress, UnixSeconds
+from warehouse_schema.intake import cancellations
+
+MINE, THEIRS = StellarAddress(ACCOUNT), address(7)
+LIMITS = Limits(close_seconds=PATIENCE)
+TOKENS = make_tokens(lifetime=3_600)
+
+
+def token(account: str = MINE, jti: str | None = None) -> str:
+    return TOKENS.issue(account, jti=jti or secrets.token_hex(32))
+
+
+@dataclass
+class House:
+    """A hub at work on a book of nothing, and who moves transfers."""
+
+    hub: Hub
+    engine: Engine
+    """Of the indexer."""
+    owner_engine: Engine
+    api_engine: Engine
+    now: list[int]
+    admit: list[Callable[[str], Session]]
+    """What looks at tokens; the first."""
+    doors: Doors = field(default_factory=lambda: Doors(LIMITS))
+    ends: list[socket.socket] = field(default_factory=list)
+
+    def connect(self, said: Any = None) -> Far:
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        far.settimeout(PATIENCE)
+        self.ends.append(far)
+        client = Client(near, "a", self.doors.enter("10.0.0.1"), LIMITS, time.monotonic())
+        self.hub.join(client, Wish(), None)
+        end = Far(far)
+        if said is not None:
+            say(end, said)
+        return end
+
+    def listen(self, account: str = MINE, **more: Any) -> Far:
+        """Connect and authenticate; back when the greeting has been heard."""
+        far = self.connect({"auth": token(account), **more})
+        return far.read_until(lambda: marker(far) is not None)
+
+    def start(self, owner: str = MINE) -> str:
+        with self.owner_engine.begin() as conn:
+            transfer = insert_transfer(conn, owner=owner)
+        self.fold(transfer)
+        return transfer
+
+    def cancel(self, transfer: str) -> None:
+        with self.owner_engine.begin() as conn:
+            conn.execute(insert(cancellations).values(transfer=transfer))
+        self.fold(transfer)
+
+    def fold(self, *transfers: str) -> None:
+        with self.engine.begin() as conn:
+            refold(conn, NETWORK, transfers)
+
+
+def say(far: Far, said: Any) -> None:
+    text = said if isinstance(said, str) else json.dumps(said)
+    far.socket.sendall(far.protocol.send(TextMessage(text)))
+
+
+def marker(far: Far) -> dict[str, Any] | None:
+    return next((each for each in reversed(far.messages) if "expiresAt" in each), None)
+
+
+def told(far: Far) -> list[tuple[int, str, str]]:
+    """Number, transfer and stage of each message about one."""
+    shown = [each for each in far.messages if "transfer" in each]
+    return [(each["number"], each["transfer"]["id"], each["transfer"]["stage"]) for each in shown]
+
+
+@pytest.fixture
+def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) -> Iterator[House]:
+    with engine.begin() as conn:
+        insert_book(conn)
+    listening = make_engine(database, room="api", pool_size=1)
+    changes = Changes(listening)
+    changes.start()
+    now, gate = [NOW], Gate([TOKENS], Revocations(api_engine))
+    admit: list[Callable[[str], Session]] = [lambda shown: gate.admit(f"Bearer {shown}")]
+    access = Access(lambda shown: admit[0](shown), NETWORK, lambda: UnixSeconds(now[0]))
+    with reading(api_engine) as conn:
+        start = outbox.read_start(conn, NETWORK.stellar.id)
+    hub = Hub(api_engine, NETWORK.stellar.id, changes, start, LIMITS, Metrics(), access)
+    hub.start()
+    house = House(hub, indexer_engine, engine, api_engine, now, admit)
+    yield house
+    hub.stop()
+    for far in house.ends:
+        far.close()
+    hub.wait(PATIENCE)
+    changes.stop()
+    listening.dispose()
+    assert len(house.doors) == 0
+    assert not any(each.is_alive() for each in threading.enumerate() if "stream" in each.name)
+
+
+def test_an_owner_is_told_what_rest_shows_and_of_nobody_elses(house: House):
+    mine, theirs = house.start(), house.start(THEIRS)
+    public, me, they = house.connect(), house.listen(), house.listen(THEIRS)
+    assert told(me) == [(1, mine, "AWAITING_SIGNATURE")]
+    assert told(they) == [(1, theirs, "AWAITING_SIGNATURE")]
+    rest = make_transfer_app(house.api_engine).test_client()
+    assert me.messages[0]["transfer"] == show(rest, mine).json
+    assert marker(me) == {
+        "channel": "transfer",
+        "mode": "snapshot",
+        "account": MINE,
+        "expiresAt": marker(me)["expiresAt"],
+        "number": 1,
+    }
+    later = house.start()
+    house.cancel(theirs)
+    house.cancel(mine)
+    me.read_until(lambda: len(told(me)) >= 3)
+    they.read_until(lambda: len(told(they)) >= 2)
+    assert told(me)[1:] == [(2, later, "AWAITING_SIGNATURE"), (3, mine, "CANCELLED")]
+    assert told(they)[1:] == [(2, theirs, "CANCELLED")]
+    assert me.messages[-1]["transfer"] == show(rest, mine).json
+    assert {each["transfer"]["id"] for each in they.messages if "transfer" in each} == {theirs}
+    public.read_what_is_there()
+    assert public.messages == []
+
+
+def test_what_was_missed_is_told_also_what_is_over(house: House):
+    first, second = house.start(), house.start()
+    before = house.listen()
+    assert marker(before)["number"] == 2
+    house.cancel(first)
+    third = house.start()
+    house.cancel(third)
+    again = house.listen(after=2)
+    assert told(again) == [(3, first, "CANCELLED"), (5, third, "CANCELLED")]
+    assert (marker(again)["mode"], marker(again)["number"]) == ("resume", 5)
+    assert told(house.listen(after=5)) == []
+    # A number that was never given is somebody else's, or of another database.
+    for after in (6, 10**18):
+        anew = house.listen(after=after)
+        assert (marker(anew)["mode"], told(anew)) == (
+            "snapshot",
+            [(2, second, "AWAITING_SIGNATURE")],
+        )
+
+
+def test_who_missed_too_much_is_told_what_is_not_over(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(owned, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(owned, "MOST_OPEN", 2)
+    me = house.listen(after=0)
+    assert (marker(me)["mode"], marker(me)["number"]) == ("resume", 0)
+    made = [house.start() for _ in range(3)]
+    house.cancel(made[0])
+    # Read in parts, nothing is left out.
+    me.read_until(lambda: len(told(me)) >= 4)
+    assert {each[1] for each in told(me)} == set(made)
+    late = house.listen(after=1)
+    assert (marker(late)["mode"], {each[1] for each in told(late)}) == ("snapshot", set(made[1:]))
+
+
+def test_a_token_that_is_given_up_or_expires_ends_what_is_told(house: House):
+    jti = secrets.token_hex(32)
+    leaving = house.connect({"auth": token(jti=jti)})
+    staying, theirs = house.listen(), house.listen(THEIRS)
+    leaving.read_until(lambda: marker(leaving) is not None)
+    # By the database's clock it has not expired: it would be forgotten.
+    Revocations(house.api_engine).add(jti, UnixSeconds(4_000_000_000))
+    mine = house.start()
+    assert leaving.read_to_close() == (1008, "token revoked")
+    assert told(leaving) == []
+    staying.read_until(lambda: told(staying) == [(1, mine, "AWAITING_SIGNATURE")])
+    house.now[0] = NOW + 3_600
+    for far in (staying, theirs):
+        assert far.read_to_close() == (1008, "token expired")
+    assert house.connect({"auth": token(jti=jti)}).read_to_close() == (1008, "token refused")
+
+
+def test_what_is_no_good_token_ends_the_connection(house: House):
+    for said in (
+        {"auth": "x"},
+        {"auth": token() + "x"},
+        {"auth": None},
+        {"auth": {"auth": "x"}},
+        {"auth": token(), "after": -1},
+        {"auth": token(), "after": True},
+        {"auth": token(), "after": "1"},
+        {"auth": token() + " " + token()},
+    ):
+        assert house.connect(said).read_to_close() == (1008, "token refused"), said
+
+
+def test_a_token_that_cannot_be_looked_at_is_not_called_bad(house: House):
+    def fail(_: str) -> Session:
+        raise IdentityUnavailable
+
+    good, house.admit[0] = house.admit[0], fail
+    assert house.connect({"auth": token()}).read_to_close() == (1013, "token not checked")
+    house.admit[0] = good
+    assert marker(house.listen()) is not None
+
+
+def test_a_new_token_in_time_goes_on_and_one_of_another_account_does_not(house: House):
+    house.start()
+    me = house.listen()
+    house.now[0] = NOW + 1_000
+    longer = Session(MINE, None, "another issuer", UnixSeconds(NOW + 9_000))
+    good, house.admit[0] = house.admit[0], lambda _: longer
+    say(me, {"auth": "another", "after": 0})
+    me.read_until(lambda: marker(me)["mode"] == "resume")
+    house.now[0] = NOW + 5_000
+    mine = house.start()
+    me.read_until(lambda: len(told(me)) == 2)
+    assert told(me)[1] == (2, mine, "AWAITING_SIGNATURE")
+    house.admit[0] = good
+    house.now[0] = NOW
+    say(me, {"auth": token(THEIRS)})
+    assert me.read_to_close() == (1008, "token of another account")
+
+
+def test_other_words_mean_nothing_and_begin_nothing(house: House):
+    public = house.connect()
+    for said in ("", "x", "[" * 2_000, "7", "null", '"auth"', '["auth"]', '{"author": 1}'):
+        say(public, said)
+    # Whatever was said before has been read by then.
+    far = house.connect({"hello": 1})
+    say(far, {"auth": 1})
+    assert far.read_to_close() == (1008, "token refused")
+    public.read_what_is_there()
+    assert (public.messages, public.closed) == ([], None)
+    assert house.hub._owners._threads == ()
+
+
+def test_who_leaves_while_its_token_is_looked_at_is_forgotten(house: House):
+    looked_at, may_go_on = threading.Event(), threading.Event()
+    good = house.admit[0]
+
+    def slowly(shown: str) -> Session:
+        looked_at.set()
+        assert may_go_on.wait(PATIENCE)
+        return good(shown)
+
+    house.admit[0] = slowly
+    gone = house.connect({"auth": token()})
+    assert looked_at.wait(PATIENCE)
+    gone.socket.close()
+    wait_for(lambda: len(house.doors) == 0)
+    may_go_on.set()
+    house.admit[0] = good
+    house.listen(THEIRS)
+    wait_for(lambda: [each.account for each in house.hub._owners._sessions.values()] == [THEIRS])
+    assert set(house.hub._owners._positions) == {THEIRS}
+
+
+def test_a_warehouse_that_goes_away_is_waited_for_and_nothing_is_lost(house: House):
+    me = house.listen()
+    with house.owner_engine.begin() as conn:
+        conn.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    house.engine.dispose()
+    made = [house.start() for _ in range(3)]
+    me.read_until(lambda: len(told(me)) >= 3)
+    assert [each[1] for each in told(me)] == made
