@@ -55,6 +55,7 @@ from api.client.models import (
     TransferPage,
 )
 from api.client.stream import Moment, OfferKey
+from api.client.transfer_stream import TransferNews
 from api.client.verify import Deposit
 from api.client.verify_stellar import Outgoing
 
@@ -112,6 +113,7 @@ __all__ = [
     "TillLine",
     "TooMany",
     "Transfer",
+    "TransferNews",
     "TransferPage",
     "Unavailable",
 ]

@@ -34,6 +34,7 @@ from api.client.models import (
     TransferPage,
 )
 from api.client.stream import Moment, follow
+from api.client.transfer_stream import TransferNews, follow_transfers
 from api.client.verify import Deposit, check_calls
 from api.client.verify_stellar import Outgoing, check_transaction
 
@@ -143,11 +144,29 @@ class Isthmus:
         since: Moment | None = None,
     ) -> Iterator[Moment]:
         """The book, exactly, after each ledger that changes it (`markers`: after each ledger)."""
-        url = self._client.base_url.join(f"{_BOOK}/stream")
-        socket = url.copy_with(scheme="wss" if url.scheme == "https" else "ws")
         query = {"rail": rail, "currency": currency, "direction": direction, "provider": provider}
         flag = {"markers": 1} if markers else {}
-        return follow(str(socket), {**query, **flag}, since=since, sleep=self._sleep)
+        return follow(self._stream_url(), {**query, **flag}, since=since, sleep=self._sleep)
+
+    def follow_transfers(self, *, after: int | None = None) -> Iterator[TransferNews]:
+        """What is under way, or what changed after a number, and then each change, for ever.
+
+        Signs in again when a token has come to its end. Raises `SignInNeeded`.
+        """
+        return follow_transfers(
+            self._stream_url(), self._stream_token, after=after, sleep=self._sleep
+        )
+
+    def _stream_url(self) -> str:
+        url = self._client.base_url.join(f"{_BOOK}/stream")
+        return str(url.copy_with(scheme="wss" if url.scheme == "https" else "ws"))
+
+    def _stream_token(self, is_refused: bool) -> str:
+        if self._token is not None:
+            return self._token()
+        if self._signed_in is None or is_refused:
+            return self.sign_in()
+        return self._signed_in
 
     # The rest
 

@@ -1,0 +1,107 @@
+"""The client follows transfers whatever becomes of connections and tokens."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.sync.server import Server, ServerConnection, serve
+
+from api.client import Isthmus, SignInNeeded
+
+SHOWN = json.loads(
+    (Path(__file__).parents[3] / "api/document/examples.json").read_text(encoding="utf-8")
+)["openStream"]["TransferMessage"]["transfer"]
+MARKER = {"channel": "transfer", "mode": "resume", "account": "G", "expiresAt": "x"}
+
+Script = Callable[[ServerConnection, dict[str, Any]], None]
+
+
+def told(number: int, stage: str) -> dict[str, Any]:
+    return {"channel": "transfer", "number": number, "transfer": SHOWN | {"stage": stage}}
+
+
+def say(*messages: dict[str, Any], end: tuple[int, str] = (1012, "order book read anew")) -> Script:
+    def play(socket: ServerConnection, _: dict[str, Any]) -> None:
+        for each in messages:
+            socket.send(json.dumps(each))
+        socket.close(*end)
+
+    return play
+
+
+REFUSE = say(end=(1008, "token refused"))
+
+
+@contextmanager
+def playing(*scripts: Script) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A server that plays one script a connection, and what clients said to it."""
+    left, said = list(scripts), []
+
+    def handle(socket: ServerConnection) -> None:
+        said.append(json.loads(socket.recv()))
+        left.pop(0)(socket, said[-1])
+
+    server: Server = serve(handle, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.socket.getsockname()[1]}", said
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+def make_client(url: str, slept: list[float]) -> Isthmus:
+    tokens = iter("abcdefgh")
+    return Isthmus(url, token=lambda: next(tokens), sleep=slept.append)
+
+
+def test_a_connection_that_ends_goes_on_after_the_greatest_number():
+    book = {"channel": "orderbook", "op": "add", "entry": {}, "seq": 1, "prevSeq": 0, "ledger": 1}
+    scripts = (
+        say(book, told(3, "SUBMITTED"), told(2, "CONFIRMING"), MARKER | {"number": 5}),
+        say(end=(1013, "token not checked")),
+        say(told(6, "COMPLETED")),
+    )
+    slept: list[float] = []
+    with playing(*scripts) as (url, said), make_client(url, slept) as isthmus:
+        news = isthmus.follow_transfers()
+        heard = [next(news) for _ in range(3)]
+        news.close()
+    assert [(each.number, each.transfer.stage) for each in heard] == [
+        (3, "SUBMITTED"),
+        (2, "CONFIRMING"),
+        (6, "COMPLETED"),
+    ]
+    assert [each["after"] for each in said] == [None, 5, 5]
+    assert len(slept) == 2
+
+
+def test_a_token_at_its_end_is_followed_by_another_and_two_that_are_refused_by_none():
+    scripts = (
+        say(told(1, "SUBMITTED"), end=(1008, "token expired")),
+        say(told(2, "COMPLETED"), end=(1008, "token revoked")),
+        REFUSE,
+    )
+    slept: list[float] = []
+    with playing(*scripts) as (url, said), make_client(url, slept) as isthmus:
+        news = isthmus.follow_transfers(after=0)
+        assert [next(news).number, next(news).number] == [1, 2]
+        with pytest.raises(SignInNeeded, match="token refused"):
+            next(news)
+    assert [(each["auth"], each["after"]) for each in said] == [("a", 0), ("b", 1), ("c", 2)]
+    assert len(slept) == 2
+
+
+def test_what_ends_for_another_reason_is_asked_with_a_pause():
+    scripts = (say(end=(1008, "too many messages")), say(told(1, "SUBMITTED")))
+    slept: list[float] = []
+    with playing(*scripts) as (url, _), make_client(url, slept) as isthmus:
+        news = isthmus.follow_transfers()
+        assert next(news).transfer.stage == "SUBMITTED"
+        news.close()
+    assert len(slept) == 1
