@@ -74,7 +74,10 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
 -- indexer does: of an attempt it sees that it is there, and for whom, never what was signed.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
 GRANT SELECT ON relay.health TO isthmus_api;
-GRANT SELECT (subject, purpose, tx_hash, created_at) ON relay.attempts TO isthmus_api;
+GRANT SELECT (chain, account, number, subject, purpose, tx_hash, created_at)
+    ON relay.attempts TO isthmus_api;
+GRANT SELECT (chain, account, number, subject, purpose, key, outcome)
+    ON relay.slots TO isthmus_api;
 
 -- access: of nobody's concern but the api's; what has expired is deleted.
 GRANT USAGE ON SCHEMA access TO isthmus_api;

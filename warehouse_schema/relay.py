@@ -25,7 +25,7 @@ slots = Table(
     "slots",
     metadata,
     chain(),
-    text("account", "Account whose number it is"),
+    text("account", "Account whose number it is; of what an owner signed, the hash of that"),
     number("number", "Nonce on EVM chains, sequence number on Stellar"),
     text("purpose", "What it is for: deliver, sweep, refund, submit, onboard"),
     text("key", "What is to happen once, among those of its chain and purpose"),
@@ -34,8 +34,9 @@ slots = Table(
     text(
         "outcome",
         "done; failed (included without effect); late (the same, for it had happened by then); "
-        "filled (the number was only taken); overtaken (another transaction has it). "
-        "Each at finality; null while something may still take effect",
+        "filled (the number was only taken); overtaken (another transaction has it); "
+        "expired (past its bounds, in no ledger). Each at finality; null while something may "
+        "still take effect",
         nullable=True,
     ),
     amount("spent", "What it cost, native base units; null while open", nullable=True),
@@ -43,7 +44,9 @@ slots = Table(
         "closed_at", "When the outcome was final, database clock; null while open", nullable=True
     ),
     PrimaryKeyConstraint("chain", "account", "number"),
-    CheckConstraint("outcome IN ('done', 'failed', 'late', 'filled', 'overtaken')", name="outcome"),
+    CheckConstraint(
+        "outcome IN ('done', 'failed', 'late', 'filled', 'overtaken', 'expired')", name="outcome"
+    ),
     CheckConstraint(
         "(outcome IS NULL) = (spent IS NULL) AND (outcome IS NULL) = (closed_at IS NULL)",
         name="closed_whole",

@@ -88,6 +88,10 @@ class StellarAccountNodes(AccountReader):
         """
         return self._nodes.ask(lambda node: _tried(node.rpc, envelope))
 
+    def send_raw(self, envelope: bytes) -> str:
+        """As `send`, of XDR."""
+        return self.send(base64.b64encode(envelope).decode())
+
     def send(self, envelope: str) -> str:
         """Give a transaction (base64 XDR) to a node; its status, and a result code if it has one.
 

@@ -15,7 +15,7 @@ from dataclasses import astuple
 from indexer.errors import IndexerError
 from indexer.relay import store
 from indexer.relay.account import Turn
-from indexer.relay.run import run_relay
+from indexer.relay.run import run_relay, sessions_of
 from indexer.relay.settings import address_of, load_relay_settings
 from indexer.relay.status import complaints
 from indexer.settings import Settings, load_settings
@@ -58,7 +58,7 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    engine = open_engine(settings, "relay", pool_size=max(1, len(accounts)))
+    engine = open_engine(settings, "relay", pool_size=max(1, sessions_of(accounts)))
     try:
         run_relay(engine, settings, accounts, should_stop=stop.is_set, on_turn=_print_turn)
     finally:

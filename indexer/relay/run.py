@@ -5,9 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Protocol, TypeAlias
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
@@ -19,8 +20,9 @@ from indexer.relay import store
 from indexer.relay.account import AccountRelay, Turn
 from indexer.relay.deliveries import EvmDeliveries, StellarDeliveries
 from indexer.relay.evm_wire import EvmWire
-from indexer.relay.settings import EvmAccount, RelayAccount
+from indexer.relay.settings import EvmAccount, RelayAccount, StellarAccount
 from indexer.relay.stellar_wire import StellarWire
+from indexer.relay.submissions import Submitter
 from indexer.settings import Settings
 from warehouse_schema.identifiers import ChainId
 
@@ -60,10 +62,9 @@ def run_relay(
     def is_over() -> bool:
         return ended.is_set() or should_stop()
 
-    with ThreadPoolExecutor(len(accounts), thread_name_prefix="relay") as pool:
-        running = [
-            pool.submit(_send_from, engine, settings, each, is_over, told) for each in accounts
-        ]
+    senders = _senders(settings, accounts)
+    with ThreadPoolExecutor(len(senders), thread_name_prefix="relay") as pool:
+        running = [pool.submit(_send_by, engine, each, is_over, told) for each in senders]
         try:
             while not any(each.done() for each in running):
                 _pass_on(told, on_turn)
@@ -86,26 +87,56 @@ def _pass_on(told: "SimpleQueue[tuple[ChainId, Turn]]", on_turn: Report) -> None
         return
 
 
-def _send_from(
+class Sender(Protocol):
+    """What sends something, turn by turn, under a lock of its own."""
+
+    @property
+    def account(self) -> store.Account:
+        """Names the lock."""
+        ...
+
+    def turn(self, conn: Connection) -> Turn:
+        """Bring everything as far as it goes now."""
+        ...
+
+    def tell_unwell(self, conn: Connection, reason: str) -> None:
+        """Say that no turn is possible, and why."""
+        ...
+
+
+Opens: TypeAlias = Callable[[], AbstractContextManager[Sender]]
+
+
+def sessions_of(accounts: Sequence[RelayAccount]) -> int:
+    """Sessions of Postgres that these accounts take: one each, and one for what owners signed."""
+    return len(accounts) + any(isinstance(each, StellarAccount) for each in accounts)
+
+
+def _senders(settings: Settings, accounts: Sequence[RelayAccount]) -> list[Opens]:
+    senders: list[Opens] = [partial(_opened, settings, each) for each in accounts]
+    payer = next((each for each in accounts if isinstance(each, StellarAccount)), None)
+    return senders if payer is None else [*senders, partial(_submitter, settings, payer)]
+
+
+def _send_by(
     engine: Engine,
-    settings: Settings,
-    account: RelayAccount,
+    opens: Opens,
     should_stop: Callable[[], bool],
     told: "SimpleQueue[tuple[ChainId, Turn]]",
 ) -> None:
-    with _opened(settings, account) as relay:
+    with opens() as sender:
         while not should_stop():
             try:
-                with store.writer(engine, relay.account) as conn:
-                    _take_turns(conn, relay, should_stop, told)
+                with store.writer(engine, sender.account) as conn:
+                    _take_turns(conn, sender, should_stop, told)
             except OperationalError as error:
                 # The lock went with the session: it is taken again before anything is signed.
-                logger.warning("warehouse lost relay=%s: %s", relay.account.chain, error.orig)
+                logger.warning("warehouse lost relay=%s: %s", sender.account.chain, error.orig)
                 _pause(_AGAIN_SECONDS, should_stop)
 
 
 @contextmanager
-def _opened(settings: Settings, account: RelayAccount) -> Iterator[AccountRelay[Any]]:
+def _opened(settings: Settings, account: RelayAccount) -> Iterator[Sender]:
     urls = settings.nodes[account.chain.id]
     if isinstance(account, EvmAccount):
         with closing(EvmAccountNodes(account.chain, urls, timeout=NODE_SECONDS)) as nodes:
@@ -113,17 +144,26 @@ def _opened(settings: Settings, account: RelayAccount) -> Iterator[AccountRelay[
             owed = EvmDeliveries(account.chain)
             yield AccountRelay(evm, owed, account.limits, time.monotonic)
         return
-    with closing(
-        StellarAccountNodes(account.chain, urls, timeout=NODE_SECONDS)
-    ) as nodes_of_stellar:
+    with closing(_stellar_nodes(settings, account)) as nodes_of_stellar:
         stellar = StellarWire(account.chain, nodes_of_stellar, account.key)
         ledger = StellarDeliveries(account.chain)
         yield AccountRelay(stellar, ledger, account.limits, time.monotonic)
 
 
+@contextmanager
+def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
+    with closing(_stellar_nodes(settings, payer)) as nodes:
+        yield Submitter(payer.chain, nodes, payer.key, payer.limits)
+
+
+def _stellar_nodes(settings: Settings, account: StellarAccount) -> StellarAccountNodes:
+    urls = settings.nodes[account.chain.id]
+    return StellarAccountNodes(account.chain, urls, timeout=NODE_SECONDS)
+
+
 def _take_turns(
     conn: Connection,
-    relay: AccountRelay[Any],
+    relay: Sender,
     should_stop: Callable[[], bool],
     told: "SimpleQueue[tuple[ChainId, Turn]]",
 ) -> None:

@@ -10,7 +10,7 @@ C = TypeVar("C")
 """What a transaction does, in the words of its chain."""
 
 Purpose: TypeAlias = Literal["deliver", "sweep", "refund", "submit", "onboard"]
-Outcome: TypeAlias = Literal["done", "failed", "late", "filled", "overtaken"]
+Outcome: TypeAlias = Literal["done", "failed", "late", "filled", "overtaken", "expired"]
 """As `relay.slots` has it."""
 
 FILL = "fill"

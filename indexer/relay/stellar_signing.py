@@ -4,19 +4,21 @@ Each has bounds in time: from the ledger that it was signed after, for a minute 
 it can take effect no more, whatever became of it.
 """
 
+import base64
 from dataclasses import dataclass
 
 from stellar_sdk import (
     Account,
     Address,
     DecoratedSignature,
+    FeeBumpTransactionEnvelope,
     TransactionBuilder,
     TransactionEnvelope,
     xdr,
 )
 from stellar_sdk.operation import BumpSequence, InvokeHostFunction
 
-from indexer.relay.keys import StellarKey, stellar_signature
+from indexer.relay.keys import StellarKey, stellar_address, stellar_signature
 from indexer.relay.slots import Signed
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
 
@@ -72,6 +74,30 @@ def signed(key: StellarKey, envelope: TransactionEnvelope) -> Signed:
     )
     raw = whole.to_xdr_object().to_xdr_bytes()
     return Signed(TxHash(digest.hex()), raw, envelope.transaction.fee)
+
+
+def bumped(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> Signed:
+    """Somebody's signed transaction in a fee bump of the key's account (CAP-15).
+
+    `bid` is stroops an operation, of which the bump itself counts as one; what a contract call
+    needs beside comes on top. Raises `WrongSignature`.
+    """
+    envelope = TransactionEnvelope.from_xdr(base64.b64encode(inner).decode(), passphrase)
+    source = stellar_address(key)
+    bump = TransactionBuilder.build_fee_bump_transaction(source, bid, envelope, passphrase)
+    digest = bump.hash()
+    signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
+    whole = FeeBumpTransactionEnvelope(bump.transaction, passphrase, signatures=[signature])
+    raw = whole.to_xdr_object().to_xdr_bytes()
+    return Signed(TxHash(digest.hex()), raw, bump.transaction.fee)
+
+
+def sequence_of(raw: bytes) -> int:
+    """The number of a signed transaction. Raises `ValueError` for a fee bump."""
+    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
+    if envelope.v1 is None:
+        raise ValueError(f"an {envelope.type.name} has no number")
+    return envelope.v1.tx.seq_num.sequence_number.int64
 
 
 def bounds_of(raw: bytes) -> Bounds:

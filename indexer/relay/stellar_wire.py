@@ -4,7 +4,6 @@ A number that is signed for again while an older transaction of it may still be 
 danger: the ledger takes one of a number. So nobody has to prove an older one dead first.
 """
 
-import base64
 from collections.abc import Collection, Sequence
 
 from indexer.chains.stellar_sender import StellarAccountNodes, Trial, Window
@@ -126,7 +125,7 @@ class StellarWire:
 
     def send(self, raw: bytes) -> str:
         """Give a transaction to a node."""
-        return self._nodes.send(base64.b64encode(raw).decode())
+        return self._nodes.send_raw(raw)
 
     def _sign(self, number: int, call: Invocation | None, bid: int, seconds: int) -> Signed:
         now = self._window.latest

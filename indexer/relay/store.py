@@ -31,9 +31,12 @@ from indexer.relay.slots import FILL, Attempt, Outcome, Purpose, Slot
 from warehouse_schema import locks
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
-from warehouse_schema.intake import CHANNEL
+from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, breaks, health, slots
+
+_MOST_AT_ONCE = 50
+"""Submissions of one turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +220,10 @@ def _tell(conn: Connection, subject: str) -> None:
 
 def spent_today(conn: Connection, account: Account) -> int:
     """Of slots opened this UTC day: what they cost, or may cost while they are open."""
+    return _spent(conn, *_of(slots, account))
+
+
+def _spent(conn: Connection, *of: ColumnElement[bool]) -> int:
     columns = slots.c
     most = (
         select(func.max(attempts.c.most_cost))
@@ -227,13 +234,76 @@ def spent_today(conn: Connection, account: Account) -> int:
         )
         .scalar_subquery()
     )
-    total = select(
-        func.coalesce(func.sum(cast(func.coalesce(columns.spent, most), Numeric)), 0)
-    ).where(
-        *_of(slots, account),
-        columns.opened_at >= func.date_trunc("day", func.clock_timestamp(), "UTC"),
-    )
+    cost = cast(func.coalesce(columns.spent, most), Numeric)
+    today = func.date_trunc("day", func.clock_timestamp(), "UTC")
+    total = select(func.coalesce(func.sum(cost), 0)).where(*of, columns.opened_at >= today)
     return int(conn.scalar(total) or 0)
+
+
+# What owners submitted.
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A Stellar transaction that its owner signed."""
+
+    transfer: str
+    tx: TxHash
+    """What was signed; of a fee bump around it, the inner hash."""
+    envelope: bytes
+    """With all signatures."""
+
+
+def submitted(conn: Connection, chain: ChainId) -> list[Submitted]:
+    """What was accepted for transfers from a chain and is not over, the oldest first.
+
+    Only what the service itself issued, whatever stands in the row.
+    """
+    columns = submissions.c
+    closed = select(slots.c.key).where(
+        slots.c.chain == chain, slots.c.purpose == "submit", slots.c.outcome.is_not(None)
+    )
+    query = (
+        select(columns.transfer, columns.tx_hash, columns.signed)
+        .join_from(submissions, transfers, transfers.c.id == columns.transfer)
+        .join(quotes, quotes.c.id == transfers.c.quote)
+        .join(
+            actions, (actions.c.transfer == transfers.c.id) & (actions.c.tx_hash == columns.tx_hash)
+        )
+        .where(
+            columns.kind == "stellar_tx",
+            quotes.c.source_chain == chain,
+            columns.tx_hash.not_in(closed),
+        )
+        .order_by(columns.submitted_at, columns.tx_hash)
+        .limit(_MOST_AT_ONCE)
+    )
+    return [Submitted(row.transfer, row.tx_hash, row.signed) for row in conn.execute(query)]
+
+
+def open_of_purpose(
+    conn: Connection, chain: ChainId, purpose: Purpose
+) -> list[tuple[Account, Slot]]:
+    """Slots of a purpose that may still take effect, of all accounts."""
+    columns = slots.c
+    query = (
+        select(columns.account)
+        .where(columns.chain == chain, columns.purpose == purpose, columns.outcome.is_(None))
+        .distinct()
+        .order_by(columns.account)
+    )
+    accounts = [Account(chain, address) for address in conn.scalars(query)]
+    return [
+        (account, slot)
+        for account in accounts
+        for slot in open_slots(conn, account)
+        if slot.purpose == purpose
+    ]
+
+
+def spent_on(conn: Connection, chain: ChainId, purpose: Purpose) -> int:
+    """As `spent_today`, of a purpose on a chain."""
+    return _spent(conn, slots.c.chain == chain, slots.c.purpose == purpose)
 
 
 # Breaks and health.

@@ -196,7 +196,10 @@ def test_a_room_that_tries_gets_as_far_as_its_grants(
 
 
 def test_the_api_sees_that_something_was_signed_and_not_what(api_engine: Engine) -> None:
-    seen = "SELECT subject, purpose, tx_hash, created_at FROM relay.attempts"
+    seen = (
+        "SELECT a.subject, a.purpose, a.tx_hash, a.created_at, s.key, s.outcome FROM relay.slots s"
+        " JOIN relay.attempts a USING (chain, account, number)"
+    )
     with api_engine.connect() as connection:
         assert connection.execute(text(seen)).all() == []
         with pytest.raises(ProgrammingError, match="permission denied"):

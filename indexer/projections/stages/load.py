@@ -6,10 +6,10 @@ already: a refold of movements comes first.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, func, select
 
 from indexer.events.tokens import DepositRefunded, Erc20Transfer
 from indexer.facts.store import events_by_key
@@ -28,7 +28,7 @@ from warehouse_schema.facts import expiries, lost_sources
 from warehouse_schema.identifiers import Address, TxHash, UnixSeconds
 from warehouse_schema.intake import cancellations, quotes, submissions, transfers
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts
+from warehouse_schema.relay import attempts, slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
     all_ids = {*ids, *(each.id for each in together)}
     submitted, signed = _submissions(conn, all_ids), _attempts(conn, all_ids)
     moved = movements_of(conn, network, terms, together, _named(submitted, signed))
-    lost = _lost(conn, ids)
+    lost, over = _lost(conn, ids), _over(conn, ids)
     paid, returned = _deposits(conn, terms)
     return [
         Loaded(
@@ -60,6 +60,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
                 each,
                 submissions=tuple(submitted[each.terms.id]),
                 attempts=tuple(signed[each.terms.id]),
+                dead=frozenset(over[each.terms.id].transactions),
                 taken_back=tuple(lost[each.terms.id]),
                 paid=tuple(paid[each.terms.id]),
                 returned=tuple(returned[each.terms.id]),
@@ -68,6 +69,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
             keys=tuple(sorted(moved[each.terms.id].keys)),
             inputs=len(submitted[each.terms.id])
             + len(signed[each.terms.id])
+            + over[each.terms.id].slots
             + (each.cancelled_at is not None),
         )
         for each in sorted(begun, key=lambda each: each.terms.id)
@@ -126,6 +128,37 @@ def _attempts(conn: Connection, ids: Collection[str]) -> dict[str, list[Sent]]:
     found: dict[str, list[Sent]] = defaultdict(list)
     for transfer, at, tx, purpose in conn.execute(query):
         found[transfer].append(Sent(UnixSeconds(at), tx, purpose))
+    return found
+
+
+@dataclass(slots=True)
+class _Over:
+    """What the relay closed of a transfer."""
+
+    transactions: set[TxHash] = field(default_factory=set)
+    slots: int = 0
+
+
+def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
+    """What can take no effect any more, or took it in a block that is ingested and stays."""
+    columns = slots.c
+    hashes = (
+        select(func.array_agg(attempts.c.tx_hash))
+        .where(
+            attempts.c.chain == columns.chain,
+            attempts.c.account == columns.account,
+            attempts.c.number == columns.number,
+        )
+        .scalar_subquery()
+    )
+    query = select(columns.subject, columns.purpose, columns.key, hashes).where(
+        columns.subject == any_of(ids), columns.outcome.is_not(None)
+    )
+    found: dict[str, _Over] = defaultdict(_Over)
+    for transfer, purpose, key, signed in conn.execute(query):
+        over = found[transfer]
+        over.slots += 1
+        over.transactions.update(signed, [key] if purpose == "submit" else [])
     return found
 
 

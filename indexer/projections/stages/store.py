@@ -35,7 +35,7 @@ from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import cancellations, submissions, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts
+from warehouse_schema.relay import attempts, slots
 
 logger = logging.getLogger(__name__)
 
@@ -162,8 +162,13 @@ def is_behind() -> ColumnElement[bool]:
         select(func.count()).where(column == transfers.c.id).scalar_subquery()
         for column in (submissions.c.transfer, attempts.c.subject, cancellations.c.transfer)
     )
-    stages = transfer_stages.c
-    return or_(stages.transfer.is_(None), stages.inputs != submitted + signed + cancelled)
+    over = (
+        select(func.count())
+        .where(slots.c.subject == transfers.c.id, slots.c.outcome.is_not(None))
+        .scalar_subquery()
+    )
+    written, stages = submitted + signed + over + cancelled, transfer_stages.c
+    return or_(stages.transfer.is_(None), stages.inputs != written)
 
 
 def refold_touched(

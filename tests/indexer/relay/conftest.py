@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, deploy, dev_account
 from indexer.devnet.evm_messages import Attesters, BurnMessage, address_word, message_nonce
 from indexer.devnet.evm_node import AnvilProcess
+from indexer.devnet.stellar.rpc import Rpc
+from indexer.devnet.stellar.server import DevnetServer
 from indexer.devnet.world import remotes_of_evm
 from indexer.networks import EvmChain, load_network
 from indexer.relay import store
@@ -26,6 +29,9 @@ from indexer.relay.deliveries import EvmDeliveries
 from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import LocalEvmKey
 from tests.factories.relay import owe
+from tests.indexer.devnet.stellar.chain import Chain
+from tests.indexer.devnet.stellar.test_cctp import REMOTES
+from tests.indexer.relay.ledger import LedgerStand
 from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.relay import attempts, slots
@@ -205,3 +211,25 @@ def stand(node: tuple[EvmDevnet, str], database: URL, engine: Engine) -> Iterato
     relay_engine.dispose()
     devnet.rpc("evm_setAutomine", True)
     devnet.rpc("evm_revert", snapshot)
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[tuple[Chain, str]]:
+    chain = Chain(REMOTES)
+    server = DevnetServer(Rpc(chain.node), host="127.0.0.1", port=0, interval=None)
+    thread = Thread(target=server.run)
+    thread.start()
+    yield chain, f"http://127.0.0.1:{server.port}"
+    server.stop()
+    thread.join()
+
+
+@pytest.fixture
+def ledger_stand(served: tuple[Chain, str], database: URL, engine: Engine) -> Iterator[LedgerStand]:
+    chain, url = served
+    relay_engine = make_engine(database, room="relay")
+    stand = LedgerStand(chain, url, engine, relay_engine)
+    yield stand
+    for nodes in stand.opened:
+        nodes.close()
+    relay_engine.dispose()

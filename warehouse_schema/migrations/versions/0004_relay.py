@@ -84,7 +84,12 @@ def upgrade() -> None:
     op.create_table(
         "slots",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
-        sa.Column("account", sa.Text(), nullable=False, comment="Account whose number it is"),
+        sa.Column(
+            "account",
+            sa.Text(),
+            nullable=False,
+            comment="Account whose number it is; of what an owner signed, the hash of that",
+        ),
         sa.Column(
             "number",
             sa.BigInteger(),
@@ -115,7 +120,7 @@ def upgrade() -> None:
             "outcome",
             sa.Text(),
             nullable=True,
-            comment="done; failed (included without effect); late (the same, for it had happened by then); filled (the number was only taken); overtaken (another transaction has it). Each at finality; null while something may still take effect",
+            comment="done; failed (included without effect); late (the same, for it had happened by then); filled (the number was only taken); overtaken (another transaction has it); expired (past its bounds, in no ledger). Each at finality; null while something may still take effect",
         ),
         sa.Column(
             "spent",
@@ -130,7 +135,7 @@ def upgrade() -> None:
             comment="When the outcome was final, database clock; null while open",
         ),
         sa.CheckConstraint(
-            "outcome IN ('done', 'failed', 'late', 'filled', 'overtaken')",
+            "outcome IN ('done', 'failed', 'late', 'filled', 'overtaken', 'expired')",
             name=op.f("ck_slots_outcome"),
         ),
         sa.CheckConstraint(

@@ -1,0 +1,171 @@
+"""Transactions that owners signed and we accepted on Stellar: sent in fee bumps of ours.
+
+What the owner signed is in it byte for byte, and his sequence number lets a ledger take it once,
+however often and in however many bumps it is sent. He may be given one number twice, when a first
+transaction was never sent, so a slot here is of what he signed and not of his account.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from indexer.chains.stellar_sender import Applied, StellarAccountNodes, Window
+from indexer.networks import StellarChain
+from indexer.relay import store
+from indexer.relay.account import Limits, Turn
+from indexer.relay.keys import StellarKey
+from indexer.relay.slots import Attempt, Close, Outcome, Purpose, Replace, Send, Slot, Step, Wait
+from indexer.relay.stellar_signing import bounds_of, bumped, sequence_of
+from indexer.relay.store import Account, Submitted
+from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
+
+logger = logging.getLogger(__name__)
+
+RESEND_SECONDS = 10.0
+REPLACE_SECONDS = 60.0
+BID = 10_000
+"""Stroops an operation that a first bump bids; each further one ten times that, which is what a
+queue wants of a replacement."""
+MOST_ATTEMPTS = 4
+_LOCK = "submissions"
+_KIND: Purpose = "submit"
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One under way."""
+
+    account: Account
+    """By the hash of what the owner signed."""
+    slot: Slot
+    last: UnixSeconds
+    """Close time of the last ledger that may take it."""
+
+
+def next_step(
+    submission: Submission, applied: Mapping[TxHash, Applied], window: Window, final: Height | None
+) -> Step:
+    """What to do about it. Pure.
+
+    `applied` are those of its transactions that a ledger took: the bumps, and the owner's own under
+    the slot's key if he or somebody else sent it. Nothing is over before that ledger is ingested,
+    so that whoever hears of it finds what it did among the facts.
+    """
+    slot = submission.slot
+    ours = [each.tx for each in slot.attempts]
+    for tx in (*ours, TxHash(slot.key)):
+        if tx in applied:
+            found = applied[tx]
+            if final is None or found.ledger > final:
+                return Wait()
+            outcome: Outcome = "done" if found.succeeded else "failed"
+            return Close(outcome, found.charged if tx in ours else 0)
+    if submission.last < window.latest:
+        return Close("expired", 0)
+    newest = slot.newest
+    if newest.sent_ago is None:
+        return Send()
+    if newest.signed_ago > REPLACE_SECONDS and len(slot.attempts) < MOST_ATTEMPTS:
+        return Replace()
+    return Send() if newest.sent_ago > RESEND_SECONDS else Wait()
+
+
+class Submitter:
+    """Sends what owners of a chain signed; one account of ours pays. One thread's."""
+
+    def __init__(
+        self, chain: StellarChain, nodes: StellarAccountNodes, key: StellarKey, limits: Limits
+    ) -> None:
+        self._chain, self._nodes, self._key, self._limits = chain, nodes, key, limits
+        self.account = Account(chain.id, _LOCK)
+        """Not one: the name under which one process of all sends them."""
+
+    def turn(self, conn: Connection) -> Turn:
+        """Bring everything as far as it goes now. Raises what the nodes raise; nothing is lost."""
+        turn = Turn()
+        with conn.begin():
+            waiting = {each.tx: each for each in store.submitted(conn, self._chain.id)}
+        if not waiting:
+            return turn
+        self._begin(conn, waiting, turn)
+        applied, window, final = self._look(conn, waiting)
+        for each in self._under_way(conn, waiting):
+            step = next_step(each, applied, window, final)
+            if isinstance(step, Close):
+                self._close(conn, each, step, turn)
+            elif isinstance(step, Replace):
+                self._replace(conn, each, waiting[TxHash(each.slot.key)], turn)
+        for each in self._under_way(conn, waiting):
+            if isinstance(next_step(each, applied, window, final), Send):
+                answer = self._nodes.send_raw(each.slot.newest.raw)
+                with conn.begin():
+                    store.note_sent(conn, each.slot.newest.tx, answer)
+                turn.sent += 1
+        return turn
+
+    def tell_unwell(self, conn: Connection, reason: str) -> None:
+        """The account that pays says so itself, in its own turns."""
+
+    def _look(
+        self, conn: Connection, waiting: Mapping[TxHash, Submitted]
+    ) -> tuple[Mapping[TxHash, Applied], Window, Height | None]:
+        bumps = [each.tx for one in self._under_way(conn, waiting) for each in one.slot.attempts]
+        applied, window = self._nodes.applied([*waiting, *bumps])
+        with conn.begin():
+            return applied, window, store.final_height(conn, self._chain.id)
+
+    def _under_way(self, conn: Connection, waiting: Mapping[TxHash, Submitted]) -> list[Submission]:
+        with conn.begin():
+            return [
+                Submission(account, slot, bounds_of(waiting[TxHash(slot.key)].envelope).last)
+                for account, slot in store.open_of_purpose(conn, self._chain.id, _KIND)
+                if slot.key in waiting
+            ]
+
+    def _begin(self, conn: Connection, waiting: Mapping[TxHash, Submitted], turn: Turn) -> None:
+        with conn.begin():
+            taken = store.taken_keys(conn, self._chain.id, _KIND, [*waiting])
+        for tx, each in waiting.items():
+            if tx in taken:
+                continue
+            signed = bumped(self._key, self._chain.passphrase, each.envelope, BID)
+            number = sequence_of(each.envelope)
+            attempt = Attempt(signed.tx, signed.raw, False, 0.0, None)
+            slot = Slot(number, _KIND, tx, each.transfer, (attempt,))
+            with conn.begin():
+                if self._is_too_much(conn, signed.most_cost):
+                    turn.refused.append(f"submit {tx}: over the day's budget")
+                    continue
+                store.open_slot(conn, Account(self._chain.id, tx), slot, signed.most_cost)
+            turn.opened += 1
+            logger.info("bumped chain=%s transfer=%s tx=%s", self._chain.id, each.transfer, tx)
+
+    def _replace(
+        self, conn: Connection, each: Submission, submitted: Submitted, turn: Turn
+    ) -> None:
+        bid = BID * 10 ** len(each.slot.attempts)
+        signed = bumped(self._key, self._chain.passphrase, submitted.envelope, bid)
+        attempt = Attempt(signed.tx, signed.raw, False, 0.0, None)
+        with conn.begin():
+            if self._is_too_much(conn, signed.most_cost):
+                turn.refused.append(f"bidding more for {submitted.tx}: over the day's budget")
+                return
+            store.add_attempt(conn, each.account, each.slot, attempt, signed.most_cost)
+        turn.replaced += 1
+
+    def _close(self, conn: Connection, each: Submission, step: Close, turn: Turn) -> None:
+        slot = each.slot
+        with conn.begin():
+            store.close_slot(conn, each.account, slot, step.outcome, step.spent)
+        turn.done += step.outcome == "done"
+        turn.failed += step.outcome != "done"
+        logger.info(
+            "closed chain=%s purpose=submit transfer=%s tx=%s outcome=%s spent=%d",
+            *(self._chain.id, slot.subject, slot.key, step.outcome, step.spent),
+        )
+
+    def _is_too_much(self, conn: Connection, cost: int) -> bool:
+        spent = store.spent_on(conn, self._chain.id, _KIND)
+        return spent + cost > self._limits.budget

@@ -1,0 +1,201 @@
+"""What owners signed is sent in fee bumps: as it is, once, and told when it is over."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, select
+from stellar_sdk import Asset, Keypair, TransactionEnvelope
+from stellar_sdk.operation import Payment
+from stellar_sdk.utils import from_xdr_amount
+
+from indexer.chains.stellar_sender import StellarAccountNodes
+from indexer.devnet.stellar.accounts import ROOT, keypair
+from indexer.devnet.stellar.accounts import address as resident
+from indexer.projections.stages.load import load
+from indexer.relay import store
+from indexer.relay.account import Turn
+from indexer.relay.keys import LocalStellarKey
+from indexer.relay.submissions import Submitter
+from tests.factories.intake import ask
+from tests.factories.stage_history import make_terms
+from tests.factories.transfers import NETWORK
+from tests.indexer.relay.bomb import Bomb, Killed
+from tests.indexer.relay.ledger import LIMITS, STELLAR, LedgerStand
+from warehouse_schema import intake
+from warehouse_schema.relay import attempts, slots
+
+UNIT = 10**7
+
+
+@dataclass
+class Signed:
+    """A payment of one XLM that its owner signed and we accepted."""
+
+    transfer: str
+    envelope: TransactionEnvelope
+    owner: Keypair
+
+    @property
+    def tx(self) -> str:
+        return self.envelope.hash_hex()
+
+
+@pytest.fixture
+def stand(ledger_stand: LedgerStand) -> LedgerStand:
+    return ledger_stand
+
+
+def accepted(stand: LedgerStand, seconds: int = 600, **changes: Any) -> Signed:
+    number = next(stand.numbers)
+    owner = stand.chain.open(f"owner {number}")
+    bounds = (0, stand.chain.now + seconds)
+    payment = Payment(resident("admin"), Asset.native(), "1")
+    envelope = stand.chain.envelope(owner, [payment], time_bounds=bounds)
+    terms = replace(
+        make_terms(),
+        id=f"{number % 2**64:032x}",
+        source_chain=STELLAR.id,
+        mechanism="payment",
+        deposit_address=None,
+    )
+    found = Signed(terms.id, envelope, owner)
+    issued = {"transfer": terms.id, "number": 1, "kind": "stellar_tx", "issued": {}}
+    row = {"transfer": terms.id, "tx_hash": found.tx, "log": 0, "kind": "stellar_tx"}
+    with stand.engine.begin() as conn:
+        ask(conn, terms)
+        conn.execute(insert(intake.actions).values(issued | {"tx_hash": found.tx} | changes))
+        raw = envelope.to_xdr_object().to_xdr_bytes()
+        conn.execute(insert(intake.submissions).values(row | {"signed": raw}))
+    return found
+
+
+def submitter(
+    stand: LedgerStand, nodes: type[StellarAccountNodes] = StellarAccountNodes
+) -> Submitter:
+    stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
+    payer = stand.chain.account(keypair("payer of owners").public_key)
+    if payer is None:
+        stand.chain.open("payer of owners")
+    key = LocalStellarKey(keypair("payer of owners"))
+    return Submitter(STELLAR, stand.opened[-1], key, LIMITS)
+
+
+def turns(stand: LedgerStand, sender: Submitter) -> Turn:
+    with store.writer(stand.relay_engine, sender.account) as conn:
+        return sender.turn(conn)
+
+
+def spent(stand: LedgerStand, signed: Signed) -> int:
+    """Stroops and numbers that its owner has left: he pays the payment and nothing else."""
+    account = stand.chain.account(signed.owner.public_key)
+    assert account is not None
+    return 1000 * UNIT - account.balance
+
+
+def outcomes(stand: LedgerStand, signed: Signed) -> list[str | None]:
+    with stand.engine.connect() as conn:
+        return list(conn.scalars(select(slots.c.outcome).where(slots.c.key == signed.tx)))
+
+
+def test_it_is_sent_as_it_was_signed_and_we_pay(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand)
+    assert turns(stand, sender) == Turn(opened=1, sent=1)
+    assert turns(stand, sender) == Turn()
+    stand.close()
+    assert spent(stand, signed) == UNIT
+    assert turns(stand, sender) == Turn(done=1)
+    assert outcomes(stand, signed) == ["done"]
+    assert turns(stand, sender) == Turn()
+
+
+def test_what_its_owner_sent_himself_is_over_and_costs_us_nothing(stand: LedgerStand):
+    signed = accepted(stand)
+    stand.chain.node.submit(signed.envelope.to_xdr_object())
+    stand.close()
+    sender = submitter(stand)
+    assert turns(stand, sender).done == 1
+    with stand.engine.connect() as conn:
+        assert conn.scalar(select(slots.c.spent).where(slots.c.key == signed.tx)) == 0
+
+
+def test_a_number_that_its_owner_used_otherwise_is_over_with_its_bounds(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand, Lost)
+    turns(stand, sender)
+    account = stand.chain.account(signed.owner.public_key)
+    rest = Payment(resident(ROOT), Asset.native(), from_xdr_amount(account.spendable - 100))
+    sequence = account.sequence
+    drain = stand.chain.envelope(signed.owner, [rest], sequence=sequence + 1)
+    assert drain.hash_hex() != signed.tx
+    # It has the owner's next number too, so what he signed for us can never be taken.
+    stand.chain.node.submit(drain.to_xdr_object())
+    stand.close()
+    assert turns(stand, sender) == Turn(), "its own bounds say when it is over"
+    stand.close(601)
+    assert turns(stand, sender) == Turn(failed=1)
+    assert outcomes(stand, signed) == ["expired"]
+
+
+class Lost(StellarAccountNodes):
+    """Nodes that lose what they take."""
+
+    def send(self, envelope: str) -> str:
+        return "PENDING"
+
+
+def test_what_no_ledger_took_in_time_is_over_and_known_to_be(stand: LedgerStand):
+    sender = submitter(stand, Lost)
+    signed = accepted(stand, seconds=60)
+    turns(stand, sender)
+    stand.close(60)
+    assert turns(stand, sender) == Turn(), "the last ledger may take it"
+    stand.close(1)
+    assert turns(stand, sender) == Turn(failed=1)
+    assert outcomes(stand, signed) == ["expired"]
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+        bumps = set(conn.scalars(select(attempts.c.tx_hash)))
+    assert loaded.evidence.dead == {signed.tx} | bumps
+
+
+def test_one_that_waits_long_is_bumped_higher_and_taken_once(stand: LedgerStand):
+    signed = accepted(stand)
+    turns(stand, submitter(stand, Lost))
+    stand.grow_older(61)
+    sender = submitter(stand)
+    assert turns(stand, sender) == Turn(replaced=1, sent=1)
+    stand.close()
+    assert turns(stand, sender) == Turn(done=1)
+    assert spent(stand, signed) == UNIT
+
+
+def test_what_the_service_did_not_issue_is_not_paid_for(stand: LedgerStand):
+    signed = accepted(stand, tx_hash="f" * 64)
+    assert turns(stand, submitter(stand)) == Turn()
+    assert outcomes(stand, signed) == []
+
+
+def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
+    def live(bomb: Bomb) -> None:
+        class Watched(StellarAccountNodes):
+            def send(self, envelope: str) -> str:
+                return bomb.around_sending(lambda: StellarAccountNodes.send(self, envelope))
+
+        sender = submitter(stand, Watched)
+        with store.writer(stand.relay_engine, sender.account) as conn:
+            bomb.watch(conn)
+            sender.turn(conn)
+            stand.close()
+            sender.turn(conn)
+
+    accepted(stand)
+    straight = Bomb()
+    live(straight)
+    assert {"before a commit", "after a sending"} <= {*straight.passed}
+    for at, name in enumerate(straight.passed):
+        signed = accepted(stand)
+        with pytest.raises(Killed, match=name):
+            live(Bomb(at))
+        stand.grow_older(15)
+        live(Bomb())
+        assert (spent(stand, signed), outcomes(stand, signed)) == (UNIT, ["done"]), f"{at}: {name}"
