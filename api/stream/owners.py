@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _UNPROMPTED_SECONDS = 2.0
 """From one look to the next, for what nobody tells: a logout, an expiry, a notice that was lost."""
+_GREETED_AT_ONCE = 8
+"""Whoever comes again and again, with many transfers, does not hold up the news of others."""
 _PAUSE_SECONDS = 0.5
 """Until a warehouse that did not answer is asked again."""
 
@@ -92,8 +94,8 @@ class Owners:
         """A client showed a token."""
         if not self._threads:
             self._threads = (
-                threading.Thread(target=self._guard, args=(self._check,), daemon=True),
-                threading.Thread(target=self._guard, args=(self._follow,), daemon=True),
+                _thread("stream-tokens", self._guard, self._check),
+                _thread("stream-owners", self._guard, self._follow),
             )
             for each in self._threads:
                 each.start()
@@ -206,13 +208,17 @@ class Owners:
             news = owned.read_news(conn, network, owners) if owners else None
             greetings = [
                 (each, owned.read_greeting(conn, network, each.session.account, self._after(each)))
-                for each in self._joining
+                for each in self._joining[:_GREETED_AT_ONCE]
             ]
         if news is not None:
             self._spread(news)
         for each, greeting in greetings:
-            self._greet(each, greeting)
-        self._joining.clear()
+            # A client that showed several tokens may have come to its end by an earlier one.
+            if each in self._joining:
+                self._joining.remove(each)
+                self._greet(each, greeting)
+        if self._joining:
+            self._wake.set()
 
     def _ids(self) -> set[str]:
         sessions = [*self._sessions.values(), *(each.session for each in self._joining)]
@@ -258,6 +264,10 @@ class Owners:
         self._positions.setdefault(session.account, greeting.number)
         marker = transfers_frame(greeting.mode, session, greeting.number)
         self._ears.tell_one(client, _frames(greeting.items) + marker, greeting=True)
+
+
+def _thread(name: str, work: Callable[..., None], *given: object) -> threading.Thread:
+    return threading.Thread(target=work, name=name, args=given, daemon=True)
 
 
 def _frames(items: Iterable[Item]) -> bytes:

@@ -20,7 +20,7 @@ from api.changes import Changes
 from api.deps import reading
 from api.errors import IdentityUnavailable
 from api.metrics import Metrics
-from api.stream import outbox, owned
+from api.stream import outbox, owned, owners
 from api.stream.client import Client
 from api.stream.hub import Hub
 from api.stream.limits import Doors, Limits
@@ -198,6 +198,18 @@ def test_who_missed_too_much_is_told_what_is_not_over(
     assert (marker(late)["mode"], {each[1] for each in told(late)}) == ("snapshot", set(made[1:]))
 
 
+def test_many_who_come_at_once_are_greeted_in_turns(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(owners, "_GREETED_AT_ONCE", 1)
+    mine = house.start()
+    coming = [house.connect({"auth": token()}) for _ in range(5)]
+    for far in coming:
+        far.read_until(lambda far=far: marker(far) is not None)
+    house.cancel(mine)
+    for far in coming:
+        far.read_until(lambda far=far: len(told(far)) == 2)
+        assert told(far) == [(1, mine, "AWAITING_SIGNATURE"), (2, mine, "CANCELLED")]
+
+
 def test_a_token_that_is_given_up_or_expires_ends_what_is_told(house: House):
     jti = secrets.token_hex(32)
     leaving = house.connect({"auth": token(jti=jti)})
@@ -253,8 +265,20 @@ def test_a_new_token_in_time_goes_on_and_one_of_another_account_does_not(house: 
     assert told(me)[1] == (2, mine, "AWAITING_SIGNATURE")
     house.admit[0] = good
     house.now[0] = NOW
-    say(me, {"auth": token(THEIRS)})
+    theirs = {"auth": token(THEIRS)}
+    say(me, theirs)
     assert me.read_to_close() == (1008, "token of another account")
+    # Looked at together, and the second is the end.
+    staying, eager = house.listen(), house.connect()
+    eager.socket.sendall(
+        b"".join(
+            eager.protocol.send(TextMessage(json.dumps(each)))
+            for each in ({"auth": token()}, theirs, theirs, {"auth": token()}, theirs)
+        )
+    )
+    assert eager.read_to_close() == (1008, "token of another account")
+    later = house.start()
+    staying.read_until(lambda: told(staying)[-1:] == [(3, later, "AWAITING_SIGNATURE")])
 
 
 def test_other_words_mean_nothing_and_begin_nothing(house: House):
