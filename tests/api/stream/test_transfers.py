@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -101,6 +102,14 @@ def say(far: Far, said: Any) -> None:
 
 def marker(far: Far) -> dict[str, Any] | None:
     return next((each for each in reversed(far.messages) if "expiresAt" in each), None)
+
+
+def is_greeted(far: Far) -> bool:
+    return marker(far) is not None
+
+
+def has_heard(far: Far, many: int) -> bool:
+    return len(told(far)) == many
 
 
 def told(far: Far) -> list[tuple[int, str, str]]:
@@ -203,10 +212,10 @@ def test_many_who_come_at_once_are_greeted_in_turns(house: House, monkeypatch: p
     mine = house.start()
     coming = [house.connect({"auth": token()}) for _ in range(5)]
     for far in coming:
-        far.read_until(lambda far=far: marker(far) is not None)
+        far.read_until(partial(is_greeted, far))
     house.cancel(mine)
     for far in coming:
-        far.read_until(lambda far=far: len(told(far)) == 2)
+        far.read_until(partial(has_heard, far, 2))
         assert told(far) == [(1, mine, "AWAITING_SIGNATURE"), (2, mine, "CANCELLED")]
 
 
