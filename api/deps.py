@@ -16,6 +16,7 @@ from api.auth.identity import IdentityProvider
 from api.auth.sep10 import Sep10
 from api.auth.tokens import Tokens
 from api.changes import Changes
+from api.errors import Unavailable
 from api.metrics import Metrics
 from api.quotes.fees import FeeSource, FewAtOnce
 from api.rates import Limiter, Rates
@@ -85,6 +86,14 @@ def deps() -> Deps:
     """The dependencies of the app that serves this request."""
     held: Deps = current_app.extensions[_KEY]
     return held
+
+
+def held_accounts() -> Accounts:
+    """Where accounts are read. Raises `Unavailable` where they are not."""
+    accounts = deps().accounts
+    if accounts is None:
+        raise Unavailable("this process reads no accounts", code="LEDGER_UNAVAILABLE")
+    return accounts
 
 
 def snapshot() -> AbstractContextManager[Connection]:

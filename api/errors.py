@@ -95,6 +95,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "CONFLICT": Code(409, "It is in another state by now."),
         "QUOTE_USED": Code(409, "The quote is used: `transfer` was made of it."),
         "QUOTE_EXPIRED": Code(409, "The quote has expired; ask for a new one."),
+        "NOT_AWAITED": Code(409, "The transfer awaits no transaction: `stage` says where it is."),
         "DUPLICATE_SUBMISSION": Code(409, "The transaction was submitted before."),
         "NOT_CANCELLABLE": Code(409, "It is too late to cancel: `stage` says where it is."),
         "NOT_THE_SAME": Code(412, "It is not what `If-Match` says it is."),

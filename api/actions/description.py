@@ -29,11 +29,12 @@ OPERATIONS: Mapping[str, Operation] = {
     "actions.submit": Operation(
         name="submitTransaction",
         tag="Transfers",
-        summary="Say which transaction you sent",
+        summary="Say which transaction you sent, or hand in the one you signed",
         description=(
-            "It is read from the chain and held against the actions that were shown, member by "
-            "member; a mismatch changes nothing, and `fields` names what differs. A transfer whose "
-            "transaction is never submitted is found all the same."
+            "An EVM transaction is named by its hash, read from the chain and held against the "
+            "actions that were shown, member by member. A Stellar one is handed in signed, and "
+            "sent in a fee bump of the service's. A mismatch changes nothing, and `fields` names "
+            "what differs. A transaction that is never submitted is found all the same."
         ),
         parameters=(_ID,),
         body=Body(NewSubmission),
@@ -41,10 +42,10 @@ OPERATIONS: Mapping[str, Operation] = {
         refusals={
             400: ("BAD_BODY", "BAD_SUBMISSION"),
             404: ("TRANSFER_NOT_FOUND",),
-            409: ("DUPLICATE_SUBMISSION",),
+            409: ("DUPLICATE_SUBMISSION", "NOT_AWAITED"),
             415: ("UNSUPPORTED_MEDIA_TYPE",),
             422: ("SUBMISSION_MISMATCH", "NOT_MINED"),
-            503: ("CHAIN_UNAVAILABLE",),
+            503: ("CHAIN_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
         },
     ),
 }

@@ -1,27 +1,27 @@
 """What owners submit: read strictly, held against what they were shown, kept once."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import Connection, func, insert, select
 
-from api.actions.rules import decide, issued_orders
+from api.actions.rules import decide, issued_on_stellar, issued_orders
 from api.errors import BadRequest, Conflict, Unacceptable
 from api.parsing import Strict
+from api.transfers.progress import progress_of
 from indexer.actions.evm_calls import Order
 from indexer.actions.evm_check import Match, Mined, Mismatch, check
+from indexer.actions.stellar_check import SignedTx, UnlikeIssued, check_signed
+from indexer.actions.stellar_tx import StellarTx
+from indexer.decode.accounts import SigningRules
 from indexer.networks import Network
-from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, is_evm
+from indexer.projections.stages.load import load
+from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
 from warehouse_schema.intake import CHANNEL, quotes, submissions, transfers
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
-
-
-_UNASKED = {
-    "evm_tx": "no evm_tx was asked for: see the transfer's actions",
-    "stellar_tx": "a Stellar transaction is sent to the network by its owner, and found there",
-}
 
 
 class NewSubmission(Strict):
@@ -42,6 +42,17 @@ class Expected:
     """Each of them will do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A transaction that is the transfer's, if nobody else has it."""
+
+    tx: TxHash
+    logs: tuple[int, ...]
+    """Which of its logs are what was asked for; one will do."""
+    signed: bytes | None = None
+    """A Stellar envelope with all its signatures, for the relay to send."""
+
+
 def read_hash(asked: NewSubmission) -> TxHash:
     """The hash of an `evm_tx`. Raises `BadRequest`."""
     if asked.signed_xdr is not None:
@@ -51,7 +62,16 @@ def read_hash(asked: NewSubmission) -> TxHash:
     return TxHash(asked.hash.lower())
 
 
-def expected(conn: Connection, transfer: str, asked: NewSubmission) -> Expected:
+def read_signed(asked: NewSubmission) -> str:
+    """The envelope of a `stellar_tx`. Raises `BadRequest`."""
+    if asked.hash is not None:
+        raise BadRequest("hash is for evm_tx: leave it out", code="BAD_SUBMISSION")
+    if asked.signed_xdr is None:
+        raise BadRequest("signed_xdr must be the signed transaction", code="BAD_SUBMISSION")
+    return asked.signed_xdr
+
+
+def expected(conn: Connection, transfer: str) -> Expected:
     """What was shown to the owner. Raises `Unacceptable` when that was no EVM call."""
     query = (
         select(quotes.c.source_chain, quotes.c.source_address)
@@ -60,9 +80,33 @@ def expected(conn: Connection, transfer: str, asked: NewSubmission) -> Expected:
     )
     row = conn.execute(query).one()
     orders = issued_orders(conn, transfer)
-    if asked.kind != "evm_tx" or not is_evm(row.source_chain) or not orders:
-        raise _mismatch(Mismatch(("kind",), _UNASKED[asked.kind]))
+    if not is_evm(row.source_chain) or not orders:
+        raise _unasked("evm_tx")
     return Expected(row.source_chain, row.source_address, tuple(orders))
+
+
+def expected_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[StellarTx, ...]:
+    """As `expected`, the transactions of which one is to be signed."""
+    issued = issued_on_stellar(conn, network, transfer)
+    if not issued:
+        raise _unasked("stellar_tx")
+    return tuple(each.issued for each in issued)
+
+
+def find_signed(
+    network: Network,
+    issued: Sequence[StellarTx],
+    rules: SigningRules,
+    signed: str,
+    now: UnixSeconds,
+) -> Kept:
+    """The issued transaction that was signed. Raises `Unacceptable`."""
+    verdict = check_signed(network.stellar.passphrase, issued, rules, signed, now)
+    match verdict:
+        case SignedTx():
+            return Kept(verdict.tx, (0,), verdict.envelope)
+        case UnlikeIssued():
+            raise _mismatch(Mismatch((verdict.field,), verdict.message))
 
 
 def refuse_known(conn: Connection, transfer: str, tx: TxHash) -> None:
@@ -73,7 +117,7 @@ def refuse_known(conn: Connection, transfer: str, tx: TxHash) -> None:
         raise _duplicate(tx)
 
 
-def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) -> Match:
+def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) -> Kept:
     """The logs that are what was asked for. Raises `Unacceptable`."""
     if mined is None:
         raise Unacceptable(
@@ -83,25 +127,41 @@ def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) ->
     verdict = check(network, wanted.payer, wanted.orders, mined)
     match verdict:
         case Match():
-            return verdict
+            return Kept(tx, verdict.logs)
         case Mismatch():
             raise _mismatch(verdict)
 
 
-def keep(conn: Connection, transfer: str, tx: TxHash, match: Match) -> None:
-    """Make the transaction the transfer's. Raises `Conflict` when all that matches is taken.
+def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None:
+    """Make the transaction the transfer's. Raises `Conflict` when it is not to be had any more.
 
     Under the lock under which a transfer is cancelled: whoever comes second sees the first.
     """
     decide(conn, transfer)
-    refuse_known(conn, transfer, tx)
-    taken = set(conn.scalars(select(submissions.c.log).where(submissions.c.tx_hash == tx)))
-    free = [log for log in match.logs if log not in taken]
+    refuse_known(conn, transfer, found.tx)
+    if found.signed is not None:
+        _refuse_unawaited(conn, network, transfer)
+    of_others = select(submissions.c.log).where(submissions.c.tx_hash == found.tx)
+    taken = set(conn.scalars(of_others))
+    free = [log for log in found.logs if log not in taken]
     if not free:
-        raise _duplicate(tx)
-    row = {"transfer": transfer, "tx_hash": tx, "log": free[0], "kind": "evm_tx"}
-    conn.execute(insert(submissions).values(row))
+        raise _duplicate(found.tx)
+    kind = "evm_tx" if found.signed is None else "stellar_tx"
+    row = {"tx_hash": found.tx, "log": free[0], "kind": kind, "signed": found.signed}
+    conn.execute(insert(submissions).values(transfer=transfer, **row))
     conn.execute(select(func.pg_notify(CHANNEL, transfer)))
+
+
+def _refuse_unawaited(conn: Connection, network: Network, transfer: str) -> None:
+    """What is only now to be sent must not be, once the transfer is called off or moves already."""
+    [loaded] = load(conn, network, [transfer])
+    stage = progress_of(loaded).stage
+    if stage != "AWAITING_SIGNATURE":
+        raise Conflict(
+            f"the transfer is {stage}: no transaction is sent for it now",
+            code="NOT_AWAITED",
+            stage=stage,
+        )
 
 
 def _duplicate(tx: TxHash) -> Conflict:
@@ -110,3 +170,7 @@ def _duplicate(tx: TxHash) -> Conflict:
 
 def _mismatch(found: Mismatch) -> Unacceptable:
     return Unacceptable(found.message, code="SUBMISSION_MISMATCH", fields=list(found.fields))
+
+
+def _unasked(kind: str) -> Unacceptable:
+    return _mismatch(Mismatch(("kind",), f"no {kind} was asked for: see the transfer's actions"))

@@ -9,9 +9,20 @@ from api.actions import schema
 from api.actions.evm_source import EvmSource
 from api.actions.rules import Deposit, FromStellar, Nothing, Task, due, issue
 from api.actions.shapes import shape_address, shape_calls, shape_transaction
-from api.actions.submissions import NewSubmission, expected, find, keep, read_hash, refuse_known
+from api.actions.submissions import (
+    Kept,
+    NewSubmission,
+    expected,
+    expected_on_stellar,
+    find,
+    find_signed,
+    keep,
+    read_hash,
+    read_signed,
+    refuse_known,
+)
 from api.auth.owner import owner, owner_only
-from api.deps import deps, snapshot
+from api.deps import deps, held_accounts, snapshot
 from api.errors import ChainUnavailable, Unavailable
 from api.parsing import read_body
 from api.transfers.access import access_transfer
@@ -19,6 +30,7 @@ from api.transfers.progress import known
 from api.transfers.schema import Transfer
 from api.transfers.shapes import shape_transfer
 from indexer.actions.evm_calls import EvmCalls, evm_calls, order_of
+from indexer.actions.stellar_check import unfunded
 from indexer.actions.stellar_orders import stellar_order
 from indexer.errors import CallReverted
 from indexer.projections.transfers import STELLAR_PER_SHARED
@@ -45,16 +57,32 @@ def show_action(transfer: str) -> schema.Actions:
 @actions.post("/v1/transfers/<transfer>/submissions")
 def submit(transfer: str) -> Transfer:
     """Name the transaction that was sent for an action. It is verified, or refused."""
-    asked, network = read_body(NewSubmission), deps().network
+    asked = read_body(NewSubmission)
     with snapshot() as conn:
         mine = access_transfer(conn, owner(), transfer)
-        wanted = expected(conn, mine, asked)
-        tx = read_hash(asked)
-        refuse_known(conn, mine, tx)
-    match = find(network, wanted, tx, _evm().mined(wanted.chain, tx))
+    found = _named(mine, asked) if asked.kind == "evm_tx" else _signed(mine, asked)
     with deps().engine.begin() as conn:
-        keep(conn, mine, tx, match)
+        keep(conn, deps().network, mine, found)
         return _shown(conn, mine)
+
+
+def _named(transfer: str, asked: NewSubmission) -> Kept:
+    """The EVM transaction of that hash, as it is on its chain."""
+    tx = read_hash(asked)
+    with snapshot() as conn:
+        wanted = expected(conn, transfer)
+        refuse_known(conn, transfer, tx)
+    return find(deps().network, wanted, tx, _evm().mined(wanted.chain, tx))
+
+
+def _signed(transfer: str, asked: NewSubmission) -> Kept:
+    """The Stellar transaction that the owner signed, for the relay to send."""
+    signed, network = read_signed(asked), deps().network
+    with snapshot() as conn:
+        issued = expected_on_stellar(conn, network, transfer)
+    account = owner()
+    rules = held_accounts().signing_rules(account) or unfunded(account)
+    return find_signed(network, issued, rules, signed, deps().clock())
 
 
 def _shown(conn: Connection, transfer: str) -> Transfer:
@@ -89,10 +117,7 @@ def _obstacle(task: Task) -> Nothing | None:
     terms = task.agreed.terms
     if is_evm(terms.dest_chain):
         return None
-    accounts = deps().accounts
-    if accounts is None:
-        raise Unavailable("this process reads no accounts", code="LEDGER_UNAVAILABLE")
-    line = accounts.trustline(StellarAddress(terms.dest_address), task.dest_asset)
+    line = held_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
         return Nothing("no_trustline")
     if not line.is_authorized:

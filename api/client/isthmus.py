@@ -280,7 +280,17 @@ class Isthmus:
         Raises `Invalid` for one that is not mined yet (`NOT_MINED`) or is not what was asked for,
         `Conflict` for one that was submitted before.
         """
-        body = {"kind": "evm_tx", "hash": tx_hash}
+        return self._submit(transfer_id, {"kind": "evm_tx", "hash": tx_hash})
+
+    def submit_stellar(self, transfer_id: str, signed_xdr: str) -> Transfer:
+        """Hand in the transaction of an action, signed: the service sends it and pays its fee.
+
+        Raises `Invalid` for another one or other signatures than the account needs, `Conflict` for
+        one that was submitted before or is not awaited any more.
+        """
+        return self._submit(transfer_id, {"kind": "stellar_tx", "signed_xdr": signed_xdr})
+
+    def _submit(self, transfer_id: str, body: dict[str, str]) -> Transfer:
         path = f"{_TRANSFERS}/{_segment(transfer_id)}/submissions"
         return read(_TRANSFER, self._ask_as_owner("POST", path, body=body))
 

@@ -94,8 +94,8 @@ def deposit(conn: Connection, mechanism: str = "cctp", **changes: Any) -> str:
     return insert_transfer(conn, **(QUOTES[mechanism] | changes))
 
 
-def stellar_payment(conn: Connection) -> str:
-    """A payment on mainnet's Stellar; its id."""
+def stellar_payment(conn: Connection, **changes: Any) -> str:
+    """A payment of 10 USDC on mainnet's Stellar; its id."""
     stellar = MAINNET.stellar
     at = {
         "source_chain": stellar.id,
@@ -104,7 +104,8 @@ def stellar_payment(conn: Connection) -> str:
         "dest_chain": stellar.id,
         "dest_asset": stellar.usdc,
     }
-    return insert_transfer(conn, **payment(owner=OWNER, source_address=OWNER, **at))
+    whose = {"owner": OWNER, "source_address": OWNER}
+    return insert_transfer(conn, **payment(**(whose | at | changes)))
 
 
 def stellar_withdrawal(conn: Connection) -> str:

@@ -1,6 +1,7 @@
 """The client between an owner and a server that may have been taken over."""
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +20,17 @@ from api.client import (
     Invalid,
     Isthmus,
     NotFound,
+    Outgoing,
     Quote,
     QuoteFee,
+    StellarTx,
 )
-from tests.factories.acting import deposit, order_for
+from tests.api.actions.test_signed import ME, drafted, signed
+from tests.factories.acting import deposit, order_for, stellar_payment
 from tests.factories.actions import ETHEREUM, OWNER, PAYER, TX
 from tests.factories.quotes import asking
+from tests.factories.sep10 import make_rules
+from tests.factories.started import NOBODY
 
 Alter = Callable[[dict[str, Any]], Any]
 
@@ -44,8 +50,8 @@ class Hostile(httpx.BaseTransport):
         return httpx.Response(answer.status_code, json=body)
 
 
-def owner(actor: FlaskClient, alter: Alter | None = None) -> Isthmus:
-    token = asking(OWNER)["Authorization"].removeprefix("Bearer ")
+def owner(actor: FlaskClient, alter: Alter | None = None, account: str = OWNER) -> Isthmus:
+    token = asking(account)["Authorization"].removeprefix("Bearer ")
     app = httpx.WSGITransport(actor.application)
     transport = app if alter is None else Hostile(actor, alter)
     return Isthmus("https://api.isthmus.test", token=lambda: token, transport=transport)
@@ -157,6 +163,24 @@ def test_the_example_of_the_clients_page_runs(kept, actor, evm, monkeypatch, cap
     exec(example, world)
     exec(example, world)
     assert capsys.readouterr().out.splitlines() == ["SUBMITTED", "nothing to do: waiting"]
+
+
+def test_a_payment_is_verified_signed_and_handed_in(kept, actor, accounts, stellar):
+    accounts.rules[ME] = make_rules()
+    stellar.made = drafted(until=int(time.time()) + 1_700)
+    transfer = stellar_payment(kept, owner=ME, source_address=ME)
+    wanted = Outgoing(
+        transfer, "usdc-send", ME, "stellar:pubnet", NOBODY, 100_000_000, least=100_000_000
+    )
+    with owner(actor, account=ME) as isthmus:
+        shown = isthmus.action(wanted, KNOWN)
+        assert isinstance(shown.action, StellarTx)
+        with pytest.raises(ActionNotTrusted):
+            isthmus.action(replace(wanted, amount=100_000_001, least=100_000_001), KNOWN)
+        sent = isthmus.submit_stellar(transfer, signed(stellar.made))
+        with pytest.raises(Conflict):
+            isthmus.submit_stellar(transfer, signed(stellar.made))
+    assert (sent.stage, sent.stellar_transaction_id) == ("SUBMITTED", stellar.made.tx)
 
 
 def test_a_quote_of_another_amount_is_not_what_was_meant():

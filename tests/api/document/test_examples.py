@@ -37,7 +37,16 @@ from api.stream.speech import read_speech
 from api.web import Web
 from indexer.decode.accounts import Trustline
 from indexer.errors import NodeUnavailable
-from tests.factories.acting import FixedEvm, ask_action, deposit, order_for, submit
+from tests.api.actions.test_signed import ME, drafted, signed
+from tests.factories.acting import (
+    FixedEvm,
+    FixedStellar,
+    ask_action,
+    deposit,
+    order_for,
+    stellar_payment,
+    submit,
+)
 from tests.factories.actions import MAINNET, OWNER
 from tests.factories.app import NOW, make_app
 from tests.factories.projections import (
@@ -71,6 +80,7 @@ from tests.factories.quotes import (
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app, sign
 from tests.factories.started import (
     KEY,
+    NOBODY,
     cancel,
     insert_quote,
     insert_transfer,
@@ -357,9 +367,23 @@ def test_an_action_and_a_submission_are_the_examples(
     evm.failure = NodeUnavailable("slow")
     example("showAction", "CHAIN_UNAVAILABLE", ask_action(few.test_client(), other).json)
     example("submitTransaction", "CHAIN_UNAVAILABLE", submit(few.test_client(), other).json)
+    paid, stellar = stellar_payment(rows, owner=ME, source_address=ME), FixedStellar(drafted())
+    accounts.lines[NOBODY, MAINNET.stellar.usdc] = line
+    signer = make_transfer_app(reader, network=MAINNET, stellar=stellar, accounts=accounts)
+    ask_action(signer.test_client(), paid, ME)
+    accounts.rules[ME] = make_rules()
+    cancel(signer.test_client(), paid, ME)
+    given = {"kind": "stellar_tx", "signed_xdr": signed(stellar.made)}
+    late = submit(signer.test_client(), paid, None, ME, **given)
+    example("submitTransaction", "NOT_AWAITED", late.json)
     accounts.failure = LedgerUnavailable("the ledger cannot be read right now")
     example("showAction", "LEDGER_UNAVAILABLE", ask_action(few.test_client(), other).json)
-    for table in (intake.submissions, intake.actions, intake.transfers, intake.quotes):
+    unread = submit(signer.test_client(), paid, None, ME, **given)
+    example("submitTransaction", "LEDGER_UNAVAILABLE", unread.json)
+    for table in (
+        *(intake.submissions, intake.actions, intake.cancellations),
+        *(intake.transfers, intake.quotes),
+    ):
         rows.execute(delete(table))
 
 
