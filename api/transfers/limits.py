@@ -5,11 +5,10 @@ row that adds to it. USDC and USDT0 count one dollar each.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, false, func, not_, select
+from sqlalchemy import Connection, Select, case, false, func, or_, select
 
 from api.errors import Unacceptable
 from api.transfers.progress import progress_of
@@ -35,20 +34,6 @@ _UNIT = 10**STELLAR_DECIMALS
 """Sums are in the smaller of both base units."""
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
-    """What an owner has used of the limits; sums in units of 10⁻⁷ dollars."""
-
-    started: int
-    """In the UTC day."""
-    number: int
-    """Of transfers started in it."""
-    outstanding: int
-    behind: tuple[tuple[str, int], ...]
-    """Ids and sums of transfers of which client or relay did something that their stored stage
-    does not know of: these may be outstanding, too."""
-
-
 def refuse_over_limits(
     conn: Connection,
     network: Network,
@@ -58,39 +43,56 @@ def refuse_over_limits(
     now: datetime,
 ) -> None:
     """Raises `Unacceptable` if one more transfer of that source amount is too much."""
-    used, more = _used(conn, owner, now), units(chain, amount)
-    if used.number >= STARTED:
+    more = units(chain, amount)
+    # The day first: whoever has used it up costs no sum over all that he has ever started.
+    _refuse_over_day(conn, owner, more, now)
+    _refuse_over_outstanding(conn, network, owner, more)
+
+
+def _refuse_over_day(conn: Connection, owner: StellarAddress, more: int, now: datetime) -> None:
+    midnight = datetime.combine(now.astimezone(UTC), time(), UTC)
+    query = (
+        select(quotes.c.source_chain, func.sum(quotes.c.amount_in), func.count())
+        .join_from(transfers, quotes)
+        .where(transfers.c.owner == owner, transfers.c.started_at >= midnight)
+        .group_by(quotes.c.source_chain)
+    )
+    rows = conn.execute(query).all()
+    started = sum(units(chain, amount) for chain, amount, _ in rows)
+    if sum(number for _, _, number in rows) >= STARTED:
         raise Unacceptable(
             f"no more than {STARTED} transfers can be started in a UTC day", code="DAILY_LIMIT"
         )
-    if used.started + more > STARTED_USD * _UNIT:
+    if started + more > STARTED_USD * _UNIT:
         raise Unacceptable(
             f"no more than {STARTED_USD} USD can be started in a UTC day: "
-            f"{_dollars(STARTED_USD * _UNIT - used.started)} are left",
+            f"{_dollars(STARTED_USD * _UNIT - started)} are left",
             code="DAILY_LIMIT",
         )
-    room = OUTSTANDING_USD * _UNIT - used.outstanding
-    # Only where it matters is it looked at more closely.
-    if sum(each for _, each in used.behind) + more > room:
-        room -= _folded(conn, network, [transfer for transfer, _ in used.behind])
-        if more > room:
-            raise Unacceptable(
-                f"no more than {OUTSTANDING_USD} USD can be under way at a time: "
-                f"{_dollars(room)} are left until a transfer is over",
-                code="OUTSTANDING_LIMIT",
-            )
 
 
-def _used(conn: Connection, owner: StellarAddress, now: datetime) -> Used:
-    started = number = outstanding = 0
-    behind: list[tuple[str, int]] = []
-    for row in conn.execute(_sums(owner, now)):
-        started += units(row.source_chain, row.started or 0)
-        number += row.number
-        outstanding += units(row.source_chain, row.outstanding or 0)
-        amounts = (units(row.source_chain, amount) for amount in row.amounts_behind or [])
-        behind += zip(row.behind or [], amounts, strict=True)
-    return Used(started, number, outstanding, tuple(behind))
+def _refuse_over_outstanding(
+    conn: Connection, network: Network, owner: StellarAddress, more: int
+) -> None:
+    """Stored stages are taken at their word where they know of all that client and relay did.
+
+    Any other transfer may be outstanding, and is folded if that would make the difference.
+    """
+    room, behind = OUTSTANDING_USD * _UNIT, dict[str, int]()
+    for transfer, chain, amount, is_unsure in conn.execute(_open(owner)):
+        if is_unsure:
+            behind[transfer] = units(chain, amount)
+        else:
+            room -= units(chain, amount)
+    if sum(behind.values()) + more <= room:
+        return
+    room -= _folded(conn, network, list(behind))
+    if more > room:
+        raise Unacceptable(
+            f"no more than {OUTSTANDING_USD} USD can be under way at a time: "
+            f"{_dollars(room)} are left until a transfer is over",
+            code="OUTSTANDING_LIMIT",
+        )
 
 
 def units(chain: ChainId, amount: int) -> int:
@@ -98,37 +100,31 @@ def units(chain: ChainId, amount: int) -> int:
     return amount * 10 ** (STELLAR_DECIMALS - EVM_DECIMALS) if is_evm(chain) else amount
 
 
-def _sums(owner: StellarAddress, now: datetime) -> Select[Any]:
-    """A row for each source chain."""
+def _open(owner: StellarAddress) -> Select[Any]:
+    """Transfers that are outstanding, and those of which it is not known: id, source, behind."""
     stage = transfer_stages.c.stage
     final = [each for each in table.STAGES if table.is_final(each)]
     under_way = [each for each in table.STAGES if table.is_outstanding(each)]
     each = (
         select(
+            transfers.c.id,
             quotes.c.source_chain,
             quotes.c.amount_in,
-            transfers.c.id,
-            transfers.c.started_at,
-            (stage == any_of(under_way)).label("is_under_way"),
             # Of what is final nothing can be missing any more.
             case((stage == any_of(final), false()), else_=is_behind()).label("is_behind"),
+            func.coalesce(stage == any_of(under_way), false()).label("is_under_way"),
         )
         .join_from(transfers, quotes)
         .outerjoin(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
         .where(transfers.c.owner == owner)
+        # Or it would be worked out once for what is selected, and once for what is asked for.
+        .offset(0)
         .subquery()
     )
     columns = each.c
-    today = columns.started_at >= datetime.combine(now.astimezone(UTC), time(), UTC)
-    counted = and_(columns.is_under_way, not_(columns.is_behind))
-    return select(
-        columns.source_chain,
-        func.sum(columns.amount_in).filter(today).label("started"),
-        func.count().filter(today).label("number"),
-        func.sum(columns.amount_in).filter(counted).label("outstanding"),
-        func.array_agg(columns.id).filter(columns.is_behind).label("behind"),
-        func.array_agg(columns.amount_in).filter(columns.is_behind).label("amounts_behind"),
-    ).group_by(columns.source_chain)
+    return select(columns.id, columns.source_chain, columns.amount_in, columns.is_behind).where(
+        or_(columns.is_behind, columns.is_under_way)
+    )
 
 
 def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:

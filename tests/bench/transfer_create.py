@@ -44,9 +44,9 @@ from warehouse_schema.identifiers import UnixSeconds
 OWNERS = 40
 WARM, ALONE, TOGETHER = 40, 300, 800
 CONNECTIONS = 8
-STATEMENTS = 9
-"""Of the transaction that makes a transfer: lock, key, quote, how chains stand, sums, row, word,
-two for the answer."""
+STATEMENTS = 10
+"""Of the transaction that makes a transfer: lock, key, quote, how chains stand, two for limits,
+row, word, two for the answer."""
 
 
 @dataclass(frozen=True)
