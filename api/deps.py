@@ -120,9 +120,9 @@ def accounts_of(settings: Settings) -> Accounts:
     return open_accounts(settings)
 
 
-def fees_of(settings: Settings, service: str | None) -> FeeSource:
-    """The fees of the network; `service` is in the place of Circle's, on the local chains."""
-    return FewAtOnce(open_fees(settings, service))
+def fees_of(settings: Settings) -> FeeSource:
+    """The fees of the network."""
+    return FewAtOnce(open_fees(settings))
 
 
 def evm_of(settings: Settings) -> EvmSource:

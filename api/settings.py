@@ -30,7 +30,6 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_STELLAR_TOML` | TOML file of what the operator says of itself in stellar.toml |
 | `ISTHMUS_QUOTE_SECONDS` | how long a quote is good for, 10 to 3600, default 300 |
 | `ISTHMUS_TRANSFER_SECONDS` | until an unpaid transfer expires, 60 to 86400, default 1800 |
-| `ISTHMUS_FEES_URL` | on the local chains alone: what says Circle's fees in the service's place |
 
 A secret is the variable itself, or the file that the same name with `_FILE` says.
 """
@@ -115,8 +114,6 @@ class ApiSettings:
     """How long a quote is good for."""
     transfer_seconds: int = TRANSFER_SECONDS
     """How long a transfer waits for what its owner has to do."""
-    fees_url: str | None = None
-    """What says Circle's fees on the local chains; None: the network's own service."""
 
 
 def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettings:
@@ -144,7 +141,6 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         transfer_seconds=_within(
             env, "ISTHMUS_TRANSFER_SECONDS", TRANSFER_SECONDS, _TRANSFER_RANGE
         ),
-        fees_url=_fees_url(env),
     )
 
 
@@ -172,19 +168,6 @@ def _within(env: Mapping[str, str], variable: str, usual: int, bounds: tuple[int
     if not least <= number <= most:
         raise ConfigurationError(f"{variable} is {number}; it must be from {least} to {most}")
     return number
-
-
-def _fees_url(env: Mapping[str, str]) -> str | None:
-    """On the local chains and nowhere else: quotes of real money go by Circle's own word."""
-    url = env.get("ISTHMUS_FEES_URL")
-    if not url:
-        return None
-    parts = urlsplit(url)
-    if env.get("ISTHMUS_NETWORK", "devnet") != "devnet":
-        raise ConfigurationError("ISTHMUS_FEES_URL is for the local chains: leave it out")
-    if parts.scheme != "http" or parts.hostname != "127.0.0.1" or parts.path.strip("/"):
-        raise ConfigurationError("ISTHMUS_FEES_URL must be like http://127.0.0.1:8200")
-    return url
 
 
 def _identity_url(env: Mapping[str, str]) -> str:

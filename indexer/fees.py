@@ -176,14 +176,14 @@ class Fees:
         return node
 
 
-def open_fees(settings: Settings, service: str | None) -> Fees:
-    """The sources of the network that are configured; `service` is the URL of Circle's."""
+def open_fees(settings: Settings) -> Fees:
+    """The sources of the network that are configured."""
     nodes: dict[ChainId, EvmCalls] = {}
     for chain in settings.network.evm:
         urls = [url for url in settings.nodes.get(chain.id, ()) if url.startswith("http")]
         if urls:
             nodes[chain.id] = EvmCalls(chain, urls)
-    url = service or settings.network.iris
+    url = settings.network.iris
     iris = None if url is None else Iris(url, timeout=_SERVICE_SECONDS)
     stellar = settings.network.stellar
     urls = [url for url in settings.nodes.get(stellar.id, ()) if url.startswith("http")]

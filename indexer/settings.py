@@ -9,6 +9,7 @@
 | `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
 | `ISTHMUS_EXPORT` | folder of the Parquet files, default `export` under `ISTHMUS_HOME` |
 | `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
+| `ISTHMUS_IRIS_URL` | on the local chains alone: what attests in the place of Circle's service |
 | `ISTHMUS_EXECUTOR` | who runs jobs of many steps in Dagster, `dagster_k8s:k8s_job_executor` |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from indexer.errors import ConfigurationError
 from indexer.networks import NETWORKS, Chain, EvmChain, Network, StellarChain, load_network
@@ -62,7 +64,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     name = env.get("ISTHMUS_NETWORK", "devnet")
     if name not in NETWORKS:
         raise ConfigurationError(f"ISTHMUS_NETWORK is {name!r}; it must be one of {NETWORKS}")
-    network = _with_starts(env, load_network(name))
+    network = _with_service(env, _with_starts(env, load_network(name)))
     _refuse_strangers(env, network)
     nodes = {chain.id: _nodes(env, chain) for chain in network.chains}
     for chain in network.chains:
@@ -119,6 +121,19 @@ def _with_starts(env: Mapping[str, str], network: Network) -> Network:
         stellar=started(network.stellar),
         evm=tuple(started(chain) for chain in network.evm),
     )
+
+
+def _with_service(env: Mapping[str, str], network: Network) -> Network:
+    """On the local chains and nowhere else: real money goes by Circle's own word."""
+    url = env.get("ISTHMUS_IRIS_URL")
+    if not url:
+        return network
+    parts = urlsplit(url)
+    if network.name != "devnet":
+        raise ConfigurationError("ISTHMUS_IRIS_URL is for the local chains: leave it out")
+    if parts.scheme != "http" or parts.hostname != "127.0.0.1" or parts.path.strip("/"):
+        raise ConfigurationError("ISTHMUS_IRIS_URL must be like http://127.0.0.1:8200")
+    return replace(network, iris=url)
 
 
 def _refuse_strangers(env: Mapping[str, str], network: Network) -> None:

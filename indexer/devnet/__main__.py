@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from api.client import Isthmus
-from indexer.devnet import circle_fees, services
+from api.client import ClientError, Isthmus
+from indexer.devnet import circle, services
+from indexer.devnet.customer_story import CustomerStory
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.identity.check import sign_in_problems
@@ -112,10 +113,11 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
     with (
         world,
         serving(identity, free_port(services.IDENTITY_PORT)) as identity_url,
-        circle_fees.serving(free_port(services.FEES_PORT)) as fees_url,
+        circle.reading(world.evm_url, world.stellar_url) as attestations,
+        circle.serving(free_port(services.CIRCLE_PORT), attestations) as circle_url,
     ):
         ports = services.choose_ports()
-        settings = services.with_world(settings, world)
+        settings = services.with_world(settings, world, circle_url)
         variables = services.environment(settings, ports)
         with stages.timed("dagster"):
             world.stellar.fund(keypair(RELAY).public_key)
@@ -130,14 +132,16 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         with stages.timed("api"):
             keys = make_keys(settings.home / "keys", ports.api_url)
             users = identity.variables(identity_url)
-            asked = {**variables, **keys, **users, "ISTHMUS_FEES_URL": fees_url}
-            supervisor.run(services.api(ports, asked))
+            supervisor.run(services.api(ports, {**variables, **keys, **users}))
         with stages.timed("scenario"):
             scenario = Scenario(world, options.seed, _watched(supervisor))
             story = scenario.play()
         with stages.timed("verification"):
             problems = _verify(supervisor, settings, ports, story)
             problems += _verify_sign_in(ports, identity, story)
+        if not problems:
+            with stages.timed("transfers"):
+                problems = _serve_customers(supervisor, world, scenario, ports)
         say(f"\nset-up: {stages}")
         _tell_result(problems, settings)
         if not options.once:
@@ -197,9 +201,20 @@ def _verify_sign_in(ports: services.Ports, identity: StandIn, story: Story) -> l
         return sign_in_problems(api, identity, next(iter(story.book.providers)))
 
 
+def _serve_customers(
+    supervisor: Supervisor, world: World, scenario: Scenario, ports: services.Ports
+) -> list[str]:
+    story = CustomerStory(world, scenario.client, scenario.chance, ports.api_url, supervisor.wait)
+    try:
+        return story.play(say)
+    except ClientError as error:
+        return [f"a customer was refused: {type(error).__name__}: {error}"]
+
+
 def _tell_result(problems: Sequence[str], settings: Settings) -> None:
     if not problems:
         say("verified: everything the scenario did is visible, and nothing else")
+        say("verified: every customer's transfer ended as it must, to the last unit on both chains")
         return
     say(f"{len(problems)} problems:")
     for problem in problems:

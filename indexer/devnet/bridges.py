@@ -161,8 +161,7 @@ class Bridges:
             dest_address=recipient.lower(),
             fee=None,
         )
-        sent = _said(outcome, at.message_transmitter, "message_sent", "message")
-        return Burned(_one(sent), movement)
+        return Burned(_one(messages_said(outcome)), movement)
 
     def mint_on_evm(self, burned: Burned, relayer: LocalAccount) -> Movement:
         """Attest a burn and deliver it."""
@@ -198,25 +197,40 @@ class Bridges:
 
     def verify_on_stellar(self, sent: Sent) -> Movement:
         """The verifier's word for a packet."""
+        self.verify_packet_on_stellar(sent.packet)
+        return replace(sent.movement, stage="DELIVERING")
+
+    def verify_packet_on_stellar(self, packet: bytes) -> None:
+        """The verifier's word for the packet of any transaction."""
         verifier = keypair(PACKET_VERIFIER)
         self._stellar.invoke(
             verifier,
             devnet_contracts().endpoint,
             "verify",
             scval.to_address(verifier.public_key),
-            scval.to_bytes(sent.packet),
+            scval.to_bytes(packet),
         )
-        return replace(sent.movement, stage="DELIVERING")
 
     def deliver_on_stellar(self, sent: Sent, recipient: str) -> Movement:
         """Have the relayer execute a verified packet."""
-        packet = Packet.decode(sent.packet)
+        outcome = self.execute_packet_on_stellar(sent.packet)
+        return replace(
+            sent.movement,
+            stage="COMPLETED",
+            dest_tx=outcome.hash,
+            dest_address=recipient,
+            amount_out=sent.movement.amount_in * DUST,
+        )
+
+    def execute_packet_on_stellar(self, encoded: bytes) -> Outcome:
+        """Have the relayer execute the verified packet of any transaction."""
+        packet = Packet.decode(encoded)
         origin = {
             "nonce": scval.to_uint64(packet.nonce),
             "sender": scval.to_bytes(packet.sender),
             "src_eid": scval.to_uint32(packet.src_eid),
         }
-        outcome = self._stellar.invoke(
+        return self._stellar.invoke(
             keypair(RELAYER),
             devnet_contracts().oft,
             "lz_receive",
@@ -226,13 +240,6 @@ class Bridges:
             scval.to_bytes(packet.message),
             scval.to_bytes(b""),
             scval.to_int128(0),
-        )
-        return replace(
-            sent.movement,
-            stage="COMPLETED",
-            dest_tx=outcome.hash,
-            dest_address=recipient,
-            amount_out=sent.movement.amount_in * DUST,
         )
 
     # OFT, Stellar → EVM
@@ -270,7 +277,7 @@ class Bridges:
             dest_address=recipient.lower(),
             fee=0,
         )
-        return Sent(_one(_said(outcome, at.endpoint, "packet_sent", "encoded_packet")), movement)
+        return Sent(_one(packets_said(outcome)), movement)
 
     def deliver_on_evm(self, sent: Sent) -> Movement:
         """Verify and execute a packet."""
@@ -293,6 +300,17 @@ class Bridges:
             finality_executed=CONFIRMED if fee else FINALIZED,
             fee_executed=fee,
         )
+
+
+def messages_said(outcome: Outcome) -> tuple[bytes, ...]:
+    """The CCTP messages that a Stellar transaction sent, in order."""
+    transmitter = devnet_contracts().message_transmitter
+    return _said(outcome, transmitter, "message_sent", "message")
+
+
+def packets_said(outcome: Outcome) -> tuple[bytes, ...]:
+    """The LayerZero packets that a Stellar transaction sent, in order."""
+    return _said(outcome, devnet_contracts().endpoint, "packet_sent", "encoded_packet")
 
 
 def _said(outcome: Outcome, contract: str, event: str, member: str) -> tuple[bytes, ...]:

@@ -30,7 +30,7 @@ PAGE_PORT = 3000
 CODE_PORT = 4000
 RELAY_PORT = 4100
 IDENTITY_PORT = 8100
-FEES_PORT = 8200
+CIRCLE_PORT = 8200
 
 _ASKED_SECONDS = 5.0
 
@@ -71,11 +71,11 @@ def demo_settings(outer: Settings) -> Settings:
     return replace(outer, network=network, home=outer.home / "demo", nodes={})
 
 
-def with_world(settings: Settings, world: World) -> Settings:
-    """The settings with the nodes of a running world."""
+def with_world(settings: Settings, world: World, iris: str | None = None) -> Settings:
+    """The settings with the nodes of a running world, and what attests there."""
     stellar, [evm] = settings.network.stellar, settings.network.evm
     nodes = {stellar.id: (world.stellar_url,), evm.id: (world.evm_url, world.evm_ws_url)}
-    return replace(settings, nodes=nodes)
+    return replace(settings, nodes=nodes, network=replace(settings.network, iris=iris))
 
 
 def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str]:
@@ -97,6 +97,7 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         "ISTHMUS_LIMIT_SIGN_IN": "1000000/second",
         "ISTHMUS_LIMIT_OWNER": "1000000/second",
         **({} if ports is None else _servers(ports)),
+        **({} if (iris := settings.network.iris) is None else {"ISTHMUS_IRIS_URL": iris}),
         **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
     }
 

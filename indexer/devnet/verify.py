@@ -19,7 +19,8 @@ from indexer.networks import Network
 from warehouse_schema.facts import EVENT_TABLES
 from warehouse_schema.projections import transfer_progress
 
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 180.0
+"""Until all of a scenario is ingested; most of it is Dagster's, starting on a busy machine."""
 _POLL_SECONDS = 0.2
 
 _ROUTES = (

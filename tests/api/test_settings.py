@@ -116,17 +116,6 @@ def test_a_transfer_waits_half_an_hour_unless_it_is_said_otherwise() -> None:
             load_api_settings({"ISTHMUS_TRANSFER_SECONDS": seconds})
 
 
-def test_what_stands_in_for_circles_fees_is_for_local_chains_alone() -> None:
-    chosen = {"ISTHMUS_FEES_URL": "http://127.0.0.1:8200"}
-    assert load_api_settings(chosen).fees_url == "http://127.0.0.1:8200"
-    for network in ("mainnet", "testnet"):
-        with pytest.raises(ConfigurationError, match="ISTHMUS_FEES_URL is for the local chains"):
-            load_api_settings({**chosen, "ISTHMUS_NETWORK": network})
-    for url in ("https://iris-api.circle.com", "http://10.0.0.1:80", "http://127.0.0.1:1/x"):
-        with pytest.raises(ConfigurationError, match="ISTHMUS_FEES_URL must be like"):
-            load_api_settings({"ISTHMUS_FEES_URL": url})
-
-
 def test_pages_of_all_origins_may_use_the_api_unless_some_are_named() -> None:
     assert load_api_settings({}).origins == {"*"}
     named = load_api_settings(

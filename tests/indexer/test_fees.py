@@ -11,7 +11,7 @@ from eth_abi.abi import encode
 
 from indexer.chains.attestations import Iris
 from indexer.chains.evm_calls import EvmCalls
-from indexer.devnet import circle_fees
+from indexer.devnet import circle
 from indexer.devnet.evm import deploy
 from indexer.devnet.evm_node import AnvilProcess
 from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
@@ -271,9 +271,9 @@ def test_a_service_that_is_down_is_no_answer():
 
 
 def test_the_stand_in_answers_in_the_services_words_where_it_is_asked():
-    with circle_fees.serving() as url:
-        settings = load_settings({"ISTHMUS_RPC_EIP155_31337": "ws://127.0.0.1:1"})
-        fees = open_fees(settings, url)
+    with circle.serving() as url:
+        chosen = {"ISTHMUS_IRIS_URL": url, "ISTHMUS_RPC_EIP155_31337": "ws://127.0.0.1:1"}
+        fees = open_fees(load_settings(chosen))
         assert fees.burn(EVM.id, STELLAR.id) == BurnTerms(FAST, Decimal("1.3"))
         assert fees.burn(STELLAR.id, EVM.id) == BurnTerms(STANDARD, Decimal(0))
         with pytest.raises(NodeUnavailable, match="ISTHMUS_RPC_EIP155_31337"):

@@ -70,3 +70,15 @@ def test_a_lake_is_the_stellar_chains() -> None:
 def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_settings(environment)
+
+
+def test_what_stands_in_for_circles_service_is_for_local_chains_alone() -> None:
+    chosen = {"ISTHMUS_IRIS_URL": "http://127.0.0.1:8200"}
+    assert load_settings(chosen).network.iris == "http://127.0.0.1:8200"
+    assert load_settings({}).network.iris is None
+    for network in ("mainnet", "testnet"):
+        with pytest.raises(ConfigurationError, match="ISTHMUS_IRIS_URL is for the local chains"):
+            load_settings({**chosen, "ISTHMUS_NETWORK": network})
+    for url in ("https://iris-api.circle.com", "http://10.0.0.1:80", "http://127.0.0.1:1/x"):
+        with pytest.raises(ConfigurationError, match="ISTHMUS_IRIS_URL must be like"):
+            load_settings({"ISTHMUS_IRIS_URL": url})

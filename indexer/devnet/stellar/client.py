@@ -231,15 +231,18 @@ class DevnetClient:
         line = self.trustline(holder, asset)
         return 0 if line is None else line.balance
 
+    def outcome(self, tx_hash: str) -> Outcome | None:
+        """What became of a transaction; None while it is in no ledger."""
+        answer = self.server.get_transaction(tx_hash)
+        return None if answer.status == GetTransactionStatus.NOT_FOUND else _outcome(answer)
+
     def _wait(self, tx_hash: str) -> Outcome:
         deadline = time.monotonic() + INCLUDED_WITHIN
-        while True:
-            answer = self.server.get_transaction(tx_hash)
-            if answer.status != GetTransactionStatus.NOT_FOUND:
-                return _outcome(answer)
+        while (outcome := self.outcome(tx_hash)) is None:
             if time.monotonic() > deadline:
                 raise NotIncluded(tx_hash)
             time.sleep(0.05)
+        return outcome
 
 
 def _outcome(answer: GetTransactionResponse) -> Outcome:

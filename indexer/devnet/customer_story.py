@@ -1,0 +1,106 @@
+"""The demo's customers: a transfer of each kind through the API, all followed to their ends."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+
+from api.client import Transfer
+from indexer.devnet.customers import Customer, Purse, customer, open_accounts
+from indexer.devnet.scenario import EVM_UNIT, PacedClient, Say, real_time
+from indexer.devnet.transfers import DEADLINE_SECONDS, Played, Plays, decimal, follow
+from indexer.devnet.verify import table
+from indexer.devnet.world import World
+
+LEDGER_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
+
+
+class CustomerStory:
+    """Plays on a world whose services run; Stellar's ledgers close when `client` says so."""
+
+    def __init__(
+        self,
+        world: World,
+        client: PacedClient,
+        chance: random.Random,
+        api_url: str,
+        wait: Callable[[float], None],
+    ) -> None:
+        """`wait` lets so many seconds pass and looks after the processes."""
+        self._world = world
+        self._client = client
+        self._chance = chance
+        self._api_url = api_url
+        self._wait = wait
+        self._closed_at = 0.0
+
+    def play(self, say: Say) -> list[str]:
+        """What is wrong, a sentence each; empty when every customer has what he must have."""
+        self._client.next_close = real_time
+        amounts = {name: self._amount() for name in ("dora", "emil", "fay", "gus")}
+        open_accounts(_purses(amounts), self._client, self._world.evm)
+        plays = Plays(self._world.evm, self._client, lambda line: say(f"   {line}"))
+        with ExitStack() as doors:
+            people = {
+                name: doors.enter_context(closing(customer(name, self._api_url)))
+                for name in amounts
+            }
+            played = _all(plays, people, amounts)
+            shown = follow(played, self._go_on, deadline_seconds=DEADLINE_SECONDS)
+            _tell(played, shown, say)
+            return [
+                problem
+                for each in played
+                for problem in plays.problems(each, shown[each.transfer][0])
+            ]
+
+    def _amount(self) -> int:
+        """Between 5 and 20 units of 6 decimals."""
+        return self._chance.randint(5 * EVM_UNIT, 20 * EVM_UNIT)
+
+    def _go_on(self) -> None:
+        if time.monotonic() - self._closed_at > LEDGER_SECONDS:
+            self._client.close_ledger(real_time(self._client.close_time()))
+            self._closed_at = time.monotonic()
+        self._wait(_LOOK_SECONDS)
+
+
+def _purses(amounts: Mapping[str, int]) -> dict[str, Purse]:
+    return {
+        "dora": Purse({"usdc": 0}, {"usdc": amounts["dora"]}),
+        "emil": Purse({"usdt0": 0}, {"usdt0": amounts["emil"]}),
+        "fay": Purse({}, {"usdc": amounts["fay"]}),
+        "gus": Purse({"usdc": 0}, {"usdc": amounts["gus"]}),
+    }
+
+
+def _all(plays: Plays, people: Mapping[str, Customer], amounts: Mapping[str, int]) -> list[Played]:
+    return [
+        plays.deposit(people["dora"], "usdc", amounts["dora"]),
+        plays.deposit(people["emil"], "usdt0", amounts["emil"]),
+        plays.deposit_without_trustline(people["fay"], "usdc", amounts["fay"]),
+        plays.called_off(people["gus"], "usdc", amounts["gus"]),
+    ]
+
+
+def _tell(played: Sequence[Played], shown: Mapping[str, tuple[Transfer, float]], say: Say) -> None:
+    say("\nGET /v1/transfers/{id}")
+    rows = []
+    for each in played:
+        transfer, seconds = shown[each.transfer]
+        starts, ends = ("evm", "stellar") if transfer.direction == "deposit" else ("stellar", "evm")
+        got = transfer.amount_delivered
+        rows.append(
+            {
+                "transfer": each.what,
+                "owner": each.who.name,
+                "paid": decimal(transfer.amount_in, starts),
+                "arrived": None if got is None else decimal(got, ends),
+                "seconds": f"{seconds:.1f}",
+                "stages": [step.stage for step in transfer.timeline],
+            }
+        )
+    say(table(rows, ("transfer", "owner", "paid", "arrived", "seconds", "stages")))

@@ -1,0 +1,251 @@
+"""Transfers as customers make them: through the HTTP API, with the client and with keys alone.
+
+Each function sets one transfer of a kind going (quote, start, see the action and verify it, sign,
+send, say so) and returns what must be true of it once it is over. That is reckoned here from what
+was signed and from the bridges' own rules, and held against both chains.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, TypeAlias
+from uuid import uuid4
+
+from api.client import Actions, Deposit, EvmCalls, Quote, Transfer
+from indexer.devnet.bridges import DUST, EVM, Bridges
+from indexer.devnet.circle import fast_fee
+from indexer.devnet.customers import ASSETS, Customer, devnet_bridges
+from indexer.devnet.evm import EvmDevnet, Receipt
+from indexer.devnet.evm_node import DevnetError
+from indexer.devnet.stellar.client import DevnetClient
+
+Coin: TypeAlias = Literal["usdc", "usdt0"]
+Say: TypeAlias = Callable[[str], None]
+
+DEADLINE_SECONDS = 180.0
+"""Until all transfers are over, on a busy machine; alone it is some seconds."""
+_DECIMALS = {"evm": 6, "stellar": 7}
+
+
+class NotAsPlayed(DevnetError):
+    """The API showed something else than it must at that point."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What somebody must have in the end, base units."""
+
+    chain: Literal["evm", "stellar"]
+    holder: str
+    coin: Coin
+    amount: int
+
+
+@dataclass(frozen=True)
+class Played:
+    """A transfer that was set going, and what must be true of it once it is over."""
+
+    what: str
+    who: Customer
+    transfer: str
+    stage: str
+    amount_in: int
+    promised: int
+    delivered: int | None
+    """Base units where it ends; None when nothing arrives."""
+    holdings: tuple[Holding, ...]
+    began: float
+    """By the monotonic clock."""
+
+
+class Plays:
+    """Plays transfers on a world whose Stellar ledgers close for each transaction of ours."""
+
+    def __init__(self, evm: EvmDevnet, stellar: DevnetClient, say: Say) -> None:
+        self._evm = evm
+        self._stellar = stellar
+        self._messages = Bridges(evm, stellar)
+        self._known = devnet_bridges()
+        self._say = say
+
+    def deposit(self, who: Customer, coin: Coin, amount: int) -> Played:
+        """Pay from the own EVM account; all that is there must be of this transfer."""
+        began = time.monotonic()
+        quote, transfer = self._start_deposit(who, coin, amount)
+        receipt = self._pay(who, coin, amount, quote, transfer)
+        if coin == "usdt0":
+            self._execute(receipt)
+        return self._deposited(f"{coin}-deposit", who, coin, quote, transfer, began)
+
+    def deposit_without_trustline(self, who: Customer, coin: Coin, amount: int) -> Played:
+        """The same of somebody who opens his trustline when he is told that he needs it."""
+        began = time.monotonic()
+        quote, transfer = self._start_deposit(who, coin, amount)
+        shown = self._action(who, coin, amount, quote, transfer)
+        if (shown.action, shown.reason) != (None, "no_trustline"):
+            raise NotAsPlayed(f"{who.name} can receive nothing, and is shown {shown}")
+        self._say(f"{who.name} may not pay yet: {shown.reason}")
+        self._stellar.trust(who.key, ASSETS[coin])
+        receipt = self._pay(who, coin, amount, quote, transfer)
+        if coin == "usdt0":
+            self._execute(receipt)
+        return self._deposited(f"{coin}-deposit, no trustline", who, coin, quote, transfer, began)
+
+    def called_off(self, who: Customer, coin: Coin, amount: int) -> Played:
+        """Start a deposit, and cancel it before anything was signed."""
+        began = time.monotonic()
+        quote, transfer = self._start_deposit(who, coin, amount)
+        who.api.cancel_transfer(transfer.id)
+        holdings = (
+            Holding("evm", who.wallet, coin, amount),
+            Holding("stellar", who.account, coin, 0),
+        )
+        return Played(
+            what=f"{coin}-deposit, cancelled",
+            who=who,
+            transfer=transfer.id,
+            stage="CANCELLED",
+            amount_in=amount,
+            promised=quote.buy_amount,
+            delivered=None,
+            holdings=holdings,
+            began=began,
+        )
+
+    def _start_deposit(self, who: Customer, coin: Coin, amount: int) -> tuple[Quote, Transfer]:
+        quote = who.api.quote(
+            f"{coin}-deposit",
+            amount,
+            source_chain=EVM,
+            source_address=who.wallet,
+            dest_address=who.account,
+        )
+        return quote, who.api.start_transfer(quote.id, key=str(uuid4()))
+
+    def _action(
+        self, who: Customer, coin: Coin, amount: int, quote: Quote, transfer: Transfer
+    ) -> Actions:
+        wanted = Deposit.quoted(
+            transfer.id,
+            quote,
+            route="usdc-deposit" if coin == "usdc" else "usdt0-deposit",
+            chain=EVM,
+            payer=who.wallet,
+            recipient=who.account,
+            amount=amount,
+        )
+        return who.api.action(wanted, self._known)
+
+    def _pay(
+        self, who: Customer, coin: Coin, amount: int, quote: Quote, transfer: Transfer
+    ) -> Receipt:
+        """Send what the client has verified, and say which transaction it was."""
+        shown = self._action(who, coin, amount, quote, transfer)
+        if not isinstance(shown.action, EvmCalls):
+            raise NotAsPlayed(f"{who.name} has to pay {coin}, and is shown {shown}")
+        receipts = [
+            self._evm.send(who.payer, each.to, bytes.fromhex(each.data[2:]), value=each.value)
+            for each in shown.action.calls
+        ]
+        self._say(
+            f"{who.name} pays {decimal(amount, 'evm')} {coin.upper()} with"
+            f" {len(receipts)} calls that were verified first"
+        )
+        who.api.submit_evm(transfer.id, receipts[-1].transaction_hash)
+        return receipts[-1]
+
+    def _execute(self, receipt: Receipt) -> None:
+        """What LayerZero's verifiers and executor do."""
+        for packet in self._evm.sent_packets(receipt):
+            self._messages.verify_packet_on_stellar(packet)
+            self._messages.execute_packet_on_stellar(packet)
+
+    def _deposited(
+        self,
+        what: str,
+        who: Customer,
+        coin: Coin,
+        quote: Quote,
+        transfer: Transfer,
+        began: float,
+    ) -> Played:
+        amount = quote.sell_amount
+        delivered = (amount - (fast_fee(amount) if coin == "usdc" else 0)) * DUST
+        holdings = (
+            Holding("evm", who.wallet, coin, 0),
+            Holding("stellar", who.account, coin, delivered),
+        )
+        return Played(
+            what=what,
+            who=who,
+            transfer=transfer.id,
+            stage="COMPLETED",
+            amount_in=amount,
+            promised=quote.buy_amount,
+            delivered=delivered,
+            holdings=holdings,
+            began=began,
+        )
+
+    # What came of them
+
+    def problems(self, played: Played, shown: Transfer) -> list[str]:
+        """What is not as it must be of a transfer that is over, a sentence each."""
+        wanted = {
+            "stage": played.stage,
+            "amount_in": played.amount_in,
+            "amount_delivered": played.delivered,
+        }
+        found = [
+            f"{played.what} of {played.who.name}: {name} is {getattr(shown, name)!r}, and must be"
+            f" {value!r}"
+            for name, value in wanted.items()
+            if getattr(shown, name) != value
+        ]
+        if played.delivered is not None and played.delivered < played.promised:
+            found.append(f"{played.what}: {played.promised} were promised")
+        return [*found, *self._wrong_holdings(played)]
+
+    def _wrong_holdings(self, played: Played) -> Iterator[str]:
+        for each in played.holdings:
+            held = self._held(each)
+            if held != each.amount:
+                yield (
+                    f"{played.what}: {each.holder} holds {held} {each.coin} on {each.chain}, and"
+                    f" must hold {each.amount}"
+                )
+
+    def _held(self, holding: Holding) -> int:
+        if holding.chain == "stellar":
+            return self._stellar.balance(holding.holder, ASSETS[holding.coin])
+        at = self._evm.addresses
+        token = at.usdc if holding.coin == "usdc" else at.usdt0
+        return self._evm.balance_of(token, holding.holder)
+
+
+def follow(
+    played: Sequence[Played], go_on: Callable[[], None], *, deadline_seconds: float
+) -> dict[str, tuple[Transfer, float]]:
+    """Each transfer as it is shown once it is where it must end, or at the deadline; and seconds.
+
+    `go_on` is called between two looks: time passes in it, and ledgers close.
+    """
+    deadline = time.monotonic() + deadline_seconds
+    over: dict[str, tuple[Transfer, float]] = {}
+    while len(over) < len(played):
+        for each in played:
+            if each.transfer in over:
+                continue
+            shown, now = each.who.api.transfer(each.transfer), time.monotonic()
+            if shown.stage == each.stage or now > deadline:
+                over[each.transfer] = shown, now - each.began
+        go_on()
+    return over
+
+
+def decimal(amount: int, chain: str) -> str:
+    """Base units of a coin on that chain as a number of coins."""
+    return f"{Decimal(amount).scaleb(-_DECIMALS[chain]):f}"

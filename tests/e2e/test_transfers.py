@@ -1,0 +1,117 @@
+"""Transfers as customers make them, on running chains, by the processes that a service has.
+
+Whatever follows, asks, keeps and sends is a thread here; the API is the process that it is.
+"""
+
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import URL
+
+from indexer.attestations import poll_attestations
+from indexer.chains.attestations import Iris
+from indexer.devnet import circle, services
+from indexer.devnet.customer_story import CustomerStory
+from indexer.devnet.keys import RELAY, make_keys, make_relay_keys
+from indexer.devnet.scenario import PacedClient, real_time
+from indexer.devnet.stellar.accounts import keypair
+from indexer.devnet.supervisor import Supervisor, free_port
+from indexer.devnet.world import Pace, World, start_world
+from indexer.drain import follow
+from indexer.keeper import keep_transfers
+from indexer.readers import open_reader
+from indexer.relay.run import run_relay
+from indexer.relay.settings import load_relay_settings
+from indexer.settings import Settings, load_settings
+from warehouse_schema.engine import make_engine
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="isthmus-transfers-") as name:
+        yield Path(name)
+
+
+@contextmanager
+def working(settings: Settings, database: URL, relay_keys: dict[str, str]) -> Iterator[None]:
+    """All that moves transfers, until the block ends. What one of them raises is raised."""
+    stop = threading.Event()
+    with ExitStack() as doors, ThreadPoolExecutor(5) as pool:
+        indexer = make_engine(database, room="indexer", pool_size=10)
+        relay = make_engine(database, room="relay")
+        doors.callback(indexer.dispose)
+        doors.callback(relay.dispose)
+        iris = doors.enter_context(closing(Iris(str(settings.network.iris))))
+        readers = [open_reader(settings, chain) for chain in settings.network.chains]
+        for reader in readers:
+            doors.enter_context(closing(reader))
+        over, ignore = stop.is_set, _ignore
+        jobs: list[Callable[[], None]] = [
+            *(
+                lambda reader=reader: follow(
+                    indexer, reader, settings.network, should_stop=over, on_progress=ignore
+                )
+                for reader in readers
+            ),
+            lambda: poll_attestations(
+                indexer, settings.network, iris, should_stop=over, on_progress=ignore
+            ),
+            lambda: keep_transfers(indexer, settings.network, should_stop=over),
+            lambda: run_relay(
+                relay,
+                settings,
+                load_relay_settings(settings, relay_keys),
+                should_stop=over,
+                on_turn=lambda _chain, _turn: None,
+            ),
+        ]
+        running = [pool.submit(job) for job in jobs]
+        try:
+            yield
+        finally:
+            stop.set()
+        for each in running:
+            each.result()
+
+
+def _ignore(_: object) -> None:
+    """What was done is seen in the transfers."""
+
+
+def started(doors: ExitStack, supervisor: Supervisor, database: URL) -> tuple[World, Settings]:
+    pace = Pace(ledger_seconds=None, ledger_clock="fixed")
+    world = doors.enter_context(start_world(supervisor, evm_port=0, stellar_port=0, pace=pace))
+    asked = doors.enter_context(circle.reading(world.evm_url, world.stellar_url))
+    iris = doors.enter_context(circle.serving(0, asked))
+    url = database.render_as_string(hide_password=False)
+    settings = services.with_world(load_settings({}), world, iris)
+    return world, replace(settings, home=supervisor.folder, database_url=url)
+
+
+@pytest.mark.timeout(300)
+def test_every_kind_of_transfer_ends_where_it_must_with_every_unit_accounted_for(
+    folder: Path, database: URL
+) -> None:
+    said: list[str] = []
+    with ExitStack() as doors:
+        supervisor = doors.enter_context(Supervisor(folder, said.append))
+        world, settings = started(doors, supervisor, database)
+        client = doors.enter_context(closing(PacedClient(world.stellar_url, real_time)))
+        client.close_ledger(int(time.time()) - 60)
+        client.fund(keypair(RELAY).public_key)
+        ports = services.Ports(api=free_port(0), page=0, code=0)
+        api = services.environment(settings) | make_keys(folder / "keys", ports.api_url)
+        api["DATABASE_URL"] = str(settings.database_url)
+        relay_keys = make_relay_keys(folder / "keys", settings.network)
+        with working(settings, database, relay_keys):
+            supervisor.run(services.api(ports, api, workers=1))
+            story = CustomerStory(world, client, random.Random(7), ports.api_url, supervisor.wait)
+            assert story.play(said.append) == [], "\n".join(said)

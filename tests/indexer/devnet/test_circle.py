@@ -1,0 +1,96 @@
+"""What stands in for Circle's service attests what is final, in the service's own words."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from indexer.chains.attestations import Iris
+from indexer.devnet.circle import Attestations, fast_fee, serving
+from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN
+from indexer.devnet.evm_messages import CONFIRMED, FINALIZED, Attesters, BurnMessage
+from indexer.networks import load_network
+from warehouse_schema.identifiers import TxHash
+
+AMOUNT = 10_000_000
+FEE = 1_300
+BURN = BurnMessage(
+    source_domain=DOMAIN,
+    destination_domain=STELLAR_DOMAIN,
+    sender=bytes(32),
+    recipient=bytes(32),
+    burn_token=bytes(32),
+    mint_recipient=bytes(32),
+    amount=AMOUNT,
+    message_sender=bytes(32),
+    max_fee=FEE,
+    min_finality=CONFIRMED,
+)
+TX, AGAIN = TxHash("0x" + "11" * 32), TxHash("0x" + "22" * 32)
+
+
+@pytest.fixture
+def sent() -> dict[str, list[bytes]]:
+    """What transactions sent, of both chains."""
+    return {}
+
+
+@pytest.fixture
+def iris(sent: dict[str, list[bytes]]) -> Iterator[Iris]:
+    attestations = Attestations({DOMAIN: sent.get, STELLAR_DOMAIN: sent.get})
+    with serving(0, attestations) as url, closing(Iris(url)) as iris:
+        yield iris
+
+
+def test_a_fast_burn_that_pays_enough_is_attested_at_once_with_the_fee_it_costs(sent, iris):
+    sent[TX] = [BURN.encode()]
+    [said] = iris.messages_of_transaction(DOMAIN, TX).messages
+    assert said.usable
+    wanted = Attesters().attest(
+        BURN.encode(),
+        nonce=bytes.fromhex(said.event_nonce[2:]),
+        finality_executed=CONFIRMED,
+        fee_executed=FEE,
+    )
+    assert (said.message, said.attestation) == wanted
+    assert load_network("devnet").attesters == Attesters().addresses
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [({"min_finality": FINALIZED}, None), ({"max_fee": FEE - 1}, "insufficient_fee")],
+)
+def test_what_waits_for_an_evm_chain_to_be_final_stays_pending(sent, iris, changed, reason):
+    sent[TX] = [replace(BURN, **changed).encode()]
+    [said] = iris.messages_of_transaction(DOMAIN, TX).messages
+    assert not said.usable
+    assert (said.status, said.delay_reason) == ("pending_confirmations", reason)
+
+
+def test_a_burn_of_stellar_is_final_at_once_and_costs_nothing(sent, iris):
+    sent[TX] = [replace(BURN, min_finality=FINALIZED, max_fee=0).encode()]
+    [said] = iris.messages_of_transaction(STELLAR_DOMAIN, TX).messages
+    assert said.usable
+
+
+def test_burns_of_the_same_bytes_are_told_apart_and_each_stays_what_it_was(sent, iris):
+    sent[TX] = [BURN.encode(), BURN.encode()]
+    sent[AGAIN] = [BURN.encode()]
+    first = iris.messages_of_transaction(DOMAIN, TX)
+    nonces = {
+        each.event_nonce
+        for tx in (TX, AGAIN)
+        for each in iris.messages_of_transaction(DOMAIN, tx).messages
+    }
+    assert len(nonces) == 3
+    assert iris.messages_of_transaction(DOMAIN, TX) == first
+
+
+def test_a_transaction_that_is_in_no_block_is_not_found(iris):
+    assert not iris.messages_of_transaction(DOMAIN, TX).seen
+
+
+@pytest.mark.parametrize(("amount", "fee"), [(0, 0), (1, 1), (100_000, 13), (100_001, 14)])
+def test_a_fast_burn_costs_one_and_three_tenths_of_a_basis_point_rounded_up(amount, fee):
+    assert fast_fee(amount) == fee
