@@ -28,14 +28,15 @@ class StellarCalls:
         `Trapped` is the contract's answer, which another node would give as well. Raises
         `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
-        return self._nodes.ask(lambda node: _simulated(node, envelope))
+        return self._nodes.ask(lambda node: simulated(node, envelope))
 
     def close(self) -> None:
         """Let go of the connections."""
         self._nodes.close()
 
 
-def _simulated(node: VouchedNode, envelope: str) -> Simulated | Trapped:
+def simulated(node: VouchedNode, envelope: str) -> Simulated | Trapped:
+    """As `StellarCalls.simulate`, of one node."""
     # Credentials that name an address are not ours to sign: the older form is as good.
     asked = {"transaction": envelope, "useUpgradedAuth": False}
     answer = node.rpc.call("simulateTransaction", asked)

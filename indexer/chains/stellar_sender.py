@@ -12,8 +12,11 @@ from typing import Any
 from stellar_sdk import xdr
 
 from indexer.chains.stellar_accounts import AccountReader
+from indexer.chains.stellar_calls import simulated
 from indexer.chains.stellar_rpc import StellarRpc
+from indexer.chains.stellar_vouching import VouchedNode
 from indexer.decode.accounts import account_key
+from indexer.decode.soroban import Simulated, Trapped
 from indexer.errors import CallReverted, InconsistentAnswer
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
 
@@ -22,7 +25,6 @@ NOBODY = TxHash("0" * 64)
 
 _BASE_RESERVE = 5_000_000
 """Stroops an entry (0.5 XLM), set by the validators' vote."""
-_LONGEST_ANSWER = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +55,6 @@ class Window:
     latest: UnixSeconds
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What a contract call would return, and what it needs to be included."""
-
-    value: xdr.SCVal
-    data: xdr.SorobanTransactionData
-    resource_fee: int
-    """Stroops."""
-
-
 class StellarAccountNodes(AccountReader):
     """Nodes of the chain, asked about an account and given its transactions. One thread's."""
 
@@ -80,13 +72,13 @@ class StellarAccountNodes(AccountReader):
         """
         return self._nodes.ask(lambda node: _applied(node.rpc, transactions))
 
-    def tried(self, envelope: str) -> Trial:
+    def tried(self, envelope: str) -> Simulated:
         """What the one call of a transaction (base64 XDR, unsigned) would come to now.
 
         Raises `CallReverted` when it would fail, or wants what only others can give; else as
         `funds` does.
         """
-        return self._nodes.ask(lambda node: _tried(node.rpc, envelope))
+        return self._nodes.ask(lambda node: _tried(node, envelope))
 
     def send_raw(self, envelope: bytes) -> str:
         """As `send`, of XDR."""
@@ -150,23 +142,13 @@ def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
     return UnixSeconds(int(text))
 
 
-def _tried(rpc: StellarRpc, envelope: str) -> Trial:
-    answer = rpc.call("simulateTransaction", {"transaction": envelope})
-    if answer.get("error"):
-        raise CallReverted(" ".join(str(answer["error"]).split())[:_LONGEST_ANSWER])
-    if answer.get("restorePreamble"):
-        raise CallReverted("it needs entries that are archived and have to be restored first")
-    try:
-        [outcome] = answer["results"]
-        if outcome.get("auth"):
-            raise CallReverted("it wants the authorisation of somebody else")
-        return Trial(
-            xdr.SCVal.from_xdr(outcome["xdr"]),
-            xdr.SorobanTransactionData.from_xdr(answer["transactionData"]),
-            int(answer["minResourceFee"]),
-        )
-    except (KeyError, TypeError, ValueError, EOFError) as error:
-        raise InconsistentAnswer(f"simulateTransaction at {rpc.host}: {error!r:.80}") from error
+def _tried(node: VouchedNode, envelope: str) -> Simulated:
+    found = simulated(node, envelope)
+    if isinstance(found, Trapped):
+        raise CallReverted(found.message)
+    if found.auth:
+        raise CallReverted("it wants the authorisation of somebody else")
+    return found
 
 
 def _sent(rpc: StellarRpc, envelope: str) -> str:

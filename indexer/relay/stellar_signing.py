@@ -18,6 +18,7 @@ from stellar_sdk import (
 )
 from stellar_sdk.operation import BumpSequence, InvokeHostFunction
 
+from indexer.decode.soroban import Simulated
 from indexer.relay.keys import StellarKey, stellar_address, stellar_signature
 from indexer.relay.slots import Signed
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
@@ -56,12 +57,11 @@ def unsigned(
     return builder.build()
 
 
-def with_resources(
-    envelope: TransactionEnvelope, data: xdr.SorobanTransactionData, resource_fee: int
-) -> TransactionEnvelope:
+def with_resources(envelope: TransactionEnvelope, found: Simulated) -> TransactionEnvelope:
     """The same with what its call was found to need."""
+    data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
     envelope.transaction.soroban_data = data
-    envelope.transaction.fee += resource_fee
+    envelope.transaction.fee += found.resource_fee
     return envelope
 
 

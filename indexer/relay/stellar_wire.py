@@ -6,7 +6,9 @@ danger: the ledger takes one of a number. So nobody has to prove an older one de
 
 from collections.abc import Collection, Sequence
 
-from indexer.chains.stellar_sender import StellarAccountNodes, Trial, Window
+from stellar_sdk import xdr
+
+from indexer.chains.stellar_sender import StellarAccountNodes, Window
 from indexer.errors import CallReverted, NodeUnavailable, PermanentChainError
 from indexer.networks import StellarChain
 from indexer.relay.keys import StellarKey, stellar_address
@@ -106,7 +108,7 @@ class StellarWire:
         if owed.is_over is None:
             return False
         try:
-            value = self._try(1, owed.is_over).value
+            value = self._try(1, owed.is_over)
         except CallReverted as error:
             raise NodeUnavailable(f"{owed.is_over.function} did not answer: {error}") from error
         return value.b is True
@@ -133,11 +135,10 @@ class StellarWire:
         source, passphrase = self._address, self._chain.passphrase
         envelope = unsigned(source, passphrase, number, call, bid, bounds)
         if call is not None:
-            trial = self._nodes.tried(envelope.to_xdr())
-            envelope = with_resources(envelope, trial.data, trial.resource_fee)
+            envelope = with_resources(envelope, self._nodes.tried(envelope.to_xdr()))
         return signed(self._key, envelope)
 
-    def _try(self, number: int, call: Invocation) -> Trial:
+    def _try(self, number: int, call: Invocation) -> xdr.SCVal:
         bounds = Bounds(UnixSeconds(0), UnixSeconds(0))
         envelope = unsigned(self._address, self._chain.passphrase, number, call, BID, bounds)
-        return self._nodes.tried(envelope.to_xdr())
+        return xdr.SCVal.from_xdr_bytes(self._nodes.tried(envelope.to_xdr()).value)
