@@ -18,6 +18,15 @@ REFUSED_THOUGH_WELL_FORMED = {
     "openStream": [400, 403, 426, 429],
     "endSession": [400, 401, 403],
     "listOrders": [],
+    # An address of no chain, a route's other limits: what is wrong with a wish a schema cannot say.
+    "createQuote": [400],
+    # Used, over a limit, or another quote with the same key.
+    "startTransfer": [409, 422],
+    # A leap second.
+    "listTransfers": [400],
+    "cancelTransfer": [409],
+    # No hash of a transaction, or one that is not what was asked for.
+    "submitTransaction": [400, 409, 422],
 }
 """Operation → statuses that an answer to a well-formed request may have, beside the usual."""
 _USUAL = ["2xx", 304, 401, 403, 404, 412, 429, 503]
@@ -28,6 +37,8 @@ _REFUSED_FOR = {
     # An empty `limit` is the same as none, and a schema of numbers has no word for that; a list of
     # one is the same query as the one. Either may meet a condition then.
     "listOrders": ["200", "304", "412", *_REFUSED],
+    # A day is a time, too, and so is one without a zone.
+    "listTransfers": ["200", *_REFUSED],
 }
 
 CONFIG = SchemathesisConfig.from_dict(
