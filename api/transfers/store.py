@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.errors import ChainUnavailable, Conflict, NotFound, Unacceptable
 from api.ingestion import refuse_unwell
@@ -84,7 +85,10 @@ def make_transfer(
     transfer = _row(terms, quote, key, asked.fingerprint)
     conn.execute(insert(transfers).values(transfer))
     if transfer["deposit_address"] is not None:
-        _watch(conn, quote.source_chain, transfer)
+        _watch(conn, quote.source_chain, transfer["deposit_address"], "deposit address", transfer)
+    if quote.mechanism == "payment":
+        # No contract of ours tells of it: what leaves this account does.
+        _watch(conn, quote.source_chain, quote.source_address, "payer", transfer)
     _tell(conn, transfer["id"])
     return Made(transfer["id"], is_new=True)
 
@@ -174,13 +178,11 @@ def _deposit(terms: Terms, quote: Row[Any], transfer: str, expires: datetime) ->
     )
 
 
-def _watch(conn: Connection, chain: str, transfer: dict[str, Any]) -> None:
-    row = {
-        "chain": chain,
-        "address": transfer["deposit_address"],
-        "reason": f"deposit address of transfer {transfer['id']}",
-    }
-    conn.execute(insert(watched_addresses).values(row))
+def _watch(conn: Connection, chain: str, address: str, what: str, transfer: dict[str, Any]) -> None:
+    reason = f"{what} of transfer {transfer['id']}"
+    row = {"chain": chain, "address": address, "reason": reason}
+    # Who pays again is watched already.
+    conn.execute(upsert(watched_addresses).values(row).on_conflict_do_nothing())
 
 
 def _tell(conn: Connection, transfer: str) -> None:

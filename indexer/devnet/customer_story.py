@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 
 from api.client import Transfer
+from indexer.devnet.bridges import DUST
 from indexer.devnet.customers import Customer, Purse, customer, open_accounts
 from indexer.devnet.scenario import EVM_UNIT, PacedClient, Say, real_time
 from indexer.devnet.transfers import DEADLINE_SECONDS, Played, Plays, decimal, follow
 from indexer.devnet.verify import table
 from indexer.devnet.world import World
 
+PEOPLE = ("dora", "emil", "fay", "gus", "hana", "ivo", "jana", "karl", "lena")
 LEDGER_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
+_ENDS = {"deposit": ("evm", "stellar"), "withdraw": ("stellar", "evm"), "send": ("stellar",) * 2}
 
 
 class CustomerStory:
@@ -40,7 +43,7 @@ class CustomerStory:
     def play(self, say: Say) -> list[str]:
         """What is wrong, a sentence each; empty when every customer has what he must have."""
         self._client.next_close = real_time
-        amounts = {name: self._amount() for name in ("dora", "emil", "fay", "gus")}
+        amounts = {name: self._amount() for name in PEOPLE}
         open_accounts(_purses(amounts), self._client, self._world.evm)
         plays = Plays(self._world.evm, self._client, lambda line: say(f"   {line}"))
         with ExitStack() as doors:
@@ -69,16 +72,28 @@ class CustomerStory:
 
 
 def _purses(amounts: Mapping[str, int]) -> dict[str, Purse]:
+    """Each has what he is going to send, and trustlines for what he receives."""
     return {
         "dora": Purse({"usdc": 0}, {"usdc": amounts["dora"]}),
         "emil": Purse({"usdt0": 0}, {"usdt0": amounts["emil"]}),
         "fay": Purse({}, {"usdc": amounts["fay"]}),
         "gus": Purse({"usdc": 0}, {"usdc": amounts["gus"]}),
+        "hana": Purse({"usdc": amounts["hana"] * DUST}, {}),
+        "ivo": Purse({"usdt0": amounts["ivo"] * DUST}, {}),
+        "jana": Purse({"usdc": amounts["jana"] * DUST + 1}, {}),
+        "karl": Purse({"usdt0": amounts["karl"] * DUST + 1}, {}),
+        "lena": Purse({"usdc": 0, "usdt0": 0}, {}),
     }
 
 
 def _all(plays: Plays, people: Mapping[str, Customer], amounts: Mapping[str, int]) -> list[Played]:
+    """Payments have a seventh decimal, which no bridge carries."""
+    there = {name: amount * DUST for name, amount in amounts.items()}
     return [
+        plays.withdrawal(people["hana"], "usdc", there["hana"]),
+        plays.withdrawal(people["ivo"], "usdt0", there["ivo"]),
+        plays.payment(people["jana"], "usdc", there["jana"] + 1, people["lena"]),
+        plays.payment(people["karl"], "usdt0", there["karl"] + 1, people["lena"]),
         plays.deposit(people["dora"], "usdc", amounts["dora"]),
         plays.deposit(people["emil"], "usdt0", amounts["emil"]),
         plays.deposit_without_trustline(people["fay"], "usdc", amounts["fay"]),
@@ -91,7 +106,7 @@ def _tell(played: Sequence[Played], shown: Mapping[str, tuple[Transfer, float]],
     rows = []
     for each in played:
         transfer, seconds = shown[each.transfer]
-        starts, ends = ("evm", "stellar") if transfer.direction == "deposit" else ("stellar", "evm")
+        starts, ends = _ENDS[transfer.direction]
         got = transfer.amount_delivered
         rows.append(
             {

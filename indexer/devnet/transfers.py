@@ -14,16 +14,21 @@ from decimal import Decimal
 from typing import Literal, TypeAlias
 from uuid import uuid4
 
-from api.client import Actions, Deposit, EvmCalls, Quote, Transfer
-from indexer.devnet.bridges import DUST, EVM, Bridges
+from stellar_sdk import TransactionEnvelope
+from stellar_sdk.operation import InvokeHostFunction
+
+from api.client import Actions, Deposit, EvmCalls, Outgoing, Quote, StellarTx, Transfer
+from indexer.devnet.bridges import DUST, EVM, STELLAR, Bridges, packets_said
 from indexer.devnet.circle import fast_fee
 from indexer.devnet.customers import ASSETS, Customer, devnet_bridges
 from indexer.devnet.evm import EvmDevnet, Receipt
 from indexer.devnet.evm_node import DevnetError
+from indexer.devnet.stellar.accounts import PASSPHRASE
 from indexer.devnet.stellar.client import DevnetClient
 
 Coin: TypeAlias = Literal["usdc", "usdt0"]
 Say: TypeAlias = Callable[[str], None]
+_Outgoing: TypeAlias = Literal["usdc-withdraw", "usdt0-withdraw", "usdc-send", "usdt0-send"]
 
 DEADLINE_SECONDS = 180.0
 """Until all transfers are over, on a busy machine; alone it is some seconds."""
@@ -59,6 +64,8 @@ class Played:
     holdings: tuple[Holding, ...]
     began: float
     """By the monotonic clock."""
+    react: Callable[[Transfer], None] = lambda _: None
+    """What its owner's wallet, or the message layer, does about how it is shown."""
 
 
 class Plays:
@@ -114,6 +121,93 @@ class Plays:
             holdings=holdings,
             began=began,
         )
+
+    def withdrawal(self, who: Customer, coin: Coin, amount: int) -> Played:
+        """Sign what is shown, one after the other; all that is there must arrive on EVM."""
+        if amount % DUST:
+            raise ValueError(f"{amount} has a seventh decimal, which no bridge carries")
+        route: _Outgoing = "usdc-withdraw" if coin == "usdc" else "usdt0-withdraw"
+        delivered = amount // DUST
+        arrives = Holding("evm", who.wallet, coin, delivered)
+        return self._outgoing(who, route, amount, EVM, who.wallet, arrives)
+
+    def payment(self, who: Customer, coin: Coin, amount: int, to: Customer) -> Played:
+        """Pay another customer on Stellar, who has none of that coin so far."""
+        route: _Outgoing = "usdc-send" if coin == "usdc" else "usdt0-send"
+        arrives = Holding("stellar", to.account, coin, amount)
+        return self._outgoing(who, route, amount, STELLAR, to.account, arrives)
+
+    def _outgoing(
+        self,
+        who: Customer,
+        route: _Outgoing,
+        amount: int,
+        chain: str,
+        recipient: str,
+        arrives: Holding,
+    ) -> Played:
+        began = time.monotonic()
+        quote = who.api.quote(
+            route,
+            amount,
+            source_chain=STELLAR,
+            source_address=who.account,
+            dest_chain=chain,
+            dest_address=recipient,
+        )
+        transfer = who.api.start_transfer(quote.id, key=str(uuid4()))
+        wanted = Outgoing.quoted(
+            transfer.id,
+            quote,
+            route=route,
+            account=who.account,
+            chain=chain,
+            recipient=recipient,
+            amount=amount,
+        )
+        return Played(
+            what=route,
+            who=who,
+            transfer=transfer.id,
+            stage="COMPLETED",
+            amount_in=amount,
+            promised=quote.buy_amount,
+            delivered=arrives.amount,
+            holdings=(Holding("stellar", who.account, arrives.coin, 0), arrives),
+            began=began,
+            react=self._wallet(who, wanted),
+        )
+
+    def _wallet(self, who: Customer, wanted: Outgoing) -> Callable[[Transfer], None]:
+        """Signs each transaction that is shown and verified, once, and hands it in."""
+        signed: set[str] = set()
+        executed: set[bytes] = set()
+
+        def react(shown: Transfer) -> None:
+            if shown.stage == "AWAITING_SIGNATURE":
+                action = who.api.action(wanted, self._known).action
+                if isinstance(action, StellarTx) and action.xdr not in signed:
+                    signed.add(action.xdr)
+                    self._hand_in(who, wanted, action)
+            elif shown.stage == "IN_FLIGHT" and shown.stellar_transaction_id is not None:
+                for packet in self._packets(shown.stellar_transaction_id) - executed:
+                    executed.add(packet)
+                    self._evm.lz_verify_and_receive(packet)
+
+        return react
+
+    def _hand_in(self, who: Customer, wanted: Outgoing, action: StellarTx) -> None:
+        envelope = TransactionEnvelope.from_xdr(action.xdr, PASSPHRASE)
+        envelope.sign(who.key)
+        who.api.submit_stellar(wanted.transfer, envelope.to_xdr())
+        self._say(
+            f"{who.name} signs {wanted.route} of {decimal(wanted.amount, 'stellar')}"
+            f" {wanted.coin.upper()}: {_does(envelope)}, verified first"
+        )
+
+    def _packets(self, tx: str) -> set[bytes]:
+        outcome = self._stellar.outcome(tx)
+        return set() if outcome is None else set(packets_said(outcome))
 
     def _start_deposit(self, who: Customer, coin: Coin, amount: int) -> tuple[Quote, Transfer]:
         quote = who.api.quote(
@@ -240,10 +334,21 @@ def follow(
             if each.transfer in over:
                 continue
             shown, now = each.who.api.transfer(each.transfer), time.monotonic()
+            each.react(shown)
             if shown.stage == each.stage or now > deadline:
                 over[each.transfer] = shown, now - each.began
         go_on()
     return over
+
+
+def _does(envelope: TransactionEnvelope) -> str:
+    """What a transaction of one operation calls, in a word."""
+    [operation] = envelope.transaction.operations
+    if isinstance(operation, InvokeHostFunction):
+        call = operation.host_function.invoke_contract
+        if call is not None:
+            return call.function_name.sc_symbol.decode()
+    return type(operation).__name__.lower()
 
 
 def decimal(amount: int, chain: str) -> str:

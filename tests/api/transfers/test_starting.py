@@ -355,6 +355,15 @@ def test_a_deposit_address_is_what_its_terms_say_and_is_watched_at_once(kept, pa
     assert made["id"] in watched.reason
 
 
+def test_who_pays_on_stellar_is_watched_from_his_first_transfer_on(kept, starter):
+    first = start(starter, insert_quote(kept, **payment())).json
+    second = start(starter, insert_quote(kept, **payment())).json
+    assert first["id"] != second["id"]
+    [watched] = kept.execute(select(watched_addresses)).all()
+    assert (watched.chain, watched.address) == ("stellar:devnet", ACCOUNT)
+    assert first["id"] in watched.reason
+
+
 def test_nobody_is_given_an_address_that_nobody_empties(kept, reader, paid_in):
     network = load_network("devnet")
     client = make_transfer_app(reader, network=network).test_client()
