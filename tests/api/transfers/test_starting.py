@@ -14,6 +14,7 @@ from tests.factories.quotes import EVM, OTHER, SEPOLIA, asking
 from tests.factories.started import (
     KEY,
     PATH,
+    STELLAR,
     USDC,
     how_many,
     insert_quote,
@@ -360,7 +361,7 @@ def test_who_pays_on_stellar_is_watched_from_his_first_transfer_on(kept, starter
     second = start(starter, insert_quote(kept, **payment())).json
     assert first["id"] != second["id"]
     [watched] = kept.execute(select(watched_addresses)).all()
-    assert (watched.chain, watched.address) == ("stellar:devnet", ACCOUNT)
+    assert (watched.chain, watched.address) == (STELLAR, ACCOUNT)
     assert first["id"] in watched.reason
 
 
