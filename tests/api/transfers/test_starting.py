@@ -14,7 +14,6 @@ from tests.factories.quotes import EVM, OTHER, SEPOLIA, asking
 from tests.factories.started import (
     KEY,
     PATH,
-    STELLAR,
     USDC,
     how_many,
     insert_quote,
