@@ -60,7 +60,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
                 each,
                 submissions=tuple(submitted[each.terms.id]),
                 attempts=tuple(signed[each.terms.id]),
-                dead=frozenset(over[each.terms.id].transactions),
+                dead=_dead(each.terms, over[each.terms.id]),
                 taken_back=tuple(lost[each.terms.id]),
                 paid=tuple(paid[each.terms.id]),
                 returned=tuple(returned[each.terms.id]),
@@ -136,6 +136,8 @@ class _Over:
     """What the relay closed of a transfer."""
 
     transactions: set[TxHash] = field(default_factory=set)
+    taken: set[TxHash] = field(default_factory=set)
+    """Of these, what its owner signed and a ledger took with effect."""
     slots: int = 0
 
 
@@ -151,15 +153,27 @@ def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
         )
         .scalar_subquery()
     )
-    query = select(columns.subject, columns.purpose, columns.key, hashes).where(
+    query = select(columns.subject, columns.purpose, columns.key, columns.outcome, hashes).where(
         columns.subject == any_of(ids), columns.outcome.is_not(None)
     )
     found: dict[str, _Over] = defaultdict(_Over)
-    for transfer, purpose, key, signed in conn.execute(query):
+    for transfer, purpose, key, outcome, signed in conn.execute(query):
         over = found[transfer]
         over.slots += 1
-        over.transactions.update(signed, [key] if purpose == "submit" else [])
+        transactions = {*signed, key} if purpose == "submit" else set(signed)
+        over.transactions |= transactions
+        if (purpose, outcome) == ("submit", "done"):
+            over.taken |= transactions
     return found
+
+
+def _dead(terms: Terms, over: _Over) -> frozenset[TxHash]:
+    """What nobody waits for any more. Payments and sends are one transaction: one that a ledger
+    took has moved the money, even if nothing tells of it here, and nobody signs another. Of a burn
+    it may have been the approval, after which the burn is to be signed.
+    """
+    is_money = terms.mechanism != "cctp"
+    return frozenset(over.transactions - over.taken if is_money else over.transactions)
 
 
 def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[TakenBack]]:

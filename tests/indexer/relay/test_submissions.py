@@ -107,6 +107,9 @@ def test_it_is_sent_as_it_was_signed_and_we_pay(stand: LedgerStand):
     assert turns(stand, sender) == Turn(done=1)
     assert outcomes(stand, signed) == ["done"]
     assert turns(stand, sender) == Turn()
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    assert loaded.evidence.dead == set(), "nobody is asked to pay again for what was paid"
 
 
 def test_what_its_owner_sent_himself_is_over_and_costs_us_nothing(stand: LedgerStand):
