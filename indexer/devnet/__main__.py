@@ -205,6 +205,7 @@ def _serve_customers(
     supervisor: Supervisor, world: World, scenario: Scenario, ports: services.Ports
 ) -> list[str]:
     story = CustomerStory(world, scenario.client, scenario.chance, ports.api_url, supervisor.wait)
+    scenario.let_others_pass()
     try:
         return story.play(say)
     except ClientError as error:

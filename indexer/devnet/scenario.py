@@ -386,8 +386,12 @@ class TransferStory:
         yield self._told("OFT", self._bridges.deliver_on_stellar(sent, bob))
         sent = self._bridges.send_from_evm(self._holder, bob, self._six())
         yield self._told("OFT, verified", self._bridges.verify_on_stellar(sent))
-        sent = self._bridges.send_from_evm(self._holder, bob, self._six())
-        yield self._told("OFT, under way", sent.movement)
+        self._under_way = self._bridges.send_from_evm(self._holder, bob, self._six())
+        yield self._told("OFT, under way", self._under_way.movement)
+
+    def let_others_pass(self) -> None:
+        """Verify what is under way: no later packet can be executed before."""
+        self._bridges.verify_on_stellar(self._under_way)
 
     def _oft_out(self) -> Movement:
         """USDT0 from Stellar."""
@@ -428,6 +432,10 @@ class Scenario:
             movements=movements,
             evm_height=self._world.evm.block_number(),
         )
+
+    def let_others_pass(self) -> None:
+        """Once the story is verified: what it left under way is in nobody's way any more."""
+        self._transfers.let_others_pass()
 
     def close_ledger(self) -> None:
         """A ledger with nothing in it, now."""
