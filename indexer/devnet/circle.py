@@ -142,9 +142,9 @@ class _Service:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """One question: no connection outlives the chains that are read for it."""
 
-    protocol_version = "HTTP/1.1"
+    protocol_version = "HTTP/1.0"
     disable_nagle_algorithm = True
     server: _Server
 
