@@ -214,8 +214,12 @@ def streaming(
 
 
 def _compiled(conn: Connection, query: Select[Any]) -> tuple[sql.SQL, Mapping[str, Any]]:
-    """A query as the driver takes it, and its parameters."""
-    compiled = query.compile(dialect=conn.dialect, compile_kwargs={"render_postcompile": True})
+    """A query as the driver takes it, and its parameters; of the schemas that `conn` reads."""
+    schemas = conn.get_execution_options().get("schema_translate_map")
+    options = {"schema_translate_map": schemas, "render_schema_translate": True} if schemas else {}
+    compiled = query.compile(
+        dialect=conn.dialect, compile_kwargs={"render_postcompile": True}, **options
+    )
     return sql.SQL(str(compiled)), compiled.params
 
 
