@@ -38,8 +38,9 @@ demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and 
 	$(BIN)/python -m indexer.devnet $(if $(filter 1,$(ONCE)),--once)
 
 test: setup ## Run the whole suite
-	@# In the order of collection, which has the longest files first.
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+	@# In the order of collection, which has the longest files first. Three at a time on two cores:
+	@# the longest wait for processes that they start.
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 page: setup ## Tests of the market page in a headless Chromium: CHROMIUM, or one on the PATH
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/page $(PYTEST)
