@@ -79,3 +79,13 @@ def _bytes(value: object) -> bytes:
     if not isinstance(value, str):
         raise ValueError("no XDR where there has to be some")
     return base64.b64decode(value, validate=True)
+
+
+def called_function(envelope: bytes) -> str | None:
+    """The contract function that a transaction (XDR) calls; None if it calls none."""
+    transaction = xdr.TransactionEnvelope.from_xdr_bytes(envelope).v1
+    if transaction is None or len(transaction.tx.operations) != 1:
+        return None
+    call = transaction.tx.operations[0].body.invoke_host_function_op
+    asked = None if call is None else call.host_function.invoke_contract
+    return None if asked is None else asked.function_name.sc_symbol.decode()

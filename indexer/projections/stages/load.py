@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, and_, func, select
 
+from indexer.decode.soroban import called_function
 from indexer.events.tokens import DepositRefunded, Erc20Transfer
 from indexer.facts.store import events_by_key
 from indexer.networks import Network
@@ -60,7 +61,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
                 each,
                 submissions=tuple(submitted[each.terms.id]),
                 attempts=tuple(signed[each.terms.id]),
-                dead=_dead(each.terms, over[each.terms.id]),
+                dead=frozenset(over[each.terms.id].dead),
                 taken_back=tuple(lost[each.terms.id]),
                 paid=tuple(paid[each.terms.id]),
                 returned=tuple(returned[each.terms.id]),
@@ -135,14 +136,13 @@ def _attempts(conn: Connection, ids: Collection[str]) -> dict[str, list[Sent]]:
 class _Over:
     """What the relay closed of a transfer."""
 
-    transactions: set[TxHash] = field(default_factory=set)
-    taken: set[TxHash] = field(default_factory=set)
-    """Of these, what its owner signed and a ledger took with effect."""
+    dead: set[TxHash] = field(default_factory=set)
+    """What nobody waits for any more."""
     slots: int = 0
 
 
 def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
-    """What can take no effect any more, or took it in a block that is ingested and stays."""
+    """What can take no effect any more, or took all of it in a block that is ingested and stays."""
     columns = slots.c
     hashes = (
         select(func.array_agg(attempts.c.tx_hash))
@@ -153,27 +153,38 @@ def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
         )
         .scalar_subquery()
     )
-    query = select(columns.subject, columns.purpose, columns.key, columns.outcome, hashes).where(
-        columns.subject == any_of(ids), columns.outcome.is_not(None)
+    query = (
+        select(
+            columns.subject,
+            columns.purpose,
+            columns.key,
+            columns.outcome,
+            hashes,
+            submissions.c.signed,
+        )
+        .outerjoin(
+            submissions,
+            and_(submissions.c.transfer == columns.subject, submissions.c.tx_hash == columns.key),
+        )
+        .where(columns.subject == any_of(ids), columns.outcome.is_not(None))
     )
     found: dict[str, _Over] = defaultdict(_Over)
-    for transfer, purpose, key, outcome, signed in conn.execute(query):
+    for transfer, purpose, key, outcome, sent, signed in conn.execute(query):
         over = found[transfer]
         over.slots += 1
-        transactions = {*signed, key} if purpose == "submit" else set(signed)
-        over.transactions |= transactions
-        if (purpose, outcome) == ("submit", "done"):
-            over.taken |= transactions
+        transactions = {*sent, key} if purpose == "submit" else set(sent)
+        if (purpose, outcome) != ("submit", "done") or not _moves_money(signed):
+            over.dead |= transactions
     return found
 
 
-def _dead(terms: Terms, over: _Over) -> frozenset[TxHash]:
-    """What nobody waits for any more. Payments and sends are one transaction: one that a ledger
-    took has moved the money, even if nothing tells of it here, and nobody signs another. Of a burn
-    it may have been the approval, after which the burn is to be signed.
+def _moves_money(signed: bytes | None) -> bool:
+    """Whether what an owner signed does more than allow another to move it.
+
+    One that a ledger took has moved the money, even if nothing tells of it here, and nobody signs
+    another; after an approval the burn is to be signed.
     """
-    is_money = terms.mechanism != "cctp"
-    return frozenset(over.transactions - over.taken if is_money else over.transactions)
+    return signed is None or called_function(signed) != "approve"
 
 
 def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[TakenBack]]:
