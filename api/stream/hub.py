@@ -256,8 +256,7 @@ class Hub:
         self._selector.register(client.socket, selectors.EVENT_READ, client)
         if self._stopping:
             client.end(STOPPING, now)
-        elif missed is not None and missed.position > self._standing.position:
-            # Another process told it more than this one has read.
+        elif missed is not None and self._is_ahead(wish, missed):
             self._waiting.append(_Waiting(client, wish, missed, now + _AHEAD_SECONDS))
             self._feeder.look()
         else:
@@ -278,12 +277,20 @@ class Hub:
         audience.members.add(client)
         self._clients[client] = audience
 
+    def _is_ahead(self, wish: Wish, missed: Missed) -> bool:
+        """Whether another process told the client more than this one has read.
+
+        A ledger that changed nothing has no message: its number says it.
+        """
+        known = self._standing
+        return missed.position > known.position or (wish.after or known.ledger) > known.ledger
+
     def _admit_waiting(self, now: float) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if each.client not in self._clients:
                 continue
-            if each.missed.position <= self._standing.position:
+            if not self._is_ahead(each.wish, each.missed):
                 self._greet(each.client, each.wish, each.missed)
             elif now >= each.until:
                 self._greet(each.client, each.wish, None)

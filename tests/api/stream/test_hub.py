@@ -20,10 +20,12 @@ from api.stream.hub import Hub
 from api.stream.limits import Doors, Limits
 from api.stream.outbox import Missed
 from api.stream.wishes import Wish, parse_wish
+from indexer.projections.book_state import LedgerClose
+from indexer.projections.book_store import apply_ledgers
 from tests.api.stream.conftest import Stand
 from tests.api.stream.far import Far, wait_for
 from tests.factories.book import CHAIN
-from tests.factories.streaming import PATIENCE
+from tests.factories.streaming import PATIENCE, notify
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import Height
@@ -175,6 +177,27 @@ def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, ap
         assert all(message["ledger"] > after for message in said)
         told = [json.dumps(m.get("entry") or m["intent"]) + str(m["ledger"]) for m in said]
         assert len(told) == len(set(told))
+
+
+def test_ledgers_without_a_change_go_back_for_nobody(make_bench, stand, engine, api_engine):
+    """They leave no message, by which a process could see that it is behind."""
+    bench = make_bench()
+    known = stand.market.ledger
+    with reading(api_engine) as connection:
+        # Time stands, so that nothing expires.
+        clock = outbox.read_start(connection, CHAIN).standing.close_time
+    # As another process has read it, a little earlier than this one does.
+    far = bench.connect(f"after={known + 3}&markers=1", missed_after(api_engine, known))
+    for ledger in range(known + 1, known + 5):
+        with engine.begin() as conn:
+            apply_ledgers(conn, CHAIN, [LedgerClose(CHAIN, Height(ledger), clock)], [])
+            notify(conn, ledger)
+        wait_for(lambda ledger=ledger: bench.hub._standing.ledger == ledger)
+    far.read_to(known + 4)
+    told = [message["ledger"] for message in far.messages]
+    assert far.messages[0]["mode"] == "resume"
+    assert told == sorted(told)
+    assert told[0] == known + 3
 
 
 def test_whoever_knows_what_never_comes_is_given_the_book(
