@@ -131,4 +131,5 @@ def progress_of(loaded: Loaded) -> Progress:
             amount_delivered=None,
             self_finish=None,
             refund=None,
+            goes_back=(),
         )

@@ -22,7 +22,15 @@ from indexer.projections.stages.evidence import (
 )
 from indexer.projections.stages.table import Stage, Status, Turn
 from indexer.projections.stages.till import Line, Till, count, settlement
-from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId, TxHash, UnixSeconds, is_evm
+from warehouse_schema.identifiers import (
+    Address,
+    BaseUnits,
+    Bytes32,
+    ChainId,
+    TxHash,
+    UnixSeconds,
+    is_evm,
+)
 
 Reason: TypeAlias = Literal[
     "short_payment",
@@ -90,6 +98,8 @@ class Progress:
     """CCTP nonce whose attested message anybody may deliver now."""
     refund: Refund | None
     """None where there is no deposit address, or nothing came."""
+    goes_back: tuple[Address, ...]
+    """Tokens at the deposit address of which all that is there has to go back now."""
 
 
 def fold(evidence: Evidence) -> Progress:
@@ -357,6 +367,23 @@ def _progress(
         amount_delivered=None if claim is None else claim.amount_out,
         self_finish=claim.message_id if claim is not None and is_attested else None,
         refund=_refund(evidence, till),
+        goes_back=_goes_back(evidence, till, pending),
+    )
+
+
+def _goes_back(evidence: Evidence, till: Till, pending: Sequence[_Pending]) -> tuple[Address, ...]:
+    """Where enough is owed, and a refund, which takes all there is, takes nothing else.
+
+    Of the transfer's own token that is once nothing of it is to be carried on any more, and nothing
+    that was carried on can come back by its chain.
+    """
+    terms, carried = evidence.terms, evidence.carried
+    is_decided = evidence.closed_at is not None or bool(carried)
+    is_free = is_decided and not pending and all(each.is_final for each in carried)
+    return tuple(
+        line.token
+        for line in till.lines
+        if line.owed >= terms.min_refund and (is_free or line.token != terms.source_token)
     )
 
 

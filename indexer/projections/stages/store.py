@@ -64,6 +64,7 @@ class StageRow:
     amount_delivered: int | None
     self_finish: str | None
     refund: dict[str, Any] | None
+    goes_back: list[str]
     source_chain: str
     source_height: int | None
     inputs: int
@@ -91,6 +92,7 @@ def row_of(loaded: Loaded) -> StageRow:
         amount_delivered=progress.amount_delivered,
         self_finish=progress.self_finish,
         refund=None if progress.refund is None else _refund(progress.refund),
+        goes_back=list(progress.goes_back),
         source_chain=loaded.evidence.terms.source_chain,
         source_height=_height_to_come(loaded),
         inputs=loaded.inputs,
@@ -253,7 +255,7 @@ def _shown(row: StageRow | None) -> StageRow | None:
     """A row without what only the indexer looks at."""
     if row is None:
         return None
-    return replace(row, movement=None, keys=[], source_height=None, inputs=0)
+    return replace(row, movement=None, keys=[], goes_back=[], source_height=None, inputs=0)
 
 
 # What chains take back.

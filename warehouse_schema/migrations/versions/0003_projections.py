@@ -895,6 +895,13 @@ def upgrade() -> None:
             nullable=True,
             comment="Money at its deposit address; null if none",
         ),
+        sa.Column(
+            "goes_back",
+            sa.ARRAY(sa.Text()),
+            server_default=sa.text("'{}'"),
+            nullable=False,
+            comment="Tokens at its deposit address of which all that is there has to go back now",
+        ),
         sa.Column("source_chain", sa.Text(), nullable=False, comment="CAIP-2 id"),
         sa.Column(
             "source_height",
@@ -923,6 +930,14 @@ def upgrade() -> None:
         unique=False,
         schema="projections",
         postgresql_where=sa.text("stage = 'CONFIRMING'"),
+    )
+    op.create_index(
+        "ix_transfer_stages_goes_back",
+        "transfer_stages",
+        ["source_chain"],
+        unique=False,
+        schema="projections",
+        postgresql_where=sa.text("goes_back <> '{}'"),
     )
     op.create_index(
         "ix_transfer_stages_keys",

@@ -226,6 +226,37 @@ def test_cancelled_then_paid_is_sent_back_even_if_it_is_enough():
     assert fold(pay(cancelled(NEW), AMOUNT, LATE)).stage == "REFUNDING"
 
 
+PAID = pay(NEW, AMOUNT + LEAST, 15)
+SWEPT = signs(PAID, "sweep", SWEEP)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "tokens"),
+    [
+        (NEW, ()),
+        (pay(NEW, AMOUNT - 1, 15), ()),
+        # A refund would take the deposit with it.
+        (PAID, ()),
+        (SWEPT, ()),
+        (carried(SWEPT), ()),
+        (delivered(SWEPT), (USDC,)),
+        (give_back(delivered(SWEPT), LEAST, LATE), ()),
+        (cancelled(PAID), (USDC,)),
+        (cancelled(SWEPT), ()),
+        (cancelled(replace(SWEPT, dead=frozenset([SWEEP]))), (USDC,)),
+        (expired(pay(NEW, AMOUNT - 1, 15)), (USDC,)),
+        (expired(pay(NEW, LEAST - 1, 15)), ()),
+        (pay(NEW, LEAST, 15, OTHER_TOKEN), (OTHER_TOKEN,)),
+        (pay(PAID, LEAST, 15, OTHER_TOKEN), (OTHER_TOKEN,)),
+        (pay(pay(expired(NEW), AMOUNT, LATE), LEAST, LATE, OTHER_TOKEN), (USDC, OTHER_TOKEN)),
+    ],
+)
+def test_what_goes_back_takes_nothing_with_it_that_may_yet_be_carried_on(
+    evidence: Evidence, tokens: tuple[str, ...]
+):
+    assert fold(evidence).goes_back == tokens
+
+
 # What comes after the end, and what chains take back.
 
 

@@ -23,8 +23,10 @@ from tests.factories.stage_history import (
     USDC,
     Options,
     additions,
+    give_back,
     held,
     reorganisations,
+    top,
 )
 
 FEW = Options(payments=1, amounts=(LEAST - 1, AMOUNT - 1, AMOUNT))
@@ -132,6 +134,17 @@ def test_no_money_at_a_deposit_address_is_kept_silently(seed: int):
             assert line.held == max(0, held(evidence, line.token))
             assert line.owed <= line.held
             assert line.owed == line.held or is_meant_for_the_owner(evidence, progress)
+
+
+@effort(60)
+@given(seed=SEEDS)
+def test_a_refund_takes_nothing_that_may_yet_be_carried_on_and_owes_nothing_more(seed: int):
+    for _, evidence, _ in walk(seed, 25, reorgs=True):
+        progress = fold(evidence)
+        for token in progress.goes_back:
+            assert token != USDC or progress.stage not in ("AWAITING_FUNDS", "FUNDED", "SUBMITTED")
+            back = give_back(evidence, held(evidence, token), top(evidence) + 1, token)
+            assert token not in fold(back).goes_back
 
 
 def is_meant_for_the_owner(evidence: Evidence, progress: Progress) -> bool:
