@@ -6,9 +6,11 @@ Runs gunicorn with threads, in this very process, so that a signal to it stops t
 import argparse
 import os
 import resource
+import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from gunicorn.app.wsgiapp import WSGIApplication
@@ -66,10 +68,23 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         "--no-control-socket",
         app,
     ]
-    with tempfile.TemporaryDirectory(prefix="isthmus-metrics-") as folder:
+    with _metrics_folder() as folder:
         # Read when the library is imported, which is in the workers.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         Server("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
+
+
+@contextmanager
+def _metrics_folder() -> Iterator[str]:
+    """Where the workers count, for as long as the server runs."""
+    folder, owner = tempfile.mkdtemp(prefix="isthmus-metrics-"), os.getpid()
+    try:
+        yield folder
+    finally:
+        # A worker that ends leaves through here as well, for it was forked inside. The others are
+        # still counting, and without the folder the next one could not start.
+        if os.getpid() == owner:
+            shutil.rmtree(folder)
 
 
 def _refuse_one_port(bind: str, metrics: str) -> None:

@@ -15,7 +15,7 @@ from indexer.errors import ConfigurationError
 from indexer.networks import load_network
 from tests.factories.app import NOW
 from tests.factories.projections import STELLAR, insert_cursor
-from tests.factories.streaming import serving
+from tests.factories.streaming import PATIENCE, serving
 from warehouse_schema.identifiers import UnixSeconds
 
 TESTNET = load_network("testnet")
@@ -158,6 +158,17 @@ def test_figures_of_all_workers_are_added_up(api_database, book, tmp_path):
             assert found["isthmus_request_seconds_count"][("/healthz",)] == 40
         assert httpx.get(f"{server.url}/metrics").status_code == 404
         assert httpx.get(own.replace("metrics", "healthz")).status_code == 404
+
+
+def test_a_worker_that_ends_takes_no_figures_along(api_database, book, tmp_path):
+    with serving(api_database, tmp_path, workers=1) as server:
+        for _ in range(2):
+            # A worker that has not begun to serve would leave before it did.
+            assert httpx.get(f"{server.url}/healthz", timeout=PATIENCE).status_code == 200
+            server.end_workers()
+        counted = figures(httpx.get(f"{server.url}/metrics", timeout=PATIENCE).text)
+        assert counted["isthmus_requests_total"][("GET", "/healthz", "200")] == 2
+        assert server.stop() == 0
 
 
 @pytest.mark.parametrize("text", ["9464", "host:", ":9464", "host:0", "http://host:1"])

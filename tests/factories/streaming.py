@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -109,10 +110,22 @@ class Server:
 
     def kill_workers(self) -> None:
         """Let every process vanish that serves; the server starts others."""
+        for worker in self._workers():
+            os.kill(worker, signal.SIGKILL)
+
+    def end_workers(self) -> None:
+        """Let every process end that serves, and wait for it; the server starts others."""
+        for worker in self._workers():
+            ended = os.pidfd_open(worker)
+            try:
+                os.kill(worker, signal.SIGTERM)
+                assert select.select([ended], [], [], PATIENCE)[0], "it did not end"
+            finally:
+                os.close(ended)
+
+    def _workers(self) -> list[int]:
         pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-        for child in map(int, children.split()):
-            os.kill(child, signal.SIGKILL)
+        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
     def stop(self) -> int:
         """Tell it to stop; its exit status."""
