@@ -31,13 +31,13 @@ class Revocations:
         with self._engine.connect() as connection:
             return connection.scalar(_FIND, {"jti": jti}) is not None
 
-    def add(self, jti: str, expires_at: UnixSeconds) -> None:
-        """Revoke a token for good. A second time changes nothing."""
+    def add(self, jti: str, expires_at: UnixSeconds, now: UnixSeconds) -> None:
+        """Revoke a token for good; `now` is what tokens are held against here. A second time
+        changes nothing.
+        """
         row = {"jti": jti, "expires_at": datetime.fromtimestamp(expires_at, UTC)}
+        # A clock that is ahead, this process's or Postgres's, forgets nothing that others still take.
+        earliest = func.least(func.now(), datetime.fromtimestamp(now, UTC)) - _KEPT_AFTER_EXPIRY
         with self._engine.connect() as connection:
             connection.execute(insert(revoked_tokens).values(row).on_conflict_do_nothing())
-            connection.execute(
-                delete(revoked_tokens).where(
-                    revoked_tokens.c.expires_at < func.now() - _KEPT_AFTER_EXPIRY
-                )
-            )
+            connection.execute(delete(revoked_tokens).where(revoked_tokens.c.expires_at < earliest))

@@ -34,5 +34,6 @@ def end() -> schema.Revoked:
             "client; the token itself is good until it expires",
             code="NOT_OUR_TOKEN",
         )
-    Revocations(deps().engine).add(asking.jti, asking.expires_at)
+    needs = deps()
+    Revocations(needs.engine).add(asking.jti, asking.expires_at, needs.clock())
     return {"revoked": True}
