@@ -36,7 +36,7 @@ class Revocations:
         changes nothing.
         """
         row = {"jti": jti, "expires_at": datetime.fromtimestamp(expires_at, UTC)}
-        # A clock that is ahead, this process's or Postgres's, forgets nothing that others still take.
+        # A clock that is ahead, ours or Postgres's, forgets nothing that others still take.
         earliest = func.least(func.now(), datetime.fromtimestamp(now, UTC)) - _KEPT_AFTER_EXPIRY
         with self._engine.connect() as connection:
             connection.execute(insert(revoked_tokens).values(row).on_conflict_do_nothing())
