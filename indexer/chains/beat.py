@@ -1,7 +1,7 @@
 """When to look for the next block of a chain that has to be asked, and closes blocks on a beat."""
 
 _EARLIEST = 0.8
-_CLOSELY = 0.1
+_CLOSELY = 0.05
 _ANYHOW = 0.2
 """Shares of the usual time between blocks."""
 _LONGEST = 1.0

@@ -33,7 +33,7 @@ def lateness(closes: Sequence[float], block_seconds: float) -> list[float]:
 def test_blocks_on_the_beat_are_seen_soon_with_few_looks(block_seconds: float) -> None:
     closes = [0.03 + block_seconds * number for number in range(100)]
     late = lateness(closes, block_seconds)[5:]
-    assert max(late) <= 0.11 * block_seconds
+    assert max(late) <= 0.06 * block_seconds
     made = [at for at, _ in looks(closes, block_seconds, closes[-1]) if at > closes[5]]
     assert len(made) <= 4 * 95
 
@@ -55,7 +55,7 @@ def test_a_beat_that_shifts_is_found_again() -> None:
     closes = [*(0.03 + number for number in range(20)), *(25.5 + number for number in range(20))]
     late = lateness(closes, 1.0)
     assert late[20] <= 0.2 + 1e-9
-    assert max(late[23:]) <= 0.11
+    assert max(late[23:]) <= 0.06
 
 
 def test_blocks_that_came_together_are_no_beat() -> None:
