@@ -1,4 +1,4 @@
-"""The service's own processes as the demo runs them: follower, Dagster's three, the API.
+"""The service's own processes: bare, and as the demo runs them (Dagster's four, the API).
 
 A demo's processes read the same settings as everywhere else, from an environment made here.
 """
@@ -111,9 +111,29 @@ def _servers(ports: Ports) -> dict[str, str]:
 
 def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
     """One chain followed without the orchestrator."""
+    command = _python("indexer", "follow", chain)
+    return _bare(f"follow-{chain.replace(':', '-')}", command, variables)
+
+
+def attester(variables: Mapping[str, str]) -> ChildSpec:
+    """What asks about burns under way, without the orchestrator."""
+    return _bare("attest", _python("indexer", "attest"), variables)
+
+
+def keeper(variables: Mapping[str, str]) -> ChildSpec:
+    """What keeps transfers up to their clients and the clock, without the orchestrator."""
+    return _bare("transfers", _python("indexer", "transfers"), variables)
+
+
+def relay(variables: Mapping[str, str]) -> ChildSpec:
+    """The relay without the orchestrator; `variables` name its keys."""
+    return _bare("relay", _python("indexer.relay", "run"), variables)
+
+
+def _bare(name: str, command: Sequence[str], variables: Mapping[str, str]) -> ChildSpec:
     return ChildSpec(
-        name=f"follow-{chain.replace(':', '-')}",
-        command=_python("indexer", "follow", chain),
+        name=name,
+        command=command,
         ready=lambda: True,
         environment=variables,
         directory=PROJECT,

@@ -27,6 +27,7 @@ from tests.bench import (
     stream_fanout,
     submission_verify,
     transfer_create,
+    transfer_progress,
 )
 from tests.bench.site import tell
 
@@ -46,6 +47,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "sep10_login": sep10_login.measure,
     "stream_fanout": stream_fanout.measure,
     "transfer_create": transfer_create.measure,
+    "transfer_progress": transfer_progress.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
