@@ -8,6 +8,7 @@ Amounts are base units of the token on the EVM chain (6 decimals), also what mus
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from eth_utils.crypto import keccak
 from indexer.addresses import account_as_bytes32, contract_as_bytes32, stellar_account
 from indexer.errors import ConfigurationError
 from indexer.networks import EvmChain, Network, StellarChain
+from indexer.routes import BRIDGE_STEP
 from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,
@@ -45,6 +47,7 @@ RELEASE_AFTER = 86_400
 
 _TERMS = "(uint256,address,uint256,uint256,bytes16,address,address,uint64)"
 _ROUTES = {"cctp": "(address,uint32,bytes32,bytes)", "oft": "(address,uint32,bytes32)"}
+_SEND_PARAM = "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)"
 _NOBODY = EvmAddress("0x" + "00" * 20)
 
 
@@ -89,10 +92,41 @@ class Deposit:
 
 @dataclass(frozen=True, slots=True)
 class FactoryCall:
-    """A transaction to be sent by the operator (a refund, once released, by anybody)."""
+    """A transaction to be sent by the operator (a refund, once released, by anybody), or a view."""
 
     to: EvmAddress
     data: bytes
+
+
+def agreed_deposit(
+    *,
+    transfer: str,
+    chain: ChainId,
+    mechanism: str,
+    source_address: str,
+    dest_address: str,
+    amount_in: int,
+    amount_out: int,
+    operator: str,
+    expires_at: datetime,
+) -> Deposit:
+    """The deposit of a transfer: who names its address and who empties it both make it here.
+
+    `transfer` is 32 hex digits, `amount_out` base units on Stellar. Raises `ValueError`.
+    """
+    if mechanism not in _ROUTES:
+        raise ValueError(f"{mechanism} carries no deposit from an address")
+    return Deposit(
+        chain=chain,
+        bridge="cctp" if mechanism == "cctp" else "oft",
+        owner=StellarAddress(dest_address),
+        transfer_id=UUID(hex=transfer),
+        amount=BaseUnits(int(amount_in)),
+        min_received=BaseUnits(int(amount_out) // BRIDGE_STEP),
+        refund_to=EvmAddress(source_address),
+        operator=EvmAddress(operator),
+        expires_at=UnixSeconds(int(expires_at.timestamp())),
+    )
 
 
 def deposit_address(network: Network, deposit: Deposit) -> EvmAddress:
@@ -148,6 +182,15 @@ def send_call(network: Network, deposit: Deposit) -> FactoryCall:
         (_TERMS, _terms(network, deposit)),
         (_ROUTES["oft"], _route(network, deposit)),
     )
+
+
+def message_price(network: Network, deposit: Deposit) -> FactoryCall:
+    """The view of the OFT that says first how much wei the message of `send_call` costs now."""
+    _require_bridge(deposit, "oft")
+    oft, eid, recipient = _route(network, deposit)
+    param = (eid, recipient, deposit.amount, deposit.min_received, b"", b"", b"")
+    selector = keccak(text=f"quoteSend({_SEND_PARAM},bool)")[:4]
+    return FactoryCall(oft, selector + encode([_SEND_PARAM, "bool"], [param, False]))
 
 
 def refund_call(network: Network, deposit: Deposit, token: EvmAddress) -> FactoryCall:

@@ -8,7 +8,6 @@ import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import Connection, Row, func, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -18,20 +17,14 @@ from api.ingestion import refuse_unwell
 from api.transfers.asked import NewTransfer, Page
 from api.transfers.limits import refuse_over_limits
 from api.transfers.progress import progress_of
-from indexer.deposits import Bridge, Deposit, deposit_address
+from indexer.deposits import Deposit, agreed_deposit, deposit_address
 from indexer.facts.status import chain_status_on
 from indexer.networks import Network
 from indexer.projections.stages import table
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import lock, with_alike
-from indexer.projections.transfers import STELLAR_PER_SHARED
 from warehouse_schema import locks
-from warehouse_schema.identifiers import (
-    BaseUnits,
-    EvmAddress,
-    StellarAddress,
-    UnixSeconds,
-)
+from warehouse_schema.identifiers import EvmAddress, StellarAddress
 from warehouse_schema.intake import (
     CHANNEL,
     cancellations,
@@ -164,17 +157,16 @@ def _deposit(terms: Terms, quote: Row[Any], transfer: str, expires: datetime) ->
             f"deposits to an address on {quote.source_chain} are not moved on now: ask for a quote "
             "with funding_mode direct"
         )
-    bridge: Bridge = quote.mechanism
-    return Deposit(
+    return agreed_deposit(
+        transfer=transfer,
         chain=quote.source_chain,
-        bridge=bridge,
-        owner=StellarAddress(quote.dest_address),
-        transfer_id=UUID(hex=transfer),
-        amount=BaseUnits(quote.amount_in),
-        min_received=BaseUnits(quote.amount_out // STELLAR_PER_SHARED),
-        refund_to=EvmAddress(quote.source_address),
+        mechanism=quote.mechanism,
+        source_address=quote.source_address,
+        dest_address=quote.dest_address,
+        amount_in=quote.amount_in,
+        amount_out=quote.amount_out,
         operator=terms.deposit_operator,
-        expires_at=UnixSeconds(int(expires.timestamp())),
+        expires_at=expires,
     )
 
 

@@ -86,6 +86,17 @@ class EvmAccountNodes(EvmCalls):
         """What a view returns at the head, as a number. Raises as `view` does."""
         return int.from_bytes(self.call(contract, data)[:32], "big")
 
+    def price(self, contract: EvmAddress, data: bytes) -> int:
+        """As `word`. Raises `CallReverted` when the view reverts, else as `view` does."""
+        asked = {"to": contract, "data": f"0x{data.hex()}"}
+
+        def ask(node: JsonRpc) -> int:
+            [reply] = node.batch([("eth_call", [asked, "latest"])])
+            _refuse_reverted(reply)
+            return number(str(reply.value())[:66], node.host)
+
+        return self._asked(ask)
+
     def gas_price_now(self) -> GasPrice:
         """Raises as `view` does."""
         return self._asked(_gas_price)

@@ -71,6 +71,13 @@ class Ledger(Protocol[C]):
         """Everything that is to happen on a chain and did not so far, the oldest first."""
         ...
 
+    def objection(self, conn: Connection, owed: Owed[C]) -> str | None:
+        """Why a first transaction for it must not be kept; None: it may be.
+
+        Asked in the transaction that keeps it: what the answer rests on stays locked until commit.
+        """
+        ...
+
 
 class Wire(Protocol[C]):
     """A chain as one account of ours meets it: its nodes, its key, its rules.
@@ -293,9 +300,10 @@ class AccountRelay(Generic[C]):
         slot = Slot(number, owed.purpose, owed.key, owed.subject, (_attempt(signed),))
         try:
             with conn.begin():
-                lack = self._lack(conn, sight, signed.most_cost)
-                if lack is not None:
-                    return lack
+                objection = self._ledger.objection(conn, owed)
+                refusal = objection or self._lack(conn, sight, signed.most_cost)
+                if refusal is not None:
+                    return refusal
                 store.open_slot(conn, self.account, slot, signed.most_cost)
         except IntegrityError as error:
             if "uq_slots_once" not in str(error.orig):

@@ -62,6 +62,10 @@ class StellarDeliveries:
         rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
         return [self._delivery(row) for row in rows]
 
+    def objection(self, conn: Connection, owed: Owed[Invocation]) -> str | None:
+        """None: whoever is second delivers nothing, and pays a fee at most."""
+        return None
+
     def _delivery(self, row: Row[Any]) -> Owed[Invocation]:
         """Minted and forwarded in one; over once its nonce is used, whoever used it."""
         arguments = (scval.to_bytes(row.message), scval.to_bytes(row.attestation))
@@ -91,6 +95,10 @@ class EvmDeliveries:
             delivery(self._transmitter, row.transfer, row.nonce, row.message, row.attestation)
             for row in rows
         ]
+
+    def objection(self, conn: Connection, owed: Owed[Call]) -> str | None:
+        """None, as on Stellar."""
+        return None
 
 
 def delivery(

@@ -6,6 +6,7 @@ killed when, at most one of all that was signed takes effect.
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import rlp  # type: ignore[import-untyped]
 
@@ -13,6 +14,9 @@ from indexer.chains.evm_accounts import GasPrice
 from indexer.relay.evm_signing import Fees
 from indexer.relay.slots import (
     AskWhoTookIt,
+    Attempt,
+    Close,
+    Inclusion,
     Replace,
     Send,
     Sight,
@@ -48,7 +52,7 @@ def next_step(
     included = [each for each in slot.attempts if each.tx in sight.inclusions]
     for attempt in included:
         if attempt.tx in buried:
-            return decided(attempt, sight.inclusions[attempt.tx])
+            return _close(attempt, sight.inclusions[attempt.tx])
     if included:
         return Wait()
     if sight.next_number > slot.number:
@@ -61,6 +65,13 @@ def next_step(
     if is_old and may_replace and raised(fees_of(newest.raw), price) is not None:
         return Replace()
     return Send() if newest.sent_ago > RESEND_SECONDS else Wait()
+
+
+def _close(attempt: Attempt, inclusion: Inclusion) -> Close:
+    """What was carried counts as spent, though some of it may have come back."""
+    close = decided(attempt, inclusion)
+    carried = value_of(attempt.raw) if inclusion.succeeded else 0
+    return replace(close, spent=close.spent + carried)
 
 
 def bid(price: GasPrice) -> Fees:
@@ -86,6 +97,13 @@ def _more(wei: int) -> int:
 
 def fees_of(raw: bytes) -> Fees:
     """The bid inside a signed transaction."""
-    fields = rlp.decode(raw[1:])
-    tip, most = (int.from_bytes(fields[place], "big") for place in (2, 3))
-    return Fees(most, tip)
+    return Fees(_number(raw, 3), _number(raw, 2))
+
+
+def value_of(raw: bytes) -> int:
+    """Wei that a signed transaction carries."""
+    return _number(raw, 6)
+
+
+def _number(raw: bytes, place: int) -> int:
+    return int.from_bytes(rlp.decode(raw[1:])[place], "big")

@@ -33,6 +33,8 @@ class Call:
     data: bytes
     value: int = 0
     """Wei."""
+    price: "Call | None" = None
+    """A view that says how much wei it has to carry, in place of `value`: asked at each signing."""
 
 
 def sign(key: EvmKey, chain: int, nonce: int, call: Call, gas: int, fees: Fees) -> Signed:

@@ -15,6 +15,8 @@ MOST_OPEN = 8
 """Slots of an account at once: what one that waits for its fee may hold up."""
 _GAS_MARGIN = 4
 """A quarter more than was estimated; what is not used is not paid."""
+_VALUE_MARGIN = 10
+"""A tenth more than is asked for, until it is in a block; what is not used comes back."""
 _FILL_GAS = 21_000
 
 
@@ -60,16 +62,20 @@ class EvmWire:
     def is_over(self, owed: Owed[Call]) -> bool:
         """Whether its view says that it happened."""
         view = owed.is_over
-        return view is not None and self._nodes.word(view.to, view.data) != 0
+        if view is None:
+            return False
+        return (self._nodes.word(view.to, view.data) == 0) == owed.is_over_at_nought
 
     def sign(self, number: int, call: Call) -> Signed:
         """A first transaction."""
+        call = self._priced(call)
         return sign(
             self._key, self._chain.number, number, call, self._gas_of(call), bid(self._price)
         )
 
     def sign_again(self, slot: Slot, call: Call | None) -> Signed:
         """One that bids a tenth more at least."""
+        call = None if call is None else self._priced(call)
         gas = _FILL_GAS if call is None else self._gas_of(call)
         old = fees_of(slot.newest.raw)
         fees = raised(old, self._price) or old
@@ -79,6 +85,12 @@ class EvmWire:
     def send(self, raw: bytes) -> str:
         """Give a transaction to a node."""
         return self._nodes.send(raw)
+
+    def _priced(self, call: Call) -> Call:
+        if call.price is None:
+            return call
+        wei = self._nodes.price(call.price.to, call.price.data)
+        return Call(call.to, call.data, wei + wei // _VALUE_MARGIN)
 
     def _gas_of(self, call: Call) -> int:
         gas = self._nodes.gas_of(self._address, call.to, call.data, call.value)

@@ -16,15 +16,20 @@ from sqlalchemy.exc import OperationalError
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
+from indexer.networks import EvmChain, Network
 from indexer.relay import store
-from indexer.relay.account import AccountRelay, Turn
+from indexer.relay.account import AccountRelay, Ledger, Turn
 from indexer.relay.deliveries import EvmDeliveries, StellarDeliveries
+from indexer.relay.deposits import EvmDeposits
+from indexer.relay.evm_signing import Call
 from indexer.relay.evm_wire import EvmWire
+from indexer.relay.keys import evm_address
+from indexer.relay.ledgers import Ledgers
 from indexer.relay.settings import EvmAccount, RelayAccount, StellarAccount
 from indexer.relay.stellar_wire import StellarWire
 from indexer.relay.submissions import Submitter
 from indexer.settings import Settings
-from warehouse_schema.identifiers import ChainId
+from warehouse_schema.identifiers import ChainId, EvmAddress
 
 logger = logging.getLogger(__name__)
 
@@ -141,13 +146,21 @@ def _opened(settings: Settings, account: RelayAccount) -> Iterator[Sender]:
     if isinstance(account, EvmAccount):
         with closing(EvmAccountNodes(account.chain, urls, timeout=NODE_SECONDS)) as nodes:
             evm = EvmWire(account.chain, nodes, account.key)
-            owed = EvmDeliveries(account.chain)
+            owed = evm_ledger(settings.network, account.chain, evm_address(account.key))
             yield AccountRelay(evm, owed, account.limits, time.monotonic)
         return
     with closing(_stellar_nodes(settings, account)) as nodes_of_stellar:
         stellar = StellarWire(account.chain, nodes_of_stellar, account.key)
         ledger = StellarDeliveries(account.chain)
         yield AccountRelay(stellar, ledger, account.limits, time.monotonic)
+
+
+def evm_ledger(network: Network, chain: EvmChain, account: EvmAddress) -> Ledger[Call]:
+    """What is owed on an EVM chain, where there is a factory by deposit addresses as well."""
+    deliveries = EvmDeliveries(chain)
+    if chain.deposit_factory is None:
+        return deliveries
+    return Ledgers(deliveries, EvmDeposits(network, chain, account))
 
 
 @contextmanager

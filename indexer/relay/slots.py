@@ -57,6 +57,8 @@ class Owed(Generic[C]):
     call: C
     is_over: C | None = None
     """A view that answers with anything but nought once it has happened, by whomever."""
+    is_over_at_nought: bool = False
+    """Or that view answers with nought then, and with something before."""
 
 
 @dataclass(frozen=True, slots=True)

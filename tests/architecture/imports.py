@@ -76,7 +76,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.nesting": (),
     "indexer.networks": _VALUES,
     "indexer.builds": (),
-    "indexer.deposits": _NETWORKS,
+    "indexer.deposits": (*_NETWORKS, "indexer.routes"),
     "indexer.routes": _NETWORKS,
     "indexer.secrets": ("indexer.errors",),
     "indexer.settings": _NETWORKS,
@@ -117,7 +117,11 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.evm_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.stellar_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
-    "indexer.relay": (*(*_CHAINS, "indexer.secrets", "indexer.settings", "indexer.warehouse"),),
+    "indexer.relay": (
+        *(*_CHAINS, "indexer.secrets", "indexer.settings", "indexer.warehouse"),
+        # What it may do for a deposit it asks the fold, under the transfer's lock.
+        *("indexer.deposits", "indexer.projections"),
+    ),
     "indexer.__main__": (*_DRAIN, *_TOOLS),
     "indexer.devnet": ("indexer",),
 }

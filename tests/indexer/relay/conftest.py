@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from eth_account.signers.local import LocalAccount
@@ -38,6 +38,7 @@ from warehouse_schema.relay import attempts, slots
 
 EVM = load_network("devnet").evm[0]
 RELAYER, STRANGER = dev_account(3), dev_account(4)
+OPERATOR = RELAYER.address.lower()
 AMOUNT = 5_000_000
 LIMITS = Limits(budget=10**18, floor=10**15)
 
@@ -198,19 +199,31 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EvmDevnet, 
         yield evm, anvil.rpc_url
 
 
-@pytest.fixture
-def stand(node: tuple[EvmDevnet, str], database: URL, engine: Engine) -> Iterator[Stand]:
-    """The chain as it was when it began and an empty warehouse, for each test."""
+S = TypeVar("S", bound=Stand)
+
+
+@contextmanager
+def standing(
+    kind: type[S], node: tuple[EvmDevnet, str], database: URL, engine: Engine
+) -> Iterator[S]:
+    """The chain as it was when it began and an empty warehouse."""
     devnet, url = node
     snapshot = devnet.rpc("evm_snapshot")
     relay_engine = make_engine(database, room="relay")
     with ExitStack() as doors:
-        stand = Stand(devnet, url, engine, relay_engine, doors)
+        stand = kind(devnet, url, engine, relay_engine, doors)
         stand.ingest()
         yield stand
     relay_engine.dispose()
     devnet.rpc("evm_setAutomine", True)
     devnet.rpc("evm_revert", snapshot)
+
+
+@pytest.fixture
+def stand(node: tuple[EvmDevnet, str], database: URL, engine: Engine) -> Iterator[Stand]:
+    """For each test its own."""
+    with standing(Stand, node, database, engine) as stand:
+        yield stand
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,214 @@
+"""Deposits by address on a local chain, in a warehouse that follows it as the real one does."""
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import func, insert, select
+
+from indexer.chains.evm import EvmReader
+from indexer.chains.evm_accounts import EvmAccountNodes
+from indexer.deposits import agreed_deposit, deposit_address
+from indexer.devnet.evm import dev_account
+from indexer.drain import drain_once
+from indexer.facts.store import note_finality, read_cursor
+from indexer.networks import Network, load_network
+from indexer.projections.stages.evidence import Mechanism, Terms
+from indexer.projections.stages.store import is_behind, refold, refold_final
+from indexer.relay.account import AccountRelay, Limits
+from indexer.relay.evm_wire import EvmWire
+from indexer.relay.keys import LocalEvmKey
+from indexer.relay.run import evm_ledger
+from tests.factories.intake import ask, cancel
+from tests.indexer.relay.conftest import LIMITS, OPERATOR, RELAYER, Stand
+from warehouse_schema.facts import expiries
+from warehouse_schema.identifiers import (
+    Address,
+    BaseUnits,
+    EvmAddress,
+    Height,
+    StellarAddress,
+    UnixSeconds,
+)
+from warehouse_schema.intake import transfers, watched_addresses
+from warehouse_schema.projections import transfer_stages
+from warehouse_schema.relay import attempts, slots
+
+AMOUNT, ARRIVES, LEAST = 20_000_000, 19_990_000, 1_000_000
+OWNER = StellarAddress("GB54KUSW2OO5IY3LXJGIR54Q4ZIGQMQ6FIE7QZENCFCL3E5GYXAKQY7L")
+PAYER = dev_account(1)
+
+
+NETWORK = load_network("devnet")
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A transfer that is paid in by an address."""
+
+    terms: Terms
+    address: EvmAddress
+
+
+class DepositStand(Stand):
+    """The chain is followed, and what the relay and clients write is folded in."""
+
+    network: Network = NETWORK
+
+    @property
+    def usdc(self) -> EvmAddress:
+        return EvmAddress(self.devnet.addresses.usdc)
+
+    @property
+    def usdt0(self) -> EvmAddress:
+        return EvmAddress(self.devnet.addresses.usdt0)
+
+    def deposit(
+        self, mechanism: Mechanism = "cctp", operator: str = OPERATOR, days_ago: int = 0
+    ) -> Paid:
+        """A transfer of 20, of which 19.99 arrive, whose address is watched."""
+        now, transfer = int(time.time()) - 86_400 * days_ago, uuid4().hex
+        terms = Terms(
+            id=transfer,
+            owner=OWNER,
+            mechanism=mechanism,
+            source_chain=self.chain.id,
+            source_address=Address(PAYER.address.lower()),
+            source_token=Address(self.usdc if mechanism == "cctp" else self.usdt0),
+            dest_chain=self.network.stellar.id,
+            dest_address=Address(OWNER),
+            amount_in=BaseUnits(AMOUNT),
+            min_refund=BaseUnits(LEAST),
+            deposit_address=None,
+            started_at=UnixSeconds(now),
+            expires_at=UnixSeconds(now + 1800),
+        )
+        with self.engine.begin() as conn:
+            ask(conn, terms)
+            address = self._address(conn, terms, operator)
+            self._let_pay(conn, transfer, address, operator)
+        self.fold()
+        return Paid(terms, address)
+
+    def _address(self, conn: Any, terms: Terms, operator: str) -> EvmAddress:
+        conn.exec_driver_sql(
+            "UPDATE intake.quotes SET amount_out = %s, finality_threshold = 1000, "
+            "funding_mode = 'deposit_address'",
+            (ARRIVES * 10,),
+        )
+        expires = conn.scalar(select(transfers.c.expires_at).where(transfers.c.id == terms.id))
+        deposit = agreed_deposit(
+            transfer=terms.id,
+            chain=terms.source_chain,
+            mechanism=terms.mechanism,
+            source_address=terms.source_address,
+            dest_address=terms.dest_address,
+            amount_in=AMOUNT,
+            amount_out=ARRIVES * 10,
+            operator=operator,
+            expires_at=expires,
+        )
+        return deposit_address(self.network, deposit)
+
+    def _let_pay(self, conn: Any, transfer: str, address: str, operator: str) -> None:
+        conn.execute(
+            transfers.update()
+            .where(transfers.c.id == transfer)
+            .values(deposit_address=address, deposit_operator=operator)
+        )
+        row = {"chain": self.chain.id, "address": address, "reason": "a test"}
+        conn.execute(insert(watched_addresses).values(row))
+
+    def pay(self, paid: Paid, amount: int = AMOUNT, token: str | None = None) -> None:
+        """From nowhere, and read."""
+        is_usdc = (token or paid.terms.source_token) == self.usdc
+        faucet = self.devnet.faucet_usdc if is_usdc else self.devnet.faucet_usdt0
+        faucet(paid.address, amount)
+        self.ingest(final=0)
+
+    def cancel(self, paid: Paid) -> None:
+        with self.engine.begin() as conn:
+            cancel(conn, paid.terms, int(time.time()))
+        self.fold()
+
+    def expire(self, paid: Paid) -> None:
+        with self.engine.begin() as conn:
+            conn.execute(insert(expiries).values(transfer=paid.terms.id))
+        self.fold(paid.terms.id)
+
+    def ingest(self, final: int | None = None) -> None:
+        """What the follower and the keeper do; all of it is final unless told otherwise."""
+        with closing(EvmReader(self.network.evm[0], [self.url])) as reader:
+            while drain_once(self.engine, reader, self.network) is not None:
+                pass
+        with self.engine.begin() as conn:
+            cursor = read_cursor(conn, self.chain.id)
+            assert cursor is not None
+            height = cursor.height if final is None else Height(final)
+            note_finality(conn, cursor.finalized(safe=height, final=height))
+            refold_final(conn, self.network, self.chain.id)
+        self.fold()
+
+    def fold(self, *ids: str) -> None:
+        """These, and whatever lacks what clients and the relay wrote."""
+        behind = (
+            select(transfers.c.id)
+            .outerjoin(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+            .where(is_behind())
+        )
+        with self.engine.begin() as conn:
+            refold(conn, self.network, {*ids, *conn.scalars(behind)})
+
+    def relay(
+        self,
+        *,
+        nodes: type[EvmAccountNodes] = EvmAccountNodes,
+        limits: Limits = LIMITS,
+        key: str = RELAYER.key.hex(),
+    ) -> AccountRelay[Any]:
+        opened = self.doors.enter_context(closing(nodes(self.chain, [self.url], timeout=30.0)))
+        wire = EvmWire(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
+        ledger = evm_ledger(self.network, self.chain, EvmAddress(wire.account.address))
+        return AccountRelay(wire, ledger, limits, time.monotonic)
+
+    def settle(self, relay: AccountRelay[Any]) -> None:
+        """Turns until everything is final."""
+        for _ in range(3):
+            self.turns(relay)
+            self.ingest()
+
+    def held(self, paid: Paid, token: str | None = None) -> int:
+        """Base units at the address."""
+        return self.devnet.balance_of(token or paid.terms.source_token, paid.address)
+
+    def returned(self, token: str) -> int:
+        """Base units of whom deposits go back to."""
+        return self.devnet.balance_of(token, PAYER.address)
+
+    def stage(self, paid: Paid) -> str:
+        self.fold()
+        columns = transfer_stages.c
+        with self.engine.connect() as conn:
+            return str(conn.scalar(select(columns.stage).where(columns.transfer == paid.terms.id)))
+
+    def outcomes(self, paid: Paid) -> list[tuple[str, str | None]]:
+        """Purpose and outcome of all its slots."""
+        columns = slots.c
+        query = select(columns.purpose, columns.outcome).where(columns.subject == paid.terms.id)
+        with self.engine.connect() as conn:
+            return [(row.purpose, row.outcome) for row in conn.execute(query.order_by("number"))]
+
+    def drop_transactions(self, paid: Paid) -> None:
+        """Let the node forget what was signed for it and is in no block."""
+        query = select(attempts.c.tx_hash).where(attempts.c.subject == paid.terms.id)
+        with self.engine.connect() as conn:
+            for tx in conn.scalars(query):
+                self.devnet.rpc("anvil_dropTransaction", tx)
+
+    def attempts(self, paid: Paid) -> int:
+        """Transactions that were ever signed for it."""
+        with self.engine.connect() as conn:
+            query = select(func.count()).where(attempts.c.subject == paid.terms.id)
+            return conn.scalar(query) or 0
