@@ -28,7 +28,7 @@ from indexer.networks import Network
 from indexer.readers import open_accounts
 from indexer.settings import Settings
 from indexer.stellar_state import open_stellar_state
-from warehouse_schema.identifiers import EvmAddress, UnixSeconds
+from warehouse_schema.identifiers import UnixSeconds
 
 _KEY = "isthmus"
 QUOTE_SECONDS = 300
@@ -73,8 +73,6 @@ class Deps:
     """How long a quote is good for."""
     transfer_seconds: int = TRANSFER_SECONDS
     """How long a transfer waits for what its owner has to do."""
-    deposit_operator: EvmAddress | None = None
-    """Account of the service that moves deposits on; None: there are no deposit addresses."""
 
 
 def hold(app: Flask, deps: Deps) -> None:

@@ -132,14 +132,18 @@ def _route(
         "withdraw": (stellar, evm),
         "send": (stellar, stellar),
     }[direction]
-    funding: tuple[FundingMode, ...] = ("direct",) if direction == "deposit" else ()
     return Route(
         id=route,
         direction=direction,
         mechanism=mechanism,
         fee=RouteFee(service_fee_bps=SERVICE_FEE_BPS, quoted=quoted),
         source_chains=tuple(
-            _end(place, mechanism, funding, _source_seconds(place.chain, mechanism))
+            _end(
+                place,
+                mechanism,
+                _funding_modes(place.chain) if direction == "deposit" else (),
+                _source_seconds(place.chain, mechanism),
+            )
             for place in sources
         ),
         dest_chains=tuple(
@@ -174,6 +178,12 @@ def _reached(network: Network, coin: Coin, mechanism: Mechanism) -> tuple[_Place
     if mechanism == "payment":
         return stellar, ()
     return (stellar, evm) if stellar and evm else ((), ())
+
+
+def _funding_modes(chain: Chain) -> tuple[FundingMode, ...]:
+    """The first is what is meant when nothing is said."""
+    has_addresses = isinstance(chain, EvmChain) and chain.has_deposit_addresses
+    return ("direct", "deposit_address") if has_addresses else ("direct",)
 
 
 def _has(chain: Chain, mechanism: Mechanism) -> bool:

@@ -7,6 +7,7 @@
 | `DATABASE_URL` | a Postgres ≥ 14 of your own; unset means the embedded one |
 | `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
 | `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
+| `ISTHMUS_DEPOSIT_OPERATOR_<CHAIN>` | account of the relay that moves deposits on, `0x…` |
 | `ISTHMUS_EXPORT` | folder of the Parquet files, default `export` under `ISTHMUS_HOME` |
 | `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
 | `ISTHMUS_IRIS_URL` | on the local chains alone: what attests in the place of Circle's service |
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from indexer.addresses import evm_address
 from indexer.errors import ConfigurationError
 from indexer.networks import NETWORKS, Chain, EvmChain, Network, StellarChain, load_network
 from warehouse_schema.identifiers import ChainId, Height
@@ -64,7 +66,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     name = env.get("ISTHMUS_NETWORK", "devnet")
     if name not in NETWORKS:
         raise ConfigurationError(f"ISTHMUS_NETWORK is {name!r}; it must be one of {NETWORKS}")
-    network = _with_service(env, _with_starts(env, load_network(name)))
+    network = _with_service(env, _with_operators(env, _with_starts(env, load_network(name))))
     _refuse_strangers(env, network)
     nodes = {chain.id: _nodes(env, chain) for chain in network.chains}
     for chain in network.chains:
@@ -100,6 +102,11 @@ def start_variable(chain: ChainId) -> str:
     return f"ISTHMUS_START_{in_capitals(chain)}"
 
 
+def operator_variable(chain: ChainId) -> str:
+    """Name of the variable that says who moves deposits on."""
+    return f"ISTHMUS_DEPOSIT_OPERATOR_{in_capitals(chain)}"
+
+
 def in_capitals(chain: ChainId) -> str:
     """A chain's id as it stands in names of variables."""
     return chain.upper().replace(":", "_").replace("-", "_")
@@ -123,6 +130,26 @@ def _with_starts(env: Mapping[str, str], network: Network) -> Network:
     )
 
 
+def _with_operators(env: Mapping[str, str], network: Network) -> Network:
+    """Where there is no factory nobody could move a deposit on: that is a mistake, too."""
+
+    def operated(chain: EvmChain) -> EvmChain:
+        variable = operator_variable(chain.id)
+        text = env.get(variable)
+        if not text:
+            return chain
+        if chain.deposit_factory is None:
+            raise ConfigurationError(
+                f"{variable}: {chain.id} has no deposit_factory, so no deposit addresses"
+            )
+        try:
+            return replace(chain, deposit_operator=evm_address(text))
+        except ValueError as error:
+            raise ConfigurationError(f"{variable} is no address: {error}") from error
+
+    return replace(network, evm=tuple(operated(chain) for chain in network.evm))
+
+
 def _with_service(env: Mapping[str, str], network: Network) -> Network:
     """On the local chains and nowhere else: real money goes by Circle's own word."""
     url = env.get("ISTHMUS_IRIS_URL")
@@ -138,8 +165,9 @@ def _with_service(env: Mapping[str, str], network: Network) -> Network:
 
 def _refuse_strangers(env: Mapping[str, str], network: Network) -> None:
     """A variable of a chain that the network does not have is a mistake, not a wish."""
-    per_chain = (rpc_variable, start_variable, lake_variable)
+    per_chain = (rpc_variable, start_variable, lake_variable, operator_variable)
     known = {variable(chain.id) for chain in network.chains for variable in per_chain}
+    known.discard(operator_variable(network.stellar.id))
     prefixes = tuple(variable(ChainId("")) for variable in per_chain)
     for variable in sorted(env):
         if variable.startswith(prefixes) and variable not in known:

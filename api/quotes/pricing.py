@@ -4,7 +4,7 @@ What is promised is held by the transaction that the user signs, and not by anyb
 burn names its `maxFee`, an OFT send its `minAmountLD` and carries the message's fee as its value.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 
@@ -21,6 +21,9 @@ NATIVE_HEADROOM = Fraction(11, 10)
 
 RECEIVE_MESSAGE_GAS = 200_000
 """About what a mint by `receiveMessage` burns; the operator's cost, shown and not charged."""
+
+SWEEP_GAS = 300_000
+"""About what a burn or send from a deposit address takes that was never used; shown likewise."""
 
 PRICE_DIGITS = 12
 
@@ -96,6 +99,16 @@ def send_price(source: ChainId, dest: ChainId, amount: BaseUnits, terms: SendTer
         native_fees=(Fee("lz_native_fee", value, source),),
         native_fee=value,
     )
+
+
+def by_address(price: Price, source: ChainId, gas_price: BaseUnits) -> Price:
+    """The same where the deposit is paid to an address: the operator moves it on, and pays for it.
+
+    `gas_price` is the source chain's.
+    """
+    sweep = Fee("deposit_sweep", BaseUnits(gas_price * SWEEP_GAS), source)
+    paid = (*price.operator_fees, *price.native_fees, sweep)
+    return replace(price, native_fees=(), operator_fees=paid)
 
 
 def payment_price(amount: BaseUnits) -> Price:

@@ -18,7 +18,7 @@ class FeeDetail(TypedDict):
 class NativeFee(TypedDict):
     """A fee in a chain's own token."""
 
-    name: Literal["lz_native_fee", "relay_gas"]
+    name: Literal["lz_native_fee", "relay_gas", "deposit_sweep"]
     amount: Annotated[BaseUnitsText, Field(description="Smallest units: wei, stroops.")]
     chain: Annotated[str, Field(description="CAIP-2 id of the chain whose own token it is.")]
 

@@ -9,7 +9,7 @@ from api.ingestion import refuse_unwell
 from api.parsing import read_body
 from api.quotes import schema
 from api.quotes.fees import FeeSource
-from api.quotes.pricing import Price, burn_price, payment_price, send_price
+from api.quotes.pricing import Price, burn_price, by_address, payment_price, send_price
 from api.quotes.shapes import shape_fee, shape_quote
 from api.quotes.store import store
 from api.quotes.wish import NewQuote, Wish, read_wish
@@ -41,6 +41,13 @@ def _refuse_unwell(wish: Wish) -> None:
 
 
 def _price(wish: Wish) -> Price:
+    price = _carried(wish)
+    if wish.funding_mode != "deposit_address":
+        return price
+    return by_address(price, wish.source.chain, _fees().gas_price(wish.source.chain))
+
+
+def _carried(wish: Wish) -> Price:
     match wish.route.mechanism:
         case "cctp":
             return _burn_price(wish, _fees())

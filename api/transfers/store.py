@@ -19,12 +19,12 @@ from api.transfers.limits import refuse_over_limits
 from api.transfers.progress import progress_of
 from indexer.deposits import Deposit, agreed_deposit, deposit_address
 from indexer.facts.status import chain_status_on
-from indexer.networks import Network
+from indexer.networks import EvmChain, Network
 from indexer.projections.stages import table
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import lock, with_alike
 from warehouse_schema import locks
-from warehouse_schema.identifiers import EvmAddress, StellarAddress
+from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import (
     CHANNEL,
     cancellations,
@@ -44,8 +44,6 @@ class Terms:
     network: Network
     seconds: int
     """From its creation until it expires."""
-    deposit_operator: EvmAddress | None
-    """Account of ours that moves deposits on; None: nobody is given an address to pay to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,9 @@ def _row(terms: Terms, quote: Row[Any], key: str, fingerprint: str) -> dict[str,
 
 
 def _deposit(terms: Terms, quote: Row[Any], transfer: str, expires: datetime) -> Deposit:
-    if terms.deposit_operator is None:
+    chain = terms.network.chain(quote.source_chain)
+    operator = chain.deposit_operator if isinstance(chain, EvmChain) else None
+    if operator is None:
         raise ChainUnavailable(
             f"deposits to an address on {quote.source_chain} are not moved on now: ask for a quote "
             "with funding_mode direct"
@@ -165,7 +165,7 @@ def _deposit(terms: Terms, quote: Row[Any], transfer: str, expires: datetime) ->
         dest_address=quote.dest_address,
         amount_in=quote.amount_in,
         amount_out=quote.amount_out,
-        operator=terms.deposit_operator,
+        operator=operator,
         expires_at=expires,
     )
 

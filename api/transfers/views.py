@@ -66,4 +66,4 @@ def _shown(conn: Connection, transfer: str) -> schema.Transfer:
 
 def _terms() -> Terms:
     held = deps()
-    return Terms(held.network, held.transfer_seconds, held.deposit_operator)
+    return Terms(held.network, held.transfer_seconds)

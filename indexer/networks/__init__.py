@@ -61,11 +61,19 @@ class EvmChain:
     watched: tuple[str, ...]
     deposit_factory: EvmAddress | None = None
     """Where `DepositFactory` was deployed; without it nobody is given a deposit address."""
+    deposit_operator: EvmAddress | None = None
+    """Account of the relay that moves new deposits on (`ISTHMUS_DEPOSIT_OPERATOR_…`); without it
+    nobody is given one either."""
 
     @property
     def first_height(self) -> Height:
         """Where reading starts. Raises `NetworkFileError` when nothing says it."""
         return _first_height(self.id, self.start_height)
+
+    @property
+    def has_deposit_addresses(self) -> bool:
+        """Whether a deposit may be paid to an address of its own."""
+        return self.deposit_factory is not None and self.deposit_operator is not None
 
     @property
     def number(self) -> int:

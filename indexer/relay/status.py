@@ -28,4 +28,8 @@ def complaints(conn: Connection) -> list[str]:
         f"waits for {row.open_for:.0f} s"
         for row in store.waiting_longest(conn, STUCK_SECONDS)
     ]
+    found += [
+        f"{row.chain}: deposits wait for {row.operator}, which no relay has ever signed for"
+        for row in store.unserved_operators(conn)
+    ]
     return found

@@ -32,6 +32,7 @@ from warehouse_schema import locks
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
+from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, breaks, health, slots
 
@@ -391,6 +392,30 @@ def waiting_longest(conn: Connection, seconds: float) -> list[Row[Any]]:
     )
     return list(conn.execute(query.order_by(slots.c.opened_at)))
 
+
+def unserved_operators(conn: Connection) -> list[Row[Any]]:
+    """Accounts that deposits wait for and that have never been here; `chain`, `operator`."""
+    stages = transfer_stages.c
+    is_served = (
+        select(health.c.account)
+        .where(health.c.chain == stages.source_chain, health.c.account == _operator)
+        .exists()
+    )
+    query = (
+        select(stages.source_chain.label("chain"), _operator.label("operator"))
+        .join_from(transfer_stages, transfers, transfers.c.id == stages.transfer)
+        .where(
+            (stages.stage == "FUNDED") | (stages.goes_back != []),
+            _operator.is_not(None),
+            ~is_served,
+        )
+        .distinct()
+        .order_by("chain", "operator")
+    )
+    return list(conn.execute(query))
+
+
+_operator = transfers.c.deposit_operator
 
 # Facts.
 

@@ -7,6 +7,7 @@ import pytest
 
 from indexer.networks import Network, load_network
 from indexer.routes import Route, RouteEnd, find_route, routes
+from tests.factories.deposits import with_factories, with_operator
 
 IDS = [
     "usdc-deposit",
@@ -151,6 +152,15 @@ def test_the_seventh_decimal_of_stellar_does_not_cross(mainnet):
 
 def test_a_send_may_be_of_one_base_unit(mainnet):
     assert route(mainnet, "usdc-send").source_chains[0].min_amount == 1
+
+
+def test_a_deposit_is_paid_to_an_address_where_somebody_moves_it_on():
+    for network in (with_factories("mainnet"), load_network("devnet")):
+        assert all("deposit_address" not in end.funding_modes for _, end in every_end(network))
+    network = with_operator(with_factories("mainnet"))
+    for r, end in every_end(network):
+        paid_in = r.direction == "deposit" and end in r.source_chains
+        assert end.funding_modes == (("direct", "deposit_address") if paid_in else ())
 
 
 def test_only_deposits_are_paid_in_and_only_directly(mainnet):

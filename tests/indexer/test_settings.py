@@ -54,6 +54,15 @@ def test_a_lake_is_the_stellar_chains() -> None:
     assert load_settings({"ISTHMUS_NETWORK": "mainnet"}).lakes == {}
 
 
+def test_the_operator_of_deposits_is_an_account_where_there_is_a_factory() -> None:
+    account = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
+    [chain] = load_settings({"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": account}).network.evm
+    assert chain.deposit_operator == account.lower()
+    assert chain.has_deposit_addresses
+    [chain] = load_settings({}).network.evm
+    assert not chain.has_deposit_addresses
+
+
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
@@ -61,6 +70,15 @@ def test_a_lake_is_the_stellar_chains() -> None:
         ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "ISTHMUS_RPC_EIP155_31337: a URL must be"),
         ({"ISTHMUS_RPC_EIP155_1": "https://a.example"}, "ISTHMUS_RPC_EIP155_1: network devnet has"),
         ({"ISTHMUS_START_EIP155_31337": "soon"}, "ISTHMUS_START_EIP155_31337 is 'soon'"),
+        ({"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": "me"}, "OPERATOR_EIP155_31337 is no address"),
+        ({"ISTHMUS_DEPOSIT_OPERATOR_STELLAR_DEVNET": "me"}, "OPERATOR_STELLAR_DEVNET"),
+        (
+            {
+                "ISTHMUS_NETWORK": "mainnet",
+                "ISTHMUS_DEPOSIT_OPERATOR_EIP155_1": "0x" + "0e" * 20,
+            },
+            "OPERATOR_EIP155_1: eip155:1 has no deposit_factory",
+        ),
         (
             {"ISTHMUS_NETWORK": "testnet", "ISTHMUS_RPC_STELLAR_TESTNET": "https://a.example"},
             "stellar:testnet has a node and no start: set ISTHMUS_START_STELLAR_TESTNET",

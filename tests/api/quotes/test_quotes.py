@@ -12,6 +12,7 @@ from api.quotes.fees import FewAtOnce
 from indexer.errors import InconsistentAnswer, NodeUnavailable, WrongChain
 from indexer.fees import SendTerms
 from indexer.networks import load_network
+from tests.factories.deposits import with_operator
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import (
     ARBITRUM,
@@ -34,6 +35,7 @@ from warehouse_schema.intake import quotes
 
 USDC = "stellar:USDC:GBBD47IF6LWK7P7MDEVSCWR7DPUWV3NY3DTQEVFL4NAT4AQH3ZLLFLA5"
 SEPOLIA_USDC = f"{SEPOLIA}/erc20:0x1c7d4b196cb0c7b01d743fbc6116a902379c7238"
+DEVNET = "eip155:31337"
 SERVICE = {"name": "service_fee", "amount": "0"}
 
 
@@ -137,6 +139,40 @@ def test_a_usdt0_deposit_names_the_value_that_its_call_carries(kept, mainnet, fe
     [(_, source, dest, to, amount)] = fees.asked
     assert (source, dest, amount) == ("eip155:1", "stellar:pubnet", 10_000_000)
     assert len(to) == 66
+
+
+@pytest.fixture
+def by_address(kept: Connection, reader: Engine, fees: FixedFees):
+    """Calls an app on the devnet, where deposits are moved on from addresses of their own."""
+    for chain in ("stellar:devnet", DEVNET):
+        insert_cursor(kept, chain)
+    network = with_operator(load_network("devnet"))
+    return make_quote_app(reader, fees, network=network).test_client()
+
+
+SWEEP = {"name": "deposit_sweep", "amount": str(300_000 * 10**9), "chain": DEVNET}
+
+
+@pytest.mark.parametrize(
+    ("route", "fee", "paid_by_us"),
+    [
+        ("usdc-deposit", "cctp_fast_fee", []),
+        ("usdt0-deposit", None, [{"name": "lz_native_fee", "amount": "1100", "chain": DEVNET}]),
+    ],
+)
+def test_what_moves_a_deposit_on_from_its_address_is_the_operators(
+    kept, by_address, route, fee, paid_by_us
+):
+    body = make_body(route=route, source_chain=DEVNET, funding_mode="deposit_address")
+    answer = ask(by_address, body)
+    assert answer.status_code == 201
+    said = answer.json["fee"]
+    assert [each["name"] for each in said["details"]] == [*([fee] if fee else []), "service_fee"]
+    assert said["native_details"] == []
+    assert said["operator_details"] == [*paid_by_us, SWEEP]
+    direct = ask(by_address, body | {"funding_mode": "direct"}).json
+    assert direct["buy_amount"] == answer.json["buy_amount"]
+    assert stored(kept, answer.json["id"])["funding_mode"] == "deposit_address"
 
 
 def test_a_fee_that_the_oft_takes_is_told(mainnet, fees):

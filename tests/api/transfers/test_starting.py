@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from indexer.deposits import Deposit, deposit_address
 from indexer.networks import load_network
+from tests.factories.deposits import with_operator
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import EVM, OTHER, SEPOLIA, asking
 from tests.factories.started import (
@@ -317,8 +318,8 @@ def paid_in(kept: Connection, reader: Engine):
     """Calls an app on the devnet, which has a factory, for somebody who moves deposits on."""
     for chain in ("stellar:devnet", "eip155:31337"):
         insert_cursor(kept, chain)
-    network = load_network("devnet")
-    return make_transfer_app(reader, network=network, deposit_operator=OPERATOR).test_client()
+    network = with_operator(load_network("devnet"), OPERATOR)
+    return make_transfer_app(reader, network=network).test_client()
 
 
 def by_address() -> dict:

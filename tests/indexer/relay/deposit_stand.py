@@ -21,6 +21,7 @@ from indexer.relay.account import AccountRelay, Limits
 from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import LocalEvmKey
 from indexer.relay.run import evm_ledger
+from indexer.relay.status import complaints
 from tests.factories.intake import ask, cancel
 from tests.indexer.relay.conftest import LIMITS, OPERATOR, RELAYER, Stand
 from warehouse_schema.facts import expiries
@@ -199,6 +200,11 @@ class DepositStand(Stand):
         query = select(columns.purpose, columns.outcome).where(columns.subject == paid.terms.id)
         with self.engine.connect() as conn:
             return [(row.purpose, row.outcome) for row in conn.execute(query.order_by("number"))]
+
+    def complaints(self) -> list[str]:
+        """What an operator has to look at."""
+        with self.relay_engine.connect() as conn:
+            return complaints(conn)
 
     def drop_transactions(self, paid: Paid) -> None:
         """Let the node forget what was signed for it and is in no block."""

@@ -188,8 +188,11 @@ def test_another_operators_deposits_are_left_to_it_until_anybody_may_refund(stan
     stand.pay(back)
     relay = stand.relay()
     assert stand.turns(relay) == Turn()
+    [complaint] = stand.complaints()
+    assert f"deposits wait for {STRANGER.address.lower()}" in complaint
     theirs = stand.relay(key=STRANGER.key.hex())
     assert stand.turns(theirs).opened == 2
+    assert stand.complaints() == []
 
 
 def test_what_was_released_is_refunded_by_whoever_relays_now(stand: DepositStand):
