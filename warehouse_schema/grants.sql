@@ -71,9 +71,10 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
 ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT INSERT, UPDATE ON TABLES TO isthmus_relay;
 -- Whether a route is available the api says by how the relay is. And it folds transfers as the
--- indexer does: of an attempt it sees that it is there, and for whom, never what was signed.
+-- indexer does: of an attempt it sees that it is there, and for whom, never what was signed, but for
+-- what owners are to sign as well.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
-GRANT SELECT ON relay.health TO isthmus_api;
+GRANT SELECT ON relay.health, relay.onboardings TO isthmus_api;
 GRANT SELECT (chain, account, number, subject, purpose, tx_hash, created_at)
     ON relay.attempts TO isthmus_api;
 GRANT SELECT (chain, account, number, subject, purpose, key, outcome)

@@ -157,6 +157,28 @@ submissions = Table(
     comment="Transactions that owners submitted and that matched what was issued to them",
 )
 
+onboardings = Table(
+    "onboardings",
+    metadata,
+    _transfer(),
+    number("number", "Of the transfer's requests, from 1"),
+    recorded("asked_at"),
+    PrimaryKeyConstraint("transfer", "number"),
+    schema=INTAKE,
+    comment="Requests that the relay sponsor a trustline of a deposit's owner, who is there for it",
+)
+
+consents = Table(
+    "consents",
+    metadata,
+    text("tx_hash", "Of an onboarding transaction that was shown", primary_key=True),
+    _transfer(),
+    blob("signed", "The envelope with its owner's signatures beside the sponsor's"),
+    recorded("consented_at"),
+    schema=INTAKE,
+    comment="Onboarding transactions that owners signed as well, for the relay to send",
+)
+
 cancellations = Table(
     "cancellations",
     metadata,

@@ -92,6 +92,18 @@ attempts = Table(
     comment="Signed transactions of the service. A row exists before its transaction is sent",
 )
 
+onboardings = Table(
+    "onboardings",
+    metadata,
+    text("tx_hash", "Hash of the transaction", primary_key=True),
+    text("transfer", "Whose owner is to sign it as well", index=True),
+    blob("envelope", "Signed by its sponsor alone: no ledger takes it so"),
+    recorded("offered_at"),
+    ForeignKeyConstraint(["tx_hash"], ["relay.attempts.tx_hash"]),
+    schema=RELAY,
+    comment="Onboarding transactions that wait for their owners' signatures: the api shows them",
+)
+
 breaks = Table(
     "breaks",
     metadata,
@@ -121,6 +133,7 @@ health = Table(
     metadata,
     chain(),
     text("account", "Account that sends"),
+    text("duty", "deliver: what transfers need on its chain; sponsor: trustlines of owners"),
     Column("well", Boolean, nullable=False, comment="Whether it can send what comes next"),
     text("reason", "Why it cannot; null when well", nullable=True),
     amount("balance", "Native base units; null when no node told", nullable=True),
@@ -131,6 +144,7 @@ health = Table(
     ),
     PrimaryKeyConstraint("chain", "account"),
     CheckConstraint("well = (reason IS NULL)", name="reason"),
+    CheckConstraint("duty IN ('deliver', 'sponsor')", name="duty"),
     schema=RELAY,
     comment="How each account of the relay is, written each turn. The api reads this and no more",
 )

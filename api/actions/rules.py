@@ -12,17 +12,28 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, func, insert, select
 
 from api.actions import schema
+from api.actions.onboarding import Newcomer, sponsored
 from api.transfers.progress import progress_of
 from indexer.actions.agreed import Agreed
 from indexer.actions.evm_calls import EvmCall, Order, read_order
 from indexer.actions.stellar_issues import Issue, read_issue
+from indexer.actions.stellar_tx import StellarTx
 from indexer.networks import Network
 from indexer.projections.stages import table
 from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import lock, with_alike
 from warehouse_schema.facts import cursors
-from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, Height, TxHash, is_evm
+from warehouse_schema.identifiers import (
+    AssetId,
+    BaseUnits,
+    EvmAddress,
+    Height,
+    StellarAddress,
+    TxHash,
+    UnixSeconds,
+    is_evm,
+)
 from warehouse_schema.intake import actions, quotes, transfers
 
 ROOM_SECONDS = 30
@@ -56,7 +67,7 @@ class FromStellar:
     issued: tuple[Issue, ...]
 
 
-Task: TypeAlias = Deposit | FromStellar
+Task: TypeAlias = Deposit | FromStellar | Newcomer
 Due: TypeAlias = Task | Nothing
 
 
@@ -65,12 +76,22 @@ def due(conn: Connection, network: Network, transfer: str) -> Due:
     [loaded] = load(conn, network, [transfer])
     stage, terms = progress_of(loaded).stage, loaded.evidence.terms
     if stage == "AWAITING_TRUSTLINE":
-        return Nothing("no_trustline")
+        task = _task(conn, network, terms)
+        return newcomer(task) or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
         return Nothing("over" if table.is_terminal(stage) else "waiting")
     if _has_run_out(conn, transfer):
         return Nothing("expired")
     return _task(conn, network, terms)
+
+
+def newcomer(task: Task) -> Newcomer | None:
+    """Whose trustline a deposit waits for; None where the owner is not the one who is paid."""
+    if not isinstance(task, Deposit):
+        return None
+    terms = task.agreed.terms
+    is_his = StellarAddress(terms.dest_address) == terms.owner
+    return Newcomer(terms.id, terms.owner, task.dest_asset) if is_his else None
 
 
 def _has_run_out(conn: Connection, transfer: str) -> bool:
@@ -137,6 +158,18 @@ def _is_anothers(conn: Connection, transfer: str, tx: TxHash) -> bool:
     """
     query = select(actions.c.transfer).where(actions.c.tx_hash == tx)
     return conn.scalar(query.where(actions.c.transfer != transfer)) is not None
+
+
+def sponsor(
+    conn: Connection, network: Network, who: Newcomer, now: UnixSeconds
+) -> StellarTx | Nothing:
+    """What a newcomer is to sign beside the relay, or why there is nothing so far."""
+    decide(conn, who.transfer)
+    still = due(conn, network, who.transfer)
+    if isinstance(still, Nothing):
+        return still
+    found = sponsored(conn, network.stellar, who, now)
+    return found if isinstance(found, StellarTx) else Nothing(found)
 
 
 def issued_orders(conn: Connection, transfer: str) -> list[Order]:

@@ -12,13 +12,14 @@ Idle: TypeAlias = Literal[
     "over",
     "expired",
     "no_trustline",
+    "sponsoring",
     "not_authorized",
     "no_room",
     "would_fail",
 ]
 """Why there is nothing to do: it is somebody else's turn, it is over, time has run out; the
-recipient has no trustline, one that the issuer has not authorized, or one without room; or the
-owner's transaction would fail as things stand."""
+recipient has no trustline (which the service is about to sponsor), one that the issuer has not
+authorized, or one without room; or the owner's transaction would fail as things stand."""
 
 
 class EvmCall(TypedDict):
@@ -55,7 +56,20 @@ class StellarTx(TypedDict):
     network_passphrase: Annotated[str, Field(description="Of the network that it is for.")]
 
 
-Action: TypeAlias = EvmCalls | SendToAddress | StellarTx
+class StellarTrustline(TypedDict):
+    """A trustline of the owner's, with the account if there is none, that the service pays for.
+
+    The transaction is the service's, which has signed it; the owner signs it as well and submits
+    it as `stellar_tx`.
+    """
+
+    kind: Literal["stellar_trustline"]
+    asset: Annotated[str, Field(description="`stellar:CODE:ISSUER`.")]
+    xdr: Annotated[str, Field(description="The envelope, signed by its sponsor, base64.")]
+    network_passphrase: Annotated[str, Field(description="Of the network that it is for.")]
+
+
+Action: TypeAlias = EvmCalls | SendToAddress | StellarTx | StellarTrustline
 
 
 class Actions(TypedDict):
@@ -70,8 +84,10 @@ class Actions(TypedDict):
         Field(
             description=(
                 "Why there is none: `waiting` for somebody else, `over`, `expired`; the recipient "
-                "has `no_trustline`, one that is `not_authorized` by its issuer, or `no_room` in "
-                "it; or the owner's transaction `would_fail` as things stand, as for want of money."
+                "has `no_trustline` and has to open one; the service is about to pay for it "
+                "(`sponsoring`: ask again in a second); it has one that is `not_authorized` by its "
+                "issuer, or `no_room` in it; or the owner's transaction `would_fail` as things "
+                "stand, as for want of money."
             )
         ),
     ]

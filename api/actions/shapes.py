@@ -30,6 +30,18 @@ def shape_transaction(network: Network, transaction: StellarTx) -> schema.Stella
     return {"kind": "stellar_tx", "xdr": envelope, "network_passphrase": passphrase}
 
 
+def shape_trustline(
+    network: Network, asset: AssetId, transaction: StellarTx
+) -> schema.StellarTrustline:
+    """A trustline that a sponsor has signed for."""
+    return {
+        "kind": "stellar_trustline",
+        "asset": asset,
+        "xdr": transaction.envelope,
+        "network_passphrase": network.stellar.passphrase,
+    }
+
+
 def shape_address(terms: Terms, asset: AssetId) -> schema.SendToAddress:
     """The transfer's deposit address. Raises `ValueError` when it has none."""
     if terms.deposit_address is None:

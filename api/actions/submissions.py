@@ -1,12 +1,13 @@
 """What owners submit: read strictly, held against what they were shown, kept once."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import Connection, func, insert, select
 
+from api.actions.onboarding import shown_onboardings
 from api.actions.rules import decide, issued_on_stellar, issued_orders
 from api.errors import BadRequest, Conflict, Unacceptable
 from api.parsing import Strict
@@ -18,8 +19,9 @@ from indexer.actions.stellar_tx import StellarTx
 from indexer.decode.accounts import SigningRules
 from indexer.networks import Network
 from indexer.projections.stages.load import load
+from indexer.projections.stages.table import Stage
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
-from warehouse_schema.intake import CHANNEL, quotes, submissions, transfers
+from warehouse_schema.intake import CHANNEL, consents, quotes, submissions, transfers
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
@@ -51,6 +53,8 @@ class Kept:
     """Which of its logs are what was asked for; one will do."""
     signed: bytes | None = None
     """A Stellar envelope with all its signatures, for the relay to send."""
+    opens_trustline: bool = False
+    """A transaction of a sponsor's, which moves no money of the transfer."""
 
 
 def read_hash(asked: NewSubmission) -> TxHash:
@@ -85,26 +89,37 @@ def expected(conn: Connection, transfer: str) -> Expected:
     return Expected(row.source_chain, row.source_address, tuple(orders))
 
 
-def expected_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[StellarTx, ...]:
-    """As `expected`, the transactions of which one is to be signed."""
-    issued = issued_on_stellar(conn, network, transfer)
-    if not issued:
+@dataclass(frozen=True, slots=True)
+class ExpectedOnStellar:
+    """The transactions of which one is to be signed."""
+
+    own: tuple[StellarTx, ...]
+    sponsored: tuple[StellarTx, ...]
+
+
+def expected_on_stellar(conn: Connection, network: Network, transfer: str) -> ExpectedOnStellar:
+    """As `expected`."""
+    own = tuple(each.issued for each in issued_on_stellar(conn, network, transfer))
+    by_sponsors = tuple(shown_onboardings(conn, network.stellar, transfer))
+    if not own and not by_sponsors:
         raise _unasked("stellar_tx")
-    return tuple(each.issued for each in issued)
+    return ExpectedOnStellar(own, by_sponsors)
 
 
 def find_signed(
     network: Network,
-    issued: Sequence[StellarTx],
+    wanted: ExpectedOnStellar,
     rules: SigningRules,
     signed: str,
     now: UnixSeconds,
 ) -> Kept:
     """The issued transaction that was signed. Raises `Unacceptable`."""
+    issued = (*wanted.own, *wanted.sponsored)
     verdict = check_signed(network.stellar.passphrase, issued, rules, signed, now)
     match verdict:
         case SignedTx():
-            return Kept(verdict.tx, (0,), verdict.envelope)
+            is_sponsored = any(each.tx == verdict.tx for each in wanted.sponsored)
+            return Kept(verdict.tx, (0,), verdict.envelope, is_sponsored)
         case UnlikeIssued():
             raise _mismatch(Mismatch((verdict.field,), verdict.message))
 
@@ -138,9 +153,12 @@ def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None
     Under the lock under which a transfer is cancelled: whoever comes second sees the first.
     """
     decide(conn, transfer)
+    if found.opens_trustline:
+        _consent(conn, network, transfer, found)
+        return
     refuse_known(conn, transfer, found.tx)
     if found.signed is not None:
-        _refuse_unawaited(conn, network, transfer)
+        _refuse_unawaited(conn, network, transfer, ["AWAITING_SIGNATURE"])
     of_others = select(submissions.c.log).where(submissions.c.tx_hash == found.tx)
     taken = set(conn.scalars(of_others))
     free = [log for log in found.logs if log not in taken]
@@ -152,11 +170,27 @@ def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None
     conn.execute(select(func.pg_notify(CHANNEL, transfer)))
 
 
-def _refuse_unawaited(conn: Connection, network: Network, transfer: str) -> None:
+def _consent(conn: Connection, network: Network, transfer: str, found: Kept) -> None:
+    known = select(consents.c.tx_hash).where(consents.c.tx_hash == found.tx)
+    if conn.scalar(known) is not None:
+        raise _duplicate(found.tx)
+    _refuse_unawaited(conn, network, transfer, _WAITS_FOR_TRUSTLINE)
+    row = {"tx_hash": found.tx, "signed": found.signed}
+    conn.execute(insert(consents).values(transfer=transfer, **row))
+
+
+_WAITS_FOR_TRUSTLINE: tuple[Stage, ...] = (
+    *("AWAITING_FUNDS", "AWAITING_SIGNATURE", "AWAITING_TRUSTLINE"),
+)
+
+
+def _refuse_unawaited(
+    conn: Connection, network: Network, transfer: str, awaiting: Collection[Stage]
+) -> None:
     """What is only now to be sent must not be, once the transfer is called off or moves already."""
     [loaded] = load(conn, network, [transfer])
     stage = progress_of(loaded).stage
-    if stage != "AWAITING_SIGNATURE":
+    if stage not in awaiting:
         raise Conflict(
             f"the transfer is {stage}: no transaction is sent for it now",
             code="NOT_AWAITED",

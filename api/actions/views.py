@@ -7,8 +7,14 @@ from sqlalchemy import Connection
 
 from api.actions import schema
 from api.actions.evm_source import EvmSource
-from api.actions.rules import Deposit, FromStellar, Nothing, Task, due, issue
-from api.actions.shapes import shape_address, shape_calls, shape_transaction
+from api.actions.onboarding import Newcomer
+from api.actions.rules import Deposit, FromStellar, Nothing, Task, due, issue, newcomer, sponsor
+from api.actions.shapes import (
+    shape_address,
+    shape_calls,
+    shape_transaction,
+    shape_trustline,
+)
 from api.actions.submissions import (
     Kept,
     NewSubmission,
@@ -47,6 +53,8 @@ def show_action(transfer: str) -> schema.Actions:
         mine = access_transfer(conn, owner(), transfer)
         found = due(conn, deps().network, mine)
     made = found if isinstance(found, Nothing) else _made(found)
+    if isinstance(made, Newcomer):
+        made = _onboarded(made)
     if isinstance(made, Nothing):
         return _nothing(made)
     with deps().engine.begin() as conn:
@@ -79,10 +87,10 @@ def _signed(transfer: str, asked: NewSubmission) -> Kept:
     """The Stellar transaction that the owner signed, for the relay to send."""
     signed, network = read_signed(asked), deps().network
     with snapshot() as conn:
-        issued = expected_on_stellar(conn, network, transfer)
+        wanted = expected_on_stellar(conn, network, transfer)
     account = owner()
     rules = held_accounts().signing_rules(account) or unfunded(account)
-    return find_signed(network, issued, rules, signed, deps().clock())
+    return find_signed(network, wanted, rules, signed, deps().clock())
 
 
 def _shown(conn: Connection, transfer: str) -> Transfer:
@@ -100,31 +108,41 @@ class _Made:
     tx: TxHash | None = None
 
 
-def _made(task: Task) -> _Made | Nothing:
+def _made(task: Task) -> _Made | Newcomer | Nothing:
     """The action, by what the chains say now."""
-    obstacle = _obstacle(task)
-    if obstacle is not None:
-        return obstacle
     match task:
+        case Newcomer():
+            line = held_accounts().trustline(task.owner, task.asset)
+            return task if line is None else Nothing("waiting")
         case Deposit():
-            return _Made(_deposit(task))
+            return _obstacle(task) or _Made(_deposit(task))
         case FromStellar():
-            return _transaction(task)
+            return _obstacle(task) or _transaction(task)
 
 
-def _obstacle(task: Task) -> Nothing | None:
+def _obstacle(task: Deposit | FromStellar) -> Newcomer | Nothing | None:
     """Nothing is paid to where it could not arrive."""
     terms = task.agreed.terms
     if is_evm(terms.dest_chain):
         return None
     line = held_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
-        return Nothing("no_trustline")
+        return newcomer(task) or Nothing("no_trustline")
     if not line.is_authorized:
         return Nothing("not_authorized")
     # All of it: fees may turn out lower than was promised.
     most = terms.amount_in * (STELLAR_PER_SHARED if is_evm(terms.source_chain) else 1)
     return None if line.room >= most else Nothing("no_room")
+
+
+def _onboarded(who: Newcomer) -> _Made | Nothing:
+    """The relay's transaction that opens his trustline, once it is there."""
+    network = deps().network
+    with deps().engine.begin() as conn:
+        found = sponsor(conn, network, who, deps().clock())
+    if isinstance(found, Nothing):
+        return found
+    return _Made(shape_trustline(network, who.asset, found), found.tx)
 
 
 def _transaction(task: FromStellar) -> _Made | Nothing:

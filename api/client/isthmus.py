@@ -29,10 +29,12 @@ from api.client.models import (
     Route,
     Session,
     Status,
+    StellarTrustline,
     StellarTx,
     Transfer,
     TransferPage,
 )
+from api.client.onboarding import check_onboarding
 from api.client.stream import Moment, follow
 from api.client.transfer_stream import TransferNews, follow_transfers
 from api.client.verify import Deposit, check_calls
@@ -270,6 +272,8 @@ class Isthmus:
             check_calls(shown.action, wanted, bridges)
         elif isinstance(shown.action, StellarTx) and isinstance(wanted, Outgoing):
             check_transaction(shown.action, wanted, bridges, int(time.time()))
+        elif isinstance(shown.action, StellarTrustline) and isinstance(wanted, Deposit):
+            check_onboarding(shown.action, wanted, bridges, int(time.time()))
         elif shown.action is not None:
             raise ActionNotTrusted(f"this version cannot verify {shown.action.kind!r} for it")
         return shown

@@ -316,6 +316,15 @@ class StellarTx(Model):
     network_passphrase: str
 
 
+class StellarTrustline(Model):
+    """A trustline that the service pays for: its transaction, to be signed by the owner too."""
+
+    kind: Literal["stellar_trustline"]
+    asset: str
+    xdr: str
+    network_passphrase: str
+
+
 class OtherAction(Model):
     """An action of a kind that this version cannot verify."""
 
@@ -325,7 +334,7 @@ class OtherAction(Model):
 class Actions(Model):
     """What can be done now; `reason` says why there is nothing."""
 
-    action: EvmCalls | StellarTx | OtherAction | None
+    action: EvmCalls | StellarTx | StellarTrustline | OtherAction | None
     reason: str | None
 
 

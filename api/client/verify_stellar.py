@@ -84,7 +84,7 @@ def check_transaction(shown: StellarTx, wanted: Outgoing, bridges: Bridges, now:
     stellar = bridges.stellar
     if shown.network_passphrase != stellar.network:
         raise ActionNotTrusted(f"it is for the network {shown.network_passphrase!r}")
-    transaction = _read(shown.xdr, stellar.network)
+    transaction = read_transaction(shown.xdr, stellar.network)
     _check_frame(transaction, wanted, now)
     [operation] = transaction.operations
     if isinstance(operation, Payment):
@@ -95,7 +95,8 @@ def check_transaction(shown: StellarTx, wanted: Outgoing, bridges: Bridges, now:
         raise ActionNotTrusted(f"its operation is a {type(operation).__name__}")
 
 
-def _read(text: str, passphrase: str) -> Transaction:
+def read_transaction(text: str, passphrase: str) -> Transaction:
+    """Raises `ActionNotTrusted` for what is none, or a fee bump."""
     try:
         envelope = TransactionBuilder.from_xdr(text, passphrase)
     except (ValueError, EOFError, TypeError, AttributeError) as error:
@@ -112,10 +113,15 @@ def _check_frame(transaction: Transaction, wanted: Outgoing, now: int) -> None:
         raise ActionNotTrusted(f"it is a transaction of {source.universal_account_id}")
     if len(transaction.operations) != 1 or transaction.operations[0].source is not None:
         raise ActionNotTrusted("it does more than one thing, or for another account")
-    if transaction.memo.to_xdr_object().type != xdr.MemoType.MEMO_NONE:
-        raise ActionNotTrusted("it carries a memo")
     if not 0 <= transaction.fee <= MOST_FEE:
         raise ActionNotTrusted(f"it may cost {transaction.fee} stroops")
+    check_conditions(transaction, now)
+
+
+def check_conditions(transaction: Transaction, now: int) -> None:
+    """Raises `ActionNotTrusted` if it has any other than a time, or may wait for long."""
+    if transaction.memo.to_xdr_object().type != xdr.MemoType.MEMO_NONE:
+        raise ActionNotTrusted("it carries a memo")
     raw = transaction.to_xdr_object()
     bounds = raw.cond.time_bounds if isinstance(raw, xdr.Transaction) else None
     if bounds is None:
@@ -264,10 +270,16 @@ def _check_taken(
 
 
 def _asset(wanted: Outgoing, stellar: StellarBridges) -> Asset:
-    issuer = stellar.usdc if wanted.coin == "usdc" else stellar.usdt0
+    return asset_of(wanted.route, stellar)
+
+
+def asset_of(route: str, stellar: StellarBridges) -> Asset:
+    """What a route moves, on Stellar. Raises `ActionNotTrusted` where that is not known."""
+    coin = route.partition("-")[0]
+    issuer = stellar.usdc if coin == "usdc" else stellar.usdt0
     if issuer is None:
-        raise ActionNotTrusted(f"no asset of {wanted.route} is known on this network")
-    return Asset(wanted.coin.upper(), issuer)
+        raise ActionNotTrusted(f"no asset of {route} is known on this network")
+    return Asset(coin.upper(), issuer)
 
 
 def _token(wanted: Outgoing, stellar: StellarBridges) -> str:

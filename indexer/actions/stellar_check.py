@@ -75,6 +75,11 @@ def check_signed(
     return SignedTx(tx, submitted.raw)
 
 
+def latest_of(issued: StellarTx) -> int:
+    """Close time of the last ledger that may take it, unix seconds."""
+    return _latest(_read(issued.envelope).body)
+
+
 @dataclass(frozen=True, slots=True)
 class _Envelope:
     raw: bytes

@@ -4,6 +4,7 @@ Once issued, nothing of it changes but that signatures are added: its hash says 
 what a submission is held against.
 """
 
+import base64
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -115,6 +116,13 @@ def onboarding(
         ChangeTrust(asset_of(asset), source=owner),
         EndSponsoringFutureReserves(source=owner),
     )
+
+
+def read_tx(passphrase: str, envelope: bytes | str) -> StellarTx:
+    """A transaction by its envelope: XDR, or base64 of it."""
+    text = envelope if isinstance(envelope, str) else base64.b64encode(envelope).decode()
+    built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(text, passphrase))
+    return StellarTx(text, TxHash(built.hash_hex()))
 
 
 def _check_consent(call: InvokeHostFunction) -> None:

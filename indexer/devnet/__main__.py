@@ -25,7 +25,7 @@ from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.identity.check import sign_in_problems
 from indexer.devnet.identity.provider import StandIn, wallet
 from indexer.devnet.identity.server import serving
-from indexer.devnet.keys import RELAY, make_keys, make_relay_keys
+from indexer.devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
 from indexer.devnet.life import Life
 from indexer.devnet.local_http import local_client
 from indexer.devnet.scenario import Say, Scenario
@@ -120,7 +120,8 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         settings = services.with_world(settings, world, circle_url)
         variables = services.environment(settings, ports)
         with stages.timed("dagster"):
-            world.stellar.fund(keypair(RELAY).public_key)
+            for name in (RELAY, SPONSOR):
+                world.stellar.fund(keypair(name).public_key)
             relay_keys = make_relay_keys(settings.home / "keys", settings.network)
             supervisor.run_together(
                 services.code_server(ports, variables),

@@ -76,7 +76,7 @@ def _purses(amounts: Mapping[str, int]) -> dict[str, Purse]:
     return {
         "dora": Purse({"usdc": 0}, {"usdc": amounts["dora"]}),
         "emil": Purse({"usdt0": 0}, {"usdt0": amounts["emil"]}),
-        "fay": Purse({}, {"usdc": amounts["fay"]}),
+        "fay": Purse({}, {"usdc": amounts["fay"]}, has_account=False),
         "gus": Purse({"usdc": 0}, {"usdc": amounts["gus"]}),
         "hana": Purse({"usdc": amounts["hana"] * DUST}, {}),
         "ivo": Purse({"usdt0": amounts["ivo"] * DUST}, {}),
@@ -96,7 +96,7 @@ def _all(plays: Plays, people: Mapping[str, Customer], amounts: Mapping[str, int
         plays.payment(people["karl"], "usdt0", there["karl"] + 1, people["lena"]),
         plays.deposit(people["dora"], "usdc", amounts["dora"]),
         plays.deposit(people["emil"], "usdt0", amounts["emil"]),
-        plays.deposit_without_trustline(people["fay"], "usdc", amounts["fay"]),
+        plays.deposit_without_account(people["fay"], "usdc", amounts["fay"]),
         plays.called_off(people["gus"], "usdc", amounts["gus"]),
     ]
 

@@ -47,6 +47,8 @@ class Purse:
     on_stellar: Mapping[str, int]
     """By coin, `usdc` or `usdt0`; a coin that is not named has no trustline."""
     on_evm: Mapping[str, int]
+    has_account: bool = True
+    """On Stellar; without one there are no trustlines either."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,11 @@ def open_accounts(
     """Fund everybody on both chains, with three ledgers for all of them."""
     keys = {name: keypair(name) for name in people}
     admin = keypair(ADMIN)
-    made = [CreateAccount(key.public_key, STARTING_XLM) for key in keys.values()]
+    made = [
+        CreateAccount(key.public_key, STARTING_XLM)
+        for name, key in keys.items()
+        if people[name].has_account
+    ]
     stellar.submit(admin, made)
     lines: list[Operation] = []
     paid: list[Operation] = []

@@ -17,6 +17,8 @@ from indexer.settings import in_capitals
 
 RELAY = "relay"
 """Devnet identity of the relay on Stellar."""
+SPONSOR = "sponsor"
+"""And of its sponsor of trustlines."""
 RELAY_ACCOUNT = 6
 """Its account on the EVM chain, by index."""
 
@@ -38,15 +40,17 @@ def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
     """The variables with which a relay signs on both chains of the devnet.
 
     On the EVM chain it is one of the accounts that have ether, which nobody else uses. The Stellar
-    account has to be funded.
+    accounts have to be funded.
     """
     folder.mkdir(parents=True, exist_ok=True)
     evm = _kept(folder / "relay-evm", dev_account(RELAY_ACCOUNT).key.hex())
     stellar = _kept(folder / "relay-stellar", keypair(RELAY).secret)
+    sponsor = _kept(folder / "relay-sponsor", keypair(SPONSOR).secret)
     [chain] = network.evm
     return {
         f"ISTHMUS_RELAY_KEY_{in_capitals(chain.id)}_FILE": str(evm),
         f"ISTHMUS_RELAY_KEY_{in_capitals(network.stellar.id)}_FILE": str(stellar),
+        f"ISTHMUS_RELAY_SPONSOR_{in_capitals(network.stellar.id)}_FILE": str(sponsor),
     }
 
 

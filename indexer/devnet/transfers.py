@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal, TypeAlias
 from uuid import uuid4
@@ -17,7 +17,16 @@ from uuid import uuid4
 from stellar_sdk import TransactionEnvelope
 from stellar_sdk.operation import InvokeHostFunction
 
-from api.client import Actions, Deposit, EvmCalls, Outgoing, Quote, StellarTx, Transfer
+from api.client import (
+    Actions,
+    Deposit,
+    EvmCalls,
+    Outgoing,
+    Quote,
+    StellarTrustline,
+    StellarTx,
+    Transfer,
+)
 from indexer.devnet.bridges import DUST, EVM, STELLAR, Bridges, packets_said
 from indexer.devnet.circle import fast_fee
 from indexer.devnet.customers import ASSETS, Customer, devnet_bridges
@@ -87,19 +96,40 @@ class Plays:
             self._execute(receipt)
         return self._deposited(f"{coin}-deposit", who, coin, quote, transfer, began)
 
-    def deposit_without_trustline(self, who: Customer, coin: Coin, amount: int) -> Played:
-        """The same of somebody who opens his trustline when he is told that he needs it."""
+    def deposit_without_account(self, who: Customer, coin: Coin, amount: int) -> Played:
+        """The same of somebody who is nobody on Stellar: the service pays for what he needs."""
         began = time.monotonic()
         quote, transfer = self._start_deposit(who, coin, amount)
-        shown = self._action(who, coin, amount, quote, transfer)
-        if (shown.action, shown.reason) != (None, "no_trustline"):
-            raise NotAsPlayed(f"{who.name} can receive nothing, and is shown {shown}")
-        self._say(f"{who.name} may not pay yet: {shown.reason}")
-        self._stellar.trust(who.key, ASSETS[coin])
-        receipt = self._pay(who, coin, amount, quote, transfer)
-        if coin == "usdt0":
-            self._execute(receipt)
-        return self._deposited(f"{coin}-deposit, no trustline", who, coin, quote, transfer, began)
+        played = self._deposited(f"{coin}-deposit, no account", who, coin, quote, transfer, began)
+        signed: set[str] = set()
+
+        def react(shown: Transfer) -> None:
+            if shown.stage != "AWAITING_SIGNATURE":
+                return
+            action = self._action(who, coin, amount, quote, transfer).action
+            if isinstance(action, StellarTrustline) and action.xdr not in signed:
+                signed.add(action.xdr)
+                self._open_trustline(who, transfer, action)
+            elif isinstance(action, EvmCalls):
+                self._check_sponsored(who, coin)
+                receipt = self._pay(who, coin, amount, quote, transfer)
+                if coin == "usdt0":
+                    self._execute(receipt)
+
+        return replace(played, react=react)
+
+    def _open_trustline(self, who: Customer, transfer: Transfer, action: StellarTrustline) -> None:
+        envelope = TransactionEnvelope.from_xdr(action.xdr, PASSPHRASE)
+        envelope.sign(who.key)
+        who.api.submit_stellar(transfer.id, envelope.to_xdr())
+        self._say(f"{who.name} signs for an account and a trustline that the service pays for")
+
+    def _check_sponsored(self, who: Customer, coin: Coin) -> None:
+        """Nobody else can have a trustline without the XLM for its reserve."""
+        account = self._stellar.account(who.account)
+        line = self._stellar.trustline(who.account, ASSETS[coin])
+        if account is None or line is None or account.balance:
+            raise NotAsPlayed(f"{who.name} has {line} on {account}, and must have no XLM")
 
     def called_off(self, who: Customer, coin: Coin, amount: int) -> Played:
         """Start a deposit, and cancel it before anything was signed."""

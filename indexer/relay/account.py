@@ -30,6 +30,7 @@ from indexer.relay.slots import (
     Step,
 )
 from indexer.relay.store import Account
+from indexer.senders import Duty
 from warehouse_schema.identifiers import ChainId, Height, TxHash
 
 logger = logging.getLogger(__name__)
@@ -88,6 +89,11 @@ class Wire(Protocol[C]):
     @property
     def account(self) -> Account:
         """Who signs."""
+        ...
+
+    @property
+    def duty(self) -> Duty:
+        """What the account is there for."""
         ...
 
     @property
@@ -173,7 +179,8 @@ class AccountRelay(Generic[C]):
         with conn.begin():
             spent = self._spent(conn)
             number = len(store.open_slots(conn, self.account))
-            store.set_health(conn, self.account, store.Health(reason, None, spent, number))
+            stands = store.Health(self._wire.duty, reason, None, spent, number)
+            store.set_health(conn, self.account, stands)
 
     # What was sent.
 
@@ -347,7 +354,7 @@ class AccountRelay(Generic[C]):
                 reason = f"{sight.balance} {unit} on the account, less than {self._limits.floor}"
             if reason is None and spent >= self._limits.budget:
                 reason = f"the day's budget of {self._limits.budget} {unit} is used up"
-            stands = store.Health(reason, sight.balance, spent, number)
+            stands = store.Health(self._wire.duty, reason, sight.balance, spent, number)
             store.set_health(conn, self.account, stands)
 
 

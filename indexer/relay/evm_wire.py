@@ -9,6 +9,7 @@ from indexer.relay.evm_signing import Call, sign
 from indexer.relay.keys import EvmKey, evm_address
 from indexer.relay.slots import Inclusion, Owed, Sight, Signed, Slot, Step
 from indexer.relay.store import Account
+from indexer.senders import Duty
 from warehouse_schema.identifiers import Height, TxHash
 
 MOST_OPEN = 8
@@ -23,6 +24,7 @@ _FILL_GAS = 21_000
 class EvmWire:
     """Calls, under nonces, at fees that rise while they wait."""
 
+    duty: Duty = "deliver"
     unit = "wei"
     most_open = MOST_OPEN
 

@@ -25,8 +25,16 @@ from indexer.relay.evm_signing import Call
 from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import evm_address
 from indexer.relay.ledgers import Ledgers
-from indexer.relay.settings import EvmAccount, RelayAccount, StellarAccount
+from indexer.relay.onboardings import Onboarding, Onboardings, SponsorWire
+from indexer.relay.settings import (
+    EvmAccount,
+    RelayAccount,
+    SponsorAccount,
+    StellarAccount,
+    address_of,
+)
 from indexer.relay.stellar_wire import StellarWire
+from indexer.relay.store import Account
 from indexer.relay.submissions import Submitter
 from indexer.settings import Settings
 from warehouse_schema.identifiers import ChainId, EvmAddress
@@ -150,6 +158,9 @@ def _opened(settings: Settings, account: RelayAccount) -> Iterator[Sender]:
             yield AccountRelay(evm, owed, account.limits, time.monotonic)
         return
     with closing(_stellar_nodes(settings, account)) as nodes_of_stellar:
+        if isinstance(account, SponsorAccount):
+            yield sponsor(account, nodes_of_stellar)
+            return
         stellar = StellarWire(account.chain, nodes_of_stellar, account.key)
         ledger = StellarDeliveries(account.chain)
         yield AccountRelay(stellar, ledger, account.limits, time.monotonic)
@@ -163,13 +174,22 @@ def evm_ledger(network: Network, chain: EvmChain, account: EvmAddress) -> Ledger
     return Ledgers(deliveries, EvmDeposits(network, chain, account))
 
 
+def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> AccountRelay[Onboarding]:
+    """An account that opens trustlines."""
+    waiting = Onboardings(Account(account.chain.id, address_of(account)))
+    wire = SponsorWire(account.chain, nodes, account.key, waiting.consents)
+    return AccountRelay(wire, waiting, account.limits, time.monotonic)
+
+
 @contextmanager
 def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
     with closing(_stellar_nodes(settings, payer)) as nodes:
         yield Submitter(payer.chain, nodes, payer.key, payer.limits)
 
 
-def _stellar_nodes(settings: Settings, account: StellarAccount) -> StellarAccountNodes:
+def _stellar_nodes(
+    settings: Settings, account: StellarAccount | SponsorAccount
+) -> StellarAccountNodes:
     urls = settings.nodes[account.chain.id]
     return StellarAccountNodes(account.chain, urls, timeout=NODE_SECONDS)
 

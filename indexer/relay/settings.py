@@ -8,21 +8,24 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_RELAY_KMS_<CHAIN>` | in its place `module:name`, which makes a key of a chain's id |
 | `ISTHMUS_RELAY_BUDGET_<CHAIN>` | most that it may spend a UTC day, default 0.05 ether or 50 XLM |
 | `ISTHMUS_RELAY_FLOOR_<CHAIN>` | less than this on it is an alarm, default 0.005 ether or 5 XLM |
+| `ISTHMUS_RELAY_SPONSOR_<CHAIN>` | on Stellar, the key that pays for trustlines; and with |
+| `…_SPONSOR_KMS_…`, `…_SPONSOR_BUDGET_…`, `…_SPONSOR_FLOOR_…` | as the three above |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RELAY_KEY_EIP155_1`. Amounts are wei or
 stroops. A key is the variable itself, or the file that the same name with `_FILE` says. On Stellar
 it may be several seeds with commas between: channels, of which each has one transaction under way.
-A chain without a key is not relayed to. One key may serve several EVM chains.
+A chain without a key is not relayed to. One key may serve several EVM chains; no key sends and
+sponsors.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from importlib import import_module
 from typing import TypeAlias, cast
 
 from indexer.errors import ConfigurationError
-from indexer.networks import EvmChain, StellarChain
+from indexer.networks import Chain, EvmChain, StellarChain
 from indexer.relay.account import Limits
 from indexer.relay.keys import (
     EvmKey,
@@ -39,7 +42,20 @@ from warehouse_schema.identifiers import ChainId
 EVM_LIMITS = Limits(budget=5 * 10**16, floor=5 * 10**15)
 STELLAR_LIMITS = Limits(budget=50 * 10**7, floor=5 * 10**7)
 _PREFIX = "ISTHMUS_RELAY_"
-_KINDS = ("KEY", "KMS", "BUDGET", "FLOOR")
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the variables of a duty are called, without prefix and chain."""
+
+    key: str
+    kms: str
+    budget: str
+    floor: str
+
+
+_SENDER = _Names("KEY", "KMS", "BUDGET", "FLOOR")
+_SPONSOR = _Names("SPONSOR", "SPONSOR_KMS", "SPONSOR_BUDGET", "SPONSOR_FLOOR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +76,16 @@ class StellarAccount:
     limits: Limits = STELLAR_LIMITS
 
 
-RelayAccount: TypeAlias = EvmAccount | StellarAccount
+@dataclass(frozen=True, slots=True)
+class SponsorAccount:
+    """An account that sponsors trustlines on Stellar."""
+
+    chain: StellarChain
+    key: StellarKey = field(repr=False)
+    limits: Limits = STELLAR_LIMITS
+
+
+RelayAccount: TypeAlias = EvmAccount | StellarAccount | SponsorAccount
 
 
 def load_relay_settings(
@@ -71,13 +96,17 @@ def load_relay_settings(
     _refuse_strangers(env, settings)
     found: list[RelayAccount] = []
     stellar = settings.network.stellar
-    for seeds in _stellar_keys(env, stellar.id):
-        limits = _limits(env, stellar.id, STELLAR_LIMITS)
-        found.append(StellarAccount(stellar, seeds, limits))
+    for key in _stellar_keys(env, _SENDER, stellar.id):
+        limits = _limits(env, _SENDER, stellar.id, STELLAR_LIMITS)
+        found.append(StellarAccount(stellar, key, limits))
+    for key in _stellar_keys(env, _SPONSOR, stellar.id):
+        limits = _limits(env, _SPONSOR, stellar.id, STELLAR_LIMITS)
+        found.append(SponsorAccount(stellar, key, limits))
+    _refuse_two_duties(found)
     for chain in settings.network.evm:
-        key = _evm_key(env, chain.id)
-        if key is not None:
-            found.append(EvmAccount(chain, key, _limits(env, chain.id, EVM_LIMITS)))
+        signer = _evm_key(env, chain.id)
+        if signer is not None:
+            found.append(EvmAccount(chain, signer, _limits(env, _SENDER, chain.id, EVM_LIMITS)))
     for each in found:
         _require_node(settings, each.chain.id)
     return tuple(found)
@@ -91,40 +120,48 @@ def address_of(account: RelayAccount) -> str:
 
 
 def relay_variable(what: str, chain: ChainId) -> str:
-    """Name of a chain's variable: `KEY`, `KMS`, `BUDGET` or `FLOOR`."""
+    """Name of a chain's variable: `KEY`, `KMS`, `BUDGET`, `FLOOR`, or `SPONSOR…`."""
     return f"{_PREFIX}{what}_{in_capitals(chain)}"
 
 
 def _evm_key(env: Mapping[str, str], chain: ChainId) -> EvmKey | None:
-    text, made = _key_text(env, chain), _made(env, chain)
+    text, made = _key_text(env, _SENDER, chain), _made(env, _SENDER, chain)
     if made is not None:
         return cast(EvmKey, made)
     return None if text is None else LocalEvmKey.from_text(text, relay_variable("KEY", chain))
 
 
-def _stellar_keys(env: Mapping[str, str], chain: ChainId) -> Sequence[StellarKey]:
-    text, made = _key_text(env, chain), _made(env, chain)
+def _stellar_keys(env: Mapping[str, str], names: _Names, chain: ChainId) -> Sequence[StellarKey]:
+    text, made = _key_text(env, names, chain), _made(env, names, chain)
     if made is not None:
         return [cast(StellarKey, made)]
     seeds = [] if text is None else text.split(",")
-    variable = relay_variable("KEY", chain)
+    variable = relay_variable(names.key, chain)
     keys = [LocalStellarKey.from_text(seed.strip(), variable) for seed in seeds]
     if len({stellar_address(key) for key in keys}) != len(keys):
         raise ConfigurationError(f"{variable} names one seed twice")
     return keys
 
 
-def _key_text(env: Mapping[str, str], chain: ChainId) -> str | None:
-    variable, service = relay_variable("KEY", chain), relay_variable("KMS", chain)
+def _refuse_two_duties(accounts: Sequence[RelayAccount]) -> None:
+    """A number that waits for an owner's signature must keep no delivery waiting."""
+    addresses = [address_of(each) for each in accounts]
+    twice = next((each for each in addresses if addresses.count(each) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"{twice} is to send and to sponsor: use a key for each")
+
+
+def _key_text(env: Mapping[str, str], names: _Names, chain: ChainId) -> str | None:
+    variable, service = relay_variable(names.key, chain), relay_variable(names.kms, chain)
     text = secret(env, variable)
     if text is not None and env.get(service):
         raise ConfigurationError(f"{variable} and {service} are both set; which one holds?")
     return text
 
 
-def _made(env: Mapping[str, str], chain: ChainId) -> object | None:
+def _made(env: Mapping[str, str], names: _Names, chain: ChainId) -> object | None:
     """The key that a service's own code makes for a chain."""
-    variable = relay_variable("KMS", chain)
+    variable = relay_variable(names.kms, chain)
     return _maker(variable, env[variable])(chain) if env.get(variable) else None
 
 
@@ -133,9 +170,10 @@ def _require_node(settings: Settings, chain: ChainId) -> None:
         raise ConfigurationError(f"{chain} has a key and no node: set {rpc_variable(chain)}")
 
 
-def _limits(env: Mapping[str, str], chain: ChainId, usual: Limits) -> Limits:
+def _limits(env: Mapping[str, str], names: _Names, chain: ChainId, usual: Limits) -> Limits:
     return Limits(
-        _amount(env, "BUDGET", chain, usual.budget), _amount(env, "FLOOR", chain, usual.floor)
+        _amount(env, names.budget, chain, usual.budget),
+        _amount(env, names.floor, chain, usual.floor),
     )
 
 
@@ -166,11 +204,18 @@ def _amount(env: Mapping[str, str], what: str, chain: ChainId, usual: int) -> in
 
 def _refuse_strangers(env: Mapping[str, str], settings: Settings) -> None:
     """A variable of a chain that the network does not have is a mistake, not a wish."""
-    known = {relay_variable(kind, chain.id) for kind in _KINDS for chain in settings.network.chains}
-    known |= {f"{relay_variable('KEY', chain.id)}_FILE" for chain in settings.network.chains}
-    prefixes = tuple(f"{_PREFIX}{kind}_" for kind in _KINDS)
+    known = {variable for chain in settings.network.chains for variable in _known(chain, _SENDER)}
+    known |= {*_known(settings.network.stellar, _SPONSOR)}
+    prefixes = tuple(
+        f"{_PREFIX}{kind}_" for names in (_SENDER, _SPONSOR) for kind in astuple(names)
+    )
     for variable in sorted(env):
         if variable.startswith(prefixes) and variable not in known:
             raise ConfigurationError(
                 f"{variable}: nothing of that name on network {settings.network.name}"
             )
+
+
+def _known(chain: Chain, names: _Names) -> Iterator[str]:
+    yield from (relay_variable(kind, chain.id) for kind in astuple(names))
+    yield f"{relay_variable(names.key, chain.id)}_FILE"

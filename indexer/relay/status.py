@@ -3,9 +3,8 @@
 from sqlalchemy import Connection
 
 from indexer.relay import store
+from indexer.senders import SILENT_SECONDS
 
-SILENT_SECONDS = 120.0
-"""A relay writes each turn, which takes seconds, or a minute when no node is fit."""
 STUCK_SECONDS = 3600.0
 """Longer than any chain of ours takes to be final, with room for a replacement or two."""
 

@@ -5,6 +5,7 @@ it can take effect no more, whatever became of it.
 """
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stellar_sdk import (
@@ -17,6 +18,7 @@ from stellar_sdk import (
     xdr,
 )
 from stellar_sdk.operation import BumpSequence, InvokeHostFunction
+from stellar_sdk.operation.operation import Operation
 
 from indexer.decode.soroban import Simulated
 from indexer.relay.keys import StellarKey, stellar_address, stellar_signature
@@ -50,10 +52,24 @@ def unsigned(
     bounds: Bounds,
 ) -> TransactionEnvelope:
     """A transaction of one call, or of nothing; `fee` is what its inclusion bids, stroops."""
-    builder = TransactionBuilder(Account(source, number - 1), passphrase, base_fee=fee)
-    builder.add_time_bounds(bounds.first, bounds.last)
     # Bumping to a number that is passed already does nothing.
-    builder.append_operation(BumpSequence(0) if call is None else _operation(call))
+    operation = BumpSequence(0) if call is None else _operation(call)
+    return composed(source, passphrase, number, [operation], fee, bounds)
+
+
+def composed(
+    source: StellarAddress,
+    passphrase: str,
+    number: int,
+    operations: Sequence[Operation],
+    bid: int,
+    bounds: Bounds,
+) -> TransactionEnvelope:
+    """An unsigned transaction; `bid` is stroops an operation."""
+    builder = TransactionBuilder(Account(source, number - 1), passphrase, base_fee=bid)
+    builder.add_time_bounds(bounds.first, bounds.last)
+    for operation in operations:
+        builder.append_operation(operation)
     return builder.build()
 
 

@@ -28,13 +28,14 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from indexer.errors import FollowerConflict
 from indexer.relay.slots import FILL, Attempt, Outcome, Purpose, Slot
+from indexer.senders import Duty
 from warehouse_schema import locks
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts, breaks, health, slots
+from warehouse_schema.relay import attempts, breaks, health, onboardings, slots
 
 _MOST_AT_ONCE = 50
 """Submissions of one turn."""
@@ -190,6 +191,9 @@ def add_attempt(
             most_cost=most_cost,
         )
     )
+    if slot.purpose == "onboard" and not attempt.is_fill:
+        shown = {"tx_hash": attempt.tx, "transfer": slot.subject, "envelope": attempt.raw}
+        conn.execute(insert(onboardings).values(shown))
     _tell(conn, slot.subject)
 
 
@@ -356,6 +360,7 @@ def latest_outcomes(conn: Connection, account: Account, most: int) -> list[str]:
 class Health:
     """How an account is."""
 
+    duty: Duty
     reason: str | None
     """Why it cannot send; None when well."""
     balance: int | None
@@ -366,6 +371,7 @@ class Health:
 def set_health(conn: Connection, account: Account, stands: Health) -> None:
     """Say how an account is."""
     values = {
+        "duty": stands.duty,
         "well": stands.reason is None,
         "reason": stands.reason,
         "balance": stands.balance,

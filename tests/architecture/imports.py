@@ -117,8 +117,10 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.evm_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.stellar_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
+    "indexer.senders": (),
     "indexer.relay": (
-        *(*_CHAINS, "indexer.secrets", "indexer.settings", "indexer.warehouse"),
+        *(*_CHAINS, "indexer.actions", "indexer.senders"),
+        *("indexer.secrets", "indexer.settings", "indexer.warehouse"),
         # What it may do for a deposit it asks the fold, under the transfer's lock.
         *("indexer.deposits", "indexer.projections"),
     ),

@@ -23,7 +23,7 @@ from warehouse_schema.identifiers import ChainId
 EVM = ChainId("eip155:31337")
 ACCOUNT = store.Account(EVM, OPERATOR)
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
-WELL = store.Health(reason=None, balance=10**18, spent_today=0, open=0)
+WELL = store.Health(duty="deliver", reason=None, balance=10**18, spent_today=0, open=0)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_the_check_says_what_an_operator_has_to_look_at(
     assert "silent for 180 s" in found
     assert "deliver of a transfer under number 0 waits for 7200 s" in found
     with relay_engine.begin() as conn:
-        store.set_health(conn, ACCOUNT, store.Health("3 wei on the account", 3, 0, 1))
+        store.set_health(conn, ACCOUNT, store.Health("deliver", "3 wei on the account", 3, 0, 1))
     assert f"{EVM} {OPERATOR}: 3 wei on the account" in check(instance, relay_engine)[1]
 
 

@@ -54,8 +54,9 @@ ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
     ("facts.cursors", "indexer"): frozenset({"UPDATE"}),
     ("facts.alarms", "indexer"): frozenset({"UPDATE"}),
     ("facts.changed_days", "indexer"): frozenset({"UPDATE"}),
-    # How the relay is, and not one of the transactions that it signed.
+    # How the relay is; and of what it signed, what owners are to sign as well.
     ("relay.health", "api"): READ,
+    ("relay.onboardings", "api"): READ,
 }
 """Table and room → what it may do there beside that."""
 

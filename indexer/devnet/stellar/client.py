@@ -19,7 +19,7 @@ from stellar_sdk.utils import from_xdr_amount
 
 from indexer.devnet.stellar import building
 from indexer.devnet.stellar.accounts import USDC, USDC_ISSUER, USDT0, USDT0_ISSUER, keypair
-from indexer.devnet.stellar.entries import Trustline, trustline_key
+from indexer.devnet.stellar.entries import Account, Trustline, account_key, trustline_key
 
 INCLUDED_WITHIN = 20.0
 VALID_FOR = 3_600
@@ -230,6 +230,14 @@ class DevnetClient:
             return 0 if entry is None else entry.amount
         line = self.trustline(holder, asset)
         return 0 if line is None else line.balance
+
+    def account(self, address: str) -> Account | None:
+        """An account as it stands in the last ledger; who sponsors it is not in it."""
+        key = xdr.LedgerKey.from_xdr_bytes(account_key(address))
+        entries = self.server.get_ledger_entries([key]).entries
+        if not entries:
+            return None
+        return Account.from_entry(xdr.LedgerEntryData.from_xdr(entries[0].xdr))
 
     def outcome(self, tx_hash: str) -> Outcome | None:
         """What became of a transaction; None while it is in no ledger."""

@@ -4,7 +4,7 @@ from api.auth.sep10 import sep10_of
 from api.auth.tokens import tokens_of
 from api.settings import load_api_settings
 from indexer.devnet.evm import dev_account
-from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, make_keys, make_relay_keys
+from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, make_keys, make_relay_keys
 from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
 from indexer.networks import load_network
 from warehouse_schema.identifiers import UnixSeconds
@@ -25,6 +25,7 @@ def test_the_relay_has_keys_of_its_own_on_both_chains(tmp_path: Path) -> None:
     assert held == {
         "relay-evm": dev_account(RELAY_ACCOUNT).key.hex(),
         "relay-stellar": keypair(RELAY).secret,
+        "relay-sponsor": keypair(SPONSOR).secret,
     }
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 

@@ -10,13 +10,21 @@ from stellar_sdk import Keypair
 from indexer.errors import ConfigurationError
 from indexer.relay.account import Limits
 from indexer.relay.keys import LocalEvmKey
-from indexer.relay.settings import EVM_LIMITS, STELLAR_LIMITS, address_of, load_relay_settings
+from indexer.relay.settings import (
+    EVM_LIMITS,
+    STELLAR_LIMITS,
+    SponsorAccount,
+    StellarAccount,
+    address_of,
+    load_relay_settings,
+)
 from indexer.settings import load_settings
 from warehouse_schema.identifiers import ChainId
 
 SECRET = "5f" * 32
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
 STELLAR_KEY = "ISTHMUS_RELAY_KEY_STELLAR_DEVNET"
+SPONSOR = "ISTHMUS_RELAY_SPONSOR_STELLAR_DEVNET"
 DEVNET = load_settings({})
 
 
@@ -59,6 +67,18 @@ def test_stellar_has_a_channel_for_each_seed():
         load_relay_settings(DEVNET, {STELLAR_KEY: f"{channels[0].secret},{channels[0].secret}"})
 
 
+def test_a_sponsor_has_a_key_and_limits_of_its_own():
+    seed, sender = Keypair.random(), Keypair.random()
+    own = {SPONSOR: seed.secret, "ISTHMUS_RELAY_SPONSOR_BUDGET_STELLAR_DEVNET": "7"}
+    first, second = load_relay_settings(DEVNET, {STELLAR_KEY: sender.secret} | own)
+    assert (type(first), type(second)) == (StellarAccount, SponsorAccount)
+    assert (address_of(second), second.limits.budget) == (seed.public_key, 7)
+    assert first.limits == STELLAR_LIMITS
+    assert seed.secret not in repr(second)
+    with pytest.raises(ConfigurationError, match="use a key for each"):
+        load_relay_settings(DEVNET, {STELLAR_KEY: seed.secret} | own)
+
+
 def test_limits_are_the_operators():
     limits = {"ISTHMUS_RELAY_BUDGET_EIP155_31337": "7", "ISTHMUS_RELAY_FLOOR_EIP155_31337": "3"}
     [found] = load_relay_settings(DEVNET, {KEY: SECRET} | limits)
@@ -76,6 +96,8 @@ def test_limits_are_the_operators():
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": "no.such.module:x"}, "must be module:name"),
         ({"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:NO_MAKER"}, "cannot be called"),
         ({"ISTHMUS_RELAY_BUDGET_EIP155_31337": "1e18", KEY: SECRET}, "a whole number, of wei"),
+        ({SPONSOR: SECRET}, f"{SPONSOR} is no Stellar seed"),
+        ({"ISTHMUS_RELAY_SPONSOR_EIP155_31337": SECRET}, "nothing of that name on network devnet"),
         ({"ISTHMUS_RELAY_KEY_EIP155_1": SECRET}, "nothing of that name on network devnet"),
     ],
 )

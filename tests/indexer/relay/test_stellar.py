@@ -11,7 +11,7 @@ from indexer.devnet.stellar.accounts import RELAYER, keypair
 from indexer.errors import PermanentChainError
 from indexer.relay import store
 from indexer.relay.account import Turn
-from indexer.relay.stellar_wire import VALID_SECONDS
+from indexer.relay.stellar_numbers import VALID_SECONDS
 from tests.indexer.devnet.stellar.test_cctp import forward
 from tests.indexer.relay.bomb import Bomb, Killed
 from tests.indexer.relay.ledger import AMOUNT

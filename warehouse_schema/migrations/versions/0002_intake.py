@@ -268,6 +268,55 @@ def upgrade() -> None:
         comment="Transfers that their owners cancelled, while nothing irreversible had happened",
     )
     op.create_table(
+        "consents",
+        sa.Column(
+            "tx_hash",
+            sa.Text(),
+            nullable=False,
+            comment="Of an onboarding transaction that was shown",
+        ),
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column(
+            "signed",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="The envelope with its owner's signatures beside the sponsor's",
+        ),
+        sa.Column(
+            "consented_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.ForeignKeyConstraint(
+            ["transfer"], ["intake.transfers.id"], name=op.f("fk_consents_transfer")
+        ),
+        sa.PrimaryKeyConstraint("tx_hash", name=op.f("pk_consents")),
+        schema="intake",
+        comment="Onboarding transactions that owners signed as well, for the relay to send",
+    )
+    op.create_table(
+        "onboardings",
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
+        sa.Column(
+            "number", sa.BigInteger(), nullable=False, comment="Of the transfer's requests, from 1"
+        ),
+        sa.Column(
+            "asked_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.ForeignKeyConstraint(
+            ["transfer"], ["intake.transfers.id"], name=op.f("fk_onboardings_transfer")
+        ),
+        sa.PrimaryKeyConstraint("transfer", "number", name=op.f("pk_onboardings")),
+        schema="intake",
+        comment="Requests that the relay sponsor a trustline of a deposit's owner, who is there for it",
+    )
+    op.create_table(
         "submissions",
         sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
         sa.Column(

@@ -53,6 +53,12 @@ def upgrade() -> None:
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column("account", sa.Text(), nullable=False, comment="Account that sends"),
         sa.Column(
+            "duty",
+            sa.Text(),
+            nullable=False,
+            comment="deliver: what transfers need on its chain; sponsor: trustlines of owners",
+        ),
+        sa.Column(
             "well", sa.Boolean(), nullable=False, comment="Whether it can send what comes next"
         ),
         sa.Column("reason", sa.Text(), nullable=True, comment="Why it cannot; null when well"),
@@ -76,6 +82,7 @@ def upgrade() -> None:
             nullable=False,
             comment="When this was written, database clock: an old row is of a relay that is off",
         ),
+        sa.CheckConstraint("duty IN ('deliver', 'sponsor')", name=op.f("ck_health_duty")),
         sa.CheckConstraint("well = (reason IS NULL)", name=op.f("ck_health_reason")),
         sa.PrimaryKeyConstraint("chain", "account", name=op.f("pk_health")),
         schema="relay",
@@ -239,4 +246,33 @@ def upgrade() -> None:
     )
     op.create_index(
         op.f("ix_attempts_subject"), "attempts", ["subject"], unique=False, schema="relay"
+    )
+    op.create_table(
+        "onboardings",
+        sa.Column("tx_hash", sa.Text(), nullable=False, comment="Hash of the transaction"),
+        sa.Column(
+            "transfer", sa.Text(), nullable=False, comment="Whose owner is to sign it as well"
+        ),
+        sa.Column(
+            "envelope",
+            sa.LargeBinary(),
+            nullable=False,
+            comment="Signed by its sponsor alone: no ledger takes it so",
+        ),
+        sa.Column(
+            "offered_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.ForeignKeyConstraint(
+            ["tx_hash"], ["relay.attempts.tx_hash"], name=op.f("fk_onboardings_tx_hash")
+        ),
+        sa.PrimaryKeyConstraint("tx_hash", name=op.f("pk_onboardings")),
+        schema="relay",
+        comment="Onboarding transactions that wait for their owners' signatures: the api shows them",
+    )
+    op.create_index(
+        op.f("ix_onboardings_transfer"), "onboardings", ["transfer"], unique=False, schema="relay"
     )
