@@ -18,9 +18,7 @@ python -m indexer revise fill | check | swap | abandon
 
 import argparse
 import logging
-import signal
 import sys
-import threading
 from contextlib import ExitStack, closing
 
 from indexer.attestations import poll_attestations
@@ -44,6 +42,7 @@ from indexer.quarantine import retry, retry_untried
 from indexer.readers import open_reader
 from indexer.revision_commands import add_revise
 from indexer.settings import Settings, load_settings
+from indexer.stopping import told_to_stop
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import parse_chain_id
 
@@ -96,14 +95,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def _follow(settings: Settings, arguments: argparse.Namespace) -> int:
-    stop = _stop_on_signal()
+    should_stop = told_to_stop()
     chain = settings.network.chain(arguments.chain)
     reader = open_reader(settings, chain)
     engine = open_engine(settings, "indexer")
     try:
         retry_untried(engine, settings.network, chain.id)
         follow(
-            engine, reader, settings.network, should_stop=stop.is_set, on_progress=_print_progress
+            engine, reader, settings.network, should_stop=should_stop, on_progress=_print_progress
         )
     finally:
         reader.close()
@@ -115,7 +114,7 @@ def _attest(settings: Settings, _: argparse.Namespace) -> int:
     network = settings.network
     if network.iris is None:
         raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
-    stop = _stop_on_signal()
+    should_stop = told_to_stop()
     iris = Iris(network.iris)
     scan = None if network.lz_scan is None else LzScan(network.lz_scan)
     engine = open_engine(settings, "indexer")
@@ -125,7 +124,7 @@ def _attest(settings: Settings, _: argparse.Namespace) -> int:
             network,
             iris,
             scan=scan,
-            should_stop=stop.is_set,
+            should_stop=should_stop,
             on_progress=lambda progress: print(progress, flush=True),
         )
     finally:
@@ -137,20 +136,13 @@ def _attest(settings: Settings, _: argparse.Namespace) -> int:
 
 
 def _transfers(settings: Settings, _: argparse.Namespace) -> int:
-    stop = _stop_on_signal()
+    should_stop = told_to_stop()
     engine = open_engine(settings, "indexer")
     try:
-        keep_transfers(engine, settings.network, should_stop=stop.is_set)
+        keep_transfers(engine, settings.network, should_stop=should_stop)
     finally:
         engine.dispose()
     return 0
-
-
-def _stop_on_signal() -> threading.Event:
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
 
 
 def _print_progress(progress: Progress) -> None:

@@ -54,6 +54,7 @@ from indexer.projections.waits import (
     forget_what_is_over,
     is_attested,
 )
+from indexer.stopping import pause
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32, EvmAddress, TxHash, bytes32
 
@@ -158,11 +159,11 @@ def poll_attestations(
                     if progress != PollProgress():
                         on_progress(progress)
                     if progress.polled < BATCH:
-                        time.sleep(_IDLE_SECONDS)
+                        pause(_IDLE_SECONDS, should_stop)
         except OperationalError as error:
             # The lock went with the session: it is taken again before anything is written.
             logger.warning("warehouse lost by the poller: %s", error.orig)
-            time.sleep(_LOST_WAREHOUSE_SECONDS)
+            pause(_LOST_WAREHOUSE_SECONDS, should_stop)
 
 
 def poll_once(

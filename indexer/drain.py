@@ -34,6 +34,7 @@ from indexer.facts.store import Cursor, Decoded
 from indexer.networks import Chain, EvmChain, Network
 from indexer.projections.apply import apply, unapply
 from indexer.projections.stages.store import refold_final
+from indexer.stopping import pause
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 
@@ -55,7 +56,6 @@ _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 30.0
 _LONGEST_ASKED = 60.0
 """Most seconds that a node may ask us to stay away: it may not silence a chain for a day."""
-_STOP_CHECK = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,7 +549,6 @@ class _Backoff:
     def pause(self, asked: float | None = None) -> None:
         """Wait as long as the node asked, within reason, or up to twice as long as last time."""
         jittered = self._pause * random.SystemRandom().uniform(0.5, 1.0)
-        until = time.monotonic() + (jittered if asked is None else min(asked, _LONGEST_ASKED))
         self._pause = min(_LONGEST_BACKOFF, self._pause * 2)
-        while (left := until - time.monotonic()) > 0 and not self._should_stop():
-            time.sleep(min(left, _STOP_CHECK))
+        seconds = jittered if asked is None else min(asked, _LONGEST_ASKED)
+        pause(seconds, self._should_stop)

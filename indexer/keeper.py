@@ -6,7 +6,6 @@ is found when we begin to. Time runs out by the database's clock.
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import Loaded, load
 from indexer.projections.stages.store import is_behind, lock, refold, with_alike
 from indexer.projections.stages.table import IllegalTransition
+from indexer.stopping import pause
 from warehouse_schema.facts import cursors, expiries
 from warehouse_schema.intake import CHANNEL, quotes, transfers
 from warehouse_schema.projections import transfer_stages
@@ -71,7 +71,7 @@ def keep_transfers(
             if isinstance(error, OperationalError) and not passes(error):
                 raise
             logger.warning("warehouse lost keeper=transfers: %s", error)
-            time.sleep(_LOST_SECONDS)
+            pause(_LOST_SECONDS, should_stop)
 
 
 @contextmanager

@@ -79,8 +79,9 @@ def _route(network: Network, agreed: Agreed) -> Route:
 
 def _updated_at(agreed: Agreed, progress: Progress) -> str:
     """The first step is at the beginning, of which a whole second is known too little."""
-    is_begun = progress.since is not None and progress.since > agreed.started_at.timestamp()
-    return iso_time(progress.since) if is_begun else iso_moment(agreed.started_at)  # type: ignore[arg-type]
+    if progress.since is None or progress.since <= agreed.started_at.timestamp():
+        return iso_moment(agreed.started_at)
+    return iso_time(progress.since)
 
 
 def _deposit(agreed: Agreed) -> schema.DepositAddress | None:

@@ -7,9 +7,7 @@ python -m indexer.relay resume eip155:1
 
 import argparse
 import logging
-import signal
 import sys
-import threading
 from dataclasses import astuple
 
 from indexer.errors import IndexerError
@@ -19,6 +17,7 @@ from indexer.relay.run import run_relay, sessions_of
 from indexer.relay.settings import address_of, load_relay_settings
 from indexer.relay.status import complaints
 from indexer.settings import Settings, load_settings
+from indexer.stopping import told_to_stop
 from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import ChainId, parse_chain_id
 
@@ -55,12 +54,10 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
     accounts = load_relay_settings(settings)
     for each in accounts:
         print(f"{each.chain.id}: {address_of(each)}", flush=True)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    should_stop = told_to_stop()
     engine = open_engine(settings, "relay", pool_size=max(1, sessions_of(accounts)))
     try:
-        run_relay(engine, settings, accounts, should_stop=stop.is_set, on_turn=_print_turn)
+        run_relay(engine, settings, accounts, should_stop=should_stop, on_turn=_print_turn)
     finally:
         engine.dispose()
     return 0

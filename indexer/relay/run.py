@@ -37,6 +37,7 @@ from indexer.relay.stellar_wire import StellarWire
 from indexer.relay.store import Account
 from indexer.relay.submissions import Submitter
 from indexer.settings import Settings
+from indexer.stopping import pause
 from warehouse_schema.identifiers import ChainId, EvmAddress
 
 logger = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ def _send_by(
             except OperationalError as error:
                 # The lock went with the session: it is taken again before anything is signed.
                 logger.warning("warehouse lost relay=%s: %s", sender.account.chain, error.orig)
-                _pause(_AGAIN_SECONDS, should_stop)
+                pause(_AGAIN_SECONDS, should_stop)
 
 
 @contextmanager
@@ -203,16 +204,10 @@ def _take_turns(
     while not should_stop():
         try:
             told.put((relay.account.chain, relay.turn(conn)))
-            pause = TURN_SECONDS
+            seconds = TURN_SECONDS
         except (RetryableChainError, PermanentChainError) as error:
             logger.warning("no turn relay=%s: %s", relay.account.chain, error)
             relay.tell_unwell(conn, str(error))
             is_unfit = isinstance(error, PermanentChainError)
-            pause = _UNFIT_SECONDS if is_unfit else _AGAIN_SECONDS
-        _pause(pause, should_stop)
-
-
-def _pause(seconds: float, should_stop: Callable[[], bool]) -> None:
-    until = time.monotonic() + seconds
-    while not should_stop() and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, 0.5))
+            seconds = _UNFIT_SECONDS if is_unfit else _AGAIN_SECONDS
+        pause(seconds, should_stop)

@@ -61,7 +61,7 @@ _DECODE = (*_NETWORKS, "indexer.events", "indexer.decode")
 _CHAINS = (*_DECODE, "indexer.chains")
 _FACTS = (*_CHAINS, "indexer.builds", "indexer.facts")
 _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
-_DRAIN = (*_FACTS, "indexer.projections", "indexer.drain")
+_DRAIN = (*_FACTS, "indexer.projections", "indexer.drain", "indexer.stopping")
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
     *("indexer.attestations", "indexer.backfill", "indexer.keeper", "indexer.quarantine"),
@@ -74,6 +74,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
     "indexer.nesting": (),
+    "indexer.stopping": (),
     "indexer.networks": _VALUES,
     "indexer.builds": (),
     "indexer.deposits": (*_NETWORKS, "indexer.routes"),
@@ -94,7 +95,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     ),
     "indexer.drain": _DRAIN,
     "indexer.backfill": _DRAIN,
-    "indexer.attestations": (*_FACTS, "indexer.projections"),
+    "indexer.attestations": (*_FACTS, "indexer.projections", "indexer.stopping"),
     "indexer.keeper": _DRAIN,
     "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
     "indexer.reconciliation": _PROJECTIONS,
@@ -119,7 +120,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.senders": (),
     "indexer.relay": (
-        *(*_CHAINS, "indexer.actions", "indexer.senders"),
+        *(*_CHAINS, "indexer.actions", "indexer.senders", "indexer.stopping"),
         *("indexer.secrets", "indexer.settings", "indexer.warehouse"),
         # What it may do for a deposit it asks the fold, under the transfer's lock.
         *("indexer.deposits", "indexer.projections"),
