@@ -15,13 +15,11 @@ It listens on the loopback address alone, and is believed on the local chains al
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,11 +27,10 @@ from indexer.devnet.bridges import messages_said
 from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, Receipt, expected_addresses
 from indexer.devnet.evm_messages import CONFIRMED, FINALIZED, Attesters, message_nonce
 from indexer.devnet.evm_node import JsonRpc
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 from indexer.devnet.stellar.client import DevnetClient
 
-logger = logging.getLogger(__name__)
-
-HOST = "127.0.0.1"
 _FEES = re.compile(r"/v2/burn/USDC/fees/([0-9]{1,9})/([0-9]{1,9})")
 _MESSAGES = re.compile(r"/v2/messages/([0-9]{1,9})")
 _NOT_FOUND = {"code": 404, "message": "Not found"}
@@ -141,29 +138,19 @@ class _Service:
         return 404, json.dumps(_NOT_FOUND).encode()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     """One question: no connection outlives the chains that are read for it."""
 
     protocol_version = "HTTP/1.0"
-    disable_nagle_algorithm = True
     server: _Server
 
     def do_GET(self) -> None:
         """What the service is asked."""
         status, raw = self.server.service.answer(self.path)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(raw)))
-        self.end_headers()
-        self.wfile.write(raw)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        logger.debug(format, *args)
+        self.answer(status, raw, {"Content-Type": "application/json"})
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(Server):
     def __init__(self, port: int, service: _Service) -> None:
         super().__init__((HOST, port), _Handler)
         self.service = service
@@ -172,15 +159,8 @@ class _Server(ThreadingHTTPServer):
 @contextmanager
 def serving(port: int = 0, attestations: Attestations | None = None) -> Iterator[str]:
     """Its base URL while it serves; port 0 picks a free one. Without attestations, fees alone."""
-    server = _Server(port, _Service(attestations))
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://{HOST}:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(_Server(port, _Service(attestations))) as url:
+        yield url
 
 
 @contextmanager

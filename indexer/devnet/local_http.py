@@ -6,6 +6,9 @@ import httpx
 
 from indexer.chains.http import client
 
+HOST = "127.0.0.1"
+"""Where all that is local listens."""
+
 
 def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:
     """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""

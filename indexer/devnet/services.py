@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from indexer.devnet.local_http import local_client
-from indexer.devnet.supervisor import HOST, ChildSpec, free_port, listens
+from indexer.devnet.local_http import HOST, local_client
+from indexer.devnet.supervisor import ChildSpec, free_port, listens
 from indexer.devnet.world import World
 from indexer.networks import load_network
 from indexer.settings import Settings, rpc_variable

@@ -33,10 +33,9 @@ from types import FrameType
 from typing import IO, Protocol
 
 from indexer.devnet.evm_node import DevnetError
+from indexer.devnet.local_http import HOST
 from indexer.devnet.process_groups import MARK, Process, end_group, find, is_ours, members
 from warehouse_schema.embedded import EmbeddedPostgres
-
-HOST = "127.0.0.1"
 
 _POLL_SECONDS = 0.05
 _LOOK_EVERY_SECONDS = 0.25

@@ -15,10 +15,10 @@ import httpx
 from indexer.devnet.evm import EvmDevnet, StellarRemotes, deploy, expected_addresses
 from indexer.devnet.evm_messages import Attesters
 from indexer.devnet.evm_node import CHAIN_ID, JsonRpc, RpcFailed, anvil_binary
-from indexer.devnet.local_http import local_client
+from indexer.devnet.local_http import HOST, local_client
 from indexer.devnet.stellar.client import DevnetClient
 from indexer.devnet.stellar.registry import Remotes, devnet_contracts
-from indexer.devnet.supervisor import HOST, ChildSpec, Supervisor, free_port
+from indexer.devnet.supervisor import ChildSpec, Supervisor, free_port
 
 EVM_PORT = 8545
 STELLAR_PORT = 8000

@@ -28,8 +28,9 @@ from indexer.devnet import services
 from indexer.devnet.databases import fresh_databases
 from indexer.devnet.identity.provider import StandIn
 from indexer.devnet.identity.server import serving
+from indexer.devnet.local_http import HOST
 from indexer.devnet.services import Ports, demo_settings, environment
-from indexer.devnet.supervisor import HOST, PostgresService, Supervisor, free_port
+from indexer.devnet.supervisor import PostgresService, Supervisor, free_port
 from indexer.networks import load_network
 from indexer.settings import Settings
 from indexer.warehouse import embedded_postgres

@@ -28,10 +28,10 @@ from sqlalchemy import Engine, func, insert, select, update
 
 from indexer.devnet import services
 from indexer.devnet.databases import fresh_databases
+from indexer.devnet.local_http import HOST
 from indexer.devnet.process_groups import members
 from indexer.devnet.services import PROJECT, Ports, demo_settings, environment
 from indexer.devnet.supervisor import (
-    HOST,
     Child,
     ChildSpec,
     PostgresService,

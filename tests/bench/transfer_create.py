@@ -28,8 +28,9 @@ from sqlalchemy import Connection, Engine
 from api.auth.tokens import SigningKey, Tokens
 from indexer.devnet import services
 from indexer.devnet.databases import fresh_databases
+from indexer.devnet.local_http import HOST
 from indexer.devnet.services import Ports, demo_settings, environment
-from indexer.devnet.supervisor import HOST, ChildSpec, PostgresService, Supervisor, free_port
+from indexer.devnet.supervisor import ChildSpec, PostgresService, Supervisor, free_port
 from indexer.networks import load_network
 from indexer.settings import Settings
 from indexer.warehouse import database_url, embedded_postgres

@@ -8,12 +8,14 @@ ledgers go. Not among them: an event that is simply missing, which no other answ
 import random
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
 import orjson
 
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 from tests.faults.proxy import Call, Exchange, Fault, Reply, Response
 
 _TOID_LEDGER = 32
@@ -241,17 +243,13 @@ class FaultyStellarNode:
         """Pairs of a fault and how often it is still to show."""
         self._by_chance: tuple[list[Fault], float] = ([], 0.0)
         self._client = httpx.Client(timeout=30.0, trust_env=False)
-        self._server = _serving(self.respond)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
+        self._doors = ExitStack()
+        self.url = self._doors.enter_context(answering(_serving(self.respond)))
 
     def close(self) -> None:
         """Stop serving."""
         self.heal()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._doors.close()
         self._client.close()
 
     def inject(self, fault: Fault, *, times: int) -> None:
@@ -303,31 +301,13 @@ class FaultyStellarNode:
         return [orjson.loads(response.content)]
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *request: Any) -> None:
-        """A client that was killed is no error."""
-
-
-def _serving(respond: Callable[[bytes], Response]) -> _Server:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-        wbufsize = -1
-
+def _serving(respond: Callable[[bytes], Response]) -> Server:
+    class Asked(Handler):
         def do_POST(self) -> None:
-            response = respond(self.rfile.read(int(self.headers["content-length"])))
-            self.send_response(response.status)
-            self.send_header("content-length", str(len(response.body) + response.cut))
-            for name, value in response.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(response.body)
+            response = respond(self.body())
+            length = {"content-length": str(len(response.body) + response.cut)}
+            self.answer(response.status, response.body, {**length, **response.headers})
             if response.cut:
                 self.close_connection = True
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    return _Server(("127.0.0.1", 0), Handler)
+    return Server((HOST, 0), Asked)

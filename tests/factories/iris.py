@@ -5,14 +5,15 @@ are. It signs nothing: a test brings messages and attestations.
 """
 
 import json
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 
 NOT_FOUND = b'{"error":"Message not found"}'
 JSON = dict[str, Any]
@@ -139,10 +140,7 @@ def make_complete(message: bytes, attestation: bytes, /, **changes: Any) -> JSON
 def serving(service: FakeService) -> Iterator[None]:
     """Put the service behind `service.url` on this machine."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
+    class Asked(Handler):
         def do_GET(self) -> None:
             self._answer()
 
@@ -151,25 +149,7 @@ def serving(service: FakeService) -> Iterator[None]:
 
         def _answer(self) -> None:
             reply = service.reply(self.command, self.path)
-            with suppress(ConnectionError):  # a client that did not wait
-                self.send_response(reply.status)
-                for name, value in reply.headers.items():
-                    self.send_header(name, value)
-                self.send_header("content-length", str(len(reply.body)))
-                self.end_headers()
-                self.wfile.write(reply.body)
+            self.answer(reply.status, reply.body, reply.headers)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    service.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with answering(Server((HOST, 0), Asked)) as service.url:
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -1,13 +1,13 @@
 """A folder behind HTTP, as a plain file server and as an S3-compatible store have it."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 
 BUCKET = "lake"
 
@@ -60,10 +60,7 @@ def serving_objects(folder: Path) -> Iterator[ObjectServer]:
     """The folder behind a URL on this machine."""
     objects = ObjectServer(folder)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
+    class Asked(Handler):
         def do_GET(self) -> None:
             self._answer()
 
@@ -84,25 +81,10 @@ def serving_objects(folder: Path) -> Iterator[ObjectServer]:
                 self._send(404, b"")
 
         def _send(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-length", str(len(body)))
-            self.send_header("last-modified", "Thu, 01 Jan 2026 00:00:00 GMT")
-            self.send_header("etag", '"e"')
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+            headers = {"last-modified": "Thu, 01 Jan 2026 00:00:00 GMT", "etag": '"e"'}
+            self.answer(status, body, headers)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server((HOST, 0), Asked)
     objects.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with answering(server):
         yield objects
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

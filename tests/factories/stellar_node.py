@@ -7,18 +7,18 @@ is, how far one call looks. `answer_with` replaces the answers of a method.
 import base64
 import gzip
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from stellar_sdk import xdr
 
 from indexer.decode.ledgers import header_entry
 from indexer.decode.positions import parse_event_id
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 from indexer.events.raw import StellarEvent
 from tests.factories.stellar_recorded import FOLDER
 
@@ -152,47 +152,22 @@ class FakeStellarNode:
 def serving(node: FakeStellarNode) -> Iterator[FakeStellarNode]:
     """The node behind a URL on this machine."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
+    class Asked(Handler):
         def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            request = json.loads(self.body())
             try:
                 answer = {"result": node.call(request["method"], request["params"])}
             except RpcError as error:
                 answer = {"error": {"code": error.code, "message": error.message}}
             except HttpAnswer as http:
-                self._send(http.status, http.body, http.headers)
+                headers = {name.replace("_", "-"): text for name, text in http.headers.items()}
+                self.answer(http.status, http.body, headers)
                 return
-            self._send(200, json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}).encode())
+            said = json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer})
+            self.answer(200, said.encode())
 
-        def _send(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-            with suppress(ConnectionError):  # a client that did not wait
-                self._write(status, body, headers)
-
-        def _write(self, status: int, body: bytes, headers: Mapping[str, str] | None) -> None:
-            self.send_response(status)
-            for name, value in (headers or {}).items():
-                self.send_header(name.replace("_", "-"), value)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    node.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with answering(Server((HOST, 0), Asked)) as node.url:
         yield node
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def event_record(event: StellarEvent, successful: bool = True) -> dict[str, Any]:

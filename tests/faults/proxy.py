@@ -6,12 +6,10 @@ With a seed and a rate, faults come by chance, and the seed reproduces which.
 """
 
 import random
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias
 
 import httpx
@@ -19,6 +17,8 @@ import orjson
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
+
+from indexer.devnet.local_server import Handler, Server, answering
 
 _LONGEST_HANG = 20.0
 _DRAWN = 3
@@ -655,21 +655,15 @@ class FaultyNode:
         self._injected: list[tuple[Fault, int]] = []
         self._by_chance: tuple[Sequence[Fault], float] = ((), 0.0)
         self._client = httpx.Client(timeout=30.0, trust_env=False)
-        self._server = _serving(self, host)
-        self.url = f"http://{host}:{self._server.server_port}"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-        self._thread.start()
+        self._doors = ExitStack()
+        self.url = self._doors.enter_context(answering(_serving(self, host)))
         self.heads = HeadsProxy(upstream_ws, host)
         self.ws_url = self.heads.url
 
     def close(self) -> None:
         self.heal()
         self.heads.close()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._doors.close()
         self._client.close()
 
     def inject(self, fault: Fault, *, times: int = 1_000_000) -> None:
@@ -744,26 +738,13 @@ class FaultyNode:
         return [by_id[call["id"]] for call in calls]
 
 
-class _QuietServer(ThreadingHTTPServer):
-    """Says nothing of clients that gave up waiting."""
-
-    daemon_threads = True
-
-    def handle_error(self, *request: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(*request)
-
-
-def _serving(node: FaultyNode, host: str) -> _QuietServer:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+def _serving(node: FaultyNode, host: str) -> Server:
+    class Asked(Handler):
+        # What is sent slowly is sent as it is written.
+        wbufsize = 0
 
         def do_POST(self) -> None:
-            announced = int(self.headers["content-length"])
-            request = self.rfile.read(announced)
-            if len(request) < announced:
-                raise ConnectionResetError("the client was killed while it asked")
-            response = node.respond(request)
+            response = node.respond(self.body())
             if response.waits is not None:
                 response.waits.wait(_LONGEST_HANG)
             self.send_response(response.status)
@@ -784,10 +765,7 @@ def _serving(node: FaultyNode, host: str) -> _QuietServer:
                 self.wfile.write(response.body[start : start + 1])
                 waiting.wait(response.pauses)
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    return _QuietServer((host, 0), Handler)
+    return Server((host, 0), Asked)
 
 
 class HeadsProxy:

@@ -1,12 +1,13 @@
 """JSON-RPC over HTTP on this machine, for nodes that answer from memory."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 
 import orjson
+
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 
 
 class Refused(Exception):
@@ -28,31 +29,12 @@ class Node(Protocol):
 def serving(node: Node) -> Iterator[str]:
     """The URL under which the node answers."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
+    class Asked(Handler):
         def do_POST(self) -> None:
-            request = orjson.loads(self.rfile.read(int(self.headers["content-length"])))
-            body = orjson.dumps(_answered(node, request))
-            self.send_response(200)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, orjson.dumps(_answered(node, orjson.loads(self.body()))))
 
-        def log_message(self, *_: Any) -> None:
-            """Readers tell what they could not read; who asked is of no interest."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(Server((HOST, 0), Asked)) as url:
+        yield url
 
 
 def _answered(node: Node, request: Any) -> Any:

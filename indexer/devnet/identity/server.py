@@ -10,29 +10,23 @@ Anyone can be anybody here, so it listens on the loopback address and nowhere el
 """
 
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from indexer.devnet.identity.provider import FAULTS, Answer, StandIn, wallet
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 
-logger = logging.getLogger(__name__)
-
-HOST = "127.0.0.1"
 _MOST_BYTES = 64 * 1024
 _NOT_FOUND = Answer(404, {"error": "not found"})
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     """One connection; every answer is JSON."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1
     server: "_Server"
 
     def do_GET(self) -> None:
@@ -66,26 +60,11 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.after and self.server.closing.wait(answer.after):
             self.close_connection = True
             return
-        raw = json.dumps(answer.body).encode()
-        try:
-            self.send_response(answer.status)
-            headers = {"Content-Type": "application/json", "Content-Length": str(len(raw))}
-            for name, text in (headers | dict(answer.headers)).items():
-                self.send_header(name, text)
-            self.end_headers()
-            self.wfile.write(raw)
-            self.wfile.flush()
-        except ConnectionError:
-            # Who asked has given up waiting.
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        logger.debug(format, *args)
+        headers = {"Content-Type": "application/json", **answer.headers}
+        self.answer(answer.status, json.dumps(answer.body).encode(), headers)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(Server):
     def __init__(self, port: int, stand_in: StandIn) -> None:
         super().__init__((HOST, port), _Handler)
         self.stand_in = stand_in
@@ -112,12 +91,8 @@ def told(stand_in: StandIn, path: str, wish: Any) -> Answer:
 def serving(stand_in: StandIn, port: int = 0) -> Iterator[str]:
     """Its base URL while it serves; port 0 picks a free one."""
     server = _Server(port, stand_in)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://{HOST}:{server.server_port}"
-    finally:
-        server.closing.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(server) as url:
+        try:
+            yield url
+        finally:
+            server.closing.set()

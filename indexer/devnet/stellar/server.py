@@ -1,70 +1,52 @@
 """The HTTP face of the devnet: JSON-RPC on POST, friendbot on GET.
 
-Standard library only. It has no authentication and its keys are public, so it binds to the local
+It has no authentication and its keys are public, so it binds to the local
 machine unless it is told otherwise.
 """
 
 import json
-import logging
 from dataclasses import replace
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from indexer.devnet.local_server import Handler, Server
 from indexer.devnet.stellar.node import FundingRefused
 from indexer.devnet.stellar.rpc import Rpc
 from indexer.devnet.stellar.rpc_errors import INVALID_REQUEST, PARSE_ERROR, RpcError
 
-logger = logging.getLogger(__name__)
-
 MAX_BODY = 512 * 1024
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     """One connection; every answer is JSON."""
 
-    protocol_version = "HTTP/1.1"
-    # Answers go out in one packet: a body held back by Nagle would cost 40 ms a call.
-    disable_nagle_algorithm = True
-    wbufsize = -1
     server: "_Server"
 
     def do_POST(self) -> None:
         """Answer a JSON-RPC call, or a list of them."""
-        length = int(self.headers.get("Content-Length") or 0)
-        if length > MAX_BODY:
+        if self.announced() > MAX_BODY:
             self.close_connection = True
-            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "body too large"})
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": "body too large"})
             return
-        self._answer(HTTPStatus.OK, answer(self.server.rpc, self.rfile.read(length)))
+        self._send(HTTPStatus.OK, answer(self.server.rpc, self.body()))
 
     def do_GET(self) -> None:
         """`/friendbot?addr=G…` creates an account; `/` says what this is."""
         target = urlsplit(self.path)
         if target.path == "/friendbot":
-            self._answer(*friendbot(self.server.rpc, parse_qs(target.query).get("addr", [""])[0]))
+            self._send(*friendbot(self.server.rpc, parse_qs(target.query).get("addr", [""])[0]))
         elif target.path == "/":
-            self._answer(HTTPStatus.OK, self.server.rpc.call("getVersionInfo", None))
+            self._send(HTTPStatus.OK, self.server.rpc.call("getVersionInfo", None))
         else:
-            self._answer(HTTPStatus.NOT_FOUND, {"error": "not found"})
+            self._send(HTTPStatus.NOT_FOUND, {"error": "not found"})
 
-    def _answer(self, status: HTTPStatus, body: Any) -> None:
-        raw = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(raw)))
-        self.end_headers()
-        self.wfile.write(raw)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        logger.debug(format, *args)
+    def _send(self, status: HTTPStatus, body: Any) -> None:
+        self.answer(status, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(Server):
     def __init__(self, address: tuple[str, int], rpc: Rpc) -> None:
         super().__init__(address, _Handler)
         self.rpc = rpc

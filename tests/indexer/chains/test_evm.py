@@ -1,13 +1,11 @@
 """The EVM reader against a real node (anvil), and against one that can be told to misbehave."""
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -19,6 +17,8 @@ from indexer.chains.evm import EvmReader
 from indexer.chains.jsonrpc import MAX_BATCH, JsonRpc
 from indexer.decode.evm import TRANSFER_TOPIC, topic_of
 from indexer.devnet.evm_node import AnvilProcess
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -405,53 +405,34 @@ def bloom_of(*items: str) -> str:
     return "0x" + bloom.hex()
 
 
-class QuietServer(ThreadingHTTPServer):
-    """Says nothing of clients that gave up waiting."""
-
-    def handle_error(self, *request: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(*request)
-
-
 class FakeServer:
     """Serves a `FakeNode` over HTTP, keeping connections as nodes do."""
 
     def __init__(self) -> None:
         self.node = node = FakeNode()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
+        class Asked(Handler):
             def do_POST(self) -> None:
-                request = self.rfile.read(int(self.headers["content-length"]))
-                status, headers, body = node.response(request)
-                self.send_response(status)
-                for name, value in {"content-length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
+                status, headers, body = node.response(self.body())
+                self.answer(status, body, headers)
                 if "content-length" in headers:
                     self.close_connection = True
 
-            def log_message(self, *_: Any) -> None:
-                pass
+        self.http = Server((HOST, 0), Asked)
+        self.url = f"http://{HOST}:{self.http.server_port}/v3/secret-key"
 
-        self._server = QuietServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v3/secret-key"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-        self._thread.start()
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+@contextmanager
+def fake_server() -> Iterator[FakeServer]:
+    server = FakeServer()
+    with answering(server.http):
+        yield server
 
 
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
-    server = FakeServer()
-    yield server
-    server.close()
+    with fake_server() as server:
+        yield server
 
 
 @pytest.fixture
@@ -918,9 +899,8 @@ def test_a_reader_needs_an_http_node(urls):
 
 @pytest.fixture
 def spare() -> Iterator[FakeServer]:
-    server = FakeServer()
-    yield server
-    server.close()
+    with fake_server() as server:
+        yield server
 
 
 def test_the_next_node_takes_over_when_one_fails(server, spare):

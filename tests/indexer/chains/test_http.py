@@ -4,8 +4,6 @@ import gzip
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import httpx
 import pytest
@@ -16,46 +14,39 @@ from indexer.chains.http import AnswerTooLong, NodeTimedOut, exchange, host_of, 
 from indexer.chains.http_service import HttpService, RateLimit
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.chains.stellar_rpc import StellarRpc
+from indexer.devnet.local_http import HOST
+from indexer.devnet.local_server import Handler, Server, answering
 from indexer.errors import NodeUnavailable, RangeTooWide
 from tests.indexer.chains.test_evm import CHAIN
 from warehouse_schema.identifiers import Height
 
-Write = Callable[[BaseHTTPRequestHandler], None]
+Write = Callable[[Handler], None]
 
 DRIPS = 40
 """Pieces, 50 ms apart: each is in time, all of them take 2 s."""
 
 
 @contextmanager
-def answering(write: Write) -> Iterator[str]:
+def answered_by(write: Write) -> Iterator[str]:
     """A server that answers every request with what `write` sends."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Asked(Handler):
+        # An answer ends with its connection, and is sent as it is written.
+        protocol_version = "HTTP/1.0"
+        wbufsize = 0
+
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            try:
-                write(self)
-            except ConnectionError:
-                self.close_connection = True
+            self.body()
+            write(self)
 
-        do_GET = do_POST  # noqa: N815
+        do_GET = do_POST
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://user:secret@127.0.0.1:{server.server_port}/key"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    server = Server((HOST, 0), Asked)
+    with answering(server):
+        yield f"http://user:secret@{HOST}:{server.server_port}/key"
 
 
-def drip(handler: BaseHTTPRequestHandler) -> None:
+def drip(handler: Handler) -> None:
     handler.send_response(200)
     handler.end_headers()
     for _ in range(DRIPS):
@@ -63,7 +54,7 @@ def drip(handler: BaseHTTPRequestHandler) -> None:
         time.sleep(0.05)
 
 
-def babble(handler: BaseHTTPRequestHandler) -> None:
+def babble(handler: Handler) -> None:
     body = gzip.compress(b" " * 100_000)
     handler.send_response(200)
     handler.send_header("content-encoding", "gzip")
@@ -81,7 +72,7 @@ def ends_within(seconds: float) -> Iterator[None]:
 
 def test_an_answer_that_drips_in_ends_at_the_deadline() -> None:
     with (
-        answering(drip) as url,
+        answered_by(drip) as url,
         http.client(timeout=1) as client,
         ends_within(1),
         pytest.raises(NodeTimedOut, match=r"^here: the answer takes more than 0\.2 s"),
@@ -91,7 +82,7 @@ def test_an_answer_that_drips_in_ends_at_the_deadline() -> None:
 
 def test_what_an_answer_unpacks_to_is_bounded() -> None:
     with (
-        answering(babble) as url,
+        answered_by(babble) as url,
         http.client(timeout=1) as client,
         pytest.raises(AnswerTooLong, match="over 1000 bytes"),
     ):
@@ -99,7 +90,7 @@ def test_what_an_answer_unpacks_to_is_bounded() -> None:
 
 
 def test_every_client_of_ours_ends_a_dripping_answer() -> None:
-    with answering(drip) as url:
+    with answered_by(drip) as url:
         evm, stellar = JsonRpc(url, timeout=0.1), StellarRpc(url, timeout=0.1)
         service = HttpService(url, timeout=0.1, limit=RateLimit(1000), lock_out_seconds=1)
         for ask in (
@@ -121,7 +112,7 @@ def test_a_wide_answer_of_a_stellar_node_that_is_too_slow_or_too_long_is_too_wid
 ) -> None:
     monkeypatch.setattr(stellar_rpc, "MAX_ANSWER_BYTES", 1000)
     for write in (drip, babble, lambda _: time.sleep(0.3)):
-        with answering(write) as url:
+        with answered_by(write) as url:
             rpc = StellarRpc(url, timeout=0.1)
             with pytest.raises(RangeTooWide):
                 rpc.call(method, {})
@@ -132,7 +123,7 @@ def test_an_answer_of_an_evm_node_that_is_too_long_is_a_range_too_wide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("indexer.chains.jsonrpc.MAX_ANSWER_BYTES", 1000)
-    with answering(babble) as url:
+    with answered_by(babble) as url:
         reader = EvmReader(CHAIN, [url])
         with pytest.raises(RangeTooWide, match="over 1000 bytes"):
             reader.read(Height(3), Height(4), [])

@@ -1,47 +1,35 @@
 """The demo's processes talk to each other directly, whatever proxy the environment names."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from indexer.devnet import services, world
 from indexer.devnet.evm_node import JsonRpc
-from indexer.devnet.local_http import local_client
+from indexer.devnet.local_http import HOST, local_client
+from indexer.devnet.local_server import Handler, Server, answering
 from indexer.devnet.stellar.client import DevnetClient
 from indexer.devnet.stellar.process import StellarProcess
-from indexer.devnet.supervisor import HOST, free_port
+from indexer.devnet.supervisor import free_port
 
 
-class Healthy(BaseHTTPRequestHandler):
+class Healthy(Handler):
     """Says to every question that all is well."""
 
     def do_GET(self) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"status": "healthy"}}).encode()
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response(200)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        said = {"jsonrpc": "2.0", "id": 1, "result": {"status": "healthy"}}
+        self.body()
+        self.answer(200, json.dumps(said).encode())
 
     def do_POST(self) -> None:
         self.do_GET()
 
-    def log_message(self, *_: object) -> None:
-        """Nothing to standard error."""
-
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer((HOST, 0), Healthy)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://{HOST}:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(Server((HOST, 0), Healthy)) as url:
+        yield url
 
 
 def by_the_sdk(url: str) -> str:

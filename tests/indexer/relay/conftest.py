@@ -114,6 +114,7 @@ class Stand:
         turn = Turn()
         with store.writer(self.relay_engine, relay.account) as conn:
             for _ in range(number):
+                self._settle()
                 turn = relay.turn(conn)
         return turn
 
@@ -149,6 +150,7 @@ class Stand:
 
     def received(self, message: Message) -> int:
         """USDC of its recipient."""
+        self._settle()
         return self.devnet.balance_of(self.devnet.addresses.usdc, message.recipient)
 
     def deliver(self, message: Message, account: LocalAccount = STRANGER) -> None:
@@ -157,7 +159,18 @@ class Stand:
 
     def nonce(self, account: LocalAccount = RELAYER) -> int:
         """Transactions that an account has in blocks."""
+        self._settle()
         return int(self.devnet.rpc("eth_getTransactionCount", account.address, "latest"), 16)
+
+    def _settle(self) -> None:
+        """anvil answers what was sent before it has mined it."""
+        until = time.monotonic() + 30.0
+        while self.devnet.rpc("anvil_getAutomine") and self._is_any_pending():
+            assert time.monotonic() < until, "anvil does not mine"
+            time.sleep(0.005)
+
+    def _is_any_pending(self) -> bool:
+        return int(self.devnet.rpc("txpool_status")["pending"], 16) > 0
 
     def slots_of(self, message: Message) -> list[tuple[int, str | None]]:
         """Number and outcome."""
