@@ -24,6 +24,8 @@ class EvmBridges:
     cctp_domain: int | None = None
     lz_eid: int | None = None
     """By what numbers CCTP and LayerZero know the chain."""
+    has_deposit_factory: bool = False
+    """Whether the service's factory was deployed there, at its one address: look it up yourself."""
 
 
 @dataclass(frozen=True)

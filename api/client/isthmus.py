@@ -27,6 +27,7 @@ from api.client.models import (
     Readiness,
     Revoked,
     Route,
+    SendToAddress,
     Session,
     Status,
     StellarTrustline,
@@ -38,6 +39,7 @@ from api.client.onboarding import check_onboarding
 from api.client.stream import Moment, follow
 from api.client.transfer_stream import TransferNews, follow_transfers
 from api.client.verify import Deposit, check_calls
+from api.client.verify_address import Custody, check_address
 from api.client.verify_stellar import Outgoing, check_transaction
 
 T = TypeVar("T")
@@ -274,6 +276,9 @@ class Isthmus:
             check_transaction(shown.action, wanted, bridges, int(time.time()))
         elif isinstance(shown.action, StellarTrustline) and isinstance(wanted, Deposit):
             check_onboarding(shown.action, wanted, bridges, int(time.time()))
+        elif isinstance(shown.action, SendToAddress) and isinstance(wanted, Deposit):
+            custody = Custody.of(self.transfer(wanted.transfer))
+            check_address(shown.action, wanted, bridges, custody, int(time.time()))
         elif shown.action is not None:
             raise ActionNotTrusted(f"this version cannot verify {shown.action.kind!r} for it")
         return shown

@@ -325,6 +325,16 @@ class StellarTrustline(Model):
     network_passphrase: str
 
 
+class SendToAddress(Model):
+    """An address that the deposit is to be paid to; `amount` is base units of `asset`."""
+
+    kind: Literal["send_to_address"]
+    chain: str
+    asset: str
+    address: str
+    amount: int
+
+
 class OtherAction(Model):
     """An action of a kind that this version cannot verify."""
 
@@ -334,7 +344,7 @@ class OtherAction(Model):
 class Actions(Model):
     """What can be done now; `reason` says why there is nothing."""
 
-    action: EvmCalls | StellarTx | StellarTrustline | OtherAction | None
+    action: EvmCalls | StellarTx | StellarTrustline | SendToAddress | OtherAction | None
     reason: str | None
 
 

@@ -110,13 +110,13 @@ def _check_approvals(
 
 def _check_burn(call: EvmCall, token: str, deposit: Deposit, bridges: Bridges) -> None:
     most, finality = _read(call, _MAX_FEE), _read(call, _FINALITY)
-    if deposit.amount - most < _shared(deposit.least):
+    if deposit.amount - most < shared(deposit.least):
         raise ActionNotTrusted(f"the fee may be {most}, more than was promised")
     if finality not in (FAST, STANDARD):
         raise ActionNotTrusted(f"the burn asks for a finality of {finality}")
     forwarder = StrKey.decode_contract(bridges.cctp_forwarder).hex()
-    strkey = _strkey(deposit).encode("ascii")
-    hook = bytes(28) + len(strkey).to_bytes(4, "big") + strkey + _transfer_id(deposit)
+    strkey = strkey_of(deposit).encode("ascii")
+    hook = bytes(28) + len(strkey).to_bytes(4, "big") + strkey + transfer_id_of(deposit)
     words = [
         *(_word(deposit.amount), _word(bridges.cctp_domain), forwarder, _word(_number(token))),
         *(forwarder, _word(most), _word(finality)),
@@ -127,11 +127,11 @@ def _check_burn(call: EvmCall, token: str, deposit: Deposit, bridges: Bridges) -
 def _check_send(call: EvmCall, deposit: Deposit, bridges: Bridges) -> None:
     # Behind the offset of the parameters, the fee and who it is returned to.
     least = _read(call, _LEAST)
-    if not _shared(deposit.least) <= least <= deposit.amount:
+    if not shared(deposit.least) <= least <= deposit.amount:
         raise ActionNotTrusted(f"{least} may arrive, less than was promised")
     if call.value > deposit.native_fee:
         raise ActionNotTrusted(f"the message costs {call.value} wei, more than was promised")
-    recipient = StrKey.decode_ed25519_public_key(_strkey(deposit)).hex()
+    recipient = StrKey.decode_ed25519_public_key(strkey_of(deposit)).hex()
     head = [_word(4 * 32), _word(call.value), _word(0), _word(_number(deposit.payer))]
     param = [
         *(_word(bridges.lz_eid), recipient, _word(deposit.amount), _word(least)),
@@ -169,13 +169,15 @@ def _read(call: EvmCall, word: int) -> int:
         raise ActionNotTrusted(f"the last call has no word {word}") from error
 
 
-def _strkey(deposit: Deposit) -> str:
+def strkey_of(deposit: Deposit) -> str:
+    """Who receives. Raises `ActionNotTrusted` for what is no account."""
     if not StrKey.is_valid_ed25519_public_key(deposit.recipient):
         raise ActionNotTrusted(f"{deposit.recipient!r} is no Stellar account")
     return deposit.recipient
 
 
-def _transfer_id(deposit: Deposit) -> bytes:
+def transfer_id_of(deposit: Deposit) -> bytes:
+    """Its 16 bytes. Raises `ActionNotTrusted` for what is none."""
     try:
         raw = bytes.fromhex(deposit.transfer)
     except ValueError:
@@ -185,7 +187,7 @@ def _transfer_id(deposit: Deposit) -> bytes:
     return raw
 
 
-def _shared(amount: int) -> int:
+def shared(amount: int) -> int:
     """What is needed on the EVM chain for that to arrive: rounded up."""
     return -(-amount // _PER_SHARED)
 

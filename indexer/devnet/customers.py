@@ -143,6 +143,7 @@ def devnet_bridges() -> Bridges:
         oft=there.oft,
         cctp_domain=DOMAIN,
         lz_eid=EID,
+        has_deposit_factory=True,
     )
     stellar = StellarBridges(
         network=PASSPHRASE,

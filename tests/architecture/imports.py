@@ -51,7 +51,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 
 ALONE: Mapping[str, tuple[str, ...]] = {
     # Goes to others, who have nothing else of this.
-    "api.client": ("httpx", "pydantic", "stellar_sdk", "websockets"),
+    "api.client": ("eth_hash", "httpx", "pydantic", "stellar_sdk", "websockets"),
 }
 """Part → what it may import beside itself and the standard library: nothing of its room."""
 
