@@ -28,8 +28,8 @@ from psycopg import Notify, sql
 from sqlalchemy import Engine
 
 from indexer.drain import CHANNEL
-from indexer.projections.stages.told import CHANNEL as TRANSFERS
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress
+from warehouse_schema.projections import TOLD_CHANNEL
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Changes:
         with closing(session):
             session.autocommit = True
             session.execute("SET application_name = 'isthmus-api-changes'")
-            for channel in (TRANSFERS, CHANNEL):
+            for channel in (TOLD_CHANNEL, CHANNEL):
                 session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             try:
                 self._connected = True
@@ -159,7 +159,7 @@ class Changes:
 
 def _read(notice: Notify) -> Told:
     """Any user of the database may write to a channel: what is not ours may mean anything."""
-    if notice.channel == TRANSFERS:
+    if notice.channel == TOLD_CHANNEL:
         return TransfersTold(StellarAddress(notice.payload))
     chain, _, height = notice.payload.rpartition(":")
     if chain and height.isdecimal():

@@ -25,6 +25,7 @@ from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
 from pipelines.stopping import stopping
+from pipelines.webhooks import webhook_definitions
 
 RELAY_JOB = "relay"
 RELAY_POOL = "relays"
@@ -173,7 +174,7 @@ def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
 
 
 def definitions() -> dg.Definitions:
-    """The relay's job, what keeps it going, and what looks after it."""
+    """The relay's job, what keeps it going, and what looks after it; the same of webhooks."""
     job = dg.define_asset_job(
         name=RELAY_JOB,
         selection=dg.AssetSelection.assets(TRANSACTIONS).without_checks(),
@@ -193,7 +194,7 @@ def definitions() -> dg.Definitions:
         cron_schedule="*/2 * * * *",
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
-    return dg.Definitions(
+    relaying = dg.Definitions(
         assets=[transactions],
         asset_checks=[accounts_are_well],
         jobs=[job, check],
@@ -202,6 +203,7 @@ def definitions() -> dg.Definitions:
         resources={"warehouse": RelayWarehouse()},
         executor=dg.in_process_executor,
     )
+    return dg.Definitions.merge(relaying, webhook_definitions())
 
 
 def _standing(_engine: Engine, moved_at: float | None) -> Standing:

@@ -6,8 +6,9 @@
 --   indexer    insert, delete           all             read            read             –        read
 --              (update: three tables)
 --   api        read                     read            insert          read, in part    all      –
---   relay      read                     read            read            insert, update   –        –
+--   relay      read                     read            read            insert, update*  –        –
 --   analyst    read                     read            –               –                –        read
+--                                                                       (*delete: one table)
 
 REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, access, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
@@ -63,6 +64,7 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA intake
     GRANT INSERT ON TABLES TO isthmus_api;
 
 -- relay: signed transactions, closed to the public process and to analysts; none is ever deleted.
+-- What was posted to webhooks is forgotten after a while, by the relay as well.
 GRANT USAGE ON SCHEMA relay TO isthmus_indexer, isthmus_relay;
 GRANT SELECT ON ALL TABLES IN SCHEMA relay TO isthmus_indexer, isthmus_relay;
 GRANT INSERT, UPDATE ON ALL TABLES IN SCHEMA relay TO isthmus_relay;
@@ -75,6 +77,10 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
 -- what owners are to sign as well.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
 GRANT SELECT ON relay.health, relay.onboardings TO isthmus_api;
+-- An owner sees what became of his webhooks.
+GRANT SELECT ON relay.webhook_states, relay.webhook_deliveries, relay.webhook_senders
+    TO isthmus_api;
+GRANT DELETE ON relay.webhook_deliveries TO isthmus_relay;
 GRANT SELECT (chain, account, number, subject, purpose, tx_hash, created_at)
     ON relay.attempts TO isthmus_api;
 GRANT SELECT (chain, account, number, subject, purpose, key, outcome)

@@ -187,3 +187,33 @@ cancellations = Table(
     schema=INTAKE,
     comment="Transfers that their owners cancelled, while nothing irreversible had happened",
 )
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    text("id", "16 random bytes, 32 hex digits", primary_key=True),
+    text("owner", "Stellar account that is told of its transfers there"),
+    text("url", "Where: https, of a host with a name"),
+    number("after", "What the owner was told up to this number is not sent"),
+    recorded("created_at"),
+    CheckConstraint("id ~ '^[0-9a-f]{32}$'", name="id"),
+    CheckConstraint("starts_with(url, 'https://')", name="url"),
+    CheckConstraint("after >= 0", name="after"),
+    Index("ix_webhooks_owner", "owner", "created_at"),
+    schema=INTAKE,
+    comment="Places where owners want to be told of their transfers",
+)
+
+webhook_removals = Table(
+    "webhook_removals",
+    metadata,
+    Column(
+        "webhook",
+        ForeignKey(f"{INTAKE}.webhooks.id"),
+        primary_key=True,
+        comment="Id of a webhook",
+    ),
+    recorded("removed_at"),
+    schema=INTAKE,
+    comment="Webhooks that their owners took back: nothing is sent there any more",
+)

@@ -47,6 +47,9 @@ TOLD = 7_048
 until commit, so that numbers become visible in their order; taken after locks of transfers and, of
 several, in order of their numbers."""
 
+WEBHOOKS = 7_049
+"""The right to post to webhooks. Second: 0. Held by the session that writes what came of it."""
+
 # Single numbers.
 
 STREAM = 0x15_7457_0001

@@ -33,6 +33,9 @@ from warehouse_schema.columns import (
 )
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
+TOLD_CHANNEL = "isthmus_transfers"
+"""NOTIFY channel; the payload is the owner, once there are new rows of `transfer_events` of his."""
+
 transfer_progress = Table(
     "transfer_progress",
     metadata,

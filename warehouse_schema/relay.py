@@ -148,3 +148,52 @@ health = Table(
     schema=RELAY,
     comment="How each account of the relay is, written each turn. The api reads this and no more",
 )
+
+webhook_states = Table(
+    "webhook_states",
+    metadata,
+    text("webhook", "Id of a webhook", primary_key=True),
+    number("position", "What its owner was told up to this number was taken or given up"),
+    small("failures", "Attempts in a row that were not taken"),
+    small("given_up", "Events in a row that were given up"),
+    moment("next_at", "No attempt before it; null after one that was taken", nullable=True),
+    text(
+        "stopped",
+        "Why nothing is sent there any more: gone (410), unreachable (events in a row were given "
+        "up); null while something is",
+        nullable=True,
+    ),
+    recorded("written_at", "Database clock, of the last attempt"),
+    CheckConstraint("stopped IN ('gone', 'unreachable')", name="stopped"),
+    CheckConstraint("position >= 0 AND failures >= 0 AND given_up >= 0", name="counts"),
+    schema=RELAY,
+    comment="How far each webhook is that anything was sent to",
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    text("webhook", "Id of a webhook"),
+    number("number", "Of the owner's event: projections.transfer_events"),
+    small("attempts", "How often it was posted"),
+    recorded("first_at", "First attempt, database clock"),
+    recorded("last_at", "Last attempt, database clock"),
+    small("answer", "HTTP status of the last one; null when there was none", nullable=True),
+    text("error", "Why there was none, such as TimeoutError or NotPublic", nullable=True),
+    text("outcome", "delivered or given_up; null while it is tried", nullable=True),
+    PrimaryKeyConstraint("webhook", "number"),
+    CheckConstraint("attempts > 0", name="attempts"),
+    CheckConstraint("(answer IS NULL) <> (error IS NULL)", name="answer"),
+    CheckConstraint("outcome IN ('delivered', 'given_up')", name="outcome"),
+    schema=RELAY,
+    comment="What was posted to webhooks, and what came of it; forgotten with its event",
+)
+
+webhook_senders = Table(
+    "webhook_senders",
+    metadata,
+    text("public_key", "Whose signatures webhooks carry, whpk_…", primary_key=True),
+    recorded("seen_at", "When it was at work last, database clock"),
+    schema=RELAY,
+    comment="Keys that have signed for webhooks: the one that was seen last does",
+)

@@ -3,6 +3,8 @@
 python -m indexer.relay run
 python -m indexer.relay status
 python -m indexer.relay resume eip155:1
+python -m indexer.relay webhooks
+python -m indexer.relay webhook-key
 """
 
 import argparse
@@ -10,11 +12,18 @@ import logging
 import sys
 from dataclasses import astuple
 
-from indexer.errors import IndexerError
+from indexer.errors import ConfigurationError, IndexerError
 from indexer.relay import store
 from indexer.relay.account import Turn
+from indexer.relay.hooks.run import Sender, Sent, send_webhooks
+from indexer.relay.hooks.signing import public_text
 from indexer.relay.run import run_relay, sessions_of
-from indexer.relay.settings import address_of, load_relay_settings
+from indexer.relay.settings import (
+    WEBHOOK_KEY,
+    address_of,
+    load_relay_settings,
+    load_webhook_sender,
+)
 from indexer.relay.status import complaints
 from indexer.settings import Settings, load_settings
 from indexer.stopping import told_to_stop
@@ -42,6 +51,8 @@ def _arguments() -> argparse.Namespace:
         (_run, "run", "send what is owed until interrupted"),
         (_status, "status", "how each account is"),
         (_resume, "resume", "let the accounts of a chain go on that stopped by themselves"),
+        (_webhooks, "webhooks", "post to webhooks until interrupted"),
+        (_webhook_key, "webhook-key", "the public key that webhooks are verified with"),
     ):
         command = commands.add_parser(name, help=about)
         command.set_defaults(run=run)
@@ -86,6 +97,34 @@ def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
         mended = store.let_go_on(conn, arguments.chain)
     print(f"{mended} accounts go on")
     return 0 if mended else 1
+
+
+def _webhooks(settings: Settings, _: argparse.Namespace) -> int:
+    sender = _webhook_sender(settings)
+    print(f"webhooks are signed by {public_text(sender.key)}", flush=True)
+    should_stop = told_to_stop()
+    engine = open_engine(settings, "relay", pool_size=1)
+    try:
+        send_webhooks(engine, sender, should_stop=should_stop, on_progress=_print_sent)
+    finally:
+        engine.dispose()
+    return 0
+
+
+def _print_sent(sent: Sent) -> None:
+    print(sent, flush=True)
+
+
+def _webhook_key(settings: Settings, _: argparse.Namespace) -> int:
+    print(public_text(_webhook_sender(settings).key))
+    return 0
+
+
+def _webhook_sender(settings: Settings) -> Sender:
+    sender = load_webhook_sender(settings)
+    if sender is None:
+        raise ConfigurationError(f"{WEBHOOK_KEY} is not set: nothing is posted to webhooks")
+    return sender
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_RELAY_FLOOR_<CHAIN>` | less than this on it is an alarm, default 0.005 ether or 5 XLM |
 | `ISTHMUS_RELAY_SPONSOR_<CHAIN>` | on Stellar, the key that pays for trustlines; and with |
 | `…_SPONSOR_KMS_…`, `…_SPONSOR_BUDGET_…`, `…_SPONSOR_FLOOR_…` | as the three above |
+| `ISTHMUS_WEBHOOK_KEY` | a seed `S…` that signs webhooks and nothing else; or `…_FILE` |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RELAY_KEY_EIP155_1`. Amounts are wei or
 stroops. A key is the variable itself, or the file that the same name with `_FILE` says. On Stellar
@@ -27,6 +28,8 @@ from typing import TypeAlias, cast
 from indexer.errors import ConfigurationError
 from indexer.networks import Chain, EvmChain, StellarChain
 from indexer.relay.account import Limits
+from indexer.relay.hooks.post import is_public
+from indexer.relay.hooks.run import Sender
 from indexer.relay.keys import (
     EvmKey,
     LocalEvmKey,
@@ -87,6 +90,8 @@ class SponsorAccount:
 
 RelayAccount: TypeAlias = EvmAccount | StellarAccount | SponsorAccount
 
+WEBHOOK_KEY = "ISTHMUS_WEBHOOK_KEY"
+
 
 def load_relay_settings(
     settings: Settings, environment: Mapping[str, str] | None = None
@@ -110,6 +115,28 @@ def load_relay_settings(
     for each in found:
         _require_node(settings, each.chain.id)
     return tuple(found)
+
+
+def load_webhook_sender(
+    settings: Settings, environment: Mapping[str, str] | None = None
+) -> Sender | None:
+    """Who posts to webhooks; None without a key.
+
+    On the local chains alone it may be to this machine. Raises `ConfigurationError`, also for a
+    seed that signs transactions: what is posted is signed as others word it.
+    """
+    env = os.environ if environment is None else environment
+    text = secret(env, WEBHOOK_KEY)
+    if text is None:
+        return None
+    key = LocalStellarKey.from_text(text, WEBHOOK_KEY)
+    stellar = settings.network.stellar.id
+    others = [*_stellar_keys(env, _SENDER, stellar), *_stellar_keys(env, _SPONSOR, stellar)]
+    if key.public_key in [each.public_key for each in others]:
+        raise ConfigurationError(f"{WEBHOOK_KEY} signs transactions as well: make one of its own")
+    if settings.network.name == "devnet":
+        return Sender(key, admits=lambda address: address.is_loopback or is_public(address))
+    return Sender(key)
 
 
 def address_of(account: RelayAccount) -> str:

@@ -11,9 +11,9 @@ from sqlalchemy.engine import URL
 
 from api.changes import Changes, Committed, Told, TransfersTold
 from indexer.drain import CHANNEL
-from indexer.projections.stages.told import CHANNEL as TRANSFERS
 from tests.api.heard import GAINED, LOST, PATIENCE, Heard
 from warehouse_schema.engine import make_engine
+from warehouse_schema.projections import TOLD_CHANNEL
 
 OUR_SESSIONS = "application_name = 'isthmus-api-changes' AND datname = current_database()"
 
@@ -59,7 +59,7 @@ def test_a_commit_is_told_with_its_chain_and_height(make_changes, owner):
 def test_an_owner_whose_transfers_moved_is_told_of_by_name(make_changes, owner):
     _, heard = make_changes()
     with owner.begin() as connection:
-        connection.execute(select(func.pg_notify(TRANSFERS, "GABC")))
+        connection.execute(select(func.pg_notify(TOLD_CHANNEL, "GABC")))
     assert heard.next() == TransfersTold("GABC")
 
 

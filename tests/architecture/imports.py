@@ -136,7 +136,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "indexer.readers": ("indexer", "api.deps", "pipelines.defs.resources"),
     "indexer.devnet": ("indexer.devnet",),
     # Holds keys that move money: the processes that have none cannot even name what reads them.
-    "indexer.relay": ("indexer.relay", "pipelines.relay"),
+    "indexer.relay": ("indexer.relay", "pipelines.relay", "pipelines.webhooks"),
     "api.client": ("api.client", "indexer.devnet"),
     "dagster.EnvVar": ("pipelines.defs.resources",),
     "os.environ": (

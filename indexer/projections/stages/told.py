@@ -24,10 +24,7 @@ from sqlalchemy import (
 from indexer.projections.stages.table import Stage, Status
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.projections import transfer_events
-
-CHANNEL = "isthmus_transfers"
-"""Of NOTIFY: the owner's account, once what is new of it can be read."""
+from warehouse_schema.projections import TOLD_CHANNEL, transfer_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +51,7 @@ def tell(conn: Connection, news: Sequence[News]) -> None:
         numbers[each.owner] += 1
         rows.append({**asdict(each), "number": numbers[each.owner]})
     conn.execute(insert(transfer_events), rows)
-    conn.execute(select(func.pg_notify(CHANNEL, _each("owners"))), {"owners": owners})
+    conn.execute(select(func.pg_notify(TOLD_CHANNEL, _each("owners"))), {"owners": owners})
 
 
 def _last_numbers(conn: Connection, owners: Collection[StellarAddress]) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """The relay's settings: which chains have a key, and what is refused by name."""
 
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from indexer.relay.settings import (
     StellarAccount,
     address_of,
     load_relay_settings,
+    load_webhook_sender,
 )
 from indexer.settings import load_settings
 from warehouse_schema.identifiers import ChainId
@@ -110,3 +112,31 @@ def test_a_bad_setting_is_refused_by_name(environment, message):
 def test_a_key_without_a_node_is_refused():
     with pytest.raises(ConfigurationError, match="ISTHMUS_RPC_EIP155_31337"):
         load_relay_settings(replace(DEVNET, nodes={}), {KEY: SECRET})
+
+
+SEED = Keypair.random().secret
+
+
+def test_webhooks_are_signed_by_a_key_of_their_own():
+    assert load_webhook_sender(DEVNET, {}) is None
+    sender = load_webhook_sender(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED})
+    assert sender is not None
+    assert sender.key.public_key == Keypair.from_secret(SEED).raw_public_key()
+    assert SEED not in repr(sender)
+    with pytest.raises(ConfigurationError, match="make one of its own"):
+        load_webhook_sender(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED, STELLAR_KEY: SEED})
+
+
+@pytest.mark.parametrize(
+    ("network", "may"), [("devnet", True), ("testnet", False), ("mainnet", False)]
+)
+def test_on_the_local_chains_alone_webhooks_reach_this_machine(network: str, may: bool):
+    sender = load_webhook_sender(
+        load_settings({"ISTHMUS_NETWORK": network}), {"ISTHMUS_WEBHOOK_KEY": SEED}
+    )
+    assert sender is not None
+    assert sender.admits(ip_address("127.0.0.1")) is may
+    assert not sender.admits(ip_address("10.0.0.1"))
+    assert sender.admits(ip_address("1.1.1.1"))
+    assert sender.context.verify_mode.name == "CERT_REQUIRED"
+    assert sender.context.check_hostname

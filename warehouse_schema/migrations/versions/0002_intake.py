@@ -140,6 +140,39 @@ def upgrade() -> None:
         comment="Addresses whose token movements are kept, beside those of the network file",
     )
     op.create_table(
+        "webhooks",
+        sa.Column("id", sa.Text(), nullable=False, comment="16 random bytes, 32 hex digits"),
+        sa.Column(
+            "owner",
+            sa.Text(),
+            nullable=False,
+            comment="Stellar account that is told of its transfers there",
+        ),
+        sa.Column("url", sa.Text(), nullable=False, comment="Where: https, of a host with a name"),
+        sa.Column(
+            "after",
+            sa.BigInteger(),
+            nullable=False,
+            comment="What the owner was told up to this number is not sent",
+        ),
+        sa.Column(
+            "created_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.CheckConstraint("id ~ '^[0-9a-f]{32}$'", name=op.f("ck_webhooks_id")),
+        sa.CheckConstraint("starts_with(url, 'https://')", name=op.f("ck_webhooks_url")),
+        sa.CheckConstraint("after >= 0", name=op.f("ck_webhooks_after")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_webhooks")),
+        schema="intake",
+        comment="Places where owners want to be told of their transfers",
+    )
+    op.create_index(
+        "ix_webhooks_owner", "webhooks", ["owner", "created_at"], unique=False, schema="intake"
+    )
+    op.create_table(
         "transfers",
         sa.Column(
             "id",
@@ -202,6 +235,23 @@ def upgrade() -> None:
         sa.UniqueConstraint("quote", name=op.f("uq_transfers_quote")),
         schema="intake",
         comment="Transfers as they were asked for",
+    )
+    op.create_table(
+        "webhook_removals",
+        sa.Column("webhook", sa.Text(), nullable=False, comment="Id of a webhook"),
+        sa.Column(
+            "removed_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.ForeignKeyConstraint(
+            ["webhook"], ["intake.webhooks.id"], name=op.f("fk_webhook_removals_webhook")
+        ),
+        sa.PrimaryKeyConstraint("webhook", name=op.f("pk_webhook_removals")),
+        schema="intake",
+        comment="Webhooks that their owners took back: nothing is sent there any more",
     )
     op.create_table(
         "actions",

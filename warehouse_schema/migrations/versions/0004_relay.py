@@ -172,6 +172,126 @@ def upgrade() -> None:
         postgresql_where=sa.text("outcome IS NULL OR outcome = 'done'"),
     )
     op.create_table(
+        "webhook_deliveries",
+        sa.Column("webhook", sa.Text(), nullable=False, comment="Id of a webhook"),
+        sa.Column(
+            "number",
+            sa.BigInteger(),
+            nullable=False,
+            comment="Of the owner's event: projections.transfer_events",
+        ),
+        sa.Column("attempts", sa.Integer(), nullable=False, comment="How often it was posted"),
+        sa.Column(
+            "first_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="First attempt, database clock",
+        ),
+        sa.Column(
+            "last_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Last attempt, database clock",
+        ),
+        sa.Column(
+            "answer",
+            sa.Integer(),
+            nullable=True,
+            comment="HTTP status of the last one; null when there was none",
+        ),
+        sa.Column(
+            "error",
+            sa.Text(),
+            nullable=True,
+            comment="Why there was none, such as TimeoutError or NotPublic",
+        ),
+        sa.Column(
+            "outcome",
+            sa.Text(),
+            nullable=True,
+            comment="delivered or given_up; null while it is tried",
+        ),
+        sa.CheckConstraint(
+            "outcome IN ('delivered', 'given_up')", name=op.f("ck_webhook_deliveries_outcome")
+        ),
+        sa.CheckConstraint(
+            "(answer IS NULL) <> (error IS NULL)", name=op.f("ck_webhook_deliveries_answer")
+        ),
+        sa.CheckConstraint("attempts > 0", name=op.f("ck_webhook_deliveries_attempts")),
+        sa.PrimaryKeyConstraint("webhook", "number", name=op.f("pk_webhook_deliveries")),
+        schema="relay",
+        comment="What was posted to webhooks, and what came of it; forgotten with its event",
+    )
+    op.create_table(
+        "webhook_senders",
+        sa.Column(
+            "public_key",
+            sa.Text(),
+            nullable=False,
+            comment="Whose signatures webhooks carry, whpk_…",
+        ),
+        sa.Column(
+            "seen_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="When it was at work last, database clock",
+        ),
+        sa.PrimaryKeyConstraint("public_key", name=op.f("pk_webhook_senders")),
+        schema="relay",
+        comment="Keys that have signed for webhooks: the one that was seen last does",
+    )
+    op.create_table(
+        "webhook_states",
+        sa.Column("webhook", sa.Text(), nullable=False, comment="Id of a webhook"),
+        sa.Column(
+            "position",
+            sa.BigInteger(),
+            nullable=False,
+            comment="What its owner was told up to this number was taken or given up",
+        ),
+        sa.Column(
+            "failures",
+            sa.Integer(),
+            nullable=False,
+            comment="Attempts in a row that were not taken",
+        ),
+        sa.Column(
+            "given_up", sa.Integer(), nullable=False, comment="Events in a row that were given up"
+        ),
+        sa.Column(
+            "next_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="No attempt before it; null after one that was taken",
+        ),
+        sa.Column(
+            "stopped",
+            sa.Text(),
+            nullable=True,
+            comment="Why nothing is sent there any more: gone (410), unreachable (events in a row were given up); null while something is",
+        ),
+        sa.Column(
+            "written_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock, of the last attempt",
+        ),
+        sa.CheckConstraint(
+            "stopped IN ('gone', 'unreachable')", name=op.f("ck_webhook_states_stopped")
+        ),
+        sa.CheckConstraint(
+            "position >= 0 AND failures >= 0 AND given_up >= 0",
+            name=op.f("ck_webhook_states_counts"),
+        ),
+        sa.PrimaryKeyConstraint("webhook", name=op.f("pk_webhook_states")),
+        schema="relay",
+        comment="How far each webhook is that anything was sent to",
+    )
+    op.create_table(
         "attempts",
         sa.Column(
             "id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Order of signing"

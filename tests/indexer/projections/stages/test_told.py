@@ -7,13 +7,13 @@ from sqlalchemy import Connection, Engine, select, update
 
 from indexer.projections.stages import told
 from indexer.projections.stages.store import refold, refold_all
-from indexer.projections.stages.told import CHANNEL, News, tell
+from indexer.projections.stages.told import News, tell
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import USDC
 from tests.factories.stage_history import START, make_terms
 from tests.factories.transfers import NETWORK
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.projections import transfer_events, transfer_stages
+from warehouse_schema.projections import TOLD_CHANNEL, transfer_events, transfer_stages
 
 OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
 DIRECT = make_terms(deposit_address=None, source_token=USDC)
@@ -116,7 +116,7 @@ def tell_and_commit(engine: Engine, said: list[News]) -> None:
 def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
     with engine.connect() as listening:
         session: Any = listening.connection.driver_connection
-        listening.exec_driver_sql(f"LISTEN {CHANNEL}")
+        listening.exec_driver_sql(f"LISTEN {TOLD_CHANNEL}")
         listening.commit()
         tell_and_commit(engine, [news("a"), news("b"), news("c", OTHER)])
         said = [each.payload for each in session.notifies(timeout=20, stop_after=2)]

@@ -1,0 +1,213 @@
+"""The loop that posts to webhooks what owners are told: one session that writes, many that post.
+
+It is told by NOTIFY when there is something new, and looks each second for what is due again. An
+attempt is written once it is over: killed in between, it is made again, under the same id.
+"""
+
+import logging
+import random
+import ssl
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+
+import orjson
+import psycopg
+from psycopg import sql
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
+
+from indexer.relay.hooks import store
+from indexer.relay.hooks.post import WHOLE_SECONDS, Address, Answer, is_public, post
+from indexer.relay.hooks.retrying import verdict
+from indexer.relay.hooks.signing import public_text, signed_headers
+from indexer.relay.hooks.store import Due, Event
+from indexer.relay.keys import StellarKey
+from indexer.stopping import pause
+from warehouse_schema.identifiers import UnixSeconds
+from warehouse_schema.projections import TOLD_CHANNEL
+
+logger = logging.getLogger(__name__)
+
+PROVEN_AT_ONCE = 12
+"""Posts at a time to places that took the last one."""
+OTHERS_AT_ONCE = 4
+"""And to all others: whoever registers places that never answer keeps nobody else waiting."""
+TURN_SECONDS = 1.0
+_MOMENT_SECONDS = 0.2
+"""Longest that what is new waits while something is under way."""
+_SEEN_EVERY_SECONDS = 10.0
+_FORGET_EVERY_SECONDS = 3600.0
+_LOST_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was done."""
+
+    delivered: int = 0
+    failed: int = 0
+    """Attempts that were not taken."""
+    given_up: int = 0
+    """Events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who posts: with which key, and to whom."""
+
+    key: StellarKey = field(repr=False)
+    context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    admits: Callable[[Address], bool] = is_public
+    """To which addresses; another than this on the local chains and in tests alone."""
+    whole_seconds: float = WHOLE_SECONDS
+    clock: Callable[[], float] = time.time
+
+    def send(self, due: Due) -> Answer:
+        """Sign and post it."""
+        body = body_of(due.event)
+        at = UnixSeconds(int(self.clock()))
+        headers = signed_headers(self.key, event_id(due.event), at, body)
+        return post(
+            due.url,
+            body,
+            headers,
+            context=self.context,
+            admits=self.admits,
+            whole_seconds=self.whole_seconds,
+        )
+
+
+def event_id(event: Event) -> str:
+    """The same however often, and to however many places, it is sent."""
+    return f"evt_{event.transfer}_{event.number}"
+
+
+def body_of(event: Event) -> bytes:
+    """What is posted: that something changed, and nothing of money or addresses."""
+    return orjson.dumps(
+        {
+            "type": "transfer.changed",
+            "timestamp": event.told_at,
+            "data": {
+                "number": event.number,
+                "transfer_id": event.transfer,
+                "stage": event.stage,
+                "status": event.status,
+                "stage_reason": event.reason,
+            },
+        },
+        option=orjson.OPT_UTC_Z,
+    )
+
+
+def send_webhooks(
+    engine: Engine,
+    sender: Sender,
+    *,
+    should_stop: Callable[[], bool],
+    on_progress: Callable[[Sent], None] = lambda _: None,
+) -> None:
+    """Post what is told, until `should_stop` says so; a lost warehouse is waited for.
+
+    `on_progress` is told once it is at work, and whenever something was done. Raises
+    `FollowerConflict` when another process does this.
+    """
+    while not should_stop():
+        try:
+            with (
+                store.writer(engine) as conn,
+                ThreadPoolExecutor(PROVEN_AT_ONCE + OTHERS_AT_ONCE, "webhooks") as pool,
+            ):
+                _Posting(conn, sender, pool).go_on(should_stop, on_progress)
+        except (OperationalError, psycopg.OperationalError) as error:
+            # What was under way is sent again: nobody could write that it was taken.
+            logger.warning("warehouse lost sender=webhooks: %s", error)
+            pause(_LOST_SECONDS, should_stop)
+
+
+class _Posting:
+    """What one session has under way."""
+
+    def __init__(self, conn: Connection, sender: Sender, pool: ThreadPoolExecutor) -> None:
+        self._conn, self._sender, self._pool = conn, sender, pool
+        self._under_way: dict[Future[Answer], tuple[Due, bool]] = {}
+        """And whether it is to a proven place."""
+        self._due_at = {self._show: 0.0, self._forget: 0.0}
+
+    def go_on(self, should_stop: Callable[[], bool], on_progress: Callable[[Sent], None]) -> None:
+        """Take turns; what is under way at the end is waited for and written."""
+        self._listen()
+        on_progress(Sent())
+        while not should_stop() or self._under_way:
+            self._do_what_is_due()
+            if not should_stop():
+                self._begin()
+            self._wait()
+            if (sent := self._note_done()) != Sent():
+                on_progress(sent)
+
+    def _do_what_is_due(self) -> None:
+        now = time.monotonic()
+        for task, at in self._due_at.items():
+            if now >= at:
+                with self._conn.begin():
+                    self._due_at[task] = now + task()
+
+    def _show(self) -> float:
+        store.note_sender(self._conn, public_text(self._sender.key))
+        return _SEEN_EVERY_SECONDS
+
+    def _forget(self) -> float:
+        store.forget(self._conn)
+        return _FORGET_EVERY_SECONDS
+
+    def _begin(self) -> None:
+        """Post whatever there is a place for."""
+        busy = [due.webhook for due, _ in self._under_way.values()]
+        for proven, places in ((True, PROVEN_AT_ONCE), (False, OTHERS_AT_ONCE)):
+            free = places - sum(each is proven for _, each in self._under_way.values())
+            if not free:
+                continue
+            with self._conn.begin():
+                found = store.due(self._conn, proven=proven, but=busy, most=free)
+            for due in found:
+                self._under_way[self._pool.submit(self._sender.send, due)] = (due, proven)
+
+    def _wait(self) -> None:
+        """Until something is over, there is news, or it is time to look again."""
+        if self._under_way:
+            wait(self._under_way, timeout=_MOMENT_SECONDS, return_when=FIRST_COMPLETED)
+            return
+        session = self._session()
+        list(session.notifies(timeout=TURN_SECONDS, stop_after=1))
+        list(session.notifies(timeout=0))
+
+    def _note_done(self) -> Sent:
+        delivered = failed = given_up = 0
+        for future in [each for each in self._under_way if each.done()]:
+            due, _ = self._under_way.pop(future)
+            answer = future.result()
+            came = verdict(due.standing, answer, random.random())
+            with self._conn.begin():
+                store.note(self._conn, due, answer, came)
+            delivered += answer.is_taken
+            failed += not answer.is_taken
+            given_up += came.outcome == "given_up"
+            if came.outcome == "given_up":
+                logger.info(
+                    "given up webhook=%s number=%d answer=%s stopped=%s",
+                    *(due.webhook, due.event.number, answer.status or answer.error, came.stopped),
+                )
+        return Sent(delivered, failed, given_up)
+
+    def _listen(self) -> None:
+        session = self._session()
+        session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(TOLD_CHANNEL)))
+        session.commit()
+
+    def _session(self) -> psycopg.Connection[tuple[object, ...]]:
+        session = self._conn.connection.driver_connection
+        assert isinstance(session, psycopg.Connection)  # noqa: S101
+        return session

@@ -1,0 +1,185 @@
+"""The run that posts to webhooks what owners are told, in the relay's code location.
+
+It is a job of its own beside the relay's: what places of strangers do holds up no money. It is
+there when `ISTHMUS_WEBHOOK_KEY` is set.
+"""
+
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+
+import dagster as dg
+from pydantic import Field
+from sqlalchemy import Engine
+
+from indexer.errors import ConfigurationError
+from indexer.relay.hooks import run
+from indexer.relay.hooks.status import complaints
+from indexer.relay.hooks.store import failing
+from indexer.relay.settings import WEBHOOK_KEY, load_webhook_sender
+from indexer.settings import load_settings
+from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.defs.facts.reports import Later, Metadata, Reporter, Told
+from pipelines.defs.facts.supervision import Standing
+from pipelines.defs.resources import Warehouse
+from pipelines.failures import told_to_dagster
+from pipelines.instance import pool_connections
+from pipelines.stopping import stopping
+
+JOB = "send_webhooks"
+POOL = "webhook_senders"
+CHECK_JOB = "check_webhooks"
+WEBHOOKS = dg.AssetKey(["relay", "webhooks"])
+
+_STEP = "post_what_is_told"
+
+
+class WebhookConfig(dg.Config):
+    """How long to go on, and how often to say so."""
+
+    minutes: float = Field(
+        default=MINUTES, gt=0, le=MINUTES, description="Minutes to go on posting."
+    )
+    report_seconds: float = Field(
+        default=10, gt=0, description="Seconds between reports of what was done."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What was done since the last report."""
+
+    delivered: int = 0
+    failed: int = 0
+    given_up: int = 0
+
+    @classmethod
+    def of(cls, sent: run.Sent) -> "Posted":
+        """What was done at once."""
+        return cls(**asdict(sent))
+
+    def then(self, later: "Posted") -> "Posted":
+        """Both, as one."""
+        return Posted(
+            self.delivered + later.delivered,
+            self.failed + later.failed,
+            self.given_up + later.given_up,
+        )
+
+    def over(self, seconds: float) -> "Posted":
+        """The same: there is nothing to do most of the time."""
+        return self
+
+
+def posted_metadata(posted: Posted) -> Metadata:
+    """How many events were taken, how many attempts were not, how many events were given up."""
+    return {name: dg.MetadataValue.int(value) for name, value in asdict(posted).items()}
+
+
+@dg.multi_asset(
+    name=_STEP,
+    specs=[
+        dg.AssetSpec(
+            WEBHOOKS,
+            deps=[dg.AssetKey(["projections", "transfer_stages"])],
+            description="What was posted to owners' webhooks: relay.webhook_deliveries. "
+            "Materialized when a run is at work, observed with figures since.",
+            group_name="relay",
+            kinds={"postgres"},
+        )
+    ],
+    pool=POOL,
+)
+def webhooks(
+    context: dg.AssetExecutionContext, config: WebhookConfig, warehouse: Warehouse
+) -> None:
+    """Post what is told, and go on posting."""
+    send(context.op_execution_context, config, warehouse)
+
+
+def send(context: dg.OpExecutionContext, config: WebhookConfig, warehouse: Warehouse) -> None:
+    """Post what is told until the time is over or somebody asks to stop.
+
+    Raises what `told_to_dagster` makes of the indexer's errors.
+    """
+    pool_connections(context.instance)
+    told = [Told(WEBHOOKS, posted_metadata, Later.OBSERVE)]
+    with ExitStack() as doors:
+        doors.enter_context(told_to_dagster(context))
+        sender = load_webhook_sender(load_settings())
+        if sender is None:
+            raise ConfigurationError(f"{WEBHOOK_KEY} is not set: nothing is posted to webhooks")
+        engine = doors.enter_context(warehouse.engine())
+        reporter = Reporter(context.log_event, told, config.report_seconds)
+        doors.callback(reporter.flush)
+        deadline = time.monotonic() + 60 * config.minutes
+        with stopping() as stop:
+            run.send_webhooks(
+                engine,
+                sender,
+                should_stop=lambda: stop.asked or time.monotonic() > deadline,
+                on_progress=lambda sent: reporter(Posted.of(sent)),
+            )
+
+
+@dg.asset_check(
+    asset=WEBHOOKS,
+    name="webhooks_are_sent",
+    description="Somebody is at work, and no event waits that could have been posted minutes ago. "
+    "That a place does not take what is posted is for its owner to see, and no failure.",
+)
+def webhooks_are_sent(warehouse: Warehouse) -> dg.AssetCheckResult:
+    """Read how webhooks stand."""
+    with warehouse.engine() as engine, engine.connect() as conn:
+        found = complaints(conn)
+        refusing, stopped = failing(conn)
+    return dg.AssetCheckResult(
+        passed=not found,
+        severity=dg.AssetCheckSeverity.ERROR,
+        metadata={
+            "found": dg.MetadataValue.text("\n".join(found) or "nothing"),
+            "failing": dg.MetadataValue.int(refusing),
+            "stopped": dg.MetadataValue.int(stopped),
+        },
+    )
+
+
+def webhook_definitions() -> dg.Definitions:
+    """The job, what keeps it going, and what looks after it; nothing without a key.
+
+    Raises `ConfigurationError` for a key that cannot be read.
+    """
+    if load_webhook_sender(load_settings()) is None:
+        return dg.Definitions()
+    job = dg.define_asset_job(
+        name=JOB,
+        selection=dg.AssetSelection.assets(WEBHOOKS).without_checks(),
+        description=f"Posts to webhooks what owners are told, for {MINUTES / 60:g} hours.",
+        executor_def=dg.in_process_executor,
+        tags=LONG_RUN_TAGS,
+    )
+    check = dg.define_asset_job(
+        name=CHECK_JOB,
+        selection=dg.AssetSelection.checks_for_assets(WEBHOOKS),
+        description="Is what owners are told posted to their webhooks?",
+        executor_def=dg.in_process_executor,
+        tags={"dagster/max_runtime": "300"},
+    )
+    every_two_minutes = dg.ScheduleDefinition(
+        job=check,
+        cron_schedule="1-59/2 * * * *",
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+    return dg.Definitions(
+        assets=[webhooks],
+        asset_checks=[webhooks_are_sent],
+        jobs=[job, check],
+        schedules=[every_two_minutes],
+        sensors=[keeper(JOB, WEBHOOKS, _standing)],
+    )
+
+
+def _standing(_engine: Engine, moved_at: float | None) -> Standing:
+    if moved_at is None:
+        return Standing("nobody has been at work yet")
+    return Standing(f"began {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)

@@ -1,0 +1,178 @@
+"""A POST to a stranger's place reaches the internet alone, goes where it was sent, and ends."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+
+import pytest
+
+from indexer.devnet.webhook_receiver import make_certificate
+from indexer.relay.hooks.post import Answer, _Deadline, is_public, post
+
+ANY = lambda _: True  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
+        *("100.64.0.1", "192.0.0.8", "198.18.0.1", "203.0.113.7", "224.0.0.1", "240.0.0.1"),
+        *("255.255.255.255", "::", "::1", "fe80::1", "fc00::1", "fd12::1", "ff02::1"),
+        *("::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:db8::1"),
+        *("fec0::1", "fe80::1%eth0", "192.88.99.1", "5f00::1", "64:ff9b:1::1", "100::1"),
+    ],
+)
+def test_what_lies_inside_of_a_network_is_not_public(address: str) -> None:
+    assert not is_public(ip_address(address))
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111"])
+def test_the_internet_is_public(address: str) -> None:
+    assert is_public(ip_address(address))
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's, and that of a client who trusts it, as localhost."""
+    file = make_certificate(tmp_path_factory.mktemp("tls"))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(file)
+    return server, ssl.create_default_context(cafile=str(file))
+
+
+@contextmanager
+def answering(
+    server: ssl.SSLContext, *pieces: bytes, stays: bool = False
+) -> Iterator[tuple[int, list[bytes]]]:
+    """A place that answers each connection with these bytes; its port, and what it was sent."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    heard: list[bytes] = []
+    over = threading.Event()
+
+    def serve() -> None:
+        while not over.is_set():
+            try:
+                plain, _ = listening.accept()
+                with plain, server.wrap_socket(plain, server_side=True) as sock:
+                    data = sock.recv(65536)
+                    while data and not data.endswith(b"}"):
+                        data += sock.recv(65536)
+                    heard.append(data)
+                    for piece in pieces:
+                        sock.sendall(piece)
+                    if stays:
+                        over.wait(20)
+            except OSError:
+                continue
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listening.getsockname()[1], heard
+    finally:
+        over.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join()
+
+
+def test_it_is_sent_whole_and_its_status_is_told(contexts) -> None:
+    server, client = contexts
+    with answering(server, b"HTTP/1.1 204 No Content\r\n\r\n") as (port, heard):
+        url = f"https://localhost:{port}/hooks?a=b"
+        said = post(url, b'{"a": 1}', {"webhook-id": "7"}, context=client, admits=ANY)
+    assert said == Answer(204, None)
+    assert said.is_taken
+    assert heard[0].startswith(b"POST /hooks?a=b HTTP/1.1\r\n")
+    assert b"webhook-id: 7" in heard[0]
+
+
+def test_a_redirect_is_an_answer_like_any_other_and_followed_nowhere(contexts) -> None:
+    server, client = contexts
+    moved = b"HTTP/1.1 307 X\r\nLocation: https://localhost:1/\r\nContent-Length: 0\r\n\r\n"
+    with answering(server, moved) as (port, heard):
+        said = post(f"https://localhost:{port}/", b"{}", {}, context=client, admits=ANY)
+    assert said == Answer(307, None)
+    assert not said.is_taken
+    assert len(heard) == 1
+
+
+def test_a_name_that_means_an_address_inside_is_not_even_connected_to(contexts) -> None:
+    server, client = contexts
+    with answering(server) as (port, heard):
+        said = post(f"https://localhost:{port}/", b"{}", {}, context=client)
+        assert said == Answer(None, "NotPublic")
+        assert post(f"https://127.0.0.1:{port}/", b"{}", {}, context=client) == said
+    assert heard == []
+
+
+def test_one_address_inside_among_public_ones_is_too_many(contexts, monkeypatch) -> None:
+    mixed = [(2, 1, 6, "", (each, 443)) for each in ("8.8.8.8", "10.0.0.1")]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: mixed)
+    said = post("https://mixed.example/", b"{}", {}, context=contexts[1])
+    assert said == Answer(None, "NotPublic")
+
+
+def test_an_answer_that_never_comes_to_its_end_has_one(contexts) -> None:
+    server, client = contexts
+    with answering(server, b"HTTP/1.1 2", stays=True) as (port, _):
+        said = post(
+            f"https://localhost:{port}/", b"{}", {}, context=client, admits=ANY, whole_seconds=0.3
+        )
+    assert said.status is None
+
+
+def test_a_certificate_of_somebody_else_is_told_nothing(contexts) -> None:
+    server, _ = contexts
+    with answering(server, b"HTTP/1.1 200 OK\r\n\r\n") as (port, heard):
+        stranger = ssl.create_default_context()
+        said = post(f"https://localhost:{port}/", b"{}", {}, context=stranger, admits=ANY)
+    assert said == Answer(None, "SSLCertVerificationError")
+    assert heard == []
+
+
+def test_a_handshake_that_never_comes_to_its_end_has_one(contexts) -> None:
+    silent = socket.create_server(("127.0.0.1", 0))
+    url = f"https://localhost:{silent.getsockname()[1]}/"
+    with silent:
+        said = post(url, b"{}", {}, context=contexts[1], admits=ANY, whole_seconds=0.3)
+    assert said.status is None
+
+
+def test_a_name_that_was_looked_up_for_too_long_is_not_written_to(contexts, monkeypatch) -> None:
+    server, client = contexts
+    asked = threading.Event()
+    real = socket.getaddrinfo
+
+    def slow(*args, **options):
+        # As long as the deadline has not come, which sets it.
+        assert asked.wait(10)
+        return real(*args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    cut = _Deadline._cut
+
+    def then_go_on(deadline) -> None:
+        cut(deadline)
+        asked.set()
+
+    monkeypatch.setattr(_Deadline, "_cut", then_go_on)
+    with answering(server, b"HTTP/1.1 200 OK\r\n\r\n") as (port, heard):
+        url = f"https://localhost:{port}/"
+        said = post(url, b"{}", {}, context=client, admits=ANY, whole_seconds=0.1)
+    assert said == Answer(None, "TimeoutError")
+    assert heard == []
+
+
+def test_where_one_address_leads_nowhere_another_is_tried(contexts, monkeypatch) -> None:
+    server, client = contexts
+    with answering(server, b"HTTP/1.1 204 No Content\r\n\r\n") as (port, _):
+        both = [(2, 1, 6, "", (each, port)) for each in ("127.0.0.2", "127.0.0.1")]
+        monkeypatch.setattr(
+            socket, "getaddrinfo", lambda host, *_, **__: both[host == "127.0.0.1" :]
+        )
+        said = post(f"https://localhost:{port}/", b"{}", {}, context=client, admits=ANY)
+    assert said == Answer(204, None)

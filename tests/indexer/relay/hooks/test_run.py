@@ -1,0 +1,355 @@
+"""Webhooks are sent what their owner is told: each event once it is there, in order, signed, again
+until it is taken or given up, by one process alone."""
+
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, func, select, text, update
+from stellar_sdk import Keypair
+
+from indexer.devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
+from indexer.errors import FollowerConflict
+from indexer.relay.hooks import run, store
+from indexer.relay.hooks.run import Sender, Sent, send_webhooks
+from indexer.relay.keys import LocalStellarKey
+from tests.factories.projections import address
+from tests.factories.webhooks import (
+    PUBLIC_KEY,
+    begun,
+    deliveries_of,
+    insert_delivery,
+    insert_state,
+    insert_webhook,
+    remove_webhook,
+    state_of,
+    tell_of,
+    tell_some,
+)
+from warehouse_schema.engine import make_engine
+from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
+
+PATIENCE = 20.0
+OTHER = address(9)
+SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
+KEY = LocalStellarKey.from_text(SEED, "test")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def receiver(certificate: Path) -> Iterator[Receiver]:
+    with receiving(certificate) as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def relay_engine(engine: Engine) -> Iterator[Engine]:
+    opened = make_engine(engine.url, room="relay")
+    yield opened
+    opened.dispose()
+
+
+@pytest.fixture
+def sender(certificate: Path) -> Sender:
+    """To this machine as well, and trusting its receiver."""
+    context = ssl.create_default_context(cafile=str(certificate))
+    return Sender(KEY, context=context, admits=lambda _: True, whole_seconds=5.0)
+
+
+@contextmanager
+def sending(engine: Engine, sender: Sender) -> Iterator[list[Sent]]:
+    """While it is at work."""
+    stop, done, failed = threading.Event(), list[Sent](), list[BaseException]()
+
+    def work() -> None:
+        try:
+            send_webhooks(engine, sender, should_stop=stop.is_set, on_progress=done.append)
+        except FollowerConflict as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        if failed:
+            raise failed[0]
+
+
+def number_of(posted: Posted) -> int:
+    return int(json.loads(posted.body)["data"]["number"])
+
+
+def heard(receiver: Receiver, how_many: int) -> list[int]:
+    """Numbers of so many events, in the order in which they came."""
+    assert receiver.wait_for(lambda all_: len(all_) >= how_many, PATIENCE)
+    return [number_of(each) for each in receiver.heard]
+
+
+def until(engine: Engine, is_so: Callable[[Connection], bool]) -> None:
+    """Wait for rows."""
+    gate, deadline = threading.Event(), 200
+    for _ in range(deadline):
+        with engine.begin() as conn:
+            if is_so(conn):
+                return
+        gate.wait(0.05)
+    raise AssertionError("it never came to that")
+
+
+def test_an_event_is_posted_when_it_is_told_with_all_that_verifies_it(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    with engine.begin() as conn:
+        webhook, transfer = insert_webhook(conn, receiver.url), begun(conn)
+    with sending(relay_engine, sender):
+        with engine.begin() as conn:
+            tell_of(conn, transfer, "SUBMITTED")
+        assert heard(receiver, 1) == [1]
+        until(engine, lambda conn: state_of(conn, webhook) is not None)
+    [posted] = receiver.heard
+    body = json.loads(posted.body)
+    assert body.pop("timestamp").endswith("Z")
+    assert body == {
+        "type": "transfer.changed",
+        "data": {
+            "number": 1,
+            "transfer_id": transfer,
+            "stage": "SUBMITTED",
+            "status": "pending_anchor",
+            "stage_reason": None,
+        },
+    }
+    assert posted.path == "/hooks"
+    assert posted.headers["webhook-id"] == f"evt_{transfer}_1"
+    assert posted.headers["webhook-signature"].startswith("v1a,")
+    with engine.connect() as conn:
+        [delivery] = deliveries_of(conn, webhook)
+        assert (delivery.attempts, delivery.answer, delivery.outcome) == (1, 204, "delivered")
+        state = state_of(conn, webhook)
+        assert (state.position, state.failures, state.next_at) == (1, 0, None)
+        assert conn.scalars(select(webhook_senders.c.public_key)).all() == [PUBLIC_KEY]
+
+
+def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    with engine.begin() as conn:
+        tell_some(conn, 3)
+        insert_webhook(conn, receiver.url, after=3)
+        insert_webhook(conn, receiver.url, after=0, owner=OTHER)
+        tell_some(conn, 12)
+        # An event that bears the wrong owner's name is nobody's.
+        tell_of(conn, begun(conn), owner=OTHER)
+    with sending(relay_engine, sender):
+        assert heard(receiver, 12) == list(range(4, 16))
+        with engine.begin() as conn:
+            tell_some(conn)
+        assert heard(receiver, 13)[-1] == 16
+
+
+def test_what_is_not_taken_is_tried_again_before_what_comes_behind_it(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    answers = iter([500, 500, *[204] * 20])
+    receiver.answer = lambda _: next(answers)
+    with engine.begin() as conn:
+        webhook = insert_webhook(conn, receiver.url)
+        tell_some(conn, 2)
+    with sending(relay_engine, sender) as done:
+        for failures in (1, 2):
+            until(engine, is_failing(webhook, failures))
+            hurry(engine)
+        assert heard(receiver, 4) == [1, 1, 1, 2]
+        until(engine, has_come_to(webhook, 2))
+    ids = [each.headers["webhook-id"] for each in receiver.heard]
+    assert len(set(ids[:3])) == 1
+    with engine.connect() as conn:
+        first, second = deliveries_of(conn, webhook)
+        assert (first.attempts, first.outcome, second.attempts) == (3, "delivered", 1)
+        assert state_of(conn, webhook).failures == 0
+    assert (sum(each.delivered for each in done), sum(each.failed for each in done)) == (2, 2)
+
+
+def is_failing(webhook: str, failures: int) -> Callable[[Connection], bool]:
+    def look(conn: Connection) -> bool:
+        state = state_of(conn, webhook)
+        return state is not None and state.failures == failures and state.next_at is not None
+
+    return look
+
+
+def hurry(engine: Engine) -> None:
+    """As if the pauses were over."""
+    with engine.begin() as conn:
+        conn.execute(update(webhook_states).values(next_at=func.now()))
+
+
+def test_what_nobody_takes_is_given_up_after_a_day_and_in_the_end_so_is_the_place(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    receiver.answer = lambda _: 503
+    with engine.begin() as conn:
+        webhook = insert_webhook(conn, receiver.url)
+        tell_some(conn, 5)
+        for number in (1, 2, 3):
+            yesterday = func.now() - text("interval '25 hours'")
+            failed = {"answer": 503, "outcome": None, "first_at": yesterday}
+            insert_delivery(conn, webhook, number, **failed)
+    with sending(relay_engine, sender) as done:
+        for position in (1, 2):
+            until(engine, has_come_to(webhook, position))
+            hurry(engine)
+        until(engine, lambda conn: state_of(conn, webhook).stopped == "unreachable")
+        hurry(engine)
+        with engine.begin() as conn:
+            tell_some(conn)
+    assert heard(receiver, 3) == [1, 2, 3]
+    with engine.connect() as conn:
+        assert [each.outcome for each in deliveries_of(conn, webhook)] == ["given_up"] * 3
+        assert store.failing(conn) == (0, 1)
+    assert sum(each.given_up for each in done) == 3
+
+
+def has_come_to(webhook: str, position: int) -> Callable[[Connection], bool]:
+    def look(conn: Connection) -> bool:
+        state = state_of(conn, webhook)
+        return state is not None and state.position == position
+
+    return look
+
+
+def test_nothing_is_sent_to_a_place_that_was_taken_back(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    with engine.begin() as conn:
+        remove_webhook(conn, insert_webhook(conn, f"{receiver.url}/old"))
+        insert_webhook(conn, receiver.url)
+        tell_some(conn)
+    with sending(relay_engine, sender):
+        heard(receiver, 1)
+    assert [each.path for each in receiver.heard] == ["/hooks"]
+
+
+def test_places_that_never_answer_hold_up_nobody_else(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    over = threading.Event()
+
+    def answer(posted: Posted) -> int:
+        if posted.path == "/hooks/never":
+            over.wait(PATIENCE)
+        return 204
+
+    receiver.answer = answer
+    with engine.begin() as conn:
+        for _ in range(run.OTHERS_AT_ONCE + 3):
+            insert_webhook(conn, f"{receiver.url}/never", owner=OTHER)
+        tell_some(conn, owner=OTHER)
+        proven = insert_webhook(conn, f"{receiver.url}/good")
+        insert_state(conn, proven, 0)
+        tell_some(conn, 3)
+    with sending(relay_engine, sender):
+        try:
+            for _ in range(3):
+                assert receiver.wait_for(lambda all_: to(all_, "/hooks/good") >= 3, PATIENCE)
+            assert to(receiver.heard, "/hooks/never") <= run.OTHERS_AT_ONCE
+        finally:
+            over.set()
+
+
+def to(posted: list[Posted], path: str) -> int:
+    return sum(each.path == path for each in posted)
+
+
+def test_what_was_posted_and_never_written_is_posted_again_under_the_same_id(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    answered = threading.Event()
+
+    def answer(_: Posted) -> int:
+        # While the first is under way the session that would write of it is lost.
+        if len(receiver.heard) == 1:
+            with engine.connect() as conn:
+                conn.execute(
+                    text(
+                        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype ="
+                        " 'advisory' AND classid = 7049"
+                    )
+                )
+            answered.set()
+        return 204
+
+    receiver.answer = answer
+    with engine.begin() as conn:
+        webhook = insert_webhook(conn, receiver.url)
+        tell_some(conn, 2)
+    with sending(relay_engine, sender):
+        assert heard(receiver, 3) == [1, 1, 2]
+        until(engine, has_come_to(webhook, 2))
+    first, again, _ = receiver.heard
+    assert answered.is_set()
+    assert (first.headers["webhook-id"], first.body) == (again.headers["webhook-id"], again.body)
+
+
+def test_only_one_process_posts(relay_engine: Engine, sender: Sender) -> None:
+    with (
+        store.writer(relay_engine),
+        pytest.raises(FollowerConflict),
+        sending(relay_engine, sender),
+    ):
+        pass
+
+
+def test_what_is_under_way_at_the_end_is_written(
+    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+) -> None:
+    began, over = threading.Event(), threading.Event()
+
+    def answer(_: Posted) -> int:
+        began.set()
+        over.wait(PATIENCE)
+        return 204
+
+    receiver.answer = answer
+    with engine.begin() as conn:
+        webhook = insert_webhook(conn, receiver.url)
+        tell_some(conn, 3)
+    with sending(relay_engine, sender):
+        assert began.wait(PATIENCE)
+        threading.Timer(0.3, over.set).start()
+    with engine.connect() as conn:
+        assert state_of(conn, webhook).position == len(receiver.heard) == 1
+
+
+def test_what_was_sent_is_forgotten_with_its_event_or_its_webhook(engine: Engine) -> None:
+    with engine.begin() as conn:
+        old = {"last_at": func.now() - text("interval '31 days'")}
+        kept, removed = insert_webhook(conn), insert_webhook(conn)
+        removed_lately = insert_webhook(conn)
+        tell_some(conn, 2)
+        remove_webhook(conn, removed, days_ago=31)
+        remove_webhook(conn, removed_lately, days_ago=29)
+        for webhook in (kept, removed, removed_lately):
+            insert_delivery(conn, webhook, 1, **old)
+            insert_delivery(conn, webhook, 2)
+            # Its event is not there any more.
+            insert_delivery(conn, webhook, 9, **old)
+            insert_delivery(conn, webhook, 8)
+        assert store.forget(conn) == 4
+        left: dict[Any, list[int]] = {}
+        for row in conn.execute(select(webhook_deliveries).order_by(webhook_deliveries.c.number)):
+            left.setdefault(row.webhook, []).append(row.number)
+        assert left == {kept: [1, 2, 8], removed: [2, 8], removed_lately: [1, 2, 8]}

@@ -1,0 +1,136 @@
+"""Webhooks' job in the relay's code location: there with its key, looked after, stopped."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+import pytest
+from sqlalchemy import Engine, text
+from stellar_sdk import Keypair
+
+from indexer.errors import ConfigurationError
+from indexer.relay.hooks.run import Sent
+from pipelines import relay, webhooks
+from pipelines.defs.resources import Warehouse
+from pipelines.webhooks import JOB, WEBHOOKS, Posted, WebhookConfig
+from tests.factories.webhooks import (
+    insert_sender,
+    insert_state,
+    insert_webhook,
+    remove_webhook,
+    tell_some,
+)
+from warehouse_schema.engine import make_engine
+
+KEY = "ISTHMUS_WEBHOOK_KEY"
+SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
+
+
+@pytest.fixture(autouse=True)
+def with_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, SEED)
+
+
+@pytest.fixture
+def relay_engine(engine: Engine) -> Iterator[Engine]:
+    opened = make_engine(engine.url, room="relay")
+    yield opened
+    opened.dispose()
+
+
+def warehouse_of(engine: Engine) -> Warehouse:
+    class Given(Warehouse):
+        @contextmanager
+        def engine(self) -> Iterator[Engine]:
+            yield engine
+
+    return Given()
+
+
+def execute(job: str, instance: dg.DagsterInstance, engine: Engine, **options: Any):
+    whole = webhooks.webhook_definitions()
+    definitions = dg.Definitions.merge(
+        whole, dg.Definitions(resources={"warehouse": warehouse_of(engine)})
+    )
+    return definitions.resolve_job_def(job).execute_in_process(
+        instance=instance, raise_on_error=False, **options
+    )
+
+
+def test_it_is_there_with_a_key_and_kept_going(monkeypatch: pytest.MonkeyPatch):
+    repository = relay.definitions().get_repository_def()
+    assert {job.name for job in repository.get_all_jobs()} >= {"relay", JOB, "check_webhooks"}
+    assert {each.name for each in repository.sensor_defs} == {"relay_sensor", f"{JOB}_sensor"}
+    monkeypatch.delenv(KEY)
+    names = {job.name for job in relay.definitions().get_repository_def().get_all_jobs()}
+    assert JOB not in names
+
+
+def test_with_a_key_that_is_none_nothing_loads(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(KEY, "S123")
+    with pytest.raises(ConfigurationError, match="ISTHMUS_WEBHOOK_KEY is no Stellar seed"):
+        relay.definitions()
+
+
+def test_a_run_posts_until_it_is_told_to_stop(
+    instance: dg.DagsterInstance, relay_engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    def posting(engine, sender, *, should_stop, on_progress):
+        assert engine is relay_engine
+        assert sender.key.public_key == Keypair.from_secret(SEED).raw_public_key()
+        on_progress(Sent())
+        on_progress(Sent(delivered=2, failed=1))
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        while not should_stop():
+            threading.Event().wait(0.01)
+
+    monkeypatch.setattr("indexer.relay.hooks.run.send_webhooks", posting)
+    config = dg.RunConfig(ops={"post_what_is_told": WebhookConfig(minutes=1)})
+    assert execute(JOB, instance, relay_engine, run_config=config).success
+    assert instance.get_latest_materialization_event(WEBHOOKS) is not None
+    [seen] = instance.fetch_observations(WEBHOOKS, limit=10).records
+    figures = seen.asset_observation.metadata
+    assert (figures["delivered"].value, figures["failed"].value) == (2, 1)
+
+
+def test_what_was_done_adds_up():
+    assert Posted(1, 2, 3).then(Posted(4, 5, 6)) == Posted(5, 7, 9)
+
+
+def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str, int, int]:
+    [result] = execute(webhooks.CHECK_JOB, instance, engine).get_asset_check_evaluations()
+    said = result.metadata
+    return result.passed, str(said["found"].value), said["failing"].value, said["stopped"].value
+
+
+def test_the_check_says_when_nobody_sends_and_not_when_a_place_refuses(
+    instance: dg.DagsterInstance, relay_engine: Engine, engine: Engine
+):
+    nobody = "nobody has ever sent to webhooks"
+    assert check(instance, relay_engine) == (False, nobody, 0, 0)
+    with engine.begin() as conn:
+        insert_sender(conn)
+        late, failing, stopped, removed = (insert_webhook(conn) for _ in range(4))
+        insert_state(conn, failing, 0, failures=3, next_at=text("now() + interval '1 hour'"))
+        insert_state(conn, stopped, 0, failures=3, stopped="gone")
+        insert_state(conn, removed, 0, failures=3)
+        remove_webhook(conn, removed)
+        tell_some(conn)
+    assert check(instance, relay_engine) == (True, "nothing", 1, 1)
+    with engine.begin() as conn:
+        ago = "now() - interval '400 seconds'"
+        conn.execute(text(f"UPDATE projections.transfer_events SET told_at = {ago}"))
+        conn.execute(text(f"UPDATE relay.webhook_senders SET seen_at = {ago}"))
+    assert check(instance, relay_engine)[1] == "silent for 400 s: does anybody send to webhooks?"
+    with engine.begin() as conn:
+        conn.execute(text(f"UPDATE intake.webhooks SET created_at = {ago}"))
+    passed, found, *_ = check(instance, relay_engine)
+    assert not passed
+    assert found.splitlines() == [
+        "silent for 400 s: does anybody send to webhooks?",
+        f"webhook {late}: an event waits for 400 s",
+    ]
