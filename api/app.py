@@ -31,6 +31,7 @@ from api.status.views import status
 from api.stream.socket import hold_stream, stream
 from api.transfers.views import transfers
 from api.web import talk_to_browsers
+from api.webhooks.views import webhooks
 
 
 class App(Flask):
@@ -70,7 +71,8 @@ def create_app(deps: Deps) -> Flask:
     speak_to_wallets(app)
     for blueprint in (
         *(health, auth, session, document, market),
-        *(routes, status, quotes, transfers, actions, orderbook, stream),
+        *(routes, status, quotes, transfers, actions, webhooks),
+        *(orderbook, stream),
     ):
         app.register_blueprint(blueprint)
     return app

@@ -69,6 +69,8 @@ class Deps:
     """Where EVM chains are read for who signs there; None: nobody is shown anything to sign."""
     stellar: StellarSource | None = None
     """Where the ledger is asked for who signs there; None: as above."""
+    webhook_key: str | None = None
+    """Public key of who sends to webhooks; None: nobody does."""
     quote_seconds: int = QUOTE_SECONDS
     """How long a quote is good for."""
     transfer_seconds: int = TRANSFER_SECONDS

@@ -27,6 +27,7 @@ import api.routes.description
 import api.status.description
 import api.stream.description
 import api.transfers.description
+import api.webhooks.description
 from api.auth.owner import RULES, public
 from api.description import (
     IF_MATCH,
@@ -47,6 +48,7 @@ OPERATIONS: Mapping[str, Operation] = {
     **api.quotes.description.OPERATIONS,
     **api.transfers.description.OPERATIONS,
     **api.actions.description.OPERATIONS,
+    **api.webhooks.description.OPERATIONS,
     **api.orderbook.description.OPERATIONS,
     **api.stream.description.OPERATIONS,
     **api.health.description.OPERATIONS,

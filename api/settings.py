@@ -28,6 +28,7 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_HOME_DOMAIN` | `host` or `host:port` of stellar.toml; default: that of `ISTHMUS_URL` |
 | `ISTHMUS_WEB_AUTH_DOMAIN` | what challenges call this server; default: that of `ISTHMUS_URL` |
 | `ISTHMUS_STELLAR_TOML` | TOML file of what the operator says of itself in stellar.toml |
+| `ISTHMUS_WEBHOOK_PUBLIC_KEY` | `whpk_…`, which webhooks are verified with; unset: there are none |
 | `ISTHMUS_QUOTE_SECONDS` | how long a quote is good for, 10 to 3600, default 300 |
 | `ISTHMUS_TRANSFER_SECONDS` | until an unpaid transfer expires, 60 to 86400, default 1800 |
 
@@ -79,6 +80,7 @@ class IdentitySettings:
 OFF = "off"
 
 _ADDRESS = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[1-9][0-9]{0,4}")
+_WEBHOOK_KEY = re.compile(r"whpk_[A-Za-z0-9+/]{43}=")
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?")
 
 
@@ -110,6 +112,8 @@ class ApiSettings:
     home_domain: str | None = None
     web_auth_domain: str | None = None
     stellar_toml: Path | None = None
+    webhook_key: str | None = None
+    """Public, of who sends to webhooks."""
     quote_seconds: int = QUOTE_SECONDS
     """How long a quote is good for."""
     transfer_seconds: int = TRANSFER_SECONDS
@@ -137,6 +141,7 @@ def load_api_settings(environment: Mapping[str, str] | None = None) -> ApiSettin
         home_domain=env.get("ISTHMUS_HOME_DOMAIN") or None,
         web_auth_domain=env.get("ISTHMUS_WEB_AUTH_DOMAIN") or None,
         stellar_toml=Path(file) if (file := env.get("ISTHMUS_STELLAR_TOML")) else None,
+        webhook_key=_webhook_key(env),
         quote_seconds=_within(env, "ISTHMUS_QUOTE_SECONDS", QUOTE_SECONDS, _QUOTE_RANGE),
         transfer_seconds=_within(
             env, "ISTHMUS_TRANSFER_SECONDS", TRANSFER_SECONDS, _TRANSFER_RANGE
@@ -161,6 +166,17 @@ def _identity(env: Mapping[str, str]) -> IdentitySettings | None:
         key=secret(env, f"{prefix}_KEY"),
         longest_seconds=_count(env, f"{prefix}_SECONDS", IDENTITY_SECONDS),
     )
+
+
+def _webhook_key(env: Mapping[str, str]) -> str | None:
+    text = env.get("ISTHMUS_WEBHOOK_PUBLIC_KEY") or None
+    if text is not None and not _WEBHOOK_KEY.fullmatch(text):
+        # Not repeated: somebody may have taken the other one.
+        raise ConfigurationError(
+            "ISTHMUS_WEBHOOK_PUBLIC_KEY must be what `python -m indexer.relay webhook-key` prints, "
+            "whpk_…"
+        )
+    return text
 
 
 def _within(env: Mapping[str, str], variable: str, usual: int, bounds: tuple[int, int]) -> int:

@@ -82,6 +82,7 @@ app = create_app(
         fees=fees_of(_settings),
         evm=evm_of(_settings),
         stellar=_stellar(),
+        webhook_key=_own.webhook_key,
         quote_seconds=_own.quote_seconds,
         transfer_seconds=_own.transfer_seconds,
     ),

@@ -36,7 +36,12 @@ _USDT0 = {
 }
 
 
-def stellar_toml(network: Network, sep10: Sep10 | None, statement: Mapping[str, Any]) -> str:
+def stellar_toml(
+    network: Network,
+    sep10: Sep10 | None,
+    statement: Mapping[str, Any],
+    webhook_key: str | None = None,
+) -> str:
     """The whole file. Without SEP-10 it says which assets are served, and no more."""
     web_auth: dict[str, Any] = {}
     documentation: dict[str, Any] = {}
@@ -50,6 +55,8 @@ def stellar_toml(network: Network, sep10: Sep10 | None, statement: Mapping[str, 
         "VERSION": VERSION,
         "NETWORK_PASSPHRASE": network.stellar.passphrase,
         **web_auth,
+        # None of SEP-1's: who sends to webhooks (docs/webhooks.md).
+        **({} if webhook_key is None else {"WEBHOOK_SIGNING_KEY": webhook_key}),
         **said,
         "ACCOUNTS": accounts,
         # Also when it says nothing: @stellar/typescript-wallet-sdk reads no file without it.

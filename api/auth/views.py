@@ -46,7 +46,7 @@ class SignInOff(NotFound):
 def give_stellar_toml() -> Response:
     """What wallets read before they sign in."""
     world = deps()
-    text = stellar_toml(world.network, world.sep10, world.statement)
+    text = stellar_toml(world.network, world.sep10, world.statement, world.webhook_key)
     return cacheable(Response(text, content_type="text/plain; charset=utf-8"))
 
 

@@ -19,6 +19,7 @@ from api.client.errors import (
     SignInNeeded,
     TooMany,
     Unavailable,
+    WebhookNotTrusted,
 )
 from api.client.http import Patience
 from api.client.isthmus import Isthmus
@@ -60,6 +61,16 @@ from api.client.stream import Moment, OfferKey
 from api.client.transfer_stream import TransferNews
 from api.client.verify import Deposit
 from api.client.verify_stellar import Outgoing
+from api.client.webhooks import (
+    Change,
+    Delivery,
+    Told,
+    Webhook,
+    WebhookEvent,
+    WebhookEventPage,
+    WebhookList,
+    verify_webhook,
+)
 
 __all__ = [
     "MAINNET",
@@ -70,8 +81,10 @@ __all__ = [
     "Bridges",
     "ChainReadiness",
     "ChallengeNotTrusted",
+    "Change",
     "ClientError",
     "Conflict",
+    "Delivery",
     "Deposit",
     "DepositAddress",
     "DepthSummary",
@@ -115,9 +128,16 @@ __all__ = [
     "StellarTx",
     "Step",
     "TillLine",
+    "Told",
     "TooMany",
     "Transfer",
     "TransferNews",
     "TransferPage",
     "Unavailable",
+    "Webhook",
+    "WebhookEvent",
+    "WebhookEventPage",
+    "WebhookList",
+    "WebhookNotTrusted",
+    "verify_webhook",
 ]

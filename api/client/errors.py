@@ -5,6 +5,7 @@ ClientError
 ├── BadAnswer             an answer that is none of this API's
 ├── ChallengeNotTrusted   what was to be signed is no challenge of the server that was named
 ├── ActionNotTrusted      what was to be signed is not what was asked for
+├── WebhookNotTrusted     what a webhook was sent is not from the service, or not from just now
 └── Refused               the API said no: `status`, `code`, `message`
     ├── Invalid           400, 413, 415, 422
     ├── SignInNeeded      401
@@ -40,6 +41,10 @@ class ChallengeNotTrusted(ClientError):
 
 class ActionNotTrusted(ClientError):
     """What the server gave to sign is not what its user asked for. Nothing was."""
+
+
+class WebhookNotTrusted(ClientError):
+    """What a webhook was sent is not the service's, or was not signed just now."""
 
 
 class Refused(ClientError):

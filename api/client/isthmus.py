@@ -41,6 +41,7 @@ from api.client.transfer_stream import TransferNews, follow_transfers
 from api.client.verify import Deposit, check_calls
 from api.client.verify_address import Custody, check_address
 from api.client.verify_stellar import Outgoing, check_transaction
+from api.client.webhooks import Webhooks
 
 T = TypeVar("T")
 
@@ -89,6 +90,8 @@ class Isthmus:
         self._token = token
         self._signed_in: str | None = None
         self._sleep = sleep
+        self.webhooks = Webhooks(self._ask_as_owner)
+        """Places where you are told what changes."""
 
     def __enter__(self) -> "Isthmus":
         return self

@@ -100,6 +100,15 @@ def test_a_provider_is_reached_over_tls_at_one_plain_url(network: str, url: str)
     assert "hunter2" not in str(refused.value)
 
 
+def test_the_key_of_webhooks_is_a_public_one() -> None:
+    assert load_api_settings({}).webhook_key is None
+    key = f"whpk_{'A' * 43}="
+    assert load_api_settings({"ISTHMUS_WEBHOOK_PUBLIC_KEY": key}).webhook_key == key
+    with pytest.raises(ConfigurationError, match="webhook-key") as refused:
+        load_api_settings({"ISTHMUS_WEBHOOK_PUBLIC_KEY": "SAAA"})
+    assert "SAAA" not in str(refused.value)
+
+
 def test_a_quote_is_good_for_five_minutes_unless_it_is_said_otherwise() -> None:
     assert load_api_settings({}).quote_seconds == 300
     assert load_api_settings({"ISTHMUS_QUOTE_SECONDS": "60"}).quote_seconds == 60

@@ -38,6 +38,9 @@ OWNERS = {
     "/v1/transfers/<transfer>/cancel",
     "/v1/transfers/<transfer>/actions",
     "/v1/transfers/<transfer>/submissions",
+    "/v1/webhooks",
+    "/v1/webhooks/<webhook>",
+    "/v1/webhooks/<webhook>/events",
 }
 """What needs a token."""
 

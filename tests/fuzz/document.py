@@ -25,6 +25,10 @@ REFUSED_THOUGH_WELL_FORMED = {
     # A leap second.
     "listTransfers": [400],
     "cancelTransfer": [409],
+    # A text that is no place; an event that is to come; no webhooks; too many of them.
+    "registerWebhook": [400, 404, 422],
+    # Digits that are a number no more.
+    "listWebhookEvents": [400],
     # No hash of a transaction, or one that is not what was asked for.
     "submitTransaction": [400, 409, 422],
 }

@@ -1,6 +1,7 @@
 """Webhooks' job in the relay's code location: there with its key, looked after, stopped."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from tests.factories.webhooks import (
 from warehouse_schema.engine import make_engine
 
 KEY = "ISTHMUS_WEBHOOK_KEY"
+SECONDS = re.compile(r"\b4\d\d s")
 SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
 
 
@@ -125,12 +127,13 @@ def test_the_check_says_when_nobody_sends_and_not_when_a_place_refuses(
         ago = "now() - interval '400 seconds'"
         conn.execute(text(f"UPDATE projections.transfer_events SET told_at = {ago}"))
         conn.execute(text(f"UPDATE relay.webhook_senders SET seen_at = {ago}"))
-    assert check(instance, relay_engine)[1] == "silent for 400 s: does anybody send to webhooks?"
+    silent = "silent for many s: does anybody send to webhooks?"
+    assert SECONDS.sub("many s", check(instance, relay_engine)[1]) == silent
     with engine.begin() as conn:
         conn.execute(text(f"UPDATE intake.webhooks SET created_at = {ago}"))
     passed, found, *_ = check(instance, relay_engine)
     assert not passed
-    assert found.splitlines() == [
-        "silent for 400 s: does anybody send to webhooks?",
-        f"webhook {late}: an event waits for 400 s",
+    assert SECONDS.sub("many s", found).splitlines() == [
+        silent,
+        f"webhook {late}: an event waits for many s",
     ]

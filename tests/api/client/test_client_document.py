@@ -9,23 +9,29 @@ from sqlalchemy import Connection, Engine, delete
 
 from api.client import Isthmus
 from tests.api.stream.conftest import make_stand
+from tests.api.webhooks.conftest import kept, make_webhook_app
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import OTHER, asking
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app
 from tests.factories.started import make_transfer_app
 from tests.factories.streaming import serving
 from tests.factories.tokens import ACCOUNT
+from tests.factories.webhooks import PUBLIC_KEY, insert_webhook, tell_some
 from warehouse_schema import intake
+
+__all__ = ["kept"]
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "client.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 SIGNS_IN = [example for example in EXAMPLES if "Login" in example]
 MOVES = [example for example in EXAMPLES if "start_transfer" in example]
+HOOKS = [example for example in EXAMPLES if "webhooks" in example]
 SIGNS = [example for example in EXAMPLES if "submit_evm" in example]
 
 
 def test_the_page_has_its_examples():
-    assert (len(EXAMPLES), len(SIGNS_IN), len(MOVES), len(SIGNS)) == (6, 1, 1, 1)
+    special = (len(SIGNS_IN), len(MOVES), len(SIGNS), len(HOOKS))
+    assert (len(EXAMPLES), *special) == (7, 1, 1, 1, 1)
 
 
 def test_the_examples_run(
@@ -34,7 +40,7 @@ def test_the_examples_run(
     make_stand(indexer_engine, api_engine)
     with serving(database, tmp_path, workers=1) as server:
         for example in EXAMPLES:
-            if example not in (*SIGNS_IN, *MOVES, *SIGNS):
+            if example not in (*SIGNS_IN, *MOVES, *SIGNS, *HOOKS):
                 exec(example, {"url": server.url})
     assert capsys.readouterr().out
 
@@ -76,3 +82,22 @@ def test_the_example_that_moves_money_runs(
     assert (first.split()[0], last) == ("AWAITING_SIGNATURE", "CANCELLED")
     for table in (intake.cancellations, intake.transfers, intake.quotes):
         rows.execute(delete(table))
+
+
+def test_the_example_of_webhooks_runs(
+    kept: Connection, reader: Engine, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    transport = httpx.WSGITransport(make_webhook_app(reader))
+    real = Isthmus.__init__
+    monkeypatch.setattr(
+        Isthmus, "__init__", lambda self, url, **rest: real(self, url, transport=transport, **rest)
+    )
+    world = {
+        "url": "https://api.isthmus.test",
+        "token": lambda: asking()["Authorization"].removeprefix("Bearer "),
+    }
+    insert_webhook(kept, "https://shop.example/hooks")
+    transfer = tell_some(kept)
+    exec(HOOKS[0], world)
+    assert capsys.readouterr().out == f"1 {transfer} FUNDED waiting\n"
+    assert world["public_key"] == PUBLIC_KEY

@@ -78,6 +78,7 @@ CALLS = {
 """Operation → the call that makes it, where nobody has to sign in."""
 BY_LOGIN = {"getChallenge", "signIn", "showSession", "endSession"}
 WITH_A_TOKEN = {
+    *("registerWebhook", "listWebhooks", "showWebhook", "removeWebhook", "listWebhookEvents"),
     *("createQuote", "startTransfer", "showTransfer", "listTransfers", "cancelTransfer"),
     *("showAction", "submitTransaction"),
 }

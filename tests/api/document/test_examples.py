@@ -7,13 +7,14 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from limits import parse
-from sqlalchemy import Connection, Engine, delete
+from sqlalchemy import Connection, Engine, delete, func
 
 from api.actions.evm_source import FewAtOnce
 from api.auth.accounts import LedgerUnavailable
@@ -38,6 +39,7 @@ from api.web import Web
 from indexer.decode.accounts import Trustline
 from indexer.errors import NodeUnavailable
 from tests.api.actions.test_signed import ME, drafted, signed
+from tests.api.webhooks.conftest import make_webhook_app
 from tests.factories.acting import (
     FixedEvm,
     FixedStellar,
@@ -89,7 +91,8 @@ from tests.factories.started import (
     start,
 )
 from tests.factories.tokens import ACCOUNT, URL, make_tokens
-from warehouse_schema import intake
+from tests.factories.webhooks import insert_delivery, insert_sender, insert_state, tell_some
+from warehouse_schema import intake, relay
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
 from warehouse_schema.intake import quotes
@@ -385,6 +388,74 @@ def test_an_action_and_a_submission_are_the_examples(
         *(intake.transfers, intake.quotes),
     ):
         rows.execute(delete(table))
+
+
+def test_webhooks_are_the_examples(rows: Connection, reader: Engine, example: Any) -> None:
+    client = make_webhook_app(reader).test_client()
+    place = {"url": "https://shop.example/hooks/isthmus"}
+
+    def register(**body: Any) -> Any:
+        return client.post("/v1/webhooks", json=body, headers=asking()).json
+
+    def ask(path: str = "") -> Any:
+        return client.get(f"/v1/webhooks{path}", headers=asking()).json
+
+    example("registerWebhook", "WEBHOOKS_UNAVAILABLE", register(**place))
+    insert_sender(rows)
+    transfer = tell_some(rows, 3)
+    made = register(**place, after=1)
+    webhook = made["id"]
+    example("registerWebhook", "201", made | _MADE)
+    example("registerWebhook", "200", register(**place) | _MADE)
+    example("registerWebhook", "BAD_AFTER", register(url="https://shop.example/b", after=4))
+    example("registerWebhook", "BAD_WEBHOOK_URL", register(url="http://shop.example/"))
+    example("registerWebhook", "BAD_BODY", register(url=None))
+    unread = client.post("/v1/webhooks", data=b"x", headers=asking()).json
+    example("registerWebhook", "UNSUPPORTED_MEDIA_TYPE", unread)
+    off = make_webhook_app(reader, webhook_key=None).test_client()
+    refused = off.post("/v1/webhooks", json=place, headers=asking()).json
+    example("registerWebhook", "WEBHOOKS_OFF", refused)
+    insert_delivery(rows, webhook, 2, attempts=4, answer=503, outcome=None)
+    insert_state(rows, webhook, 1, failures=4, next_at=func.now() + timedelta(minutes=5))
+    tried = {"last_attempt_at": _MOMENT, "next_attempt_at": "2026-11-22T08:35:00.123456Z"}
+    listed = ask()
+    listed["webhooks"] = [each | _MADE | tried for each in listed["webhooks"]]
+    example("listWebhooks", "200", listed)
+    example("listWebhooks", "UNKNOWN_PARAMETER", ask("?limit=1"))
+    example("showWebhook", "200", ask(f"/{webhook}") | _MADE | tried)
+    events = ask(f"/{webhook}/events")
+    for each in events["events"]:
+        assert each["transfer_id"] == transfer
+        each |= {"at": _MOMENT, "transfer_id": "5e" * 16}
+        times = [name for name in ("first_at", "last_at") if each["delivery"][name]]
+        each["delivery"] |= dict.fromkeys(times, _MOMENT)
+    example("listWebhookEvents", "200", events)
+    for code, query in {
+        "BAD_AFTER": "after=x",
+        "BAD_FILTER": "missed=yes",
+        "BAD_LIMIT": "limit=1000",
+        "UNKNOWN_PARAMETER": "before=1",
+    }.items():
+        example("listWebhookEvents", code, ask(f"/{webhook}/events?{query}"))
+    missing = "/" + "0" * 32
+    example("showWebhook", "WEBHOOK_NOT_FOUND", ask(missing))
+    example("listWebhookEvents", "WEBHOOK_NOT_FOUND", ask(f"{missing}/events"))
+    gone = client.delete(f"/v1/webhooks{missing}", headers=asking()).json
+    example("removeWebhook", "WEBHOOK_NOT_FOUND", gone)
+    taken_back = client.delete(f"/v1/webhooks/{webhook}", headers=asking()).json
+    example("removeWebhook", "200", taken_back)
+    for number in range(5):
+        register(url=f"https://shop.example/{number}")
+    example("registerWebhook", "WEBHOOK_LIMIT", register(url="https://shop.example/more"))
+    for table in (
+        *(relay.webhook_deliveries, relay.webhook_states, relay.webhook_senders),
+        *(intake.webhook_removals, intake.webhooks, intake.transfers, intake.quotes),
+    ):
+        rows.execute(delete(table))
+
+
+_MOMENT = "2026-11-22T08:30:00.123456Z"
+_MADE = {"id": "7d" * 16, "created_at": _MOMENT}
 
 
 def named(refused: Any, transfer: str) -> Any:

@@ -1,0 +1,217 @@
+"""Webhooks: places where the service tells an owner what changed, and the check of what arrives.
+
+What arrives is signed by the Standard Webhooks specification, with Ed25519:
+https://github.com/standard-webhooks/standard-webhooks
+"""
+
+import base64
+import time
+from collections.abc import Callable, Mapping
+from typing import Literal
+from urllib.parse import quote
+
+import httpx
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
+from stellar_sdk import Keypair
+from stellar_sdk.exceptions import BadSignatureError
+
+from api.client.errors import WebhookNotTrusted
+from api.client.http import read
+from api.client.models import Model
+
+PATH = "/v1/webhooks"
+TOLERANCE_SECONDS = 300
+_PREFIX = "whpk_"
+
+
+class Webhook(Model):
+    """A place, and how it goes there; `state` is active, failing or stopped."""
+
+    id: str
+    url: str
+    created_at: AwareDatetime
+    after: int
+    state: str
+    stopped_reason: str | None
+    position: int
+    failures: int
+    last_attempt_at: AwareDatetime | None
+    next_attempt_at: AwareDatetime | None
+
+
+class WebhookList(Model):
+    """Your webhooks, and the key that what they are sent is verified with."""
+
+    webhooks: tuple[Webhook, ...]
+    public_key: str | None
+
+
+class Delivery(Model):
+    """What came of sending an event; `state` is waiting, retrying, delivered or given_up."""
+
+    state: str
+    attempts: int
+    first_at: AwareDatetime | None
+    last_at: AwareDatetime | None
+    status: int | None
+    error: str | None
+
+
+class WebhookEvent(Model):
+    """A change of a transfer, and what came of sending it."""
+
+    number: int
+    at: AwareDatetime
+    transfer_id: str
+    stage: str
+    status: str
+    stage_reason: str | None
+    delivery: Delivery
+
+
+class WebhookEventPage(Model):
+    """A page of them; `next_after` is None after the last."""
+
+    events: tuple[WebhookEvent, ...]
+    next_after: int | None
+
+
+class Removed(Model):
+    """It is taken back."""
+
+    removed: Literal[True]
+
+
+class Change(Model):
+    """What changed: a transfer of yours came to that stage. Its money is read from the API."""
+
+    number: int
+    transfer_id: str
+    stage: str
+    status: str
+    stage_reason: str | None
+
+
+class Told(Model):
+    """What a webhook was sent, verified. `id` is the same however often it is sent."""
+
+    id: str
+    type: str
+    timestamp: AwareDatetime
+    data: Change
+
+
+_WEBHOOK = TypeAdapter(Webhook)
+_ALL = TypeAdapter(WebhookList)
+_PAGE = TypeAdapter(WebhookEventPage)
+_REMOVED = TypeAdapter(Removed)
+
+
+class Webhooks:
+    """`/v1/webhooks` of a client."""
+
+    def __init__(self, ask: Callable[..., httpx.Response]) -> None:
+        """`ask` makes a request as the owner: method, path, and what it says."""
+        self._ask = ask
+
+    def register(self, url: str, *, after: int | None = None) -> Webhook:
+        """Be told there of what comes, or of all after a number; the same place is one webhook.
+
+        Raises `Invalid`, `NotFound` where the service has none, `Unavailable`.
+        """
+        body: dict[str, str | int] = {"url": url}
+        if after is not None:
+            body["after"] = after
+        return read(_WEBHOOK, self._ask("POST", PATH, body=body))
+
+    def all(self) -> WebhookList:
+        """Yours, and the key."""
+        return read(_ALL, self._ask("GET", PATH))
+
+    def get(self, webhook_id: str) -> Webhook:
+        """How it goes with one. Raises `NotFound`."""
+        return read(_WEBHOOK, self._ask("GET", _path(webhook_id)))
+
+    def remove(self, webhook_id: str) -> None:
+        """Have nothing sent there any more. Raises `NotFound`."""
+        read(_REMOVED, self._ask("DELETE", _path(webhook_id)))
+
+    def events(
+        self,
+        webhook_id: str,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        missed: bool = False,
+    ) -> WebhookEventPage:
+        """What is sent to one; `missed`: what it has not taken. Raises `NotFound`."""
+        query = {"after": after, "limit": limit, "missed": "1" if missed else None}
+        return read(_PAGE, self._ask("GET", f"{_path(webhook_id)}/events", query=query))
+
+
+def _path(webhook_id: str) -> str:
+    return f"{PATH}/{quote(webhook_id, safe='')}"
+
+
+def verify_webhook(
+    public_key: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now: float | None = None,
+) -> Told:
+    """What a POST tells, if the service signed it just now; `body` as it arrived, byte for byte.
+
+    `public_key` is `whpk_…`, of stellar.toml or `webhooks.all()`, learned beforehand and kept.
+    `now` is unix seconds, the clock's unless it is given. Drop what has an `id` that you know.
+
+    Raises `WebhookNotTrusted`: answer 400 then, and believe nothing of it. `ValueError` for a key
+    that is none.
+    """
+    named = {name.lower(): value for name, value in headers.items()}
+    try:
+        event, at = named["webhook-id"], named["webhook-timestamp"]
+        signatures = named["webhook-signature"].split()
+    except KeyError as missing:
+        raise WebhookNotTrusted(f"there is no header {missing.args[0]}") from missing
+    _check_time(at, time.time() if now is None else now)
+    key = _key(public_key)
+    if not event.isascii():
+        raise WebhookNotTrusted("webhook-id is none of ours")
+    signed = f"{event}.{at}.".encode() + body
+    # While a key is replaced there may be several.
+    if not any(_is_signed(key, signed, each) for each in signatures):
+        raise WebhookNotTrusted("no signature of it is of the key that was named")
+    try:
+        return Told.model_validate({**_JSON.validate_json(body), "id": event})
+    except ValidationError as error:
+        raise WebhookNotTrusted("it is no event that this version can read") from error
+
+
+_JSON = TypeAdapter(dict[str, object])
+
+
+def _check_time(at: str, now: float) -> None:
+    if not (at.isascii() and at.isdecimal() and len(at) < 12):
+        raise WebhookNotTrusted("webhook-timestamp is no time")
+    if abs(int(at) - now) > TOLERANCE_SECONDS:
+        raise WebhookNotTrusted("it was not signed just now: sent again by somebody, or a clock")
+
+
+def _is_signed(key: Keypair, signed: bytes, signature: str) -> bool:
+    version, _, text = signature.partition(",")
+    if version != "v1a":
+        return False
+    try:
+        raw = base64.b64decode(text, validate=True)
+        key.verify(signed, raw)
+    except (ValueError, BadSignatureError):
+        return False
+    return True
+
+
+def _key(public_key: str) -> Keypair:
+    raw = base64.b64decode(public_key.removeprefix(_PREFIX), validate=True)
+    if not public_key.startswith(_PREFIX) or len(raw) != 32:
+        raise ValueError("public_key must be whpk_ and 32 bytes as base64")
+    return Keypair.from_raw_ed25519_public_key(raw)

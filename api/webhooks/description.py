@@ -1,0 +1,95 @@
+"""What `/v1/webhooks` takes and answers."""
+
+from collections.abc import Mapping
+
+from api.description import Answer, Body, Header, Operation, Parameter
+from api.webhooks.asked import DEFAULT_LIMIT, LARGEST_LIMIT, NewWebhook
+from api.webhooks.schema import Removed, Webhook, WebhookEventList, WebhookList
+
+_TAG = "Webhooks"
+_NOT_KEPT = (Header("Cache-Control", "`no-store`"),)
+_ID = Parameter("webhook", "Its id.", {"type": "string"}, place="path", required=True)
+_MISSING = ("WEBHOOK_NOT_FOUND",)
+
+OPERATIONS: Mapping[str, Operation] = {
+    "webhooks.add": Operation(
+        name="registerWebhook",
+        tag=_TAG,
+        summary="Be told of your transfers at a place of yours",
+        description=(
+            "Each change of a transfer of yours is posted there, signed (Standard Webhooks, "
+            "Ed25519), in order, and again until it is answered with 2xx. The same place again is "
+            "the same webhook."
+        ),
+        body=Body(NewWebhook),
+        answers=(
+            Answer(201, "The webhook, new.", Webhook, headers=_NOT_KEPT),
+            Answer(200, "The webhook that is there already.", Webhook, headers=_NOT_KEPT),
+        ),
+        refusals={
+            400: ("BAD_BODY", "BAD_WEBHOOK_URL", "BAD_AFTER"),
+            404: ("WEBHOOKS_OFF",),
+            415: ("UNSUPPORTED_MEDIA_TYPE",),
+            422: ("WEBHOOK_LIMIT",),
+            503: ("WEBHOOKS_UNAVAILABLE",),
+        },
+    ),
+    "webhooks.show_all": Operation(
+        name="listWebhooks",
+        tag=_TAG,
+        summary="Your webhooks, and the key that verifies what they are sent",
+        answers=(Answer(200, "All of them.", WebhookList, headers=_NOT_KEPT),),
+        refusals={400: ("UNKNOWN_PARAMETER",)},
+    ),
+    "webhooks.show": Operation(
+        name="showWebhook",
+        tag=_TAG,
+        summary="How it goes with a webhook",
+        parameters=(_ID,),
+        answers=(Answer(200, "The webhook.", Webhook, headers=_NOT_KEPT),),
+        refusals={404: _MISSING},
+    ),
+    "webhooks.take_back": Operation(
+        name="removeWebhook",
+        tag=_TAG,
+        summary="Have nothing sent there any more",
+        description="What is under way at that moment may still arrive.",
+        parameters=(_ID,),
+        answers=(Answer(200, "It is taken back.", Removed, headers=_NOT_KEPT),),
+        refusals={404: _MISSING},
+    ),
+    "webhooks.show_events": Operation(
+        name="listWebhookEvents",
+        tag=_TAG,
+        summary="What is sent to a webhook, and what came of it",
+        description="With `missed=1`, what it has not taken: read it here instead.",
+        parameters=(
+            _ID,
+            Parameter(
+                "after",
+                "Those after this number: `next_after` of the page before.",
+                {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+            ),
+            Parameter(
+                "limit",
+                "How many.",
+                {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": LARGEST_LIMIT,
+                    "default": DEFAULT_LIMIT,
+                },
+            ),
+            Parameter(
+                "missed",
+                "1: those alone that were not delivered.",
+                {"type": "string", "enum": ["0", "1"]},
+            ),
+        ),
+        answers=(Answer(200, "A page of them.", WebhookEventList, headers=_NOT_KEPT),),
+        refusals={
+            400: ("BAD_AFTER", "BAD_FILTER", "BAD_LIMIT", "UNKNOWN_PARAMETER"),
+            404: _MISSING,
+        },
+    ),
+}

@@ -1,0 +1,101 @@
+"""What `/v1/webhooks` shows, as types: `shapes.py` makes them, the document is made of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from api.description import Moment
+from indexer.projections.stages.fold import Reason
+from indexer.projections.stages.table import Stage, Status
+
+WebhookId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="16 random bytes.")]
+_Number = Annotated[
+    int, Field(ge=0, description="Of an event, as your stream has it: from 1, yours alone.")
+]
+
+
+class Webhook(TypedDict):
+    """A place where you are told of your transfers, and how that goes."""
+
+    id: WebhookId
+    url: str
+    created_at: Moment
+    after: Annotated[_Number, Field(description="Events up to this number are not sent.")]
+    state: Annotated[
+        Literal["active", "failing", "stopped"],
+        Field(
+            description="failing: the last attempt was not taken. stopped: nothing is sent there "
+            "any more; register it again, `after` its `position`."
+        ),
+    ]
+    stopped_reason: Annotated[
+        Literal["gone", "unreachable"] | None,
+        Field(description="gone: it answered 410. unreachable: three events were given up."),
+    ]
+    position: Annotated[_Number, Field(description="Up to it all was delivered or given up.")]
+    failures: Annotated[int, Field(ge=0, description="Attempts in a row that were not taken.")]
+    last_attempt_at: Moment | None
+    next_attempt_at: Annotated[
+        Moment | None, Field(description="null unless it waits after a failure.")
+    ]
+
+
+class WebhookList(TypedDict):
+    """Your webhooks, the oldest first."""
+
+    webhooks: list[Webhook]
+    public_key: Annotated[
+        str | None,
+        Field(
+            pattern="^whpk_[A-Za-z0-9+/]{43}=$",
+            description="Whose signatures (Ed25519) they carry, as stellar.toml says it; null: "
+            "this service has none.",
+        ),
+    ]
+
+
+class Delivery(TypedDict):
+    """What came of sending an event."""
+
+    state: Annotated[
+        Literal["waiting", "retrying", "delivered", "given_up"],
+        Field(description="given_up: it is not tried again. waiting: its turn has not come."),
+    ]
+    attempts: Annotated[int, Field(ge=0)]
+    first_at: Moment | None
+    last_at: Moment | None
+    status: Annotated[
+        int | None, Field(description="What the place answered last; null for no answer.")
+    ]
+    error: Annotated[
+        str | None,
+        Field(description="Why there was no answer, such as TimeoutError or NotPublic."),
+    ]
+
+
+class WebhookEvent(TypedDict):
+    """A change of a transfer, as it is sent, and what came of that."""
+
+    number: _Number
+    at: Moment
+    transfer_id: str
+    stage: Stage
+    status: Status
+    stage_reason: Reason | None
+    delivery: Delivery
+
+
+class WebhookEventList(TypedDict):
+    """A page of a webhook's events, in their order."""
+
+    events: list[WebhookEvent]
+    next_after: Annotated[
+        int | None, Field(description="`after` of the next page; null after the last.")
+    ]
+
+
+class Removed(TypedDict):
+    """Nothing is sent there any more."""
+
+    removed: Literal[True]

@@ -1,0 +1,131 @@
+"""The client's webhooks: what it asks, what it reads, and what it believes of what arrives."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Connection, Engine
+from stellar_sdk import Keypair
+
+from api.client import Isthmus, NotFound, WebhookNotTrusted, verify_webhook
+from api.client import webhooks as models
+from api.openapi import openapi
+from indexer.relay.hooks.run import body_of, event_id
+from indexer.relay.hooks.signing import public_text, signed_headers
+from indexer.relay.hooks.store import Event
+from indexer.relay.keys import LocalStellarKey
+from tests.api.webhooks.conftest import kept, make_webhook_app
+from tests.factories.app import NOW
+from tests.factories.quotes import asking
+from tests.factories.webhooks import PUBLIC_KEY, insert_delivery, tell_some
+from warehouse_schema.identifiers import UnixSeconds
+
+__all__ = ["kept"]
+
+URL = "https://shop.example/hooks"
+SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
+KEY = LocalStellarKey.from_text(SEED, "test")
+
+
+@pytest.fixture
+def posted(kept: Connection) -> tuple[dict[str, str], bytes]:
+    """As the service signs an event at `NOW`."""
+    tell_some(kept)
+    row = kept.exec_driver_sql("SELECT * FROM projections.transfer_events").one()
+    event = Event(**{name: getattr(row, name) for name in Event.__slots__})
+    body = body_of(event)
+    return dict(signed_headers(KEY, event_id(event), UnixSeconds(NOW), body)), body
+
+
+def test_each_call_reads_what_the_app_answers(kept: Connection, reader: Engine) -> None:
+    transport = httpx.WSGITransport(make_webhook_app(reader))
+    token = asking()["Authorization"].removeprefix("Bearer ")
+    with Isthmus("https://api.isthmus.test", transport=transport, token=lambda: token) as isthmus:
+        tell_some(kept, 2)
+        webhook = isthmus.webhooks.register(URL, after=0)
+        assert isthmus.webhooks.register(URL) == webhook == isthmus.webhooks.get(webhook.id)
+        listed = isthmus.webhooks.all()
+        assert (listed.webhooks, listed.public_key) == ((webhook,), PUBLIC_KEY)
+        insert_delivery(kept, webhook.id, 1)
+        page = isthmus.webhooks.events(webhook.id, limit=1)
+        assert (page.events[0].delivery.state, page.next_after) == ("delivered", 1)
+        [missed] = isthmus.webhooks.events(webhook.id, after=0, missed=True).events
+        assert (missed.number, missed.delivery.state) == (2, "waiting")
+        isthmus.webhooks.remove(webhook.id)
+        with pytest.raises(NotFound):
+            isthmus.webhooks.get(webhook.id)
+
+
+def test_a_model_has_every_member_that_the_document_names(reader: Engine) -> None:
+    schemas = openapi(make_webhook_app(reader))["components"]["schemas"]
+    pairs = {"WebhookEventList": "WebhookEventPage"}
+    for name in ("Webhook", "WebhookList", "Delivery", "WebhookEvent", "WebhookEventList"):
+        model = getattr(models, pairs.get(name, name))
+        assert model.model_fields.keys() == schemas[name]["properties"].keys()
+
+
+def test_what_the_service_signed_is_read(posted: tuple[dict[str, str], bytes]) -> None:
+    headers, body = posted
+    for said in (headers, {name.upper(): value for name, value in headers.items()}):
+        told = verify_webhook(public_text(KEY), said, body, now=NOW + 299)
+        assert (told.id, told.type, told.data.number) == (
+            headers["webhook-id"],
+            "transfer.changed",
+            1,
+        )
+        assert told.data.transfer_id == json.loads(body)["data"]["transfer_id"]
+
+
+def test_one_good_signature_of_several_is_enough(posted: tuple[dict[str, str], bytes]) -> None:
+    headers, body = posted
+    mixed = f"v1,AAAA v1a,{'A' * 86}== {headers['webhook-signature']}"
+    told = verify_webhook(PUBLIC_KEY, headers | {"webhook-signature": mixed}, body, now=NOW)
+    assert told.data.stage == "FUNDED"
+
+
+@pytest.mark.parametrize(
+    ("changes", "now"),
+    [
+        ({"webhook-id": "evt_other_1"}, NOW),
+        ({"webhook-id": "evt_\udcff"}, NOW),
+        ({"webhook-timestamp": str(NOW + 1)}, NOW),
+        ({}, NOW + 301),
+        ({}, NOW - 301),
+        ({"webhook-timestamp": "soon"}, NOW),
+        ({"webhook-timestamp": "²"}, NOW),
+        ({"webhook-signature": ""}, NOW),
+        ({"webhook-signature": "v1a,AAAA"}, NOW),
+        ({"webhook-signature": "v1a,é"}, NOW),
+        ({"webhook-signature": None}, NOW),
+    ],
+)
+def test_what_differs_in_any_part_is_not_believed(
+    posted: tuple[dict[str, str], bytes], changes: dict[str, Any], now: int
+) -> None:
+    headers, body = posted
+    said = {name: value for name, value in (headers | changes).items() if value is not None}
+    with pytest.raises(WebhookNotTrusted):
+        verify_webhook(PUBLIC_KEY, said, body, now=now)
+
+
+def test_another_body_or_key_is_not_believed(posted: tuple[dict[str, str], bytes]) -> None:
+    headers, body = posted
+    other = LocalStellarKey.from_text(Keypair.random().secret, "other")
+    with pytest.raises(WebhookNotTrusted):
+        verify_webhook(PUBLIC_KEY, headers, body + b" ", now=NOW)
+    with pytest.raises(WebhookNotTrusted):
+        verify_webhook(public_text(other), headers, body, now=NOW)
+    unread = b'{"type": 7}'
+    signed = signed_headers(KEY, "evt_1", UnixSeconds(NOW), unread)
+    with pytest.raises(WebhookNotTrusted, match="this version"):
+        verify_webhook(PUBLIC_KEY, signed, unread, now=NOW)
+
+
+@pytest.mark.parametrize("key", ["", "whpk_", "whpk_AAAA", PUBLIC_KEY[5:], "whpk_" + "é" * 44])
+def test_what_is_no_key_is_the_callers_mistake(
+    posted: tuple[dict[str, str], bytes], key: str
+) -> None:
+    headers, body = posted
+    with pytest.raises(ValueError):
+        verify_webhook(key, headers, body, now=NOW)

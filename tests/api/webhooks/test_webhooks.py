@@ -1,0 +1,289 @@
+"""An owner's webhooks over HTTP: registered once, his alone, shown as they go, taken back."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, Engine, func, select, update
+
+from api.webhooks.store import MOST, MOST_A_DAY
+from tests.api.webhooks.conftest import make_webhook_app
+from tests.factories.projections import address
+from tests.factories.quotes import asking
+from tests.factories.tokens import ACCOUNT
+from tests.factories.webhooks import (
+    PUBLIC_KEY,
+    begun,
+    insert_delivery,
+    insert_sender,
+    insert_state,
+    insert_webhook,
+    remove_webhook,
+    tell_of,
+    tell_some,
+)
+from warehouse_schema.intake import webhooks
+
+PATH = "/v1/webhooks"
+URL = "https://shop.example/hooks"
+OTHER = address(9)
+
+
+def register(client: FlaskClient, url: Any = URL, account: str = ACCOUNT, **more: Any):
+    return client.post(PATH, json={"url": url, **more}, headers=asking(account))
+
+
+def show(client: FlaskClient, path: str = "", account: str = ACCOUNT):
+    return client.get(f"{PATH}{path}", headers=asking(account))
+
+
+def remove(client: FlaskClient, webhook: str, account: str = ACCOUNT):
+    return client.delete(f"{PATH}/{webhook}", headers=asking(account))
+
+
+def test_a_new_webhook_begins_with_what_comes(kept: Connection, owner_client: FlaskClient):
+    tell_some(kept, 3)
+    answer = register(owner_client)
+    assert answer.status_code == 201
+    shown = answer.json
+    assert (shown["url"], shown["state"], shown["position"], shown["after"]) == (
+        URL,
+        "active",
+        3,
+        3,
+    )
+    assert show(owner_client, f"/{shown['id']}").json == shown
+    assert show(owner_client).json == {"webhooks": [shown], "public_key": PUBLIC_KEY}
+
+
+def test_a_place_that_is_registered_again_is_the_same_webhook(owner_client: FlaskClient):
+    first, again = register(owner_client), register(owner_client, after=0)
+    assert (again.status_code, again.json) == (200, first.json)
+    other = register(owner_client, account=OTHER)
+    assert other.status_code == 201
+    assert other.json["id"] != first.json["id"]
+
+
+def test_one_may_begin_with_what_was_told_before_and_not_with_what_is_to_come(
+    kept: Connection, owner_client: FlaskClient
+):
+    tell_some(kept, 3)
+    assert register(owner_client, after=1).json["position"] == 1
+    beyond = register(owner_client, f"{URL}/b", after=4)
+    assert (beyond.status_code, beyond.json["code"]) == (400, "BAD_AFTER")
+    assert "your last event, 3" in beyond.json["message"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://shop.example/", "ftp://shop.example/", "https://", "https:///a", "shop.example"),
+        *("https://127.0.0.1/", "https://2130706433/", "https://0x7f000001/", "https://127.1/"),
+        *("https://[::1]/", "https://user@shop.example/", "https://user:pw@shop.example/"),
+        *("https://shop.example:0/", "https://shop.example:65536/", "https://shop.example:/"),
+        *("https://shop.example/#a", "https://shop.example/a b", "https://shop.example/\r\nX: y"),
+        *(
+            "https://shöp.example/",
+            "https://shop..example/",
+            "https://shop.example\\@x/",
+            " " + URL,
+            URL + " ",
+            URL + "\n",
+        ),
+        *("https://shop.example/" + "a" * 2000, "https://shop.example./", ""),
+    ],
+)
+def test_what_leads_to_no_place_of_the_internet_is_refused(owner_client: FlaskClient, url: str):
+    answer = register(owner_client, url)
+    assert (answer.status_code, answer.json["code"]) == (400, "BAD_WEBHOOK_URL")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://shop.example", "https://shop.example?a=b", "https://shop.example:8443/a?b=c@d"),
+        *("https://xn--shp-sna.example/", "https://localhost:8443/", "HTTPS://shop.example/"[5:]),
+    ],
+)
+def test_and_what_may_lead_to_one_is_not(owner_client: FlaskClient, url: str):
+    wanted = url if url.startswith("https") else f"https{url}"
+    assert register(owner_client, wanted).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"url": 7}, {"url": URL, "after": -1}, {"url": URL, "after": "1"}, {"url": URL, "x": 1}],
+)
+def test_a_body_of_another_shape_is_refused(owner_client: FlaskClient, body: Any):
+    answer = owner_client.post(PATH, json=body, headers=asking())
+    assert (answer.status_code, answer.json["code"]) == (400, "BAD_BODY")
+
+
+def test_nobody_has_more_than_a_few_also_when_many_ask_at_once(
+    kept: Connection, owner_client: FlaskClient, reader: Engine
+):
+    def ask(number: int) -> int:
+        client = make_webhook_app(reader).test_client()
+        status: int = register(client, f"{URL}/{number % 8}").status_code
+        return status
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(ask, range(24)))
+    assert statuses.count(201) == MOST
+    assert set(statuses) <= {200, 201, 422}
+    refused = register(owner_client, f"{URL}/more")
+    assert (refused.status_code, refused.json["code"]) == (422, "WEBHOOK_LIMIT")
+    mine = show(owner_client).json["webhooks"]
+    assert len(mine) == len({each["url"] for each in mine}) == MOST
+    assert remove(owner_client, mine[0]["id"]).json == {"removed": True}
+    assert register(owner_client, f"{URL}/more").status_code == 201
+
+
+def test_nor_registers_without_end(kept: Connection, owner_client: FlaskClient):
+    for _ in range(MOST_A_DAY):
+        remove_webhook(kept, insert_webhook(kept))
+    assert register(owner_client).json["code"] == "WEBHOOK_LIMIT"
+    kept.execute(update(webhooks).values(created_at=func.now() - timedelta(days=1)))
+    assert register(owner_client).status_code == 201
+
+
+def test_what_is_taken_back_is_gone_and_the_place_is_a_new_webhook_then(
+    kept: Connection, owner_client: FlaskClient
+):
+    webhook = register(owner_client).json["id"]
+    assert remove(owner_client, webhook).json == {"removed": True}
+    assert show(owner_client).json["webhooks"] == []
+    for answer in (
+        remove(owner_client, webhook),
+        show(owner_client, f"/{webhook}"),
+        show(owner_client, f"/{webhook}/events"),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (404, "WEBHOOK_NOT_FOUND")
+    assert register(owner_client).json["id"] != webhook
+    assert kept.scalar(select(func.count()).select_from(webhooks)) == 2
+
+
+@pytest.mark.parametrize("webhook", ["0" * 32, "x", "%00", "A" * 32])
+def test_a_name_that_is_none_is_not_found(owner_client: FlaskClient, webhook: str):
+    assert show(owner_client, f"/{webhook}").status_code == 404
+
+
+def test_another_owner_sees_and_removes_nothing_of_it(kept: Connection, owner_client: FlaskClient):
+    webhook = register(owner_client).json["id"]
+    tell_some(kept)
+    assert show(owner_client, account=OTHER).json["webhooks"] == []
+    for answer in (
+        show(owner_client, f"/{webhook}", OTHER),
+        show(owner_client, f"/{webhook}/events", OTHER),
+        remove(owner_client, webhook, OTHER),
+    ):
+        assert (answer.status_code, answer.json["code"]) == (404, "WEBHOOK_NOT_FOUND")
+    assert show(owner_client, f"/{webhook}").status_code == 200
+
+
+def test_how_it_goes_is_shown(kept: Connection, owner_client: FlaskClient):
+    failing, gone, dead, fine = (insert_webhook(kept, f"{URL}/{n}") for n in range(4))
+    soon = func.now() + timedelta(minutes=5)
+    insert_state(kept, failing, 4, failures=2, next_at=soon)
+    insert_state(kept, gone, 5, failures=1, next_at=soon, stopped="gone")
+    insert_state(kept, dead, 6, failures=80, next_at=soon, stopped="unreachable")
+    insert_state(kept, fine, 7)
+    shown = {each["id"]: each for each in show(owner_client).json["webhooks"]}
+    assert {
+        name: (each["state"], each["stopped_reason"], each["position"], each["failures"])
+        for name, each in shown.items()
+    } == {
+        failing: ("failing", None, 4, 2),
+        gone: ("stopped", "gone", 5, 1),
+        dead: ("stopped", "unreachable", 6, 80),
+        fine: ("active", None, 7, 0),
+    }
+    waits = {name for name, each in shown.items() if each["next_attempt_at"] is not None}
+    assert waits == {failing}
+    assert all(each["last_attempt_at"] is not None for each in shown.values())
+
+
+def test_what_was_missed_can_be_read(kept: Connection, owner_client: FlaskClient):
+    before = tell_some(kept)
+    webhook = insert_webhook(kept, after=1)
+    transfer = tell_some(kept, 5)
+    # An event that bears the wrong owner's name is nobody's.
+    tell_of(kept, begun(kept, OTHER))
+    insert_delivery(kept, webhook, 2)
+    insert_delivery(kept, webhook, 3, attempts=31, answer=500, outcome="given_up")
+    insert_delivery(kept, webhook, 4)
+    failed = {"answer": None, "error": "NotPublic", "outcome": None}
+    insert_delivery(kept, webhook, 5, attempts=2, **failed)
+    insert_state(kept, webhook, 4, failures=2)
+    shown = show(owner_client, f"/{webhook}/events").json
+    assert [each["transfer_id"] for each in shown["events"]] == [transfer] * 5 != [before] * 5
+    assert [
+        (
+            each["number"],
+            *(each["delivery"][name] for name in ("state", "attempts", "status", "error")),
+        )
+        for each in shown["events"]
+    ] == [
+        (2, "delivered", 1, 204, None),
+        (3, "given_up", 31, 500, None),
+        (4, "delivered", 1, 204, None),
+        (5, "retrying", 2, None, "NotPublic"),
+        (6, "waiting", 0, None, None),
+    ]
+    assert shown["next_after"] is None
+    missed = show(owner_client, f"/{webhook}/events?missed=1&limit=2").json
+    assert ([each["number"] for each in missed["events"]], missed["next_after"]) == ([3, 5], 5)
+    rest = show(owner_client, f"/{webhook}/events?missed=1&limit=2&after=5").json
+    assert ([each["number"] for each in rest["events"]], rest["next_after"]) == ([6], None)
+
+
+def test_of_a_webhook_that_was_stopped_nothing_more_is_waited_for(
+    kept: Connection, owner_client: FlaskClient
+):
+    webhook = insert_webhook(kept)
+    tell_some(kept, 2)
+    insert_delivery(kept, webhook, 1, answer=410, outcome="given_up")
+    insert_state(kept, webhook, 1, failures=1, stopped="gone")
+    events = show(owner_client, f"/{webhook}/events").json["events"]
+    assert [each["delivery"]["state"] for each in events] == ["given_up", "given_up"]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        *(("after=x", "BAD_AFTER"), ("after=-1", "BAD_AFTER"), ("after=" + "9" * 19, "BAD_AFTER")),
+        *(("limit=0", "BAD_LIMIT"), ("limit=201", "BAD_LIMIT"), ("limit=x", "BAD_LIMIT")),
+        *(("missed=2", "BAD_FILTER"), ("before=1", "UNKNOWN_PARAMETER")),
+    ],
+)
+def test_a_page_that_cannot_be_is_refused(owner_client: FlaskClient, query: str, code: str):
+    answer = show(owner_client, f"/{'0' * 32}/events?{query}")
+    assert (answer.status_code, answer.json["code"]) == (400, code)
+
+
+def test_without_a_key_there_are_no_webhooks(kept: Connection, reader: Engine):
+    client = make_webhook_app(reader, webhook_key=None).test_client()
+    answer = register(client)
+    assert (answer.status_code, answer.json["code"]) == (404, "WEBHOOKS_OFF")
+    assert show(client).json == {"webhooks": [], "public_key": None}
+
+
+def test_none_is_registered_where_others_sign_than_the_key_that_is_published(
+    kept: Connection, owner_client: FlaskClient, reader: Engine
+):
+    stranger = make_webhook_app(reader, webhook_key=f"whpk_{'B' * 43}=").test_client()
+    answer = register(stranger)
+    assert (answer.status_code, answer.json["code"]) == (503, "WEBHOOKS_UNAVAILABLE")
+    # A key that came later is the one that signs.
+    insert_sender(kept, f"whpk_{'B' * 43}=")
+    assert register(stranger).status_code == 201
+    assert register(owner_client).json["code"] == "WEBHOOKS_UNAVAILABLE"
+
+
+def test_the_key_stands_in_stellar_toml(reader: Engine):
+    client = make_webhook_app(reader).test_client()
+    assert f'WEBHOOK_SIGNING_KEY = "{PUBLIC_KEY}"' in client.get("/.well-known/stellar.toml").text
+    without = make_webhook_app(reader, webhook_key=None).test_client()
+    assert "WEBHOOK" not in without.get("/.well-known/stellar.toml").text
