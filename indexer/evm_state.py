@@ -15,7 +15,7 @@ from eth_utils.crypto import keccak
 
 from indexer.actions.evm_calls import Order, Send, spender
 from indexer.actions.evm_check import Mined
-from indexer.chains.evm import EvmReceipt, ReceiptLog
+from indexer.chains.evm_answers import EvmReceipt, ReceiptLog
 from indexer.chains.evm_calls import EvmCalls
 from indexer.chains.quorum import NEEDED, Quorum
 from indexer.errors import InconsistentAnswer, NodeUnavailable

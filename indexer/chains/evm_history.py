@@ -20,7 +20,9 @@ from typing import Any, Self, cast
 import orjson
 import polars as pl
 
-from indexer.chains.evm import ROUND_CAPS, EvmReader, _Filter, _Header, _header_call
+from indexer.chains.evm import EvmReader
+from indexer.chains.evm_answers import ROUND_CAPS, Header
+from indexer.chains.evm_questions import Filter, header_call, transfer_filters
 from indexer.chains.http import AnswerTooLong, NodeTimedOut
 from indexer.chains.jsonrpc import Call, JsonRpc, classified
 from indexer.chains.nodes import asked_of_all
@@ -127,20 +129,22 @@ class EvmHistory(EvmReader):
 
     def _read_columns(self, first: Height, last: Height, watched: Sequence[str]) -> EvmColumns:
         heights = range(first, last + 1)
-        transfers = self._transfer_filters(watched)
+        transfers = transfer_filters(self._chain, watched)
         with self._node() as node:
-            headers = self._headers(heights, node.batch([_header_call(hex(h)) for h in heights]))
+            headers = self._answers.headers(
+                heights, node.batch([header_call(hex(h)) for h in heights])
+            )
             logs = self._ordered(
                 [self._columns(node, each, headers) for each in (*self._events, *transfers)]
             )
-            again = self._header(node.call(*_header_call(hex(last))), last)
+            again = self._answers.header(node.call(*header_call(hex(last))), last)
             if again.block.hash != headers[-1].block.hash:
                 raise InconsistentAnswer(f"{self.chain}: block {last} was replaced while reading")
             if self._chain.bloom_is_reliable:
                 self._check_bloom_columns(node, headers, logs, [*self._emitters, *transfers])
         return EvmColumns(tuple(header.block for header in headers), logs)
 
-    def _columns(self, node: JsonRpc, asked: _Filter, headers: Sequence[_Header]) -> pl.DataFrame:
+    def _columns(self, node: JsonRpc, asked: Filter, headers: Sequence[Header]) -> pl.DataFrame:
         """`LOG_COLUMNS` of one query's logs, each of them checked."""
         first, last = headers[0].block.height, headers[-1].block.height
         answers = self._parsed(cast(_TextRpc, node).array(asked.query(first, last)))
@@ -171,7 +175,7 @@ class EvmHistory(EvmReader):
             raise InconsistentAnswer(f"{self.chain}: a log is malformed: {example}")
         return lower
 
-    def _placed(self, answers: pl.DataFrame, headers: Sequence[_Header]) -> pl.DataFrame:
+    def _placed(self, answers: pl.DataFrame, headers: Sequence[Header]) -> pl.DataFrame:
         """The logs with the time of their blocks, which must be of those that were read."""
         read = pl.DataFrame(
             [(each.block.height, each.block.hash, each.block.time) for each in headers],
@@ -196,7 +200,7 @@ class EvmHistory(EvmReader):
             self._check_transactions(logs, headers)
         return logs
 
-    def _check_transactions(self, logs: pl.DataFrame, headers: Sequence[_Header]) -> None:
+    def _check_transactions(self, logs: pl.DataFrame, headers: Sequence[Header]) -> None:
         """A log's transaction stands in its block where the log says."""
         with_logs = set(logs["height"].unique())
         listed = [
@@ -238,9 +242,9 @@ class EvmHistory(EvmReader):
     def _check_bloom_columns(
         self,
         node: JsonRpc,
-        headers: Sequence[_Header],
+        headers: Sequence[Header],
         logs: pl.DataFrame,
-        filters: Sequence[_Filter],
+        filters: Sequence[Filter],
     ) -> None:
         """`_check_blooms`, of what was asked for in each block rather than of each log."""
         kinds = _kinds(logs)
@@ -303,8 +307,8 @@ def _are_well_formed(answers: pl.DataFrame) -> bool:
     )
 
 
-def _was_asked_for(asked: _Filter) -> pl.Expr:
-    """`_Filter.wants`, over the columns."""
+def _was_asked_for(asked: Filter) -> pl.Expr:
+    """`Filter.wants`, over the columns."""
     topic = pl.col("topics").list
     wanted = [
         pl.col("address").is_in(sorted(asked.contracts)),

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
-from indexer.chains.evm import EvmReader, EvmReceipt
+from indexer.chains.evm import EvmReader
+from indexer.chains.evm_answers import EvmReceipt
 from indexer.chains.finality import Finality, height_reached
 from indexer.chains.ports import Block, Range
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError

@@ -29,6 +29,7 @@ from indexer.backfill import BackfillProgress, backfill
 from indexer.backfill.chunks import Chunk
 from indexer.backfill.fetch import fetch_ahead, source
 from indexer.chains.evm import EvmReader
+from indexer.chains.evm_questions import transfer_filters
 from indexer.devnet.evm_node import AnvilProcess, JsonRpc
 from indexer.facts.columns_copy import copy_text
 from indexer.networks import EvmChain, Network, load_network
@@ -194,7 +195,7 @@ def _floor(task: Task) -> Measured:
 
 
 def _questions(reader: EvmReader, chain: EvmChain, chunk: Chunk) -> list[bytes]:
-    filters = [*reader._events, *reader._transfer_filters(chain.watched)]
+    filters = [*reader._events, *transfer_filters(chain, chain.watched)]
     calls = [each.query(chunk.first, chunk.last) for each in filters]
     return [
         orjson.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})

@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from indexer import drain
 from indexer.backfill import backfill
-from indexer.chains import evm
+from indexer.chains import evm_answers
 from indexer.drain import follow
 from indexer.errors import (
     ConfigurationError,
@@ -175,7 +175,7 @@ def test_ranges_adapt_to_what_the_node_allows(world: Followed, most: int) -> Non
 def test_logs_that_are_cut_at_a_round_number_are_asked_for_in_parts(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evm, "ROUND_CAPS", frozenset({4}))
+    monkeypatch.setattr(evm_answers, "ROUND_CAPS", frozenset({4}))
     for number in range(6):
         world.node.mine(oft_send(70_000 + number), transfer(number + 1), transfer(number + 1))
     with world.faulty.faulty(SilentCap(4)):
