@@ -76,7 +76,7 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
 -- indexer does: of an attempt it sees that it is there, and for whom, never what was signed, but for
 -- what owners are to sign as well.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
-GRANT SELECT ON relay.health, relay.onboardings TO isthmus_api;
+GRANT SELECT ON relay.health, relay.onboardings, relay.obstacles TO isthmus_api;
 -- An owner sees what became of his webhooks.
 GRANT SELECT ON relay.webhook_states, relay.webhook_deliveries, relay.webhook_senders
     TO isthmus_api;

@@ -104,6 +104,26 @@ onboardings = Table(
     comment="Onboarding transactions that wait for their owners' signatures: the api shows them",
 )
 
+obstacles = Table(
+    "obstacles",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True, comment="Row id"),
+    text("transfer", "Transfer that cannot be delivered", index=True),
+    text("kind", "no_trustline: the recipient can mend it; frozen: its asset's issuer alone"),
+    text("detail", "The sentence that its owner reads"),
+    recorded("since"),
+    moment("cleared_at", "When it was gone, database clock; null while it stands", nullable=True),
+    CheckConstraint("kind IN ('no_trustline', 'frozen')", name="kind"),
+    Index(
+        "uq_obstacles_standing",
+        "transfer",
+        unique=True,
+        postgresql_where=sql("cleared_at IS NULL"),
+    ),
+    schema=RELAY,
+    comment="Why recipients on Stellar cannot be paid, as the relay found when it looked",
+)
+
 breaks = Table(
     "breaks",
     metadata,

@@ -42,6 +42,9 @@ _QUERY = text("""
       AND p.stage = 'DELIVERING' AND p.dest_chain = :chain
       AND q.dest_chain = :chain
       AND (s.movement = p.id OR (p.id = ANY(s.extras) AND p.amount_in >= q.min_refund))
+      AND NOT EXISTS (
+          SELECT FROM relay.obstacles o WHERE o.transfer = s.transfer AND o.cleared_at IS NULL
+      )
     ORDER BY p.sent_at, p.id, s.transfer
     LIMIT :most
 """)

@@ -26,6 +26,7 @@ from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import evm_address
 from indexer.relay.ledgers import Ledgers
 from indexer.relay.onboardings import Onboarding, Onboardings, SponsorWire
+from indexer.relay.recipients import Recipients
 from indexer.relay.settings import (
     EvmAccount,
     RelayAccount,
@@ -122,14 +123,17 @@ Opens: TypeAlias = Callable[[], AbstractContextManager[Sender]]
 
 
 def sessions_of(accounts: Sequence[RelayAccount]) -> int:
-    """Sessions of Postgres that these accounts take: one each, and one for what owners signed."""
-    return len(accounts) + any(isinstance(each, StellarAccount) for each in accounts)
+    """Sessions of Postgres that these accounts take: one each; on Stellar one for what owners
+    signed, and one to look at recipients."""
+    return len(accounts) + 2 * any(isinstance(each, StellarAccount) for each in accounts)
 
 
 def _senders(settings: Settings, accounts: Sequence[RelayAccount]) -> list[Opens]:
     senders: list[Opens] = [partial(_opened, settings, each) for each in accounts]
     payer = next((each for each in accounts if isinstance(each, StellarAccount)), None)
-    return senders if payer is None else [*senders, partial(_submitter, settings, payer)]
+    if payer is None:
+        return senders
+    return [*senders, partial(_submitter, settings, payer), partial(_recipients, settings, payer)]
 
 
 def _send_by(
@@ -186,6 +190,12 @@ def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> AccountRelay
 def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
     with closing(_stellar_nodes(settings, payer)) as nodes:
         yield Submitter(payer.chain, nodes, payer.key, payer.limits)
+
+
+@contextmanager
+def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
+    with closing(_stellar_nodes(settings, payer)) as nodes:
+        yield Recipients(payer.chain, nodes, time.monotonic)
 
 
 def _stellar_nodes(

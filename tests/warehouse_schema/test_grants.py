@@ -57,6 +57,7 @@ ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
     # How the relay is; and of what it signed, what owners are to sign as well.
     ("relay.health", "api"): READ,
     ("relay.onboardings", "api"): READ,
+    ("relay.obstacles", "api"): READ,
     # What became of an owner's webhooks; the relay forgets what was posted long ago.
     ("relay.webhook_states", "api"): READ,
     ("relay.webhook_deliveries", "api"): READ,

@@ -17,6 +17,7 @@ from indexer.facts.store import events_by_key
 from indexer.networks import Network
 from indexer.projections.stages.evidence import (
     Evidence,
+    Obstacle,
     Payment,
     Place,
     Sent,
@@ -29,7 +30,7 @@ from warehouse_schema.facts import expiries, lost_sources
 from warehouse_schema.identifiers import Address, TxHash, UnixSeconds
 from warehouse_schema.intake import cancellations, quotes, submissions, transfers
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts, slots
+from warehouse_schema.relay import attempts, obstacles, slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
     moved = movements_of(conn, network, terms, together, _named(submitted, signed))
     lost, over = _lost(conn, ids), _over(conn, ids)
     paid, returned = _deposits(conn, terms)
+    hindered = _hindered(conn, ids)
     return [
         Loaded(
             replace(
@@ -66,11 +68,13 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
                 paid=tuple(paid[each.terms.id]),
                 returned=tuple(returned[each.terms.id]),
                 carried=tuple(moved[each.terms.id].carried),
+                obstacles=tuple(hindered[each.terms.id].standing),
             ),
             keys=tuple(sorted(moved[each.terms.id].keys)),
             inputs=len(submitted[each.terms.id])
             + len(signed[each.terms.id])
             + over[each.terms.id].slots
+            + hindered[each.terms.id].rows
             + (each.cancelled_at is not None),
         )
         for each in sorted(begun, key=lambda each: each.terms.id)
@@ -185,6 +189,34 @@ def _moves_money(signed: bytes | None) -> bool:
     another; after an approval the burn is to be signed.
     """
     return signed is None or called_function(signed) != "approve"
+
+
+@dataclass(slots=True)
+class _Hindered:
+    """What the relay found of a transfer's recipient."""
+
+    standing: list[Obstacle] = field(default_factory=list)
+    rows: int = 0
+    """That were written, and that were cleared."""
+
+
+def _hindered(conn: Connection, ids: Collection[str]) -> dict[str, _Hindered]:
+    columns = obstacles.c
+    query = (
+        select(
+            *(columns.transfer, columns.kind, columns.detail, unix(columns.since).label("since")),
+            columns.cleared_at.is_(None).label("stands"),
+        )
+        .where(columns.transfer == any_of(ids))
+        .order_by(columns.id)
+    )
+    found: dict[str, _Hindered] = defaultdict(_Hindered)
+    for row in conn.execute(query):
+        hindered = found[row.transfer]
+        hindered.rows += 1 if row.stands else 2
+        if row.stands:
+            hindered.standing.append(Obstacle(UnixSeconds(row.since), row.kind, row.detail))
+    return found
 
 
 def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[TakenBack]]:

@@ -35,7 +35,7 @@ from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import cancellations, submissions, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts, slots
+from warehouse_schema.relay import attempts, obstacles, slots
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +169,12 @@ def is_behind() -> ColumnElement[bool]:
         .where(slots.c.subject == transfers.c.id, slots.c.outcome.is_not(None))
         .scalar_subquery()
     )
-    written, stages = submitted + signed + over + cancelled, transfer_stages.c
+    found = (
+        select(func.count() + func.count(obstacles.c.cleared_at))
+        .where(obstacles.c.transfer == transfers.c.id)
+        .scalar_subquery()
+    )
+    written, stages = submitted + signed + over + found + cancelled, transfer_stages.c
     return or_(stages.transfer.is_(None), stages.inputs != written)
 
 

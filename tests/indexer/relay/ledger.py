@@ -37,6 +37,8 @@ class Message:
     message: bytes
     attestation: bytes
     recipient: str
+    holder: Keypair
+    """Of the recipient."""
 
 
 @dataclass
@@ -55,7 +57,7 @@ class LedgerStand:
         holder = self.chain.open(f"relay {number}", usdc=0 if has_trustline else None)
         nonce = message_nonce(b"", number)
         message, attestation = inbound(holder.public_key, amount=AMOUNT, nonce=nonce)
-        return Message(f"0x{nonce.hex()}", message, attestation, holder.public_key)
+        return Message(f"0x{nonce.hex()}", message, attestation, holder.public_key, holder)
 
     def owed(self, **options: Any) -> Message:
         found = self.message(**options)

@@ -89,6 +89,48 @@ def upgrade() -> None:
         comment="How each account of the relay is, written each turn. The api reads this and no more",
     )
     op.create_table(
+        "obstacles",
+        sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
+        sa.Column(
+            "transfer", sa.Text(), nullable=False, comment="Transfer that cannot be delivered"
+        ),
+        sa.Column(
+            "kind",
+            sa.Text(),
+            nullable=False,
+            comment="no_trustline: the recipient can mend it; frozen: its asset's issuer alone",
+        ),
+        sa.Column("detail", sa.Text(), nullable=False, comment="The sentence that its owner reads"),
+        sa.Column(
+            "since",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.Column(
+            "cleared_at",
+            sa.DateTime(timezone=True),
+            nullable=True,
+            comment="When it was gone, database clock; null while it stands",
+        ),
+        sa.CheckConstraint("kind IN ('no_trustline', 'frozen')", name=op.f("ck_obstacles_kind")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_obstacles")),
+        schema="relay",
+        comment="Why recipients on Stellar cannot be paid, as the relay found when it looked",
+    )
+    op.create_index(
+        op.f("ix_obstacles_transfer"), "obstacles", ["transfer"], unique=False, schema="relay"
+    )
+    op.create_index(
+        "uq_obstacles_standing",
+        "obstacles",
+        ["transfer"],
+        unique=True,
+        schema="relay",
+        postgresql_where=sa.text("cleared_at IS NULL"),
+    )
+    op.create_table(
         "slots",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(

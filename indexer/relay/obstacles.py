@@ -1,0 +1,78 @@
+"""Rows that say why recipients on Stellar cannot be paid; the fold of transfers reads them.
+
+The caller commits. Every moment is the database's clock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sqlalchemy import Connection, func, insert, select, text, update
+
+from warehouse_schema.identifiers import AssetId, BaseUnits, ChainId, StellarAddress
+from warehouse_schema.intake import CHANNEL
+from warehouse_schema.relay import obstacles
+
+Kind: TypeAlias = Literal["no_trustline", "frozen"]
+
+# What an extra delivery of a transfer waits for is the same recipient's to mend.
+_AWAITED = text("""
+    SELECT s.transfer, q.dest_address, q.dest_asset, q.amount_out, o.kind, o.detail,
+           s.stage IN ('DELIVERING', 'AWAITING_TRUSTLINE', 'ON_HOLD') AS waits
+    FROM projections.transfer_stages s
+    JOIN intake.transfers t ON t.id = s.transfer
+    JOIN intake.quotes q ON q.id = t.quote
+    LEFT JOIN relay.obstacles o ON o.transfer = s.transfer AND o.cleared_at IS NULL
+    WHERE q.dest_chain = :chain AND q.source_chain <> :chain
+      AND (s.stage IN ('DELIVERING', 'AWAITING_TRUSTLINE') OR o.id IS NOT NULL)
+    ORDER BY s.transfer
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Why somebody cannot be paid."""
+
+    kind: Kind
+    detail: str
+    """A sentence for who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A transfer that is to be delivered on Stellar, or has an obstacle that stands."""
+
+    transfer: str
+    recipient: StellarAddress
+    asset: AssetId
+    amount: BaseUnits
+    """Least that is to be paid, stroops."""
+    standing: Found | None
+    waits: bool
+    """Whether a delivery is still to come."""
+
+
+def awaited(conn: Connection, chain: ChainId) -> Sequence[Awaited]:
+    """All of them, by their ids."""
+    return [
+        Awaited(
+            transfer=row.transfer,
+            recipient=row.dest_address,
+            asset=row.dest_asset,
+            amount=BaseUnits(int(row.amount_out)),
+            standing=None if row.kind is None else Found(row.kind, row.detail),
+            waits=row.waits,
+        )
+        for row in conn.execute(_AWAITED, {"chain": chain})
+    ]
+
+
+def settle(conn: Connection, transfer: str, found: Found | None) -> None:
+    """What was found is what stands from now on; who keeps transfers is told."""
+    columns = obstacles.c
+    standing = (columns.transfer == transfer, columns.cleared_at.is_(None))
+    conn.execute(update(obstacles).where(*standing).values(cleared_at=func.clock_timestamp()))
+    if found is not None:
+        row = {"transfer": transfer, "kind": found.kind, "detail": found.detail}
+        conn.execute(insert(obstacles).values(row))
+    conn.execute(select(func.pg_notify(CHANNEL, transfer)))
