@@ -34,6 +34,7 @@ from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor, free
 from indexer.devnet.verify import NotCaughtUp, Service, Story, verify
 from indexer.devnet.world import Pace, World, start_world
 from indexer.errors import IndexerError
+from indexer.reconciliation import reconcile
 from indexer.settings import Settings, load_settings
 from indexer.warehouse import database_url, embedded_postgres, open_engine
 from warehouse_schema.embedded import EmbeddedPostgresError
@@ -143,6 +144,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         if not problems:
             with stages.timed("transfers"):
                 problems = _serve_customers(supervisor, world, scenario, ports)
+                problems += _what_does_not_add_up(settings, ports)
         say(f"\nset-up: {stages}")
         _tell_result(problems, settings)
         if not options.once:
@@ -213,10 +215,28 @@ def _serve_customers(
         return [f"a customer was refused: {type(error).__name__}: {error}"]
 
 
+def _what_does_not_add_up(settings: Settings, ports: services.Ports) -> list[str]:
+    """What Dagster's job sees every five minutes, looked for now; and that `/v1/status` says so."""
+    engine = open_engine(settings, "indexer")
+    try:
+        seen = reconcile(engine, settings.network)
+    finally:
+        engine.dispose()
+    problems = [f"{each.check}: {each.detail}" for each in seen.findings]
+    with Isthmus(ports.api_url, transport=httpx.HTTPTransport()) as api:
+        shown = api.status()
+    if shown.at is None or shown.at < seen.at or not shown.adds_up:
+        problems.append(f"GET /v1/status shows {shown.as_json()}")
+    return problems
+
+
 def _tell_result(problems: Sequence[str], settings: Settings) -> None:
     if not problems:
         say("verified: everything the scenario did is visible, and nothing else")
         say("verified: every customer's transfer ended as it must, to the last unit on both chains")
+        say(
+            "verified: what left one chain came to the other, and no deposit address holds anything"
+        )
         return
     say(f"{len(problems)} problems:")
     for problem in problems:

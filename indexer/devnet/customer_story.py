@@ -8,14 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 
 from api.client import Transfer
+from indexer.devnet.address_plays import AddressPlays
 from indexer.devnet.bridges import DUST
 from indexer.devnet.customers import Customer, Purse, customer, open_accounts
 from indexer.devnet.scenario import EVM_UNIT, PacedClient, Say, real_time
-from indexer.devnet.transfers import DEADLINE_SECONDS, Played, Plays, decimal, follow
+from indexer.devnet.transfers import DEADLINE_SECONDS, Played, decimal, follow
 from indexer.devnet.verify import table
 from indexer.devnet.world import World
 
-PEOPLE = ("dora", "emil", "fay", "gus", "hana", "ivo", "jana", "karl", "lena")
+PEOPLE = (
+    *("dora", "emil", "fay", "gus", "hana", "ivo", "jana", "karl", "lena"),
+    *("mara", "nino", "olga"),
+)
 LEDGER_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
 _ENDS = {"deposit": ("evm", "stellar"), "withdraw": ("stellar", "evm"), "send": ("stellar",) * 2}
@@ -45,7 +49,7 @@ class CustomerStory:
         self._client.next_close = real_time
         amounts = {name: self._amount() for name in PEOPLE}
         open_accounts(_purses(amounts), self._client, self._world.evm)
-        plays = Plays(self._world.evm, self._client, lambda line: say(f"   {line}"))
+        plays = AddressPlays(self._world.evm, self._client, lambda line: say(f"   {line}"))
         with ExitStack() as doors:
             people = {
                 name: doors.enter_context(closing(customer(name, self._api_url)))
@@ -83,10 +87,15 @@ def _purses(amounts: Mapping[str, int]) -> dict[str, Purse]:
         "jana": Purse({"usdc": amounts["jana"] * DUST + 1}, {}),
         "karl": Purse({"usdt0": amounts["karl"] * DUST + 1}, {}),
         "lena": Purse({"usdc": 0, "usdt0": 0}, {}),
+        "mara": Purse({"usdc": 0}, {"usdc": amounts["mara"]}),
+        "nino": Purse({"usdc": 0}, {"usdc": amounts["nino"]}),
+        "olga": Purse({"usdc": 0}, {"usdc": amounts["olga"], "usdt0": amounts["olga"]}),
     }
 
 
-def _all(plays: Plays, people: Mapping[str, Customer], amounts: Mapping[str, int]) -> list[Played]:
+def _all(
+    plays: AddressPlays, people: Mapping[str, Customer], amounts: Mapping[str, int]
+) -> list[Played]:
     """Payments have a seventh decimal, which no bridge carries."""
     there = {name: amount * DUST for name, amount in amounts.items()}
     return [
@@ -98,6 +107,9 @@ def _all(plays: Plays, people: Mapping[str, Customer], amounts: Mapping[str, int
         plays.deposit(people["emil"], "usdt0", amounts["emil"]),
         plays.deposit_without_account(people["fay"], "usdc", amounts["fay"]),
         plays.called_off(people["gus"], "usdc", amounts["gus"]),
+        plays.deposit_to_address(people["mara"], "usdc", amounts["mara"]),
+        plays.cancelled_then_paid(people["nino"], "usdc", amounts["nino"]),
+        plays.wrong_token_first(people["olga"], "usdc", "usdt0", amounts["olga"]),
     ]
 
 

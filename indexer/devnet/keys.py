@@ -14,6 +14,7 @@ from indexer.devnet.evm import dev_account
 from indexer.devnet.stellar.accounts import SEP10, keypair
 from indexer.networks import Network
 from indexer.settings import in_capitals
+from warehouse_schema.identifiers import EvmAddress
 
 RELAY = "relay"
 """Devnet identity of the relay on Stellar."""
@@ -21,6 +22,11 @@ SPONSOR = "sponsor"
 """And of its sponsor of trustlines."""
 RELAY_ACCOUNT = 6
 """Its account on the EVM chain, by index."""
+
+
+def relay_account() -> EvmAddress:
+    """The relay's account on the EVM chain, which moves deposits on."""
+    return EvmAddress(dev_account(RELAY_ACCOUNT).address.lower())
 
 
 def make_keys(folder: Path, url: str) -> dict[str, str]:

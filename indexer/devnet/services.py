@@ -12,11 +12,12 @@ from pathlib import Path
 
 import httpx
 
+from indexer.devnet.keys import relay_account
 from indexer.devnet.local_http import HOST, local_client
 from indexer.devnet.supervisor import ChildSpec, free_port, listens
 from indexer.devnet.world import World
 from indexer.networks import load_network
-from indexer.settings import Settings, rpc_variable
+from indexer.settings import Settings, operator_variable, rpc_variable
 from indexer.warehouse import dagster_storage_url
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -72,10 +73,11 @@ def demo_settings(outer: Settings) -> Settings:
 
 
 def with_world(settings: Settings, world: World, iris: str | None = None) -> Settings:
-    """The settings with the nodes of a running world, and what attests there."""
+    """The settings with the nodes of a running world, what attests there, and who sweeps."""
     stellar, [evm] = settings.network.stellar, settings.network.evm
     nodes = {stellar.id: (world.stellar_url,), evm.id: (world.evm_url, world.evm_ws_url)}
-    return replace(settings, nodes=nodes, network=replace(settings.network, iris=iris))
+    evm = replace(evm, deposit_operator=relay_account())
+    return replace(settings, nodes=nodes, network=replace(settings.network, iris=iris, evm=(evm,)))
 
 
 def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str]:
@@ -99,6 +101,11 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         **({} if ports is None else _servers(ports)),
         **({} if (iris := settings.network.iris) is None else {"ISTHMUS_IRIS_URL": iris}),
         **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
+        **{
+            operator_variable(chain.id): chain.deposit_operator
+            for chain in settings.network.evm
+            if chain.deposit_operator is not None
+        },
     }
 
 

@@ -239,13 +239,16 @@ class Plays:
         outcome = self._stellar.outcome(tx)
         return set() if outcome is None else set(packets_said(outcome))
 
-    def _start_deposit(self, who: Customer, coin: Coin, amount: int) -> tuple[Quote, Transfer]:
+    def _start_deposit(
+        self, who: Customer, coin: Coin, amount: int, funding_mode: str = "direct"
+    ) -> tuple[Quote, Transfer]:
         quote = who.api.quote(
             f"{coin}-deposit",
             amount,
             source_chain=EVM,
             source_address=who.wallet,
             dest_address=who.account,
+            funding_mode=funding_mode,
         )
         return quote, who.api.start_transfer(quote.id, key=str(uuid4()))
 

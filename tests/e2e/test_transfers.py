@@ -20,7 +20,7 @@ from indexer.attestations import poll_attestations
 from indexer.chains.attestations import Iris
 from indexer.devnet import circle, services
 from indexer.devnet.customer_story import CustomerStory
-from indexer.devnet.keys import RELAY, make_keys, make_relay_keys
+from indexer.devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
 from indexer.devnet.scenario import PacedClient, real_time
 from indexer.devnet.stellar.accounts import keypair
 from indexer.devnet.supervisor import Supervisor, free_port
@@ -28,6 +28,7 @@ from indexer.devnet.world import Pace, World, start_world
 from indexer.drain import follow
 from indexer.keeper import keep_transfers
 from indexer.readers import open_reader
+from indexer.reconciliation import Finding, reconcile
 from indexer.relay.run import run_relay
 from indexer.relay.settings import load_relay_settings
 from indexer.settings import Settings, load_settings
@@ -96,6 +97,15 @@ def started(doors: ExitStack, supervisor: Supervisor, database: URL) -> tuple[Wo
     return world, replace(settings, home=supervisor.folder, database_url=url)
 
 
+def findings(database: URL, settings: Settings) -> tuple[Finding, ...]:
+    """What does not add up: no deposit address that is done with holds anything."""
+    indexer = make_engine(database, room="indexer")
+    try:
+        return reconcile(indexer, settings.network).findings
+    finally:
+        indexer.dispose()
+
+
 @pytest.mark.timeout(300)
 def test_every_kind_of_transfer_ends_where_it_must_with_every_unit_accounted_for(
     folder: Path, database: URL
@@ -106,7 +116,8 @@ def test_every_kind_of_transfer_ends_where_it_must_with_every_unit_accounted_for
         world, settings = started(doors, supervisor, database)
         client = doors.enter_context(closing(PacedClient(world.stellar_url, real_time)))
         client.close_ledger(int(time.time()) - 60)
-        client.fund(keypair(RELAY).public_key)
+        for name in (RELAY, SPONSOR):
+            client.fund(keypair(name).public_key)
         ports = services.Ports(api=free_port(0), page=0, code=0)
         api = services.environment(settings) | make_keys(folder / "keys", ports.api_url)
         api["DATABASE_URL"] = str(settings.database_url)
@@ -115,3 +126,4 @@ def test_every_kind_of_transfer_ends_where_it_must_with_every_unit_accounted_for
             supervisor.run(services.api(ports, api, workers=1))
             story = CustomerStory(world, client, random.Random(7), ports.api_url, supervisor.wait)
             assert story.play(said.append) == [], "\n".join(said)
+            assert findings(database, settings) == ()
