@@ -4,6 +4,7 @@ One node is asked, the next when it fails. A node's word decides nothing alone: 
 included is held against the blocks that were ingested.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 _REVERT_CODE = 3
 """Of a call that reverts, with its data; nodes without it say so in words."""
+_UNPAYABLE = re.compile(r"revert|insufficient funds|gas required exceeds", re.IGNORECASE)
+"""What is said of a call that has no effect, or is more than its account can pay for. The second is
+the account's fault and no node's: the next would say the same."""
 _LONGEST_ANSWER = 200
 _HELD = ("already known", "known transaction", "already imported", "alreadyknown")
 _NOT_TAKEN = ("nonce too low", "underpriced", "nonce too high", "insufficient funds", "exceeds")
@@ -174,7 +178,7 @@ def _gas_price(node: JsonRpc) -> GasPrice:
 def _refuse_reverted(reply: Reply) -> None:
     error = reply.error
     code, words = (error.get("code"), error.get("message")) if isinstance(error, dict) else (0, "")
-    if code == _REVERT_CODE or "revert" in str(words).lower():
+    if code == _REVERT_CODE or _UNPAYABLE.search(str(words)):
         data = error.get("data") if isinstance(error, dict) else None
         raise CallReverted(f"{str(words)[:_LONGEST_ANSWER]} {str(data or '')[:74]}".strip())
 

@@ -12,7 +12,7 @@ from typing import Generic, Protocol
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from indexer.errors import CallReverted, RetryableChainError
+from indexer.errors import CallReverted, PermanentChainError, RetryableChainError
 from indexer.relay import store
 from indexer.relay.patience import Patience
 from indexer.relay.slots import (
@@ -169,8 +169,10 @@ class AccountRelay(Generic[C]):
                 self._close(conn, slot, self._judged(step, still), turn)
             elif isinstance(step, Replace):
                 self._replace(conn, slot, still, turn)
-        self._begin(conn, owed, sight, turn)
+        failure = self._begin(conn, owed, sight, turn)
         self._send(conn, buried, turn)
+        if failure is not None:
+            raise failure
         self._tell(conn, sight)
         return turn
 
@@ -274,24 +276,31 @@ class AccountRelay(Generic[C]):
 
     # What is to be sent.
 
-    def _begin(self, conn: Connection, owed: Sequence[Owed[C]], sight: Sight, turn: Turn) -> None:
+    def _begin(
+        self, conn: Connection, owed: Sequence[Owed[C]], sight: Sight, turn: Turn
+    ) -> RetryableChainError | PermanentChainError | None:
+        """Open slots, as many as may be open; gives what the nodes failed with, if they did."""
         waiting = [each for each in owed if self._patience.may(each.key)]
         if not waiting:
-            return
+            return None
         with conn.begin():
             if store.standing_break(conn, self.account) is not None:
-                return
+                return None
             room = self._wire.most_open - len(store.open_slots(conn, self.account))
             waiting = _not_taken(conn, self.account.chain, waiting) if room > 0 else []
         for each in waiting:
             if turn.opened == room:
-                return
-            if self._wire.is_over(each):
-                continue
-            refusal = self._open(conn, each, sight, turn)
+                return None
+            try:
+                refusal = None if self._wire.is_over(each) else self._open(conn, each, sight, turn)
+            except (RetryableChainError, PermanentChainError) as error:
+                # It may be this one alone, of which no node will speak: then others come first.
+                self._patience.refused(each.key)
+                return error
             if refusal is not None:
                 turn.refused.append(f"{each.purpose} {each.key}: {refusal}")
                 self._patience.refused(each.key)
+        return None
 
     def _open(self, conn: Connection, owed: Owed[C], sight: Sight, turn: Turn) -> str | None:
         """Sign and keep the first transaction for something, or say why not."""
@@ -340,10 +349,20 @@ class AccountRelay(Generic[C]):
             slots = store.open_slots(conn, self.account)
         for slot in slots:
             if isinstance(self._wire.step(slot, buried), Send):
-                answer = self._wire.send(slot.newest.raw)
-                with conn.begin():
-                    store.note_sent(conn, slot.newest.tx, answer)
+                self._send_newest(conn, slot)
                 turn.sent += 1
+
+    def _send_newest(self, conn: Connection, slot: Slot) -> None:
+        try:
+            answer = self._wire.send(slot.newest.raw)
+        except (RetryableChainError, PermanentChainError) as error:
+            # It may have arrived; and what no node takes (some refuse a bid below the base fee) is
+            # replaced in its time, and keeps no other from being sent meanwhile.
+            with conn.begin():
+                store.note_sent(conn, slot.newest.tx, f"no node took it: {error}")
+            raise
+        with conn.begin():
+            store.note_sent(conn, slot.newest.tx, answer)
 
     def _tell(self, conn: Connection, sight: Sight) -> None:
         with conn.begin():

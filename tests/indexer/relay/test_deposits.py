@@ -18,6 +18,7 @@ from tests.indexer.relay.bomb import Bomb, Killed
 from tests.indexer.relay.conftest import LIMITS, RELAYER, STRANGER, standing
 from tests.indexer.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
 from warehouse_schema.facts import cctp_burns, oft_sent
+from warehouse_schema.identifiers import EvmAddress
 
 EXCESS = 3 * LEAST
 Money = Callable[[DepositStand], Paid]
@@ -69,6 +70,23 @@ def test_a_deposit_of_usdt0_is_sent_and_its_message_is_paid_by_us(stand: Deposit
     spent = int(stand.health().spent_today)
     # A tenth more than the message costs was carried, and came back.
     assert 0 < before - after < spent < (before - after) * 11 // 10
+
+
+def test_a_message_that_the_account_cannot_pay_for_keeps_no_other_deposit_waiting(
+    stand: DepositStand,
+):
+    class Dear(EvmAccountNodes):
+        def price(self, contract: EvmAddress, data: bytes) -> int:
+            return super().price(contract, data) * 10**12
+
+    dear, paid, relay = stand.deposit("oft"), stand.deposit(), stand.relay(nodes=Dear)
+    stand.pay(dear)
+    stand.pay(paid)
+    turn = stand.turns(relay)
+    assert turn.opened == 1
+    assert any("nsufficient funds" in each for each in turn.refused)
+    stand.ingest(final=0)
+    assert (stand.held(dear), stand.held(paid)) == (AMOUNT, 0)
 
 
 def test_several_payments_are_one_deposit(stand: DepositStand):
