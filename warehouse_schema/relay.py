@@ -169,6 +169,17 @@ health = Table(
     comment="How each account of the relay is, written each turn. The api reads this and no more",
 )
 
+refund_orders = Table(
+    "refund_orders",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True, comment="Row id"),
+    text("transfer", "Transfer whose deposit address it is", index=True),
+    text("token", "Contract of what is to go back; native for the chain's own coin"),
+    recorded("ordered_at"),
+    schema=RELAY,
+    comment="What operators ordered back from deposit addresses",
+)
+
 webhook_states = Table(
     "webhook_states",
     metadata,

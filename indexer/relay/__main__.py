@@ -3,6 +3,7 @@
 python -m indexer.relay run
 python -m indexer.relay status
 python -m indexer.relay resume eip155:1
+python -m indexer.relay refund 0f1e2d3c4b5a49788695a4b3c2d1e0ff --token native
 python -m indexer.relay webhooks
 python -m indexer.relay webhook-key
 """
@@ -12,11 +13,13 @@ import logging
 import sys
 from dataclasses import astuple
 
+from indexer.addresses import evm_address
 from indexer.errors import ConfigurationError, IndexerError
 from indexer.relay import store
 from indexer.relay.account import Turn
 from indexer.relay.hooks.run import Sender, Sent, send_webhooks
 from indexer.relay.hooks.signing import public_text
+from indexer.relay.refund_orders import NATIVE, order_refund
 from indexer.relay.run import run_relay, sessions_of
 from indexer.relay.settings import (
     WEBHOOK_KEY,
@@ -51,6 +54,7 @@ def _arguments() -> argparse.Namespace:
         (_run, "run", "send what is owed until interrupted"),
         (_status, "status", "how each account is"),
         (_resume, "resume", "let the accounts of a chain go on that stopped by themselves"),
+        (_refund, "refund", "send back what a deposit address holds, however little it is"),
         (_webhooks, "webhooks", "post to webhooks until interrupted"),
         (_webhook_key, "webhook-key", "the public key that webhooks are verified with"),
     ):
@@ -58,7 +62,15 @@ def _arguments() -> argparse.Namespace:
         command.set_defaults(run=run)
         if run is _resume:
             command.add_argument("chain", type=parse_chain_id, help="CAIP-2 id, such as eip155:1")
+        if run is _refund:
+            command.add_argument("transfer", help="its id, 32 hex digits")
+            help_ = "contract of a token, or native; without it the token of the transfer"
+            command.add_argument("--token", type=_token, help=help_)
     return parser.parse_args()
+
+
+def _token(text: str) -> str:
+    return text if text == NATIVE else evm_address(text)
 
 
 def _run(settings: Settings, _: argparse.Namespace) -> int:
@@ -97,6 +109,13 @@ def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
         mended = store.let_go_on(conn, arguments.chain)
     print(f"{mended} accounts go on")
     return 0 if mended else 1
+
+
+def _refund(settings: Settings, arguments: argparse.Namespace) -> int:
+    with open_engine(settings, "relay").begin() as conn:
+        chain = order_refund(conn, settings.network, arguments.transfer, arguments.token)
+    print(f"ordered: the relay of {chain} sends it within a day, unless it may yet be carried on")
+    return 0
 
 
 def _webhooks(settings: Settings, _: argparse.Namespace) -> int:

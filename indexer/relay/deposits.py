@@ -7,7 +7,7 @@ cancelled as well: whoever comes second sees what the first one wrote.
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from indexer.deposits import (
     deposit_address,
     message_price,
     refund_call,
+    refund_native_call,
     send_call,
 )
 from indexer.errors import ConfigurationError
@@ -33,8 +34,15 @@ from indexer.projections.stages.load import load
 from indexer.projections.stages.store import lock, with_alike
 from indexer.projections.stages.table import IllegalTransition
 from indexer.relay.evm_signing import Call
+from indexer.relay.refund_orders import (
+    NATIVE,
+    RefundOrder,
+    is_ordered,
+    objection_to_order,
+    standing_orders,
+)
 from indexer.relay.slots import Owed
-from warehouse_schema.identifiers import Address, BaseUnits, EvmAddress
+from warehouse_schema.identifiers import BaseUnits, EvmAddress
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +66,8 @@ _CONCERNED = text("""
         UNION ALL
         SELECT transfer, 2 FROM projections.transfer_stages
         WHERE source_chain = :chain AND goes_back <> '{}'
+        UNION ALL
+        SELECT transfer, 1 FROM unnest(CAST(:ordered AS text[])) AS transfer
     ), first AS (
         SELECT transfer, min(rank) AS rank FROM concerned GROUP BY transfer
     )
@@ -87,13 +97,14 @@ class _Known:
     """What was signed for a transfer and may still take effect, and the refunds that did."""
 
     sweeps: bool
-    under_way: frozenset[EvmAddress]
-    """Tokens of which a refund is."""
-    done: tuple[EvmAddress, ...]
+    under_way: Mapping[str, str]
+    """Token → key of the refund that is."""
+    done: tuple[str, ...]
+    """Their tokens."""
 
-    def refund_key(self, transfer: str, token: EvmAddress) -> str:
+    def refund_key(self, transfer: str, token: str) -> str:
         """The same for as long as the refund is under way, and another after it."""
-        return f"{transfer}:{token}:{self.done.count(token)}"
+        return self.under_way.get(token) or f"{transfer}:{token}:{self.done.count(token)}"
 
 
 class EvmDeposits:
@@ -105,10 +116,12 @@ class EvmDeposits:
     def owed(self, conn: Connection) -> list[Owed[Call]]:
         """Deposits that wait to be moved on, and tokens that go back."""
         wanted = {"chain": self._chain.id, "account": self._account}
+        orders = standing_orders(conn, self._chain.id)
         bounds = {"release": RELEASE_AFTER, "most": _MOST}
-        rows = conn.execute(_CONCERNED, wanted | bounds).all()
+        ordered = {"ordered": [each.transfer for each in orders]}
+        rows = conn.execute(_CONCERNED, wanted | bounds | ordered).all()
         known = self._known(conn, [row.id for row in rows])
-        return [owed for row in rows for owed in self._of_transfer(row, known[row.id])]
+        return [owed for row in rows for owed in self._of_transfer(row, known[row.id], orders)]
 
     def objection(self, conn: Connection, owed: Owed[Call]) -> str | None:
         """Why nothing may be signed for it as things stand, the transfer's lock held from here."""
@@ -122,22 +135,30 @@ class EvmDeposits:
             return f"what is known of the transfer does not fit together: {error}"
         if owed.purpose == "sweep":
             return None if progress.stage == "FUNDED" else f"the transfer is {progress.stage}"
-        token = Address(_token_of(owed.key))
-        return None if token in progress.goes_back else f"nothing of {token} goes back now"
+        token = _token_of(owed.key)
+        if is_ordered(owed.key):
+            return objection_to_order(loaded.evidence, progress, token)
+        return None if token in {*progress.goes_back} else f"nothing of {token} goes back now"
 
     def _known(self, conn: Connection, transfers: Collection[str]) -> dict[str, _Known]:
         found = conn.execute(_SLOTS, {"chain": self._chain.id, "transfers": list(transfers)}).all()
         return {transfer: _known_of(transfer, found) for transfer in transfers}
 
-    def _of_transfer(self, row: Row[Any], known: _Known) -> Iterator[Owed[Call]]:
+    def _of_transfer(
+        self, row: Row[Any], known: _Known, orders: Iterable[RefundOrder]
+    ) -> Iterator[Owed[Call]]:
         deposit = self._deposit(row)
         if deposit is None:
             return
         is_ours = deposit.operator == self._account
         if is_ours and (row.stage == "FUNDED" or known.sweeps):
             yield self._sweep(row, deposit)
-        for token in sorted({*row.goes_back, *known.under_way}):
-            yield self._refund(row, deposit, known, EvmAddress(token))
+        keys = {token: known.refund_key(row.id, token) for token in row.goes_back}
+        for order in orders:
+            if order.transfer == row.id:
+                keys.setdefault(order.token, order.key)
+        for token, key in sorted((keys | dict(known.under_way)).items()):
+            yield self._refund(row, deposit, token, key)
 
     def _deposit(self, row: Row[Any]) -> Deposit | None:
         """Its terms; None, and a word in the log, where they are not those of its address."""
@@ -190,15 +211,23 @@ class EvmDeposits:
         price = _call(message_price(self._network, deposit))
         return _call(send_call(self._network, deposit), price)
 
-    def _refund(
-        self, row: Row[Any], deposit: Deposit, known: _Known, token: EvmAddress
-    ) -> Owed[Call]:
+    def _refund(self, row: Row[Any], deposit: Deposit, token: str, key: str) -> Owed[Call]:
+        """All there is of it; over once there is nothing.
+
+        Of what an operator ordered nobody is asked: a strange token may answer what it likes.
+        """
+        contract = EvmAddress(token)
+        call = (
+            refund_native_call(self._network, deposit)
+            if token == NATIVE
+            else refund_call(self._network, deposit, contract)
+        )
         return Owed(
             purpose="refund",
-            key=known.refund_key(row.id, token),
+            key=key,
             subject=row.id,
-            call=_call(refund_call(self._network, deposit, token)),
-            is_over=_balance(token, row.deposit_address),
+            call=_call(call),
+            is_over=None if is_ordered(key) else _balance(contract, row.deposit_address),
             is_over_at_nought=True,
         )
 
@@ -208,13 +237,13 @@ def _known_of(transfer: str, found: Collection[Row[Any]]) -> _Known:
     refunds = [row for row in own if row.purpose == "refund"]
     return _Known(
         sweeps=any(row.purpose == "sweep" and row.outcome is None for row in own),
-        under_way=frozenset(_token_of(row.key) for row in refunds if row.outcome is None),
+        under_way={_token_of(row.key): row.key for row in refunds if row.outcome is None},
         done=tuple(_token_of(row.key) for row in refunds if row.outcome == "done"),
     )
 
 
-def _token_of(key: str) -> EvmAddress:
-    return EvmAddress(key.split(":")[1])
+def _token_of(key: str) -> str:
+    return key.split(":")[1]
 
 
 def _balance(token: EvmAddress, holder: str) -> Call:

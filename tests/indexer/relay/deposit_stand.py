@@ -20,6 +20,7 @@ from indexer.projections.stages.store import is_behind, refold, refold_final
 from indexer.relay.account import AccountRelay, Limits
 from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import LocalEvmKey
+from indexer.relay.refund_orders import order_refund
 from indexer.relay.run import evm_ledger
 from indexer.relay.status import complaints
 from tests.factories.intake import ask, cancel
@@ -200,6 +201,14 @@ class DepositStand(Stand):
         query = select(columns.purpose, columns.outcome).where(columns.subject == paid.terms.id)
         with self.engine.connect() as conn:
             return [(row.purpose, row.outcome) for row in conn.execute(query.order_by("number"))]
+
+    def order(self, paid: Paid, token: str | None = None) -> None:
+        """As an operator does."""
+        self.order_id(paid.terms.id, token)
+
+    def order_id(self, transfer: str, token: str | None = None) -> None:
+        with self.relay_engine.begin() as conn:
+            order_refund(conn, self.network, transfer, token)
 
     def complaints(self) -> list[str]:
         """What an operator has to look at."""

@@ -12,8 +12,10 @@ from api.errors import Conflict
 from api.transfers.store import cancel_transfer
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.devnet.evm import EvmDevnet, dev_account
+from indexer.errors import ConfigurationError
 from indexer.relay import store
 from indexer.relay.account import Turn
+from indexer.relay.refund_orders import NATIVE
 from tests.indexer.relay.bomb import Bomb, Killed
 from tests.indexer.relay.conftest import LIMITS, RELAYER, STRANGER, standing
 from tests.indexer.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
@@ -193,6 +195,60 @@ def test_what_is_too_little_to_go_back_stays_until_there_is_more(stand: DepositS
     stand.pay(paid, 1)
     stand.settle(relay)
     assert (stand.held(paid), stand.returned(stand.usdc)) == (0, LEAST)
+
+
+# On an operator's word.
+
+
+def test_what_is_too_little_goes_back_on_an_operators_word(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.expire(paid)
+    stand.pay(paid, LEAST - 1)
+    stand.order(paid)
+    stand.settle(relay)
+    assert (stand.held(paid), stand.returned(stand.usdc)) == (0, LEAST - 1)
+    assert stand.outcomes(paid) == [("refund", "done")]
+    assert stand.stage(paid) == "REFUNDED"
+    stand.pay(paid, 1)
+    assert stand.turns(relay) == Turn(), "an order is carried out once"
+
+
+def test_native_coin_goes_back_on_an_operators_word(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    stand.devnet.send(STRANGER, paid.address, b"", value=7)
+    stand.order(paid, NATIVE)
+    stand.settle(relay)
+    assert int(stand.devnet.rpc("eth_getBalance", paid.address, "latest"), 16) == 0
+    assert {*stand.outcomes(paid)} == {("sweep", "done"), ("refund", "done")}
+    assert stand.stage(paid) == "ATTESTING"
+
+
+def test_an_order_takes_no_deposit_that_may_yet_be_carried_on(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid, AMOUNT - 1)
+    stand.order(paid)
+    turn = stand.turns(relay)
+    assert (turn.opened, stand.held(paid)) == (0, AMOUNT - 1)
+    assert "the transfer is AWAITING_FUNDS" in turn.refused[0]
+    stand.cancel(paid)
+    stand.settle(relay)
+    assert (stand.held(paid), stand.stage(paid)) == (0, "REFUNDED")
+
+
+def test_an_order_about_a_strange_contract_stops_nothing(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.devnet.rpc("anvil_setCode", "0x" + "5c" * 20, "0x60006000fd")
+    stand.order(paid, "0x" + "5c" * 20)
+    stand.pay(paid)
+    turn = stand.turns(relay)
+    assert (turn.opened, len(turn.refused)) == (1, 1)
+    assert stand.outcomes(paid) == [("sweep", None)]
+
+
+def test_only_what_is_paid_in_by_an_address_can_be_ordered_back(stand: DepositStand):
+    with pytest.raises(ConfigurationError, match="no transfer 'ab' has a deposit address"):
+        stand.order_id("ab")
 
 
 # Whose it is.

@@ -131,6 +131,36 @@ def upgrade() -> None:
         postgresql_where=sa.text("cleared_at IS NULL"),
     )
     op.create_table(
+        "refund_orders",
+        sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
+        sa.Column(
+            "transfer", sa.Text(), nullable=False, comment="Transfer whose deposit address it is"
+        ),
+        sa.Column(
+            "token",
+            sa.Text(),
+            nullable=False,
+            comment="Contract of what is to go back; native for the chain's own coin",
+        ),
+        sa.Column(
+            "ordered_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="Database clock",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_refund_orders")),
+        schema="relay",
+        comment="What operators ordered back from deposit addresses",
+    )
+    op.create_index(
+        op.f("ix_refund_orders_transfer"),
+        "refund_orders",
+        ["transfer"],
+        unique=False,
+        schema="relay",
+    )
+    op.create_table(
         "slots",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(
