@@ -33,7 +33,7 @@ from indexer.projections.stages import table
 from indexer.projections.stages.table import Turn
 from indexer.projections.transfers import STELLAR_PER_SHARED
 from warehouse_schema.columns import BaseUnits
-from warehouse_schema.facts import cctp_burns, cctp_mints, oft_received, oft_sent
+from warehouse_schema.events import cctp_burns, cctp_mints, oft_received, oft_sent
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import reconciliation, transfer_progress, transfer_stages

@@ -13,10 +13,12 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     Numeric,
+    PrimaryKeyConstraint,
     Text,
     func,
     literal_column,
 )
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 
@@ -100,6 +102,19 @@ def recorded(name: str, comment: str = "Database clock", **options: Any) -> Colu
 def day(comment: str = "UTC day, by block or ledger time") -> Column[date]:
     """`day` column."""
     return Column("day", Date, nullable=False, comment=comment)
+
+
+def provenance() -> list[SchemaItem]:
+    """The columns of `indexer.events.common.Provenance`, and their key."""
+    return [
+        chain(),
+        height(),
+        text("block_hash", "Hash of the block or ledger"),
+        text("tx_hash", "Transaction hash: 0x-prefixed on EVM, bare hex on Stellar"),
+        number("position", "Order within the block; log index on EVM, packed event id on Stellar"),
+        seconds("block_time", "Block timestamp or ledger close time, unix seconds"),
+        PrimaryKeyConstraint("chain", "block_hash", "position"),
+    ]
 
 
 def day_of(name: str) -> ColumnElement[date]:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from indexer.facts.columns_read import read_frame
 from indexer.facts.days import heights_of
 from warehouse_schema.columns import BaseUnits, day_of
-from warehouse_schema.facts import (
+from warehouse_schema.events import (
     escrow_deposits,
     escrow_withdrawals,
     orders_cancelled,

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, select
 from api.client import Isthmus, NotFound, NotReached, Unavailable
 from indexer.devnet.expectations import BookExpectation, Json
 from indexer.networks import Network
-from warehouse_schema.facts import EVENT_TABLES
+from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.projections import transfer_progress
 
 DEADLINE_SECONDS = 180.0

@@ -26,7 +26,8 @@ from indexer.analytics.daily import BOOK, ROUTES
 from indexer.facts.columns_read import frame_schema, read_frames
 from indexer.facts.days import heights_of, ingested_chains
 from warehouse_schema.columns import BaseUnits
-from warehouse_schema.facts import EVENT_TABLES, blocks, evm_logs, stellar_events
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.facts import blocks, evm_logs, stellar_events
 from warehouse_schema.identifiers import ChainId, Height
 
 _FIGURE_UNITS = pl.Decimal(38, 0)

@@ -24,7 +24,8 @@ from indexer.events import cctp, escrow, oft, rail_terms, tokens
 from indexer.events.common import Event, Provenance
 from indexer.events.raw import EvmLog, RawEvent, StellarEvent
 from warehouse_schema.columns import BaseUnits
-from warehouse_schema.facts import EVENT_TABLES, evm_logs, stellar_events
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.facts import evm_logs, stellar_events
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
     name: item

@@ -45,7 +45,7 @@ from warehouse_schema.columns import chain as chain_column
 from warehouse_schema.columns import day_of, number
 from warehouse_schema.columns import height as height_column
 from warehouse_schema.columns import text as text_column
-from warehouse_schema.facts import EVENT_TABLES
+from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.identifiers import ChainId, Height, is_evm
 from warehouse_schema.metadata import FACTS
 from warehouse_schema.metadata import metadata as live_metadata

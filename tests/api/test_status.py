@@ -12,7 +12,7 @@ from tests.factories.intake import ask
 from tests.factories.stage_facts import USDC, bring_in, burn, mint
 from tests.factories.stage_history import EXPIRY, make_terms
 from tests.factories.transfers import NETWORK
-from warehouse_schema.facts import cctp_burns
+from warehouse_schema.events import cctp_burns
 
 PATH = "/v1/status"
 DIRECT = make_terms(deposit_address=None, source_token=USDC)

@@ -13,7 +13,7 @@ from indexer.facts.rows import EVENT_TYPES
 from indexer.facts.store import Cursor
 from warehouse_schema import facts
 from warehouse_schema.columns import BaseUnits
-from warehouse_schema.facts import EVENT_TABLES
+from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.identifiers import BaseUnits as BaseUnitsName
 
 PROVENANCE = [field.name for field in fields(Provenance)]

@@ -37,7 +37,8 @@ from tests.bench.log_chain import grow
 from tests.bench.site import tell
 from warehouse_schema.embedded import EmbeddedPostgres, Server
 from warehouse_schema.engine import make_engine
-from warehouse_schema.facts import EVENT_TABLES, evm_logs
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.facts import evm_logs
 from warehouse_schema.identifiers import Height
 from warehouse_schema.migrate import migrate
 

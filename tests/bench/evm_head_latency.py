@@ -15,7 +15,7 @@ from indexer.devnet.evm_node import encode_call
 from indexer.devnet.services import follower
 from indexer.devnet.world import Pace, remotes_of_evm
 from tests.bench.site import Commits, Site, milliseconds, percentile, site, tell, until
-from warehouse_schema.facts import cctp_burns
+from warehouse_schema.events import cctp_burns
 from warehouse_schema.projections import transfer_progress
 
 BLOCKS = 300

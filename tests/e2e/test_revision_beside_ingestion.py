@@ -15,7 +15,8 @@ from sqlalchemy import URL, Engine, func, select, text, update
 from indexer.drain import drain_once
 from indexer.projections.rebuild import differences
 from tests.factories.fake_chain import FakeChain, fake_network
-from warehouse_schema.facts import cursors, evm_logs, oft_sent
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import cursors, evm_logs
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import transfer_progress
 

@@ -10,7 +10,7 @@ from indexer.facts import store
 from indexer.networks import load_network
 from tests.factories.days import BEGIN, DAY, HOUR, ingest_ledgers, set_cursor, slow_history
 from tests.factories.events import EVM, STELLAR, make_provenance
-from warehouse_schema import facts
+from warehouse_schema import events, facts
 from warehouse_schema.identifiers import BlockHash, Height, UnixSeconds
 from warehouse_schema.projections import transfer_progress
 
@@ -121,4 +121,4 @@ def _ready(conn: Connection, mechanism: str, key: str, sent_at: int, ready_at: i
         "receiver": "C",
         "payload_hash": key,
     }
-    conn.execute(insert(facts.lz_packets_verified).values(row))
+    conn.execute(insert(events.lz_packets_verified).values(row))

@@ -9,7 +9,8 @@ from indexer.errors import DeepReorg
 from indexer.facts.checks import open_alarms
 from tests.faults.proxy import After, FinalOnAnotherFork, FlippingTags, NoTags, TagsAt
 from tests.faults.world import Followed, contents, oft_send
-from warehouse_schema.facts import oft_sent, orphans
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import orphans
 
 K = 8
 """Confirmations of the chain."""

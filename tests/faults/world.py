@@ -22,7 +22,8 @@ from indexer.facts.checks import blocks_join
 from indexer.networks import EvmChain, Network, load_network
 from indexer.projections.rebuild import differences
 from tests.faults.proxy import FaultyNode
-from warehouse_schema.facts import EVENT_TABLES, blocks, cursors, evm_logs
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.facts import blocks, cursors, evm_logs
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.projections import transfer_progress
 

@@ -52,13 +52,8 @@ from tests.factories.transfers import (
     make_oft_sent,
     make_packet_sent,
 )
-from warehouse_schema.facts import (
-    cctp_attestations,
-    cctp_burns,
-    cctp_messages_sent,
-    message_polls,
-    message_status,
-)
+from warehouse_schema.events import cctp_burns, cctp_messages_sent
+from warehouse_schema.facts import cctp_attestations, message_polls, message_status
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,

@@ -9,7 +9,8 @@ from indexer.errors import ConfigurationError, InconsistentAnswer
 from indexer.facts.checks import blocks_join
 from indexer.projections.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
-from warehouse_schema.facts import blocks, oft_sent
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import transfer_progress
 

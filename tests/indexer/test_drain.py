@@ -25,7 +25,8 @@ from indexer.networks import Network
 from indexer.projections.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema.engine import make_engine
-from warehouse_schema.facts import alarms, blocks, cursors, evm_logs, oft_sent, orphans
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import alarms, blocks, cursors, evm_logs, orphans
 from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.projections import transfer_progress
 

@@ -47,7 +47,8 @@ from tests.indexer.decode.test_evm import (
 from tests.indexer.decode.test_evm_columns import made, mutated
 from tests.replay.serving import serving
 from warehouse_schema.engine import make_engine
-from warehouse_schema.facts import EVENT_TABLES, evm_logs
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.facts import evm_logs
 from warehouse_schema.identifiers import EvmAddress, Height, TxHash
 from warehouse_schema.projections import transfer_progress
 

@@ -32,7 +32,7 @@ from tests.factories.transfers import (
     make_oft_received,
     make_oft_sent,
 )
-from warehouse_schema.facts import cctp_burns, cctp_mints
+from warehouse_schema.events import cctp_burns, cctp_mints
 from warehouse_schema.identifiers import BaseUnits, Height, UnixSeconds
 from warehouse_schema.projections import reconciliation, transfer_progress, transfer_stages
 

@@ -30,6 +30,7 @@ from tests.factories.book import digest
 from tests.factories.book_history import RandomHistory
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema import columns, facts, projections
+from warehouse_schema import events as event_tables
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import BaseUnits, BlockHash, ChainId, Height, StellarAddress
 from warehouse_schema.migrations.draft import missing
@@ -88,7 +89,7 @@ TABLES = (
     facts.evm_logs,
     facts.stellar_events,
     facts.orphans,
-    *facts.EVENT_TABLES.values(),
+    *event_tables.EVENT_TABLES.values(),
     projections.transfer_progress,
 )
 
@@ -693,14 +694,14 @@ def plant_big_sends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the migration and the decoder table of a newer build would."""
     table = facts.blocks.metadata.tables.get("facts.big_sends")
     if table is None:
-        table = facts._event(
+        table = event_tables._event(
             "BigSend",
             "big_sends",
             "Sends",
             columns.text("guid", "Message"),
             columns.amount("amount", "Sent"),
         )
-    monkeypatch.setitem(facts.EVENT_TABLES, "BigSend", table)
+    monkeypatch.setitem(event_tables.EVENT_TABLES, "BigSend", table)
     monkeypatch.setitem(rows.EVENT_SHELVES, BigSend, Shelf(BigSend, table, ("guid", "amount")))
     table.create(engine)
 
@@ -711,7 +712,7 @@ def _tables_as_they_are() -> Iterator[None]:
     yield
     planted = facts.blocks.metadata.tables.get("facts.big_sends")
     if planted is not None:
-        facts.EVENT_TABLES.pop("BigSend", None)
+        event_tables.EVENT_TABLES.pop("BigSend", None)
         facts.blocks.metadata.remove(planted)
         shadow._metadata.remove(shadow.twin(planted))
 

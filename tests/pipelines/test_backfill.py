@@ -17,7 +17,8 @@ from pipelines.defs.backfill import BACKFILL, READ_RANGE, GoesOn, backfills
 from pipelines.defs.resources import ChainNodes
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
-from warehouse_schema.facts import blocks, evm_logs, oft_sent
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import blocks, evm_logs
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import transfer_progress
 

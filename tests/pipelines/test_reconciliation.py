@@ -10,7 +10,7 @@ from tests.factories.stage_facts import USDC, bring_in, burn, mint
 from tests.factories.stage_history import make_terms
 from tests.factories.transfers import NETWORK
 from tests.pipelines.factories import warehouse_of
-from warehouse_schema.facts import cctp_burns
+from warehouse_schema.events import cctp_burns
 
 DIRECT = make_terms(deposit_address=None, source_token=USDC)
 

@@ -13,7 +13,7 @@ from indexer.revision import RevisionProgress
 from pipelines.defs.revise import REVISE, FillReporter, revisions
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import warehouse_of
-from warehouse_schema.facts import oft_sent
+from warehouse_schema.events import oft_sent
 from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.projections import transfer_progress
 

@@ -16,7 +16,7 @@ from tests.factories.projections import (
     insert_provider,
     units,
 )
-from warehouse_schema import facts
+from warehouse_schema import events, facts
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.projections import transfer_progress
 
@@ -321,14 +321,14 @@ def parties(number: int) -> dict[str, Any]:
 
 def deposit(connection: Connection, at: int, amount: int, free: int, locked: int = 0) -> None:
     own = {"amount": units(amount), "from_address": ANN}
-    escrow(connection, facts.escrow_deposits, at, free, locked, **own)
+    escrow(connection, events.escrow_deposits, at, free, locked, **own)
 
 
 def opening(connection: Connection, at: int, amount: int, free: int, locked: int, n: int) -> None:
     own: dict[str, Any] = {name: units(amount) for name in ("amount", "fiat_amount", "lp_lock")}
     own |= {"direction": "onramp", "rail": "wise", "currency": "EUR", "rate": units(1)}
     own |= {"taker_lock": 0, "payee_hash": "0x", "expires_at": at + HOUR, "tier": 1, "fee_bps": 0}
-    escrow(connection, facts.orders_opened, at, free, locked, **parties(n), **own)
+    escrow(connection, events.orders_opened, at, free, locked, **parties(n), **own)
 
 
 def test_escrow_at_work_is_measured_over_time(connection: Connection) -> None:
@@ -337,7 +337,7 @@ def test_escrow_at_work_is_measured_over_time(connection: Connection) -> None:
     deposit(connection, MIDNIGHT - 6 * HOUR, 100, free=100)
     opening(connection, MIDNIGHT + HOUR, 40, free=60, locked=40, n=1)
     pruned = {"by": BEN, "lp_unlock": units(40), "taker_refund": 0}
-    escrow(connection, facts.orders_expired, MIDNIGHT + 4 * HOUR, 100, 0, **parties(1), **pruned)
+    escrow(connection, events.orders_expired, MIDNIGHT + 4 * HOUR, 100, 0, **parties(1), **pruned)
     order(
         connection,
         provider=ANN,
@@ -421,7 +421,7 @@ def verified(connection: Connection, number: int, at: int) -> None:
         "receiver": "C",
         "payload_hash": "0x",
     }
-    connection.execute(insert(facts.lz_packets_verified).values(row))
+    connection.execute(insert(events.lz_packets_verified).values(row))
 
 
 def test_a_movement_counts_where_it_was_sent_and_where_it_was_delivered(

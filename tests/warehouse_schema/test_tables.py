@@ -7,7 +7,8 @@ from sqlalchemy import Connection, LargeBinary, Table, insert, select
 from sqlalchemy.exc import IntegrityError, StatementError
 
 from warehouse_schema.columns import BaseUnits
-from warehouse_schema.facts import EVENT_TABLES, alarms, blocks, evm_logs, stellar_events
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.facts import alarms, blocks, evm_logs, stellar_events
 from warehouse_schema.metadata import metadata
 from warehouse_schema.projections import depth, orders, transfer_progress
 

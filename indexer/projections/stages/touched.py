@@ -14,7 +14,7 @@ from indexer.events.tokens import AssetMovement, DepositRefunded, Erc20Transfer
 from indexer.facts.store import events_by_key
 from indexer.projections.stages.terms import any_amount
 from indexer.projections.transfers import OFT_EVENTS
-from warehouse_schema.facts import cctp_messages_received, cctp_messages_sent
+from warehouse_schema.events import cctp_messages_received, cctp_messages_sent
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of

@@ -17,7 +17,8 @@ from indexer.projections.rebuild import rebuild
 from tests.factories.days import append_ledgers, ingest_ledgers, slow_history
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.indexer.test_revision import decoding, old_decode
-from warehouse_schema.facts import changed_days, oft_sent
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import changed_days
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import route_days
 

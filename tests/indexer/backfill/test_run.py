@@ -24,7 +24,8 @@ from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.replay.serving import serving
 from warehouse_schema.engine import make_engine
-from warehouse_schema.facts import alarms, backfills, blocks, evm_logs, oft_sent
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import alarms, backfills, blocks, evm_logs
 from warehouse_schema.identifiers import Height
 from warehouse_schema.projections import transfer_progress
 

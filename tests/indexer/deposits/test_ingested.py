@@ -10,7 +10,8 @@ from indexer.devnet.evm_messages import FINALIZED
 from indexer.devnet.evm_node import encode_call
 from indexer.drain import drain_once
 from tests.indexer.deposits.conftest import MALLORY, OPERATOR, PAYER, Stand
-from warehouse_schema.facts import cctp_burns, deposit_refunds, evm_logs
+from warehouse_schema.events import cctp_burns, deposit_refunds
+from warehouse_schema.facts import evm_logs
 from warehouse_schema.identifiers import BaseUnits
 
 

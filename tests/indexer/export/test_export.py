@@ -33,7 +33,8 @@ from tests.factories.events import (
     make_sparse_event,
 )
 from warehouse_schema.columns import BaseUnits
-from warehouse_schema.facts import EVENT_TABLES, blocks, evm_logs, oft_sent
+from warehouse_schema.events import EVENT_TABLES, oft_sent
+from warehouse_schema.facts import blocks, evm_logs
 from warehouse_schema.projections import market_days
 
 NETWORK = load_network("devnet")

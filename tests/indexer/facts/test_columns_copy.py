@@ -23,7 +23,8 @@ from tests.factories.events import (
 from tests.factories.evm_logs import log_frame
 from tests.indexer.decode.test_evm import ethereum
 from tests.indexer.decode.test_evm_columns import made
-from warehouse_schema.facts import evm_logs, oft_sent
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import evm_logs
 
 NASTY = ["", "\\N", "\\.", "a\n\\.\nb", '"', "{}", "NULL", "\t", "\r\n", "½ 😀", "'", ",", "\\"]
 

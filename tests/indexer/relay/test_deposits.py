@@ -19,7 +19,7 @@ from indexer.relay.refund_orders import NATIVE
 from tests.indexer.relay.bomb import Bomb, Killed
 from tests.indexer.relay.conftest import LIMITS, RELAYER, STRANGER, standing
 from tests.indexer.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
-from warehouse_schema.facts import cctp_burns, oft_sent
+from warehouse_schema.events import cctp_burns, oft_sent
 from warehouse_schema.identifiers import EvmAddress
 
 EXCESS = 3 * LEAST
