@@ -12,7 +12,7 @@ from itertools import count
 from eth_account.signers.local import LocalAccount
 from stellar_sdk import Keypair, StrKey, scval, xdr
 
-from indexer.devnet.evm import DOMAIN, EID, EvmDevnet, Receipt, packet_verifier
+from indexer.devnet.evm import DOMAIN, EID, EvmDevnet, packet_verifier
 from indexer.devnet.evm_messages import (
     CONFIRMED,
     FINALIZED,
@@ -22,6 +22,7 @@ from indexer.devnet.evm_messages import (
     address_word,
     message_nonce,
 )
+from indexer.devnet.evm_sending import Receipt
 from indexer.devnet.stellar.accounts import PACKET_VERIFIER, RELAYER, keypair
 from indexer.devnet.stellar.client import DevnetClient, Outcome
 from indexer.devnet.stellar.contracts.oft import NATIVE_FEE as XLM_FEE

@@ -24,9 +24,10 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from indexer.devnet.bridges import messages_said
-from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, Receipt, expected_addresses
+from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, expected_addresses
 from indexer.devnet.evm_messages import CONFIRMED, FINALIZED, Attesters, message_nonce
 from indexer.devnet.evm_node import JsonRpc
+from indexer.devnet.evm_sending import Receipt
 from indexer.devnet.local_http import HOST
 from indexer.devnet.local_server import Handler, Server, answering
 from indexer.devnet.stellar.client import DevnetClient

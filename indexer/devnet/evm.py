@@ -12,44 +12,33 @@ lower-case hex strings; 32-byte fields of messages are `bytes`.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
-from eth_abi.abi import decode, encode
+from eth_abi.abi import decode
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
-from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from indexer.deposits import DETERMINISTIC_DEPLOYER, FACTORY
-from indexer.devnet.evm_messages import FINALIZED, ZERO_WORD, Attesters, Packet, address_word
+from indexer.deposits import FACTORY
+from indexer.devnet.evm_messages import FINALIZED, ZERO_WORD, Packet
 from indexer.devnet.evm_node import (
-    DEPOSIT_ARTIFACTS,
     JsonRpc,
-    NotMined,
-    WrongDeployment,
     argument_types,
-    artifact,
     encode_call,
     event_topic,
 )
+from indexer.devnet.evm_sending import Receipt, in_hex, signed, submit, wait
 
 DOMAIN = 0
 STELLAR_DOMAIN = 27
 EID = 30101
 STELLAR_EID = 30600
 
-MAX_UINT256 = 2**256 - 1
-
 NATIVE_FEE = 10**14
 """Wei that the endpoint asks for one message."""
-BURN_LIMIT = 10_000_000 * 10**6
-"""USDC base units of one CCTP burn, the limit that Circle documents."""
-ENFORCED_OPTIONS = bytes.fromhex("0003010011010000000000000000000000000007a120")
-"""Type 3, one lzReceive option of 500,000 gas: what the Ethereum USDT0 adapter enforces."""
 
 
 # Accounts and addresses
@@ -106,15 +95,6 @@ class EvmAddresses:
     deposit_factory: str = FACTORY
 
 
-@dataclass(frozen=True)
-class StellarRemotes:
-    """Raw contract ids (32 bytes) of the Stellar side."""
-
-    token_messenger_minter: bytes
-    usdc_sac: bytes
-    oft: bytes
-
-
 def create_address(sender: str, nonce: int) -> str:
     """Where `sender`'s transaction with `nonce` (below 128) deploys to: keccak of the RLP list."""
     if not 0 <= nonce < 128:
@@ -130,61 +110,11 @@ def expected_addresses() -> EvmAddresses:
     return EvmAddresses(*(create_address(owner, nonce) for nonce in range(7)))
 
 
-# Receipts
-
-
-@dataclass(frozen=True)
-class Log:
-    """One log: 32-byte topics, and its index in the block."""
-
-    address: str
-    topics: tuple[bytes, ...]
-    data: bytes
-    index: int
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """A transaction in a block."""
-
-    transaction_hash: str
-    block_number: int
-    block_hash: str
-    succeeded: bool
-    logs: tuple[Log, ...]
-
-    @classmethod
-    def from_rpc(cls, receipt: dict[str, Any]) -> Receipt:
-        """Parses the answer of eth_getTransactionReceipt."""
-        return cls(
-            transaction_hash=receipt["transactionHash"],
-            block_number=int(receipt["blockNumber"], 16),
-            block_hash=receipt["blockHash"],
-            succeeded=receipt["status"] == "0x1",
-            logs=tuple(_log(each) for each in receipt["logs"]),
-        )
-
-
-def _log(log: dict[str, Any]) -> Log:
-    return Log(
-        address=log["address"].lower(),
-        topics=tuple(bytes.fromhex(topic[2:]) for topic in log["topics"]),
-        data=bytes.fromhex(log["data"][2:]),
-        index=int(log["logIndex"], 16),
-    )
-
-
-# The network
-
-
 SEND_PARAM = "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)"
 ORIGIN = "(uint32,bytes32,uint64)"
 
 MESSAGE_SENT = event_topic("MessageSent(bytes)")
 PACKET_SENT = event_topic("PacketSent(bytes,bytes,address)")
-
-GAS_PRICE = 2 * 10**9
-"""Wei, fixed so that the same actions give the same transaction hashes."""
 
 
 @dataclass(frozen=True)
@@ -225,11 +155,11 @@ class EvmDevnet:
         Without `gas` it is estimated on the pending state, which raises Reverted for a transaction
         that would fail. With `gas` it is sent as it is: the way to get a failed one into a block.
         """
-        return _submit(self.rpc, account, to, data, value=value, gas=gas)
+        return submit(self.rpc, account, to, data, value=value, gas=gas)
 
     def wait(self, transaction_hash: str) -> Receipt:
         """Raises NotMined when there is no receipt in `receipt_timeout` seconds."""
-        return _wait(self.rpc, transaction_hash, self.receipt_timeout)
+        return wait(self.rpc, transaction_hash, self.receipt_timeout)
 
     def send(
         self,
@@ -245,7 +175,7 @@ class EvmDevnet:
 
     def call(self, to: str, signature: str, *arguments: Any, returns: str) -> tuple[Any, ...]:
         """A read; `returns` is a list of types such as "(uint256)"."""
-        request = {"to": to, "data": _hex(encode_call(signature, *arguments))}
+        request = {"to": to, "data": in_hex(encode_call(signature, *arguments))}
         answer = bytes.fromhex(self.rpc("eth_call", request, "latest")[2:])
         return decode(argument_types(returns), answer)
 
@@ -434,10 +364,6 @@ class EvmDevnet:
         """With automine off, blocks come from `mine` or the interval alone."""
         self.rpc("evm_setAutomine", on)
 
-    def set_block_interval(self, seconds: int) -> None:
-        """Mines a block each `seconds`; 0 stops it."""
-        self.rpc("evm_setIntervalMining", seconds)
-
     def set_next_block_timestamp(self, timestamp: int) -> None:
         """Unix seconds; later blocks go on from there."""
         self.rpc("evm_setNextBlockTimestamp", timestamp)
@@ -465,205 +391,8 @@ class EvmDevnet:
         sender = reorg_marker()
         nonce = int(self.rpc("eth_getTransactionCount", sender.address, hex(fork)), 16)
         data = bytes.fromhex(self.block_hash(head)[2:])
-        return _signed(self.rpc, sender, sender.address, data, value=0, gas=30_000, nonce=nonce)
+        return signed(self.rpc, sender, sender.address, data, value=0, gas=30_000, nonce=nonce)
 
 
 def _receiver_address(packet: Packet) -> str:
     return "0x" + packet.receiver[12:].hex()
-
-
-def _hex(data: bytes) -> str:
-    return "0x" + data.hex()
-
-
-def _signed(
-    rpc: JsonRpc,
-    account: LocalAccount,
-    to: str | None,
-    data: bytes,
-    *,
-    value: int,
-    gas: int,
-    nonce: int,
-) -> str:
-    transaction: dict[str, Any] = {
-        "type": 2,
-        "chainId": rpc.chain_id,
-        "nonce": nonce,
-        "value": value,
-        "data": data,
-        "gas": gas,
-        "maxFeePerGas": GAS_PRICE,
-        "maxPriorityFeePerGas": GAS_PRICE // 2,
-    }
-    if to is not None:
-        transaction["to"] = to_checksum_address(to)
-    return _hex(bytes(account.sign_transaction(transaction).raw_transaction))
-
-
-def _submit(
-    rpc: JsonRpc,
-    account: LocalAccount,
-    to: str | None,
-    data: bytes,
-    *,
-    value: int = 0,
-    gas: int | None = None,
-) -> str:
-    if gas is None:
-        request = {"from": account.address, "to": to, "data": _hex(data), "value": hex(value)}
-        # A quarter more: the estimate is exact, and the state may move before the block.
-        gas = int(rpc("eth_estimateGas", request, "pending"), 16) * 5 // 4
-    nonce = int(rpc("eth_getTransactionCount", account.address, "pending"), 16)
-    raw = _signed(rpc, account, to, data, value=value, gas=gas, nonce=nonce)
-    transaction_hash: str = rpc("eth_sendRawTransaction", raw)
-    return transaction_hash
-
-
-def _wait(rpc: JsonRpc, transaction_hash: str, timeout: float) -> Receipt:
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        receipt = rpc("eth_getTransactionReceipt", transaction_hash)
-        if receipt is not None:
-            return Receipt.from_rpc(receipt)
-        time.sleep(0.02)
-    raise NotMined(f"{transaction_hash} has no receipt after {timeout} s")
-
-
-# Deployment
-
-
-@dataclass(frozen=True)
-class PlannedTransaction:
-    """One step of the deployment; `to` is None for a contract creation."""
-
-    to: str | None
-    data: bytes
-
-
-def deployment_plan(remotes: StellarRemotes) -> tuple[PlannedTransaction, ...]:
-    """The deployer's first transactions: the one at position i has nonce i."""
-    at = expected_addresses()
-    return (*_creations(at), *_settings(at, remotes), _deposit_factory())
-
-
-def _creations(at: EvmAddresses) -> Iterator[PlannedTransaction]:
-    yield _create("Usdc")
-    yield _create(
-        "MessageTransmitter", ["uint32", "address[]", "uint256"], DOMAIN, Attesters().addresses, 2
-    )
-    yield _create(
-        "TokenMessenger", ["address", "address"], at.message_transmitter, fee_recipient().address
-    )
-    yield _create("TokenMinter", ["address"], at.token_messenger)
-    yield _create(
-        "OftEndpoint", ["uint32", "address", "uint256"], EID, packet_verifier().address, NATIVE_FEE
-    )
-    yield _create("Usdt0")
-    yield _create("Oft", ["address", "address"], at.usdt0, at.endpoint)
-
-
-def _create(name: str, types: Sequence[str] = (), *arguments: Any) -> PlannedTransaction:
-    return PlannedTransaction(None, artifact(name).bytecode + encode(types, arguments))
-
-
-def _settings(at: EvmAddresses, remotes: StellarRemotes) -> Iterator[PlannedTransaction]:
-    owner = deployer().address
-    options = [(STELLAR_EID, 1, ENFORCED_OPTIONS)]
-    configure_minter = "configureMinter(address,uint256)"
-    yield _set(at.usdc, configure_minter, at.token_minter, MAX_UINT256)
-    yield _set(at.usdc, configure_minter, owner, MAX_UINT256)
-    yield _set(at.token_minter, "setMaxBurnAmountPerMessage(address,uint256)", at.usdc, BURN_LIMIT)
-    yield _set(
-        at.token_minter,
-        "linkTokenPair(address,uint32,bytes32)",
-        at.usdc,
-        STELLAR_DOMAIN,
-        remotes.usdc_sac,
-    )
-    yield _set(at.token_messenger, "addLocalMinter(address)", at.token_minter)
-    yield _set(
-        at.token_messenger,
-        "addRemoteTokenMessenger(uint32,bytes32)",
-        STELLAR_DOMAIN,
-        remotes.token_messenger_minter,
-    )
-    yield _set(at.usdt0, "setMinter(address,bool)", at.oft, True)
-    yield _set(at.usdt0, "setMinter(address,bool)", owner, True)
-    yield _set(at.oft, "setEnforcedOptions((uint32,uint16,bytes)[])", options)
-    yield _set(at.oft, "setPeer(uint32,bytes32)", STELLAR_EID, remotes.oft)
-
-
-def _deposit_factory() -> PlannedTransaction:
-    """Salt of zeros, then the creation code; the factory takes no arguments."""
-    creation_code = artifact("DepositFactory", DEPOSIT_ARTIFACTS).bytecode
-    return PlannedTransaction(DETERMINISTIC_DEPLOYER, ZERO_WORD + creation_code)
-
-
-def _set(to: str, signature: str, *arguments: Any) -> PlannedTransaction:
-    return PlannedTransaction(to, encode_call(signature, *arguments))
-
-
-def deploy(rpc_url: str, remotes: StellarRemotes) -> EvmDevnet:
-    """Deploys what is missing and returns the network.
-
-    The deployer's nonce says how far an earlier call came, so that a second call only attaches and
-    an interrupted one is taken up again. Raises WrongDeployment when the chain holds something
-    else: another use of the deployer's account, or other remotes.
-    """
-    rpc = JsonRpc(rpc_url)
-    try:
-        _send_missing(rpc, deployment_plan(remotes))
-        devnet = EvmDevnet(rpc, expected_addresses())
-        _require_deployment(devnet, remotes)
-    except BaseException:
-        rpc.close()
-        raise
-    return devnet
-
-
-def _send_missing(rpc: JsonRpc, plan: Sequence[PlannedTransaction]) -> None:
-    done = int(rpc("eth_getTransactionCount", deployer().address, "latest"), 16)
-    # All at once: a node that mines on a beat takes them into one or two blocks.
-    hashes = [
-        rpc("eth_sendRawTransaction", _signed_step(rpc, step, nonce))
-        for nonce, step in enumerate(plan)
-        if nonce >= done
-    ]
-    for nonce, transaction_hash in enumerate(hashes, start=done):
-        if not _wait(rpc, transaction_hash, timeout=60.0).succeeded:
-            raise WrongDeployment(f"step {nonce} of the deployment failed: {transaction_hash}")
-
-
-def _signed_step(rpc: JsonRpc, step: PlannedTransaction, nonce: int) -> str:
-    gas = 4_000_000 if step.to in (None, DETERMINISTIC_DEPLOYER) else 400_000
-    return _signed(rpc, deployer(), step.to, step.data, value=0, gas=gas, nonce=nonce)
-
-
-def _require_deployment(devnet: EvmDevnet, remotes: StellarRemotes) -> None:
-    at = devnet.addresses
-    for each in fields(EvmAddresses):
-        if devnet.rpc("eth_getCode", getattr(at, each.name), "latest") == "0x":
-            raise WrongDeployment(f"no code at {each.name}: the deployer's account was used before")
-    for to, signature, arguments, expected in (
-        (
-            at.token_messenger,
-            "remoteTokenMessengers(uint32)",
-            (STELLAR_DOMAIN,),
-            remotes.token_messenger_minter,
-        ),
-        (
-            at.token_minter,
-            "getLocalToken(uint32,bytes32)",
-            (STELLAR_DOMAIN, remotes.usdc_sac),
-            address_word(at.usdc),
-        ),
-        (at.oft, "peers(uint32)", (STELLAR_EID,), remotes.oft),
-    ):
-        # An address is a word like the others when it is read as one.
-        [actual] = devnet.call(to, signature, *arguments, returns="(bytes32)")
-        if actual != expected:
-            raise WrongDeployment(
-                f"deployed with other remotes: {signature} is 0x{actual.hex()},"
-                f" not 0x{expected.hex()}"
-            )

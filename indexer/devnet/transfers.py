@@ -30,8 +30,9 @@ from api.client import (
 from indexer.devnet.bridges import DUST, EVM, STELLAR, Bridges, packets_said
 from indexer.devnet.circle import fast_fee
 from indexer.devnet.customers import ASSETS, Customer, devnet_bridges
-from indexer.devnet.evm import EvmDevnet, Receipt
+from indexer.devnet.evm import EvmDevnet
 from indexer.devnet.evm_node import DevnetError
+from indexer.devnet.evm_sending import Receipt
 from indexer.devnet.stellar.accounts import PASSPHRASE
 from indexer.devnet.stellar.client import DevnetClient
 

@@ -12,7 +12,8 @@ from typing import Self
 
 import httpx
 
-from indexer.devnet.evm import EvmDevnet, StellarRemotes, deploy, expected_addresses
+from indexer.devnet.evm import EvmDevnet, expected_addresses
+from indexer.devnet.evm_deployment import StellarRemotes, deploy
 from indexer.devnet.evm_messages import Attesters
 from indexer.devnet.evm_node import CHAIN_ID, JsonRpc, RpcFailed, anvil_binary
 from indexer.devnet.local_http import HOST, local_client

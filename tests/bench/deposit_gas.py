@@ -24,9 +24,11 @@ from indexer.deposits import (
     refund_native_call,
     send_call,
 )
-from indexer.devnet.evm import NATIVE_FEE, EvmDevnet, Receipt, deploy, dev_account
+from indexer.devnet.evm import NATIVE_FEE, EvmDevnet, dev_account
+from indexer.devnet.evm_deployment import deploy
 from indexer.devnet.evm_messages import FINALIZED
 from indexer.devnet.evm_node import AnvilProcess
+from indexer.devnet.evm_sending import Receipt
 from indexer.devnet.world import remotes_of_evm
 from indexer.networks import Network, load_network
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, StellarAddress, UnixSeconds

@@ -15,7 +15,8 @@ from typing import Any
 from indexer.actions.evm_calls import evm_calls, order_of
 from indexer.actions.evm_check import Match, check
 from indexer.chains.jsonrpc import JsonRpc
-from indexer.devnet.evm import deploy, dev_account
+from indexer.devnet.evm import dev_account
+from indexer.devnet.evm_deployment import deploy
 from indexer.devnet.evm_node import AnvilProcess
 from indexer.devnet.world import remotes_of_evm
 from indexer.evm_state import EvmState

@@ -28,7 +28,7 @@ from websockets.sync.client import connect
 from api.client import Deposit, EvmCalls, Outgoing, StellarTx
 from indexer.devnet.bridges import DUST, EVM, STELLAR
 from indexer.devnet.customers import Customer, Purse, customer, devnet_bridges, open_accounts
-from indexer.devnet.evm import GAS_PRICE
+from indexer.devnet.evm_sending import GAS_PRICE
 from indexer.devnet.local_http import local_client
 from indexer.devnet.scenario import EVM_UNIT, real_time
 from indexer.devnet.stellar.accounts import PASSPHRASE, address

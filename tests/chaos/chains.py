@@ -11,7 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.devnet.evm import EvmDevnet, deploy
+from indexer.devnet.evm import EvmDevnet
+from indexer.devnet.evm_deployment import deploy
 from indexer.devnet.evm_node import AnvilProcess
 from indexer.devnet.scenario import PacedClient
 from indexer.devnet.stellar.genesis import Genesis

@@ -17,7 +17,6 @@ from stellar_sdk import Keypair
 
 from indexer.devnet.bridges import DUST, Bridges, Burned, Sent
 from indexer.devnet.evm import (
-    MAX_UINT256,
     NATIVE_FEE,
     SEND_PARAM,
     STELLAR_DOMAIN,
@@ -25,6 +24,7 @@ from indexer.devnet.evm import (
     dev_account,
     reorg_marker,
 )
+from indexer.devnet.evm_deployment import MAX_UINT256
 from indexer.devnet.evm_messages import FINALIZED, ZERO_WORD
 from indexer.devnet.evm_node import RpcFailed, encode_call
 from indexer.devnet.expectations import UNIT, Rail, Terms, TermsKey

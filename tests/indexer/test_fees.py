@@ -12,7 +12,7 @@ from eth_abi.abi import encode
 from indexer.chains.attestations import Iris
 from indexer.chains.evm_calls import EvmCalls
 from indexer.devnet import circle
-from indexer.devnet.evm import deploy
+from indexer.devnet.evm_deployment import deploy
 from indexer.devnet.evm_node import AnvilProcess
 from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
 from indexer.devnet.world import remotes_of_evm

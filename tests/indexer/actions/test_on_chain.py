@@ -12,7 +12,8 @@ from eth_utils.crypto import keccak
 from indexer.actions.agreed import Agreed
 from indexer.actions.evm_calls import EvmCall, evm_calls, order_of
 from indexer.actions.evm_check import Match, Mined, Mismatch, check
-from indexer.devnet.evm import EvmDevnet, deploy, dev_account
+from indexer.devnet.evm import EvmDevnet, dev_account
+from indexer.devnet.evm_deployment import deploy
 from indexer.devnet.evm_node import AnvilProcess, Reverted, artifact
 from indexer.devnet.world import remotes_of_evm
 from indexer.errors import NodeUnavailable

@@ -10,8 +10,10 @@ from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
 
 from indexer.deposits import Deposit, FactoryCall, deposit_address
-from indexer.devnet.evm import EvmDevnet, Receipt, deploy, dev_account
+from indexer.devnet.evm import EvmDevnet, dev_account
+from indexer.devnet.evm_deployment import deploy
 from indexer.devnet.evm_node import AnvilProcess, artifact
+from indexer.devnet.evm_sending import Receipt
 from indexer.devnet.world import remotes_of_evm
 from indexer.networks import Network, load_network
 from tests.factories.deposits import make_deposit

@@ -19,9 +19,10 @@ from indexer.deposits import (
     route_hash,
     send_call,
 )
-from indexer.devnet.evm import NATIVE_FEE, Receipt, deployer
+from indexer.devnet.evm import NATIVE_FEE, deployer
 from indexer.devnet.evm_messages import CONFIRMED, FINALIZED
 from indexer.devnet.evm_node import Reverted, encode_call, event_topic
+from indexer.devnet.evm_sending import Receipt
 from indexer.events.cctp import DepositForBurn, MessageSent
 from indexer.events.common import Event, Provenance
 from indexer.events.oft import OftSent, PacketSent

@@ -12,22 +12,17 @@ from eth_account import Account
 from eth_utils.crypto import keccak
 
 from indexer.devnet.evm import (
-    ENFORCED_OPTIONS,
     NATIVE_FEE,
     STELLAR_EID,
     EvmDevnet,
-    Log,
-    Receipt,
-    StellarRemotes,
     create_address,
-    deploy,
     deployer,
-    deployment_plan,
     dev_account,
     expected_addresses,
     fee_recipient,
     packet_verifier,
 )
+from indexer.devnet.evm_deployment import ENFORCED_OPTIONS, StellarRemotes, deploy, deployment_plan
 from indexer.devnet.evm_messages import (
     CONFIRMED,
     FINALIZED,
@@ -52,6 +47,7 @@ from indexer.devnet.evm_node import (
     event_topic,
     signature_of,
 )
+from indexer.devnet.evm_sending import Log, Receipt
 
 REMOTES = StellarRemotes(
     token_messenger_minter=bytes.fromhex(
@@ -362,7 +358,7 @@ def test_an_interrupted_deployment_is_taken_up_again(tmp_path: Path):
     with AnvilProcess(log_file=tmp_path / "anvil.log") as anvil:
         complete = deployment_plan(REMOTES)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("indexer.devnet.evm.deployment_plan", lambda _: complete[:5])
+            patch.setattr("indexer.devnet.evm_deployment.deployment_plan", lambda _: complete[:5])
             with pytest.raises(WrongDeployment, match="no code at usdt0"):
                 deploy(anvil.rpc_url, REMOTES)
         with deploy(anvil.rpc_url, REMOTES) as devnet:

@@ -16,7 +16,8 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.engine import URL
 
 from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, deploy, dev_account
+from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, dev_account
+from indexer.devnet.evm_deployment import deploy
 from indexer.devnet.evm_messages import Attesters, BurnMessage, address_word, message_nonce
 from indexer.devnet.evm_node import AnvilProcess
 from indexer.devnet.stellar.rpc import Rpc
