@@ -1,6 +1,6 @@
 """Which faults of nodes a run may meet: everything that one node can do wrong and be caught at.
 
-Left out of `tests.faults.proxy`, because no second answer of the same node contradicts them:
+Left out of `tests.faults.lies`, because no second answer of the same node contradicts them:
 `ForgedAmount` and `ForgedStatus` (lies about one transaction everywhere), `TagsAt` (a lie about
 what is final stops the chain at the next reorg, as it must), `OtherFork` (the reorgs of these
 chains are real), `SilentCap` at no round number, and `DroppedLog`.
@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from tests.chaos import stellar_faults as stellar
 from tests.chaos.chains import EVM, STELLAR, Chains
 from tests.chaos.stellar_faults import FaultyStellarNode
-from tests.faults import proxy
-from tests.faults.proxy import Fault, FaultyNode
+from tests.faults import lies, refusals
+from tests.faults.fault import Fault
+from tests.faults.proxy import FaultyNode
 
 
-class ForgedLog(proxy.ForgedLog):
+class ForgedLog(lies.ForgedLog):
     """As the original, made of a log that has a topic to forge: one with the signature alone has
     not."""
 
@@ -30,40 +31,40 @@ class ForgedLog(proxy.ForgedLog):
 Make = Callable[[random.Random], Fault]
 
 _WIRE: dict[str, Make] = {
-    "429": lambda _: proxy.TooManyRequests(),
-    "429, back in a second": lambda _: proxy.TooManyRequests("1"),
-    "503": lambda _: proxy.ServerError(),
-    "truncated JSON": lambda _: proxy.TruncatedJson(),
-    "broken off": lambda _: proxy.BrokenOff(),
-    "hangs": lambda _: proxy.Hangs(),
+    "429": lambda _: refusals.TooManyRequests(),
+    "429, back in a second": lambda _: refusals.TooManyRequests("1"),
+    "503": lambda _: refusals.ServerError(),
+    "truncated JSON": lambda _: refusals.TruncatedJson(),
+    "broken off": lambda _: refusals.BrokenOff(),
+    "hangs": lambda _: refusals.Hangs(),
 }
 _EVM: dict[str, Make] = {
     **_WIRE,
-    "empty logs": lambda _: proxy.EmptyLogs(),
-    "logs missing in newest": lambda _: proxy.LogsMissingInNewest(),
-    "stale logs": lambda chance: proxy.StaleLogs(chance.randint(1, 20)),
-    "log of another block": lambda _: proxy.LogOfAnotherBlock(),
-    "log beyond range": lambda _: proxy.LogBeyondRange(),
+    "empty logs": lambda _: lies.EmptyLogs(),
+    "logs missing in newest": lambda _: lies.LogsMissingInNewest(),
+    "stale logs": lambda chance: lies.StaleLogs(chance.randint(1, 20)),
+    "log of another block": lambda _: lies.LogOfAnotherBlock(),
+    "log beyond range": lambda _: lies.LogBeyondRange(),
     "forged log": lambda _: ForgedLog(),
-    "removed log": lambda _: proxy.RemovedLog(),
-    "duplicate log index": lambda _: proxy.DuplicateLogIndex(),
-    "foreign transaction index": lambda _: proxy.ForeignTransactionIndex(),
-    "stale backend": lambda chance: proxy.StaleBackend(chance.randint(1, 20)),
-    "flipping hash": lambda _: proxy.FlippingHash(),
-    "null headers": lambda _: proxy.NullHeaders(),
-    "zero blooms": lambda _: proxy.ZeroBlooms(),
-    "full blooms": lambda _: proxy.FullBlooms(),
-    "null receipts": lambda _: proxy.NullReceipts(),
-    "null receipt": lambda _: proxy.NullReceipt(),
-    "missing receipt": lambda _: proxy.MissingReceipt(),
-    "receipts of another block": lambda _: proxy.ReceiptsOfAnotherBlock(),
-    "header not found": lambda _: proxy.Refuses("eth_getLogs", "header not found"),
-    "range limit": lambda chance: proxy.RangeLimit(chance.randint(1, 50)),
-    "no tags": lambda _: proxy.NoTags(),
-    "wrong chain id": lambda _: proxy.WrongChainId(),
-    "one error for all": lambda _: proxy.OneErrorForAll(),
-    "missing reply": lambda _: proxy.MissingReply(),
-    "stops mid range": lambda _: proxy.StopsMidRange(),
+    "removed log": lambda _: lies.RemovedLog(),
+    "duplicate log index": lambda _: lies.DuplicateLogIndex(),
+    "foreign transaction index": lambda _: lies.ForeignTransactionIndex(),
+    "stale backend": lambda chance: lies.StaleBackend(chance.randint(1, 20)),
+    "flipping hash": lambda _: lies.FlippingHash(),
+    "null headers": lambda _: lies.NullHeaders(),
+    "zero blooms": lambda _: lies.ZeroBlooms(),
+    "full blooms": lambda _: lies.FullBlooms(),
+    "null receipts": lambda _: lies.NullReceipts(),
+    "null receipt": lambda _: lies.NullReceipt(),
+    "missing receipt": lambda _: lies.MissingReceipt(),
+    "receipts of another block": lambda _: lies.ReceiptsOfAnotherBlock(),
+    "header not found": lambda _: refusals.Refuses("eth_getLogs", "header not found"),
+    "range limit": lambda chance: refusals.RangeLimit(chance.randint(1, 50)),
+    "no tags": lambda _: refusals.NoTags(),
+    "wrong chain id": lambda _: lies.WrongChainId(),
+    "one error for all": lambda _: refusals.OneErrorForAll(),
+    "missing reply": lambda _: refusals.MissingReply(),
+    "stops mid range": lambda _: refusals.StopsMidRange(),
 }
 _STELLAR: dict[str, Make] = {
     **_WIRE,

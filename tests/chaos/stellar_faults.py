@@ -16,7 +16,7 @@ import orjson
 
 from indexer.devnet.local_http import HOST
 from indexer.devnet.local_server import Handler, Server, answering
-from tests.faults.proxy import Call, Exchange, Fault, Reply, Response
+from tests.faults.fault import Call, Exchange, Fault, Reply, Response
 
 _TOID_LEDGER = 32
 _END_OF_LEDGER = 0xFFFF_FFFF

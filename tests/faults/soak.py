@@ -24,13 +24,11 @@ from sqlalchemy.engine import make_url
 from indexer import drain
 from indexer.chains import evm
 from indexer.devnet.evm_node import AnvilProcess
-from tests.faults.proxy import (
-    BrokenOff,
+from tests.faults.fault import Fault
+from tests.faults.lies import (
     DroppedLog,
     DuplicateLogIndex,
     EmptyLogs,
-    Fault,
-    FaultyNode,
     FlippingHash,
     ForeignTransactionIndex,
     ForgedLog,
@@ -38,19 +36,23 @@ from tests.faults.proxy import (
     LogOfAnotherBlock,
     LogsMissingInNewest,
     MissingReceipt,
-    MissingReply,
-    NoTags,
     NullHeaders,
     NullReceipt,
     NullReceipts,
-    OneErrorForAll,
-    RangeLimit,
     ReceiptsOfAnotherBlock,
-    Refuses,
     RemovedLog,
-    ServerError,
     StaleBackend,
     StaleLogs,
+)
+from tests.faults.proxy import FaultyNode
+from tests.faults.refusals import (
+    BrokenOff,
+    MissingReply,
+    NoTags,
+    OneErrorForAll,
+    RangeLimit,
+    Refuses,
+    ServerError,
     TooManyRequests,
     TruncatedJson,
 )

@@ -26,44 +26,46 @@ from indexer.errors import (
 )
 from indexer.facts.checks import open_alarms
 from indexer.facts.rescan import rescan
-from tests.faults.proxy import (
-    BrokenOff,
-    Drips,
+from tests.faults.fault import Fault
+from tests.faults.lies import (
     DroppedLog,
     DuplicateLogIndex,
     EmptyLogs,
-    Fault,
     FlippingHash,
     ForeignTransaction,
     ForeignTransactionIndex,
     ForgedLog,
     FullBlooms,
-    Hangs,
     LogBeyondRange,
     LogOfAnotherBlock,
     LogsMissingInNewest,
     MissingReceipt,
-    MissingReply,
-    NoTags,
     NullHeaders,
     NullReceipt,
     NullReceipts,
-    OneErrorForAll,
     OtherFork,
-    RangeLimit,
     ReceiptsOfAnotherBlock,
-    Refuses,
     RemovedLog,
-    ServerError,
     SilentCap,
     StaleBackend,
     StaleLogs,
-    StopsMidRange,
     TagsAt,
-    TooManyRequests,
-    TruncatedJson,
     WrongChainId,
     ZeroBlooms,
+)
+from tests.faults.refusals import (
+    BrokenOff,
+    Drips,
+    Hangs,
+    MissingReply,
+    NoTags,
+    OneErrorForAll,
+    RangeLimit,
+    Refuses,
+    ServerError,
+    StopsMidRange,
+    TooManyRequests,
+    TruncatedJson,
 )
 from tests.faults.world import Followed, contents, oft_send, packet_of_others, transfer
 from warehouse_schema.facts import evm_logs

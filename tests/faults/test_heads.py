@@ -9,7 +9,7 @@ from indexer.chains import evm
 from indexer.chains.evm import EvmReader
 from indexer.chains.ports import Block
 from indexer.drain import Progress
-from tests.faults.proxy import StaleBackend
+from tests.faults.lies import StaleBackend
 from tests.faults.world import Followed
 from warehouse_schema.identifiers import Height
 

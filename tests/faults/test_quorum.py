@@ -9,26 +9,24 @@ import pytest
 from indexer.chains.quorum import NotEnoughSources, Quorum, SourcesDisagree, operator_of
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError, WrongChain
 from indexer.facts.rescan import rescan
-from tests.faults.proxy import (
+from tests.faults.fault import Fault
+from tests.faults.lies import (
     DroppedLog,
     EmptyLogs,
-    Fault,
-    FaultyNode,
     FlippingHash,
     ForgedAmount,
     ForgedStatus,
     MissingReceipt,
-    NoTags,
     NullReceipts,
     OtherFork,
     RemovedLogs,
-    ServerError,
     StaleBackend,
     TagsAt,
-    TruncatedJson,
     UnseenReceipt,
     WrongChainId,
 )
+from tests.faults.proxy import FaultyNode
+from tests.faults.refusals import NoTags, ServerError, TruncatedJson
 from tests.faults.world import WATCHED, Followed, Node, oft_send, transfer
 from warehouse_schema.identifiers import Height, TxHash
 

@@ -7,7 +7,8 @@ from indexer import drain
 from indexer.drain import Progress
 from indexer.errors import DeepReorg
 from indexer.facts.checks import open_alarms
-from tests.faults.proxy import After, FinalOnAnotherFork, FlippingTags, NoTags, TagsAt
+from tests.faults.lies import FinalOnAnotherFork, FlippingTags, TagsAt
+from tests.faults.refusals import After, NoTags
 from tests.faults.world import Followed, contents, oft_send
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import orphans
