@@ -4,13 +4,10 @@ from eth_utils.address import is_checksum_address
 from stellar_sdk import StrKey
 
 from warehouse_schema.identifiers import (
-    Address,
     Bytes32,
-    ChainId,
     EvmAddress,
     StellarAddress,
     bytes32,
-    is_evm,
     parse_evm_address,
 )
 
@@ -46,11 +43,6 @@ def stellar_holder(text: str) -> StellarAddress:
     return stellar_contract(text) if text.startswith("C") else stellar_account(text)
 
 
-def address_on(chain: ChainId, text: str) -> Address:
-    """Read an address of that chain. Raises `ValueError` that quotes the text."""
-    return Address(evm_address(text) if is_evm(chain) else stellar_holder(text))
-
-
 def evm_as_bytes32(address: EvmAddress) -> Bytes32:
     """Left-pad to 32 bytes, as CCTP and LayerZero carry EVM addresses."""
     return Bytes32("0x" + "00" * 12 + address[2:])
@@ -69,11 +61,6 @@ def account_as_bytes32(account: StellarAddress) -> Bytes32:
 def bytes32_as_evm(word: Bytes32) -> EvmAddress | None:
     """The EVM address in 32 bytes, or None when the upper 12 are not zero."""
     return EvmAddress("0x" + word[26:]) if word[2:26] == "0" * 24 else None
-
-
-def bytes32_as_contract(word: Bytes32) -> StellarAddress:
-    """The `C…` strkey of a raw contract id."""
-    return StellarAddress(StrKey.encode_contract(bytes.fromhex(word[2:])))
 
 
 def bytes32_as_account(word: Bytes32) -> StellarAddress:

@@ -53,11 +53,6 @@ def parse_chain_id(text: str) -> ChainId:
     return ChainId(text)
 
 
-def evm_chain_id(number: int) -> ChainId:
-    """CAIP-2 id of an EVM chain from its EIP-155 number."""
-    return ChainId(f"eip155:{number}")
-
-
 def evm_chain_number(chain: ChainId) -> int:
     """EIP-155 number of an EVM chain. Raises `ValueError` for another namespace."""
     namespace, _, reference = chain.partition(":")

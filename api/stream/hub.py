@@ -23,7 +23,6 @@ from api.stream.audience import Audience
 from api.stream.book import LiveBook
 from api.stream.client import BROKEN, GONE, REFUSED, REVISED, STOPPING, Client, Ending
 from api.stream.feeder import Feeder
-from api.stream.limits import Limits
 from api.stream.outbox import Batch, Missed, News, Standing, Start
 from api.stream.owners import Access, Owners
 from api.stream.speech import Unclear, read_speech
@@ -60,12 +59,10 @@ class Hub:
         chain: ChainId,
         changes: Changes | None,
         start: Start,
-        limits: Limits,
         metrics: Metrics | None = None,
         access: Access | None = None,
     ) -> None:
         self._metrics = metrics or Metrics()
-        self._limits = limits
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._selector = selectors.DefaultSelector()
         self._wakes, self._waker = socket.socketpair()

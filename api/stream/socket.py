@@ -73,7 +73,7 @@ class Stream:
         with reading(given.engine) as connection:
             start = outbox.read_start(connection, chain)
         access = Access(self._admit, given.network, given.clock)
-        hub = Hub(given.engine, chain, given.changes, start, given.stream, given.metrics, access)
+        hub = Hub(given.engine, chain, given.changes, start, given.metrics, access)
         hub.start()
         return hub
 

@@ -245,9 +245,6 @@ class AccountRelay(Generic[C]):
             ),
         )
 
-    def _named(self, slot: Slot) -> tuple[ChainId, int]:
-        return self.account.chain, slot.number
-
     def _reason_to_stop(self, conn: Connection, slot: Slot, step: Close) -> str | None:
         if step.outcome == "overtaken":
             return (

@@ -146,7 +146,6 @@ class Hammer:
         self._issue = issue
         self._passphrase = passphrase
         self._owners = cycle((*OWNERS, None))
-        self._url = url
         self._number = number
         self._goes_on = goes_on
         self._client = httpx.Client(base_url=url, timeout=30.0, transport=httpx.HTTPTransport())

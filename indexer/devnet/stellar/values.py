@@ -110,7 +110,6 @@ VOID: Codec[None] = _codec(lambda _: scval.to_void(), scval.from_void)
 Address = Annotated[str, ADDRESS]
 Bool = Annotated[bool, BOOL]
 Bytes = Annotated[bytes, BYTES]
-Bytes20 = Annotated[bytes, BYTES20]
 Bytes32 = Annotated[bytes, BYTES32]
 Int128 = Annotated[int, I128]
 String = Annotated[str, STRING]

@@ -85,7 +85,7 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
         with reading(api_engine) as connection:
             start = outbox.read_start(connection, CHAIN)
         metrics = Metrics()
-        hub = Hub(api_engine, CHAIN, changes if told else None, start, limits, metrics)
+        hub = Hub(api_engine, CHAIN, changes if told else None, start, metrics)
         hub.start()
         benches.append(Bench(hub, Doors(limits), limits, metrics))
         return benches[-1]

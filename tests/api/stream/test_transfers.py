@@ -130,7 +130,7 @@ def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) 
     access = Access(lambda shown: admit[0](shown), NETWORK, lambda: UnixSeconds(now[0]))
     with reading(api_engine) as conn:
         start = outbox.read_start(conn, NETWORK.stellar.id)
-    hub = Hub(api_engine, NETWORK.stellar.id, changes, start, LIMITS, Metrics(), access)
+    hub = Hub(api_engine, NETWORK.stellar.id, changes, start, Metrics(), access)
     hub.start()
     house = House(hub, indexer_engine, engine, api_engine, now, admit)
     yield house

@@ -37,7 +37,6 @@ from warehouse_schema.identifiers import (
     Height,
     TxHash,
     UnixSeconds,
-    evm_chain_id,
 )
 
 USER = EvmAddress("0x" + "0a" * 20)
@@ -60,7 +59,7 @@ def arc_testnet() -> EvmChain:
     """Arc has Circle's testnet contracts at the addresses that all EVM testnets share."""
     return dataclasses.replace(
         sepolia(),
-        id=evm_chain_id(5042002),
+        id=ChainId("eip155:5042002"),
         cctp_domain=26,
         usdc=EvmAddress("0x3600000000000000000000000000000000000000"),
     )
