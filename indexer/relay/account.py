@@ -267,7 +267,7 @@ class AccountRelay(Generic[C]):
             if self._spent(conn) + signed.most_cost > self._limits.budget:
                 turn.refused.append(f"replacing number {slot.number}: over the day's budget")
                 return
-            attempt = _attempt(signed, is_fill=still is None)
+            attempt = Attempt.unsent(signed, is_fill=still is None)
             store.add_attempt(conn, self.account, slot, attempt, signed.most_cost)
         turn.replaced += 1
 
@@ -310,7 +310,7 @@ class AccountRelay(Generic[C]):
             signed = self._wire.sign(number, owed.call)
         except CallReverted as error:
             return str(error)
-        slot = Slot(number, owed.purpose, owed.key, owed.subject, (_attempt(signed),))
+        slot = Slot(number, owed.purpose, owed.key, owed.subject, (Attempt.unsent(signed),))
         try:
             with conn.begin():
                 objection = self._ledger.objection(conn, owed)
@@ -372,10 +372,6 @@ class AccountRelay(Generic[C]):
                 reason = f"the day's budget of {self._limits.budget} {unit} is used up"
             stands = store.Health(self._wire.duty, reason, sight.balance, spent, number)
             store.set_health(conn, self.account, stands)
-
-
-def _attempt(signed: Signed, *, is_fill: bool = False) -> Attempt:
-    return Attempt(signed.tx, signed.raw, is_fill, 0.0, None)
 
 
 def _not_taken(conn: Connection, chain: ChainId, owed: Sequence[Owed[C]]) -> list[Owed[C]]:

@@ -18,6 +18,16 @@ FILL = "fill"
 
 
 @dataclass(frozen=True, slots=True)
+class Signed:
+    """A transaction that only has to be sent."""
+
+    tx: TxHash
+    raw: bytes
+    most_cost: int
+    """Native base units that it takes at worst."""
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """A signed transaction of a slot."""
 
@@ -28,6 +38,11 @@ class Attempt:
     """Seconds, by the database's clock."""
     sent_ago: float | None
     """Seconds since it was sent last; None if it never was."""
+
+    @classmethod
+    def unsent(cls, signed: Signed, *, is_fill: bool = False) -> "Attempt":
+        """Of what was signed just now."""
+        return cls(signed.tx, signed.raw, is_fill, 0.0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +74,6 @@ class Owed(Generic[C]):
     """A view that answers with anything but nought once it has happened, by whomever."""
     is_over_at_nought: bool = False
     """Or that view answers with nought then, and with something before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """A transaction that only has to be sent."""
-
-    tx: TxHash
-    raw: bytes
-    most_cost: int
-    """Native base units that it takes at worst."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class Submitter:
                 continue
             signed = bumped(self._key, self._chain.passphrase, each.envelope, BID)
             number = sequence_of(each.envelope)
-            attempt = Attempt(signed.tx, signed.raw, False, 0.0, None)
+            attempt = Attempt.unsent(signed)
             slot = Slot(number, _KIND, tx, each.transfer, (attempt,))
             with conn.begin():
                 if self._is_too_much(conn, signed.most_cost):
@@ -147,7 +147,7 @@ class Submitter:
     ) -> None:
         bid = BID * 10 ** len(each.slot.attempts)
         signed = bumped(self._key, self._chain.passphrase, submitted.envelope, bid)
-        attempt = Attempt(signed.tx, signed.raw, False, 0.0, None)
+        attempt = Attempt.unsent(signed)
         with conn.begin():
             if self._is_too_much(conn, signed.most_cost):
                 turn.refused.append(f"bidding more for {submitted.tx}: over the day's budget")
