@@ -159,6 +159,14 @@ def indexer_engine(database: URL) -> Iterator[Engine]:
 
 
 @pytest.fixture
+def relay_engine(database: URL) -> Iterator[Engine]:
+    """The database of `engine`, under the relay's role."""
+    engine = make_engine(database, room="relay")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
 def api_engine(database: URL) -> Iterator[Engine]:
     """The database of `engine`, under the api's role."""
     engine = make_engine(database, room="api")

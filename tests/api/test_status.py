@@ -9,13 +9,12 @@ from indexer.projections.stages.store import refold
 from indexer.reconciliation import PATIENCE, reconcile
 from tests.factories.app import make_app
 from tests.factories.intake import ask
-from tests.factories.stage_facts import USDC, bring_in, burn, mint
+from tests.factories.stage_facts import DIRECT, bring_in, burn, mint
 from tests.factories.stage_history import EXPIRY, make_terms
 from tests.factories.transfers import NETWORK
 from warehouse_schema.events import cctp_burns
 
 PATH = "/v1/status"
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
 EACH = str(DIRECT.amount_in * 10)
 
 

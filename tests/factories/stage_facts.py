@@ -20,6 +20,7 @@ from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.projections.apply import apply
 from indexer.projections.stages.claims import payer
 from indexer.projections.stages.evidence import Terms
+from tests.factories.stage_history import make_terms
 from tests.factories.transfers import (
     ETHEREUM,
     FORWARDER,
@@ -34,6 +35,8 @@ from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import Address, BaseUnits, Bytes32, EvmAddress, StellarAddress
 
 USDC = Address(str(NETWORK.evm[0].usdc))
+DIRECT = make_terms(deposit_address=None, source_token=USDC)
+PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
 MESSENGER = evm_as_bytes32(EvmAddress(str(NETWORK.evm[0].cctp_token_messenger)))
 
 

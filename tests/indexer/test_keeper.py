@@ -15,15 +15,13 @@ from indexer.projections.stages.fold import fold
 from indexer.projections.stages.store import lock, refold, stage_differences
 from indexer.projections.stages.table import IllegalTransition
 from tests.factories.intake import ask, cancel, submit
-from tests.factories.stage_facts import USDC, bring_in, burn, paid, stand_at
-from tests.factories.stage_history import DEPOSIT, EXPIRY, START, make_terms
+from tests.factories.stage_facts import DIRECT, PAID_IN, bring_in, burn, paid, stand_at
+from tests.factories.stage_history import DEPOSIT, EXPIRY, START
 from tests.factories.transfers import ETHEREUM, NETWORK, USER, seen
 from warehouse_schema.facts import expiries
 from warehouse_schema.identifiers import UnixSeconds
 from warehouse_schema.projections import transfer_stages
 
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
-PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
 AFTER = (EXPIRY - 1_700_000_000) // 12 + 1
 """The first block after `EXPIRY`."""
 

@@ -22,8 +22,8 @@ from indexer.reconciliation import (
     sentences,
 )
 from tests.factories.intake import ask, cancel
-from tests.factories.stage_facts import USDC, bring_in, burn, keep, mint, paid
-from tests.factories.stage_history import DEPOSIT, make_terms
+from tests.factories.stage_facts import DIRECT, PAID_IN, USDC, bring_in, burn, keep, mint, paid
+from tests.factories.stage_history import DEPOSIT
 from tests.factories.transfers import (
     ETHEREUM,
     NETWORK,
@@ -35,9 +35,6 @@ from tests.factories.transfers import (
 from warehouse_schema.events import cctp_burns, cctp_mints
 from warehouse_schema.identifiers import BaseUnits, Height, UnixSeconds
 from warehouse_schema.projections import reconciliation, transfer_progress, transfer_stages
-
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
-PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
 
 
 def now() -> UnixSeconds:

@@ -6,13 +6,10 @@ from sqlalchemy import Engine, delete
 
 from pipelines.defs.projections.names import RECONCILIATION
 from pipelines.defs.projections.reconciliation import RECONCILE_JOB, reconciliations
-from tests.factories.stage_facts import USDC, bring_in, burn, mint
-from tests.factories.stage_history import make_terms
+from tests.factories.stage_facts import DIRECT, bring_in, burn, mint
 from tests.factories.transfers import NETWORK
 from tests.pipelines.factories import warehouse_of
 from warehouse_schema.events import cctp_burns
-
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
 
 
 @pytest.fixture

@@ -17,20 +17,12 @@ from pipelines import relay
 from pipelines.failures import STOPPED_TAG
 from pipelines.relay import RELAY_JOB, TRANSACTIONS, RelayConfig, RelayWarehouse, Sent
 from tests.factories.relay import OPERATOR, signed
-from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import ChainId
 
 EVM = ChainId("eip155:31337")
 ACCOUNT = store.Account(EVM, OPERATOR)
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
 WELL = store.Health(duty="deliver", reason=None, balance=10**18, spent_today=0, open=0)
-
-
-@pytest.fixture
-def relay_engine(engine: Engine) -> Iterator[Engine]:
-    opened = make_engine(engine.url, room="relay")
-    yield opened
-    opened.dispose()
 
 
 def warehouse_of(engine: Engine) -> RelayWarehouse:

@@ -4,8 +4,6 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
@@ -16,7 +14,6 @@ from stellar_sdk import Keypair
 from indexer.errors import ConfigurationError
 from indexer.relay.hooks.run import Sent
 from pipelines import relay, webhooks
-from pipelines.defs.resources import Warehouse
 from pipelines.webhooks import JOB, WEBHOOKS, Posted, WebhookConfig
 from tests.factories.webhooks import (
     insert_sender,
@@ -25,7 +22,7 @@ from tests.factories.webhooks import (
     remove_webhook,
     tell_some,
 )
-from warehouse_schema.engine import make_engine
+from tests.pipelines.factories import warehouse_of
 
 KEY = "ISTHMUS_WEBHOOK_KEY"
 SECONDS = re.compile(r"\b4\d\d s")
@@ -35,22 +32,6 @@ SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
 @pytest.fixture(autouse=True)
 def with_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, SEED)
-
-
-@pytest.fixture
-def relay_engine(engine: Engine) -> Iterator[Engine]:
-    opened = make_engine(engine.url, room="relay")
-    yield opened
-    opened.dispose()
-
-
-def warehouse_of(engine: Engine) -> Warehouse:
-    class Given(Warehouse):
-        @contextmanager
-        def engine(self) -> Iterator[Engine]:
-            yield engine
-
-    return Given()
 
 
 def execute(job: str, instance: dg.DagsterInstance, engine: Engine, **options: Any):

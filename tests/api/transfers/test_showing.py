@@ -15,6 +15,8 @@ from indexer.routes import find_route
 from tests.factories.intake import OPERATOR, ask, moment, submit
 from tests.factories.quotes import OTHER
 from tests.factories.stage_facts import (
+    DIRECT,
+    PAID_IN,
     USDC,
     bring_in,
     burn,
@@ -24,7 +26,7 @@ from tests.factories.stage_facts import (
     paid,
     stand_at,
 )
-from tests.factories.stage_history import DEPOSIT, EXPIRY, START, make_terms
+from tests.factories.stage_history import DEPOSIT, EXPIRY, START
 from tests.factories.started import (
     cancel,
     insert_transfer,
@@ -35,8 +37,6 @@ from tests.factories.transfers import ACCOUNT, ETHEREUM, NETWORK, NONCE, USER, s
 from warehouse_schema import intake
 from warehouse_schema.facts import cctp_attestations, expiries
 
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
-PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
 BURNED = "0x" + "a" * 64
 
 

@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, event
 
+from indexer.chains.evm_accounts import EvmAccountNodes
+from indexer.chains.stellar_sender import StellarAccountNodes
+
 
 class Killed(BaseException):
     """The process ends here."""
@@ -51,3 +54,23 @@ class Bomb:
         if self._committed:
             self._committed = False
             self._point("after a commit")
+
+
+def evm_nodes(bomb: Bomb) -> type[EvmAccountNodes]:
+    """Nodes with a point around each sending."""
+
+    class Watched(EvmAccountNodes):
+        def send(self, raw: bytes) -> str:
+            return bomb.around_sending(lambda: EvmAccountNodes.send(self, raw))
+
+    return Watched
+
+
+def stellar_nodes(bomb: Bomb) -> type[StellarAccountNodes]:
+    """As `evm_nodes`."""
+
+    class Watched(StellarAccountNodes):
+        def send(self, envelope: str) -> str:
+            return bomb.around_sending(lambda: StellarAccountNodes.send(self, envelope))
+
+    return Watched

@@ -16,7 +16,7 @@ from indexer.errors import ConfigurationError
 from indexer.relay import store
 from indexer.relay.account import Turn
 from indexer.relay.refund_orders import NATIVE
-from tests.indexer.relay.bomb import Bomb, Killed
+from tests.indexer.relay.bomb import Bomb, Killed, evm_nodes
 from tests.indexer.relay.conftest import LIMITS, RELAYER, STRANGER, standing
 from tests.indexer.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
 from warehouse_schema.events import cctp_burns, oft_sent
@@ -368,12 +368,7 @@ def test_a_deposit_that_its_chain_took_back_is_not_paid_for_again(stand: Deposit
 
 def live(stand: DepositStand, bomb: Bomb) -> None:
     """A life of the relay: turns, with all becoming final between."""
-
-    class Watched(EvmAccountNodes):
-        def send(self, raw: bytes) -> str:
-            return bomb.around_sending(lambda: EvmAccountNodes.send(self, raw))
-
-    relay = stand.relay(nodes=Watched)
+    relay = stand.relay(nodes=evm_nodes(bomb))
     with store.writer(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         relay.turn(conn)

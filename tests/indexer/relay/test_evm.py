@@ -15,7 +15,7 @@ from indexer.relay import store
 from indexer.relay.account import AccountRelay, Turn
 from indexer.relay.evm_wire import MOST_OPEN
 from tests.factories.relay import owe
-from tests.indexer.relay.bomb import Bomb, Killed
+from tests.indexer.relay.bomb import Bomb, Killed, evm_nodes
 from tests.indexer.relay.conftest import AMOUNT, LIMITS, RELAYER, Stand
 from warehouse_schema.identifiers import EvmAddress
 
@@ -319,12 +319,7 @@ def test_one_process_signs_for_an_account(stand: Stand):
 
 def live(stand: Stand, bomb: Bomb) -> None:
     """A life of the relay: three turns, with all becoming final between."""
-
-    class Watched(EvmAccountNodes):
-        def send(self, raw: bytes) -> str:
-            return bomb.around_sending(lambda: EvmAccountNodes.send(self, raw))
-
-    relay = stand.relay(nodes=Watched)
+    relay = stand.relay(nodes=evm_nodes(bomb))
     with store.writer(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         for _ in range(3):

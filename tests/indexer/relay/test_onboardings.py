@@ -25,7 +25,7 @@ from indexer.relay.run import sponsor
 from indexer.relay.settings import SponsorAccount
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
-from tests.indexer.relay.bomb import Bomb, Killed
+from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake
 from warehouse_schema.identifiers import Address, ChainId, StellarAddress
@@ -241,15 +241,8 @@ def test_only_what_it_signed_itself_is_sent_as_an_owner_handed_it_in(stand: Ledg
 
 
 def test_whatever_is_killed_there_is_one_trustline_and_one_fee(stand: LedgerStand):
-    class Watched(StellarAccountNodes):
-        bomb = Bomb()
-
-        def send(self, envelope: str) -> str:
-            return Watched.bomb.around_sending(lambda: StellarAccountNodes.send(self, envelope))
-
     def live(waiting: Wish, name: str, bomb: Bomb) -> None:
-        Watched.bomb = bomb
-        by = relay(stand, name, Watched)
+        by = relay(stand, name, stellar_nodes(bomb))
         with store.writer(stand.relay_engine, by.account) as conn:
             bomb.watch(conn)
             by.turn(conn)

@@ -13,7 +13,7 @@ from indexer.relay import store
 from indexer.relay.account import Turn
 from indexer.relay.stellar_numbers import VALID_SECONDS
 from tests.indexer.devnet.stellar.test_cctp import forward
-from tests.indexer.relay.bomb import Bomb, Killed
+from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import AMOUNT
 from tests.indexer.relay.ledger import LedgerStand as Stand
 
@@ -132,12 +132,7 @@ def test_an_account_that_is_not_there_is_said(stand: Stand):
 
 def live(stand: Stand, bomb: Bomb) -> None:
     """A life of the relay: turns, with a ledger after each."""
-
-    class Watched(StellarAccountNodes):
-        def send(self, envelope: str) -> str:
-            return bomb.around_sending(lambda: StellarAccountNodes.send(self, envelope))
-
-    relay = stand.relay(nodes=Watched)
+    relay = stand.relay(nodes=stellar_nodes(bomb))
     with store.writer(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         for _ in range(2):

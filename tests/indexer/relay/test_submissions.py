@@ -20,7 +20,7 @@ from indexer.relay.submissions import Submitter
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
 from tests.factories.transfers import NETWORK
-from tests.indexer.relay.bomb import Bomb, Killed
+from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake
 from warehouse_schema.relay import attempts, slots
@@ -180,11 +180,7 @@ def test_what_the_service_did_not_issue_is_not_paid_for(stand: LedgerStand):
 
 def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
     def live(bomb: Bomb) -> None:
-        class Watched(StellarAccountNodes):
-            def send(self, envelope: str) -> str:
-                return bomb.around_sending(lambda: StellarAccountNodes.send(self, envelope))
-
-        sender = submitter(stand, Watched)
+        sender = submitter(stand, stellar_nodes(bomb))
         with store.writer(stand.relay_engine, sender.account) as conn:
             bomb.watch(conn)
             sender.turn(conn)

@@ -24,6 +24,8 @@ from indexer.projections.transfer_store import refold_transfers
 from tests.factories.intake import ask, cancel, moment, submit
 from tests.factories.relay import signed
 from tests.factories.stage_facts import (
+    DIRECT,
+    PAID_IN,
     USDC,
     bring_in,
     burn,
@@ -57,8 +59,6 @@ from warehouse_schema.identifiers import (
 )
 from warehouse_schema.projections import transfer_stages
 
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
-PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
 OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
 STRANGER = EvmAddress("0x" + "99" * 20)
 

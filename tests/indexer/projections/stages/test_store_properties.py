@@ -14,14 +14,21 @@ from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.store import refold, refold_final, stage_differences
 from indexer.projections.stages.table import Stage, may_cancel
 from tests.factories.intake import ask, cancel, submit
-from tests.factories.stage_facts import USDC, bring_in, burn, given_back, mint, paid, stand_at
-from tests.factories.stage_history import DEPOSIT, START, make_terms
+from tests.factories.stage_facts import (
+    DIRECT,
+    PAID_IN,
+    bring_in,
+    burn,
+    given_back,
+    mint,
+    paid,
+    stand_at,
+)
+from tests.factories.stage_history import DEPOSIT, START
 from tests.factories.transfers import ETHEREUM, NETWORK, USER, moved, seen
 from warehouse_schema.identifiers import Bytes32, Height
 from warehouse_schema.projections import transfer_stages
 
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
-PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
 TRANSFERS = (DIRECT, PAID_IN)
 
 

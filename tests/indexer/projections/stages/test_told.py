@@ -9,14 +9,13 @@ from indexer.projections.stages import told
 from indexer.projections.stages.store import refold, refold_all
 from indexer.projections.stages.told import News, tell
 from tests.factories.intake import ask, cancel, submit
-from tests.factories.stage_facts import USDC
+from tests.factories.stage_facts import DIRECT, USDC
 from tests.factories.stage_history import START, make_terms
 from tests.factories.transfers import NETWORK
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.projections import TOLD_CHANNEL, transfer_events, transfer_stages
 
 OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
-DIRECT = make_terms(deposit_address=None, source_token=USDC)
 SECOND = make_terms(source_token=USDC, id="b2" * 16)
 OTHERS = make_terms(deposit_address=None, source_token=USDC, id="c3" * 16, owner=OTHER)
 

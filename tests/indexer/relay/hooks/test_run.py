@@ -31,7 +31,6 @@ from tests.factories.webhooks import (
     tell_of,
     tell_some,
 )
-from warehouse_schema.engine import make_engine
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
 PATIENCE = 20.0
@@ -49,13 +48,6 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def receiver(certificate: Path) -> Iterator[Receiver]:
     with receiving(certificate) as receiver:
         yield receiver
-
-
-@pytest.fixture
-def relay_engine(engine: Engine) -> Iterator[Engine]:
-    opened = make_engine(engine.url, room="relay")
-    yield opened
-    opened.dispose()
 
 
 @pytest.fixture
