@@ -32,6 +32,7 @@ from indexer.devnet.scenario import Say, Scenario
 from indexer.devnet.stellar.accounts import keypair
 from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor, free_port
 from indexer.devnet.verify import NotCaughtUp, Service, Story, verify
+from indexer.devnet.webhook_receiver import Receiver, make_certificate, receiving
 from indexer.devnet.world import Pace, World, start_world
 from indexer.errors import IndexerError
 from indexer.reconciliation import reconcile
@@ -111,11 +112,13 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         pace = Pace(block_seconds=BLOCK_SECONDS, ledger_seconds=None, ledger_clock="fixed")
         world = start_world(supervisor, pace=pace)
     identity = StandIn()
+    certificate = make_certificate(settings.home / "keys")
     with (
         world,
         serving(identity, free_port(services.IDENTITY_PORT)) as identity_url,
         circle.reading(world.evm_url, world.stellar_url) as attestations,
         circle.serving(free_port(services.CIRCLE_PORT), attestations) as circle_url,
+        receiving(certificate) as receiver,
     ):
         ports = services.choose_ports()
         settings = services.with_world(settings, world, circle_url)
@@ -124,6 +127,8 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
             for name in (RELAY, SPONSOR):
                 world.stellar.fund(keypair(name).public_key)
             relay_keys = make_relay_keys(settings.home / "keys", settings.network)
+            # Who sends to webhooks trusts the receiver of this demo.
+            relay_keys["SSL_CERT_FILE"] = str(certificate)
             supervisor.run_together(
                 services.code_server(ports, variables),
                 services.relay_server(ports, {**variables, **relay_keys}),
@@ -143,7 +148,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
             problems += _verify_sign_in(ports, identity, story)
         if not problems:
             with stages.timed("transfers"):
-                problems = _serve_customers(supervisor, world, scenario, ports)
+                problems = _serve_customers(supervisor, world, scenario, ports, receiver)
                 problems += _what_does_not_add_up(settings, ports)
         say(f"\nset-up: {stages}")
         _tell_result(problems, settings)
@@ -205,9 +210,15 @@ def _verify_sign_in(ports: services.Ports, identity: StandIn, story: Story) -> l
 
 
 def _serve_customers(
-    supervisor: Supervisor, world: World, scenario: Scenario, ports: services.Ports
+    supervisor: Supervisor,
+    world: World,
+    scenario: Scenario,
+    ports: services.Ports,
+    receiver: Receiver,
 ) -> list[str]:
-    story = CustomerStory(world, scenario.client, scenario.chance, ports.api_url, supervisor.wait)
+    story = CustomerStory(
+        world, scenario.client, scenario.chance, ports.api_url, supervisor.wait, receiver
+    )
     scenario.let_others_pass()
     try:
         return story.play(say)

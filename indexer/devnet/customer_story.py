@@ -14,12 +14,16 @@ from indexer.devnet.customers import Customer, Purse, customer, open_accounts
 from indexer.devnet.scenario import EVM_UNIT, PacedClient, Say, real_time
 from indexer.devnet.transfers import DEADLINE_SECONDS, Played, decimal, follow
 from indexer.devnet.verify import table
+from indexer.devnet.webhook_receiver import Receiver
+from indexer.devnet.webhook_story import WebhookStory
 from indexer.devnet.world import World
 
 PEOPLE = (
     *("dora", "emil", "fay", "gus", "hana", "ivo", "jana", "karl", "lena"),
     *("mara", "nino", "olga"),
 )
+HOOKED = "dora"
+"""Follows by a webhook as well."""
 LEDGER_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
 _ENDS = {"deposit": ("evm", "stellar"), "withdraw": ("stellar", "evm"), "send": ("stellar",) * 2}
@@ -35,13 +39,17 @@ class CustomerStory:
         chance: random.Random,
         api_url: str,
         wait: Callable[[float], None],
+        receiver: Receiver,
     ) -> None:
-        """`wait` lets so many seconds pass and looks after the processes."""
+        """`wait` lets so many seconds pass and looks after the processes. One customer follows by
+        a webhook to `receiver`.
+        """
         self._world = world
         self._client = client
         self._chance = chance
         self._api_url = api_url
         self._wait = wait
+        self._receiver = receiver
         self._closed_at = 0.0
 
     def play(self, say: Say) -> list[str]:
@@ -55,14 +63,20 @@ class CustomerStory:
                 name: doors.enter_context(closing(customer(name, self._api_url)))
                 for name in amounts
             }
+            hooked = WebhookStory(people[HOOKED], self._receiver, self._wait)
+            hooked.begin()
             played = _all(plays, people, amounts)
             shown = follow(played, self._go_on, deadline_seconds=DEADLINE_SECONDS)
             _tell(played, shown, say)
-            return [
+            problems = [
                 problem
                 for each in played
                 for problem in plays.problems(each, shown[each.transfer][0])
             ]
+            mine = [each.transfer for each in played if each.who.name == HOOKED]
+            problems += hooked.problems({each: shown[each][0] for each in mine})
+            _tell_hooked(hooked, say)
+            return problems
 
     def _amount(self) -> int:
         """Between 5 and 20 units of 6 decimals."""
@@ -111,6 +125,11 @@ def _all(
         plays.cancelled_then_paid(people["nino"], "usdc", amounts["nino"]),
         plays.wrong_token_first(people["olga"], "usdc", "usdt0", amounts["olga"]),
     ]
+
+
+def _tell_hooked(hooked: WebhookStory, say: Say) -> None:
+    stages = [told.data.stage for told in hooked.told()]
+    say(f"{HOOKED}'s webhook was told, each verified: {', '.join(stages)}")
 
 
 def _tell(played: Sequence[Played], shown: Mapping[str, tuple[Transfer, float]], say: Say) -> None:

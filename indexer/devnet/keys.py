@@ -5,6 +5,7 @@ The Stellar one follows from a public phrase as every key of the devnet does, so
 it again in each demo; the one of tokens is new in each folder.
 """
 
+from base64 import b64encode
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
@@ -20,6 +21,8 @@ RELAY = "relay"
 """Devnet identity of the relay on Stellar."""
 SPONSOR = "sponsor"
 """And of its sponsor of trustlines."""
+WEBHOOKS = "webhooks"
+"""Signs what webhooks are sent; it needs no account."""
 RELAY_ACCOUNT = 6
 """Its account on the EVM chain, by index."""
 
@@ -35,9 +38,11 @@ def make_keys(folder: Path, url: str) -> dict[str, str]:
     pem = generate_private_key(SECP256R1()).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     )
+    signer = keypair(WEBHOOKS).raw_public_key()
     return {
         "ISTHMUS_URL": url,
         "ISTHMUS_TOKEN_KEY_FILE": str(_kept(folder / "token.pem", pem.decode())),
+        "ISTHMUS_WEBHOOK_PUBLIC_KEY": f"whpk_{b64encode(signer).decode()}",
         "ISTHMUS_SEP10_KEY_FILE": str(_kept(folder / "sep10", keypair(SEP10).secret)),
     }
 
@@ -52,11 +57,13 @@ def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
     evm = _kept(folder / "relay-evm", dev_account(RELAY_ACCOUNT).key.hex())
     stellar = _kept(folder / "relay-stellar", keypair(RELAY).secret)
     sponsor = _kept(folder / "relay-sponsor", keypair(SPONSOR).secret)
+    webhooks = _kept(folder / "webhooks", keypair(WEBHOOKS).secret)
     [chain] = network.evm
     return {
         f"ISTHMUS_RELAY_KEY_{in_capitals(chain.id)}_FILE": str(evm),
         f"ISTHMUS_RELAY_KEY_{in_capitals(network.stellar.id)}_FILE": str(stellar),
         f"ISTHMUS_RELAY_SPONSOR_{in_capitals(network.stellar.id)}_FILE": str(sponsor),
+        "ISTHMUS_WEBHOOK_KEY_FILE": str(webhooks),
     }
 
 

@@ -5,20 +5,22 @@ Whoever posts there trusts the certificate by `SSL_CERT_FILE`, as OpenSSL names 
 
 import datetime
 import ssl
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from indexer.devnet.local_server import Handler, Server, answering
+
 HOST = "localhost"
 CERTIFICATE = "webhook-receiver.pem"
-_MOST_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -52,25 +54,16 @@ class Receiver:
             return self._changed.wait_for(lambda: is_enough(self.heard), seconds)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(Handler):
     server: "_Server"
 
     def do_POST(self) -> None:
         """Take it."""
-        length = min(int(self.headers.get("Content-Length") or 0), _MOST_BYTES)
-        posted = Posted(self.path, dict(self.headers.items()), self.rfile.read(length))
-        self.send_response(self.server.receiver.take(posted))
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        posted = Posted(self.path, dict(self.headers.items()), self.body())
+        self.answer(self.server.receiver.take(posted))
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(Server):
     def __init__(self, receiver: Receiver, context: ssl.SSLContext) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.receiver = receiver
@@ -79,8 +72,10 @@ class _Server(ThreadingHTTPServer):
             self.socket, server_side=True, do_handshake_on_connect=False
         )
 
-    def handle_error(self, *_: object) -> None:
-        """Somebody who does not trust the certificate hangs up."""
+    def handle_error(self, *request: Any) -> None:
+        """Who does not trust the certificate hangs up as well."""
+        if not isinstance(sys.exception(), ssl.SSLError):
+            super().handle_error(*request)
 
 
 @contextmanager
@@ -91,14 +86,8 @@ def receiving(certificate: Path) -> Iterator[Receiver]:
     context.load_cert_chain(certificate)
     server = _Server(receiver, context)
     receiver.url = f"https://{HOST}:{server.server_port}/hooks"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with answering(server):
         yield receiver
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def make_certificate(folder: Path) -> Path:
@@ -114,6 +103,7 @@ def make_certificate(folder: Path) -> Path:
         .sign(key, hashes.SHA256())
     )
     plain = serialization.NoEncryption()
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / CERTIFICATE
     file.touch(mode=0o600)
     file.write_bytes(

@@ -4,6 +4,7 @@ Whatever follows, asks, keeps and sends is a thread here; the API is the process
 """
 
 import random
+import ssl
 import tempfile
 import threading
 import time
@@ -24,13 +25,15 @@ from indexer.devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
 from indexer.devnet.scenario import PacedClient, real_time
 from indexer.devnet.stellar.accounts import keypair
 from indexer.devnet.supervisor import Supervisor, free_port
+from indexer.devnet.webhook_receiver import make_certificate, receiving
 from indexer.devnet.world import Pace, World, start_world
 from indexer.drain import follow
 from indexer.keeper import keep_transfers
 from indexer.readers import open_reader
 from indexer.reconciliation import Finding, reconcile
+from indexer.relay.hooks.run import send_webhooks
 from indexer.relay.run import run_relay
-from indexer.relay.settings import load_relay_settings
+from indexer.relay.settings import load_relay_settings, load_webhook_sender
 from indexer.settings import Settings, load_settings
 from warehouse_schema.engine import make_engine
 
@@ -42,10 +45,12 @@ def folder() -> Iterator[Path]:
 
 
 @contextmanager
-def working(settings: Settings, database: URL, relay_keys: dict[str, str]) -> Iterator[None]:
+def working(
+    settings: Settings, database: URL, relay_keys: dict[str, str], certificate: Path
+) -> Iterator[None]:
     """All that moves transfers, until the block ends. What one of them raises is raised."""
     stop = threading.Event()
-    with ExitStack() as doors, ThreadPoolExecutor(5) as pool:
+    with ExitStack() as doors, ThreadPoolExecutor(6) as pool:
         indexer = make_engine(database, room="indexer", pool_size=10)
         relay = make_engine(database, room="relay")
         doors.callback(indexer.dispose)
@@ -74,6 +79,10 @@ def working(settings: Settings, database: URL, relay_keys: dict[str, str]) -> It
                 on_turn=lambda _chain, _turn: None,
             ),
         ]
+        sender = load_webhook_sender(settings, relay_keys)
+        assert sender is not None
+        trusting = replace(sender, context=ssl.create_default_context(cafile=str(certificate)))
+        jobs.append(lambda: send_webhooks(relay, trusting, should_stop=over))
         running = [pool.submit(job) for job in jobs]
         try:
             yield
@@ -122,8 +131,11 @@ def test_every_kind_of_transfer_ends_where_it_must_with_every_unit_accounted_for
         api = services.environment(settings) | make_keys(folder / "keys", ports.api_url)
         api["DATABASE_URL"] = str(settings.database_url)
         relay_keys = make_relay_keys(folder / "keys", settings.network)
-        with working(settings, database, relay_keys):
+        certificate = make_certificate(folder)
+        receiver = doors.enter_context(receiving(certificate))
+        with working(settings, database, relay_keys, certificate):
             supervisor.run(services.api(ports, api, workers=1))
-            story = CustomerStory(world, client, random.Random(7), ports.api_url, supervisor.wait)
+            places = (ports.api_url, supervisor.wait, receiver)
+            story = CustomerStory(world, client, random.Random(7), *places)
             assert story.play(said.append) == [], "\n".join(said)
             assert findings(database, settings) == ()

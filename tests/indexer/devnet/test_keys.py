@@ -4,9 +4,12 @@ from api.auth.sep10 import sep10_of
 from api.auth.tokens import tokens_of
 from api.settings import load_api_settings
 from indexer.devnet.evm import dev_account
-from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, make_keys, make_relay_keys
+from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, WEBHOOKS, make_keys, make_relay_keys
 from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
 from indexer.networks import load_network
+from indexer.relay.hooks.signing import public_text
+from indexer.relay.settings import load_webhook_sender
+from indexer.settings import load_settings
 from warehouse_schema.identifiers import UnixSeconds
 
 URL = "http://127.0.0.1:8080"
@@ -26,8 +29,17 @@ def test_the_relay_has_keys_of_its_own_on_both_chains(tmp_path: Path) -> None:
         "relay-evm": dev_account(RELAY_ACCOUNT).key.hex(),
         "relay-stellar": keypair(RELAY).secret,
         "relay-sponsor": keypair(SPONSOR).secret,
+        "webhooks": keypair(WEBHOOKS).secret,
     }
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_the_api_publishes_the_key_that_the_relay_signs_webhooks_with(tmp_path: Path) -> None:
+    published = load_api_settings(make_keys(tmp_path / "api", URL)).webhook_key
+    made = make_relay_keys(tmp_path / "relay", load_network("devnet"))
+    sender = load_webhook_sender(load_settings({}), made)
+    assert sender is not None
+    assert public_text(sender.key) == published
 
 
 def test_keys_are_made_once_and_nobody_else_reads_them(tmp_path: Path) -> None:
