@@ -10,6 +10,7 @@ python -m indexer quarantine --retry
 python -m indexer backfill --chain eip155:1 --from 19000000 --to 19999999
 python -m indexer heal
 python -m indexer rebuild
+python -m indexer forget
 python -m indexer days
 python -m indexer export --from 2026-11-01 --to 2026-11-21
 python -m indexer revise start eip155:1
@@ -40,6 +41,7 @@ from indexer.keeper import keep_transfers
 from indexer.projections.rebuild import differences, rebuild
 from indexer.quarantine import retry, retry_untried
 from indexer.readers import open_reader
+from indexer.retention import forget
 from indexer.revision_commands import add_revise
 from indexer.settings import Settings, load_settings
 from indexer.stopping import told_to_stop
@@ -73,6 +75,7 @@ def _arguments() -> argparse.Namespace:
         (_check, "check", "do facts join, does a refold equal what is stored"),
         (_quarantine, "quarantine", "ledgers that could not be decoded"),
         (_rebuild, "rebuild", "write the projections anew from the facts"),
+        (_forget, "forget", "delete what owners were told long ago, and quotes nobody used"),
     ):
         command = commands.add_parser(name, help=about)
         command.set_defaults(run=run)
@@ -214,6 +217,16 @@ def _quarantine(settings: Settings, arguments: argparse.Namespace) -> int:
         print(ledger)
     print(f"{len(left)} in quarantine; this build is {decoder_build()}")
     return 1 if left else 0
+
+
+def _forget(settings: Settings, _: argparse.Namespace) -> int:
+    engine = open_engine(settings, "indexer")
+    try:
+        with engine.begin() as conn:
+            print(forget(conn))
+    finally:
+        engine.dispose()
+    return 0
 
 
 def _rebuild(settings: Settings, _: argparse.Namespace) -> int:

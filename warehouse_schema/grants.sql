@@ -54,10 +54,13 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA projections
 ALTER DEFAULT PRIVILEGES IN SCHEMA projections
     GRANT INSERT, UPDATE, DELETE ON TABLES TO isthmus_indexer;
 
--- intake: a request, once made, is neither changed nor lost.
+-- intake: a request, once made, is neither changed nor lost. A quote that nobody used is forgotten
+-- long after it expired, by the indexer, for the public process deletes nothing; one that a transfer
+-- was made of cannot be.
 GRANT USAGE ON SCHEMA intake TO isthmus_indexer, isthmus_api, isthmus_relay;
 GRANT SELECT ON ALL TABLES IN SCHEMA intake TO isthmus_indexer, isthmus_api, isthmus_relay;
 GRANT INSERT ON ALL TABLES IN SCHEMA intake TO isthmus_api;
+GRANT DELETE ON intake.quotes TO isthmus_indexer;
 ALTER DEFAULT PRIVILEGES IN SCHEMA intake
     GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay;
 ALTER DEFAULT PRIVILEGES IN SCHEMA intake

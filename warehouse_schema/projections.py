@@ -133,7 +133,7 @@ transfer_events = Table(
     "transfer_events",
     metadata,
     text("owner", "Whose transfer it is"),
-    number("number", "Of the owner's, from 1 without a gap, in the order in which they committed"),
+    number("number", "Of the owner's, from 1, in the order in which they committed"),
     text("transfer", "Transfer id"),
     text("stage", "Which it has now"),
     text("status", "SEP-24's word for that"),

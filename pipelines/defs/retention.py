@@ -1,14 +1,18 @@
-"""Forgetting old runs. Dagster purges ticks by itself, runs and their events never."""
+"""Forgetting what is old: runs, which Dagster never purges by itself, and rows of the warehouse."""
 
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from pydantic import Field
 
+from indexer.retention import DAYS
+from indexer.retention import forget as forget_old
 from pipelines.defs.facts.supervision import IN_FLIGHT
+from pipelines.defs.resources import Warehouse
 from pipelines.instance import pool_connections
 
 FORGET_JOB = "forget_old_runs"
+FORGET_ROWS_JOB = "forget_old_rows"
 POOL = "forgets"
 _AT_ONCE = 200
 
@@ -54,13 +58,51 @@ def _forget_old_runs() -> None:
     forget_runs()
 
 
+class ForgetRowsConfig(dg.Config):
+    """How long rows are kept that nobody asks for any more."""
+
+    days: float = Field(
+        default=DAYS,
+        ge=1,
+        description="Events that were followed by another, and quotes that nobody used, go so long "
+        "after they were told or expired.",
+    )
+
+
+@dg.op(pool=POOL, out=dg.Out(dg.Nothing))
+def forget_rows(
+    context: dg.OpExecutionContext, config: ForgetRowsConfig, warehouse: Warehouse
+) -> None:
+    """Forget what is old enough."""
+    pool_connections(context.instance)
+    with warehouse.engine() as engine, engine.begin() as conn:
+        forgotten = forget_old(conn, config.days)
+    context.log.info(f"forgot {forgotten.events} events and {forgotten.quotes} quotes")
+
+
+@dg.job(
+    name=FORGET_ROWS_JOB,
+    description="Deletes what owners were told a month ago and what was told after, and quotes "
+    "that nobody used.",
+    executor_def=dg.in_process_executor,
+    tags={"dagster/max_runtime": "3600"},
+)
+def _forget_old_rows() -> None:
+    forget_rows()
+
+
 definitions = dg.Definitions(
-    jobs=[_forget_old_runs],
+    jobs=[_forget_old_runs, _forget_old_rows],
     schedules=[
+        dg.ScheduleDefinition(
+            job=_forget_old_rows,
+            cron_schedule="47 3 * * *",
+            default_status=dg.DefaultScheduleStatus.RUNNING,
+        ),
         dg.ScheduleDefinition(
             job=_forget_old_runs,
             cron_schedule="17 3 * * *",
             default_status=dg.DefaultScheduleStatus.RUNNING,
-        )
+        ),
     ],
 )

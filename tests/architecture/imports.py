@@ -67,7 +67,7 @@ _TOOLS = (
     *("indexer.attestations", "indexer.backfill", "indexer.keeper", "indexer.quarantine"),
     *("indexer.revision", "indexer.analytics", "indexer.export", "indexer.day_commands"),
     *("indexer.backfill_command", "indexer.revision_commands"),
-    *("indexer.heal", "indexer.heal_command"),
+    *("indexer.heal", "indexer.heal_command", "indexer.retention"),
 )
 
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
@@ -99,6 +99,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.keeper": _DRAIN,
     "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
     "indexer.reconciliation": _PROJECTIONS,
+    "indexer.retention": (),
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
     "indexer.backfill_command": (
         *("indexer.backfill", "indexer.errors", "indexer.readers"),

@@ -28,6 +28,7 @@ def test_each_chain_with_a_node_has_its_job_and_its_sensor(devnet):
         "compute_route_days",
         "export_facts",
         "export_figures",
+        "forget_old_rows",
         "forget_old_runs",
         "heal",
         "keep_transfers",

@@ -1,12 +1,21 @@
 """Old runs are forgotten, with their events; what runs or is recent stays."""
 
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 from dagster import DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
+from sqlalchemy import func, select, update
 
+from pipelines.defs.resources import Warehouse
 from pipelines.defs.retention import ForgetConfig, definitions, forget
+from tests.factories.started import insert_quote
+from warehouse_schema.intake import quotes
+
+
+def with_warehouse(warehouse: Warehouse) -> dg.Definitions:
+    return dg.Definitions.merge(definitions, dg.Definitions(resources={"warehouse": warehouse}))
 
 
 def test_runs_that_ended_are_forgotten_and_those_in_flight_never(instance):
@@ -35,9 +44,28 @@ def test_the_events_of_a_forgotten_run_go_with_it(instance):
 
 def test_the_job_keeps_two_weeks_unless_told_otherwise(instance):
     create_run_for_test(instance, status=DagsterRunStatus.SUCCESS)
-    job = definitions.resolve_job_def("forget_old_runs")
+    job = with_warehouse(Warehouse()).resolve_job_def("forget_old_runs")
     assert job.execute_in_process(instance=instance).success
     assert len(instance.get_runs()) == 2
     config = dg.RunConfig(ops={"forget_runs": ForgetConfig(days=0)})
     last = job.execute_in_process(instance=instance, run_config=config)
     assert [run.run_id for run in instance.get_runs()] == [last.run_id]
+
+
+def test_the_daily_job_forgets_rows_too(instance, engine, indexer_engine):
+    with engine.begin() as conn:
+        quote = insert_quote(conn)
+        long_ago = func.now() - timedelta(days=31)
+        made = long_ago - timedelta(minutes=5)
+        conn.execute(update(quotes).values(created_at=made, expires_at=long_ago))
+        assert conn.scalars(select(quotes.c.id)).all() == [quote]
+
+    class Given(Warehouse):
+        @contextmanager
+        def engine(self):
+            yield indexer_engine
+
+    job = with_warehouse(Given()).resolve_job_def("forget_old_rows")
+    assert job.execute_in_process(instance=instance).success
+    with engine.connect() as conn:
+        assert conn.scalars(select(quotes.c.id)).all() == []

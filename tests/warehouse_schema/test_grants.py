@@ -54,6 +54,8 @@ ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
     ("facts.cursors", "indexer"): frozenset({"UPDATE"}),
     ("facts.alarms", "indexer"): frozenset({"UPDATE"}),
     ("facts.changed_days", "indexer"): frozenset({"UPDATE"}),
+    # Those that nobody used, long after they expired.
+    ("intake.quotes", "indexer"): frozenset({"DELETE"}),
     # How the relay is; and of what it signed, what owners are to sign as well.
     ("relay.health", "api"): READ,
     ("relay.onboardings", "api"): READ,

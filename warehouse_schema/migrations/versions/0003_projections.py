@@ -681,7 +681,7 @@ def upgrade() -> None:
             "number",
             sa.BigInteger(),
             nullable=False,
-            comment="Of the owner's, from 1 without a gap, in the order in which they committed",
+            comment="Of the owner's, from 1, in the order in which they committed",
         ),
         sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
         sa.Column("stage", sa.Text(), nullable=False, comment="Which it has now"),
