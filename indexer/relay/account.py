@@ -219,9 +219,10 @@ class AccountRelay(Generic[C]):
 
         Whoever is quick can have us pay for nothing now and then; the day's budget bounds that.
         """
-        if step.outcome == "failed" and (owed is None or self._wire.is_over(owed)):
-            return Close("late", step.spent)
-        return step
+        if step.outcome != "failed":
+            return step
+        is_late = owed is None or owed.is_anybodys or self._wire.is_over(owed)
+        return Close("late", step.spent) if is_late else step
 
     def _close(self, conn: Connection, slot: Slot, step: Close, turn: Turn) -> None:
         with conn.begin():

@@ -73,7 +73,8 @@ _CONCERNED = text("""
     )
     SELECT t.id, t.deposit_address, t.deposit_operator, t.expires_at,
            q.mechanism, q.source_address, q.dest_address, q.amount_in, q.amount_out,
-           q.finality_threshold, s.stage, s.goes_back
+           q.finality_threshold, s.stage, s.goes_back,
+           t.expires_at < clock_timestamp() - make_interval(secs => :release) AS is_released
     FROM first f
     JOIN intake.transfers t ON t.id = f.transfer
     JOIN intake.quotes q ON q.id = t.quote
@@ -229,6 +230,7 @@ class EvmDeposits:
             call=_call(call),
             is_over=None if is_ordered(key) else _balance(contract, row.deposit_address),
             is_over_at_nought=True,
+            is_anybodys=row.is_released,
         )
 
 

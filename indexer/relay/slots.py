@@ -74,6 +74,8 @@ class Owed(Generic[C]):
     """A view that answers with anything but nought once it has happened, by whomever."""
     is_over_at_nought: bool = False
     """Or that view answers with nought then, and with something before."""
+    is_anybodys: bool = False
+    """Others may do it as well and let it be owed anew, so that no view says they were faster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from eth_account.signers.local import LocalAccount
 from sqlalchemy import func, insert, select
 
 from indexer.chains.evm import EvmReader
 from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.deposits import agreed_deposit, deposit_address
+from indexer.deposits import Deposit, agreed_deposit, deposit_address, refund_call
 from indexer.devnet.evm import dev_account
 from indexer.drain import drain_once
 from indexer.facts.store import note_finality, read_cursor
@@ -52,6 +53,7 @@ class Paid:
 
     terms: Terms
     address: EvmAddress
+    deposit: Deposit
 
 
 class DepositStand(Stand):
@@ -89,19 +91,20 @@ class DepositStand(Stand):
         )
         with self.engine.begin() as conn:
             ask(conn, terms)
-            address = self._address(conn, terms, operator)
+            deposit = self._agreed(conn, terms, operator)
+            address = deposit_address(self.network, deposit)
             self._let_pay(conn, transfer, address, operator)
         self.fold()
-        return Paid(terms, address)
+        return Paid(terms, address, deposit)
 
-    def _address(self, conn: Any, terms: Terms, operator: str) -> EvmAddress:
+    def _agreed(self, conn: Any, terms: Terms, operator: str) -> Deposit:
         conn.exec_driver_sql(
             "UPDATE intake.quotes SET amount_out = %s, finality_threshold = 1000, "
             "funding_mode = 'deposit_address'",
             (ARRIVES * 10,),
         )
         expires = conn.scalar(select(transfers.c.expires_at).where(transfers.c.id == terms.id))
-        deposit = agreed_deposit(
+        return agreed_deposit(
             transfer=terms.id,
             chain=terms.source_chain,
             mechanism=terms.mechanism,
@@ -112,7 +115,6 @@ class DepositStand(Stand):
             operator=operator,
             expires_at=expires,
         )
-        return deposit_address(self.network, deposit)
 
     def _let_pay(self, conn: Any, transfer: str, address: str, operator: str) -> None:
         conn.execute(
@@ -129,6 +131,11 @@ class DepositStand(Stand):
         faucet = self.devnet.faucet_usdc if is_usdc else self.devnet.faucet_usdt0
         faucet(paid.address, amount)
         self.ingest(final=0)
+
+    def refund_as(self, account: LocalAccount, paid: Paid) -> None:
+        """By somebody else."""
+        call = refund_call(self.network, paid.deposit, EvmAddress(paid.terms.source_token))
+        self.devnet.send(account, call.to, call.data)
 
     def cancel(self, paid: Paid) -> None:
         with self.engine.begin() as conn:

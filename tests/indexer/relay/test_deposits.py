@@ -280,6 +280,24 @@ def test_what_was_released_is_refunded_by_whoever_relays_now(stand: DepositStand
     assert (stand.stage(waiting), stand.held(waiting)) == ("FUNDED", AMOUNT)
 
 
+def test_who_is_faster_with_a_released_refund_stops_nobody(stand: DepositStand):
+    """And pays again at once, so that the address is not empty when ours is looked at."""
+    paid, relay = stand.deposit(days_ago=2), stand.relay()
+    stand.cancel(paid)
+    stand.pay(paid)
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    stand.drop_transactions(paid)
+    stand.devnet.rpc("evm_setAutomine", True)
+    stand.refund_as(STRANGER, paid)
+    stand.grow_older(25)
+    assert stand.turns(relay).sent == 1
+    stand.pay(paid)
+    stand.ingest()
+    assert stand.turns(relay) == Turn(late=1, opened=1, sent=1)
+    assert stand.outcomes(paid) == [("refund", "late"), ("refund", None)]
+
+
 def test_terms_that_are_not_those_of_the_address_are_not_signed_for(stand: DepositStand, caplog):
     paid = stand.deposit()
     stand.pay(paid)
