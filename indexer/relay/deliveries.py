@@ -24,29 +24,42 @@ _USED = keccak(text="usedNonces(bytes32)")[:4]
 
 # Extras below what is worth sending back are not worth delivering either: whoever writes our label
 # on burns of nothing makes nobody pay for them.
+#
+# What is under way is always among them, for it must be known. Of more than are taken it is chance
+# that says which: what can never be delivered (to whom an issuer froze) stays the oldest for ever,
+# and would keep everything after it waiting.
 _QUERY = text("""
-    SELECT DISTINCT ON (p.sent_at, p.id)
-           s.transfer, p.message_id AS nonce, a.message, a.attestation
-    FROM projections.transfer_progress p
-    JOIN projections.transfer_stages s ON s.keys @> ARRAY[p.group_key]
-    JOIN intake.transfers t ON t.id = s.transfer
-    JOIN intake.quotes q ON q.id = t.quote
-    JOIN LATERAL (
-        SELECT message, attestation
-        FROM facts.cctp_attestations
-        WHERE burn_key = p.group_key AND nonce = p.message_id AND verified
-        ORDER BY id DESC
-        LIMIT 1
-    ) a ON true
-    WHERE p.mechanism = 'cctp' AND p.dest_tx IS NULL
-      AND p.stage = 'DELIVERING' AND p.dest_chain = :chain
-      AND q.dest_chain = :chain
-      AND (s.movement = p.id OR (p.id = ANY(s.extras) AND p.amount_in >= q.min_refund))
-      AND NOT EXISTS (
-          SELECT FROM relay.obstacles o WHERE o.transfer = s.transfer AND o.cleared_at IS NULL
-      )
-    ORDER BY p.sent_at, p.id, s.transfer
-    LIMIT :most
+    WITH waiting AS (
+        SELECT DISTINCT ON (p.id)
+               p.sent_at, p.id, s.transfer, p.message_id AS nonce, a.message, a.attestation
+        FROM projections.transfer_progress p
+        JOIN projections.transfer_stages s ON s.keys @> ARRAY[p.group_key]
+        JOIN intake.transfers t ON t.id = s.transfer
+        JOIN intake.quotes q ON q.id = t.quote
+        JOIN LATERAL (
+            SELECT message, attestation
+            FROM facts.cctp_attestations
+            WHERE burn_key = p.group_key AND nonce = p.message_id AND verified
+            ORDER BY id DESC
+            LIMIT 1
+        ) a ON true
+        WHERE p.mechanism = 'cctp' AND p.dest_tx IS NULL
+          AND p.stage = 'DELIVERING' AND p.dest_chain = :chain
+          AND q.dest_chain = :chain
+          AND (s.movement = p.id OR (p.id = ANY(s.extras) AND p.amount_in >= q.min_refund))
+          AND NOT EXISTS (
+              SELECT FROM relay.obstacles o WHERE o.transfer = s.transfer AND o.cleared_at IS NULL
+          )
+        ORDER BY p.id, s.transfer
+    ), taken AS (
+        SELECT w.*
+        FROM waiting w
+        LEFT JOIN relay.slots o
+            ON o.chain = :chain AND o.purpose = 'deliver' AND o.key = w.nonce AND o.outcome IS NULL
+        ORDER BY o.key IS NULL, random()
+        LIMIT :most
+    )
+    SELECT transfer, nonce, message, attestation FROM taken ORDER BY sent_at, id
 """)
 
 
@@ -61,7 +74,7 @@ class StellarDeliveries:
         self._transmitter: StellarAddress = chain.cctp_message_transmitter
 
     def owed(self, conn: Connection) -> list[Owed[Invocation]]:
-        """Messages that wait for their delivery, the oldest first."""
+        """Messages that wait for their delivery, the oldest of them first."""
         rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
         return [self._delivery(row) for row in rows]
 
@@ -92,7 +105,7 @@ class EvmDeliveries:
         self._transmitter: EvmAddress = chain.cctp_message_transmitter
 
     def owed(self, conn: Connection) -> list[Owed[Call]]:
-        """Messages that wait for their delivery, the oldest first."""
+        """Messages that wait for their delivery, the oldest of them first."""
         rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
         return [
             delivery(self._transmitter, row.transfer, row.nonce, row.message, row.attestation)

@@ -13,10 +13,11 @@ from indexer.devnet.evm import dev_account
 from indexer.errors import FollowerConflict, NodeUnavailable
 from indexer.relay import store
 from indexer.relay.account import AccountRelay, Turn
+from indexer.relay.deliveries import EvmDeliveries
 from indexer.relay.evm_wire import MOST_OPEN
-from tests.factories.relay import owe
+from tests.factories.relay import owe, signed
 from tests.indexer.relay.bomb import Bomb, Killed, evm_nodes
-from tests.indexer.relay.conftest import AMOUNT, LIMITS, RELAYER, Stand
+from tests.indexer.relay.conftest import AMOUNT, EVM, LIMITS, RELAYER, Stand
 from warehouse_schema.identifiers import EvmAddress
 
 
@@ -127,6 +128,22 @@ def test_many_go_side_by_side_and_no_more_than_may_be_open(stand: Stand):
     assert [stand.slots_of(each) for each in messages] == [
         [(number, "done")] for number in range(len(messages))
     ]
+
+
+def test_what_can_never_be_delivered_keeps_nothing_after_it_waiting_for_ever(engine: Engine):
+    nonces = [f"0x{number:032x}{number:032x}" for number in range(1, 106)]
+    chain, ledger = EVM.id, EvmDeliveries(EVM)
+    with engine.begin() as conn:
+        for nonce in nonces:
+            owe(conn, chain, nonce, b"", b"", "0x" + "5e" * 20, amount=AMOUNT)
+        signed(conn, chain, "deliver", nonces[-1][2:34], "0xa", key=nonces[-1])
+        seen: set[str] = set()
+        for _ in range(30):
+            owed = [each.key for each in ledger.owed(conn)]
+            assert owed == sorted(owed), "the oldest of them first"
+            assert nonces[-1] in owed, "what is under way is always known"
+            seen.update(owed)
+    assert seen == {*nonces}
 
 
 def test_nothing_goes_beyond_the_days_budget(stand: Stand):
