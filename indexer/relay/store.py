@@ -37,8 +37,9 @@ from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, breaks, health, onboardings, slots
 
-_MOST_AT_ONCE = 50
-"""Submissions of one turn."""
+_MOST_AT_ONCE, _MOST_OF_ONE = 50, 3
+"""Submissions of one turn, and of one owner in it: what can never be taken, as when its number was
+used otherwise, stays until its time is over, and may keep its own owner waiting but nobody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,27 +261,39 @@ class Submitted:
 
 
 def submitted(conn: Connection, chain: ChainId) -> list[Submitted]:
-    """What was accepted for transfers from a chain and is not over, the oldest first.
+    """What was accepted for transfers from a chain and is not over: of each owner the oldest first.
 
     Only what the service itself issued, whatever stands in the row.
     """
     columns = submissions.c
-    closed = select(slots.c.key).where(
-        slots.c.chain == chain, slots.c.purpose == "submit", slots.c.outcome.is_not(None)
+    is_over = select(slots.c.key).where(
+        slots.c.chain == chain,
+        # The account of such a slot is what was signed.
+        slots.c.account == columns.tx_hash,
+        slots.c.purpose == "submit",
+        slots.c.outcome.is_not(None),
     )
-    query = (
-        select(columns.transfer, columns.tx_hash, columns.signed)
+    place = func.row_number().over(
+        partition_by=transfers.c.owner, order_by=(columns.submitted_at, columns.tx_hash)
+    )
+    waiting = (
+        select(
+            *(columns.transfer, columns.tx_hash, columns.signed, columns.submitted_at),
+            place.label("place"),
+        )
         .join_from(submissions, transfers, transfers.c.id == columns.transfer)
         .join(quotes, quotes.c.id == transfers.c.quote)
         .join(
             actions, (actions.c.transfer == transfers.c.id) & (actions.c.tx_hash == columns.tx_hash)
         )
-        .where(
-            columns.kind == "stellar_tx",
-            quotes.c.source_chain == chain,
-            columns.tx_hash.not_in(closed),
-        )
-        .order_by(columns.submitted_at, columns.tx_hash)
+        .where(columns.kind == "stellar_tx", quotes.c.source_chain == chain, ~is_over.exists())
+        .subquery()
+    )
+    of_each = waiting.c
+    query = (
+        select(of_each.transfer, of_each.tx_hash, of_each.signed)
+        .where(of_each.place <= _MOST_OF_ONE)
+        .order_by(of_each.place, of_each.submitted_at, of_each.tx_hash)
         .limit(_MOST_AT_ONCE)
     )
     return [Submitted(row.transfer, row.tx_hash, row.signed) for row in conn.execute(query)]

@@ -6,12 +6,13 @@ transaction was never sent, so a slot here is of what he signed and not of his a
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from indexer.chains.stellar_sender import Applied, StellarAccountNodes, Window
+from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.networks import StellarChain
 from indexer.relay import store
 from indexer.relay.account import Limits, Turn
@@ -89,8 +90,8 @@ class Submitter:
             waiting = {each.tx: each for each in store.submitted(conn, self._chain.id)}
         if not waiting:
             return turn
-        self._begin(conn, waiting, turn)
         applied, window, final = self._look(conn, waiting)
+        self._begin(conn, waiting, applied, window, turn)
         for each in self._under_way(conn, waiting):
             step = next_step(each, applied, window, final)
             if isinstance(step, Close):
@@ -99,11 +100,20 @@ class Submitter:
                 self._replace(conn, each, waiting[TxHash(each.slot.key)], turn)
         for each in self._under_way(conn, waiting):
             if isinstance(next_step(each, applied, window, final), Send):
-                answer = self._nodes.send_raw(each.slot.newest.raw)
-                with conn.begin():
-                    store.note_sent(conn, each.slot.newest.tx, answer)
+                self._send(conn, each.slot.newest)
                 turn.sent += 1
         return turn
+
+    def _send(self, conn: Connection, attempt: Attempt) -> None:
+        try:
+            answer = self._nodes.send_raw(attempt.raw)
+        except (RetryableChainError, PermanentChainError) as error:
+            # It may have arrived; and others come first before this one is sent again.
+            with conn.begin():
+                store.note_sent(conn, attempt.tx, f"no node took it: {error}")
+            raise
+        with conn.begin():
+            store.note_sent(conn, attempt.tx, answer)
 
     def tell_unwell(self, conn: Connection, reason: str) -> None:
         """The account that pays says so itself, in its own turns."""
@@ -124,7 +134,14 @@ class Submitter:
                 if slot.key in waiting
             ]
 
-    def _begin(self, conn: Connection, waiting: Mapping[TxHash, Submitted], turn: Turn) -> None:
+    def _begin(
+        self,
+        conn: Connection,
+        waiting: Mapping[TxHash, Submitted],
+        applied: Collection[TxHash],
+        window: Window,
+        turn: Turn,
+    ) -> None:
         with conn.begin():
             taken = store.taken_keys(conn, self._chain.id, _KIND, [*waiting])
         for tx, each in waiting.items():
@@ -134,8 +151,10 @@ class Submitter:
             number = sequence_of(each.envelope)
             attempt = Attempt.unsent(signed)
             slot = Slot(number, _KIND, tx, each.transfer, (attempt,))
+            # What no ledger takes any more costs nothing, and its owner has to hear of it.
+            is_free = tx in applied or bounds_of(each.envelope).last < window.latest
             with conn.begin():
-                if self._is_too_much(conn, signed.most_cost):
+                if not is_free and self._is_too_much(conn, signed.most_cost):
                     turn.refused.append(f"submit {tx}: over the day's budget")
                     continue
                 store.open_slot(conn, Account(self._chain.id, tx), slot, signed.most_cost)

@@ -12,9 +12,10 @@ from stellar_sdk.utils import from_xdr_amount
 from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.devnet.stellar.accounts import ROOT, keypair
 from indexer.devnet.stellar.accounts import address as resident
+from indexer.errors import NodeUnavailable
 from indexer.projections.stages.load import load
 from indexer.relay import store
-from indexer.relay.account import Turn
+from indexer.relay.account import Limits, Turn
 from indexer.relay.keys import LocalStellarKey
 from indexer.relay.submissions import Submitter
 from tests.factories.intake import ask
@@ -23,6 +24,7 @@ from tests.factories.transfers import NETWORK
 from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake
+from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.relay import attempts, slots
 
 UNIT = 10**7
@@ -46,15 +48,18 @@ def stand(ledger_stand: LedgerStand) -> LedgerStand:
     return ledger_stand
 
 
-def accepted(stand: LedgerStand, seconds: int = 600, **changes: Any) -> Signed:
+def accepted(
+    stand: LedgerStand, seconds: int = 600, owner: Keypair | None = None, **changes: Any
+) -> Signed:
     number = next(stand.numbers)
-    owner = stand.chain.open(f"owner {number}")
+    owner = owner or stand.chain.open(f"owner {number}")
     bounds = (0, stand.chain.now + seconds)
     payment = Payment(resident("admin"), Asset.native(), "1")
     envelope = stand.chain.envelope(owner, [payment], time_bounds=bounds)
     terms = replace(
         make_terms(),
         id=f"{number % 2**64:032x}",
+        owner=StellarAddress(owner.public_key),
         source_chain=STELLAR.id,
         mechanism="payment",
         deposit_address=None,
@@ -71,14 +76,16 @@ def accepted(stand: LedgerStand, seconds: int = 600, **changes: Any) -> Signed:
 
 
 def submitter(
-    stand: LedgerStand, nodes: type[StellarAccountNodes] = StellarAccountNodes
+    stand: LedgerStand,
+    nodes: type[StellarAccountNodes] = StellarAccountNodes,
+    limits: Limits = LIMITS,
 ) -> Submitter:
     stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
     payer = stand.chain.account(keypair("payer of owners").public_key)
     if payer is None:
         stand.chain.open("payer of owners")
     key = LocalStellarKey(keypair("payer of owners"))
-    return Submitter(STELLAR, stand.opened[-1], key, LIMITS)
+    return Submitter(STELLAR, stand.opened[-1], key, limits)
 
 
 def turns(stand: LedgerStand, sender: Submitter) -> Turn:
@@ -176,6 +183,50 @@ def test_what_the_service_did_not_issue_is_not_paid_for(stand: LedgerStand):
     signed = accepted(stand, tx_hash="f" * 64)
     assert turns(stand, submitter(stand)) == Turn()
     assert outcomes(stand, signed) == []
+
+
+def test_what_was_over_before_it_could_be_paid_for_is_known_to_be(stand: LedgerStand):
+    sender = submitter(stand, limits=replace(LIMITS, budget=1))
+    signed = accepted(stand, seconds=60)
+    assert "over the day's budget" in turns(stand, sender).refused[0]
+    stand.close(61)
+    assert turns(stand, sender) == Turn(opened=1, failed=1)
+    assert outcomes(stand, signed) == ["expired"]
+
+
+def test_who_submits_much_keeps_himself_waiting_and_nobody_else(stand: LedgerStand):
+    owner = stand.chain.open("who submits much")
+    # Each has another second for its end, and so another hash; all have one number.
+    own = [accepted(stand, 600 + number, owner).tx for number in range(60)]
+    other = accepted(stand).tx
+    with stand.engine.connect() as conn:
+        waiting = [each.tx for each in store.submitted(conn, STELLAR.id)]
+    assert waiting == [own[0], other, *own[1:3]]
+
+
+class Choosy(StellarAccountNodes):
+    """Nodes that will not have one transaction, in words that say nothing to us."""
+
+    unwanted = b""
+
+    def send_raw(self, envelope: bytes) -> str:
+        if self.unwanted and self.unwanted in envelope:
+            raise NodeUnavailable("invalid parameters")
+        return super().send_raw(envelope)
+
+
+def test_what_no_node_takes_keeps_no_other_waiting(stand: LedgerStand):
+    first, second = accepted(stand), accepted(stand)
+
+    class Refusing(Choosy):
+        unwanted = first.owner.raw_public_key()
+
+    sender = submitter(stand, Refusing)
+    with pytest.raises(NodeUnavailable):
+        turns(stand, sender)
+    turns(stand, sender)
+    stand.close()
+    assert (spent(stand, first), spent(stand, second)) == (0, UNIT)
 
 
 def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
