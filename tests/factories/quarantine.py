@@ -14,9 +14,9 @@ from indexer.networks import Network, load_network
 from indexer.quarantine import Trial, retry
 from tests.factories.contents import contents
 from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, compressed, name_of
+from tests.indexer.devnet.stellar.cctp import REMOTES
 from tests.indexer.devnet.stellar.chain import UNIT, Chain
 from tests.indexer.devnet.stellar.market import Market
-from tests.indexer.devnet.stellar.test_cctp import REMOTES
 from tests.indexer.devnet.stellar.test_oft import send
 from warehouse_schema.identifiers import Height, StellarAddress
 

@@ -22,8 +22,8 @@ from indexer.devnet.stellar.registry import devnet_contracts
 from indexer.networks import StellarChain, load_network
 from tests.factories.stellar_ledgers import FILES
 from tests.factories.stellar_recorded import PUBNET
+from tests.indexer.devnet.stellar.cctp import REMOTES
 from tests.indexer.devnet.stellar.chain import UNIT, Chain
-from tests.indexer.devnet.stellar.test_cctp import REMOTES
 from tests.indexer.devnet.stellar.test_oft import send
 
 DEVNET: StellarChain = load_network("devnet").stellar

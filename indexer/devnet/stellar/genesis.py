@@ -16,11 +16,9 @@ from stellar_sdk.operation.operation import Operation
 from indexer.devnet.stellar import accounts, building
 from indexer.devnet.stellar.accounts import ADMIN, ROOT, USDC, USDT0, XLM, keypair
 from indexer.devnet.stellar.apply import apply_all
-from indexer.devnet.stellar.contracts.cctp import (
-    CctpForwarder,
-    MessageTransmitter,
-    TokenMessengerMinter,
-)
+from indexer.devnet.stellar.contracts.cctp_forwarder import CctpForwarder
+from indexer.devnet.stellar.contracts.cctp_messenger import TokenMessengerMinter
+from indexer.devnet.stellar.contracts.cctp_transmitter import MessageTransmitter
 from indexer.devnet.stellar.contracts.escrow import Escrow
 from indexer.devnet.stellar.contracts.oft import Endpoint, Oft
 from indexer.devnet.stellar.contracts.rail_terms import Rail, RailTerms

@@ -30,8 +30,8 @@ from indexer.relay.deliveries import EvmDeliveries
 from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import LocalEvmKey
 from tests.factories.relay import owe
+from tests.indexer.devnet.stellar.cctp import REMOTES
 from tests.indexer.devnet.stellar.chain import Chain
-from tests.indexer.devnet.stellar.test_cctp import REMOTES
 from tests.indexer.relay.ledger import LedgerStand
 from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import blocks, cursors

@@ -21,8 +21,8 @@ from indexer.relay.deliveries import StellarDeliveries
 from indexer.relay.keys import LocalStellarKey
 from indexer.relay.stellar_wire import StellarWire
 from tests.factories.relay import owe
+from tests.indexer.devnet.stellar.cctp import inbound
 from tests.indexer.devnet.stellar.chain import Chain
-from tests.indexer.devnet.stellar.test_cctp import inbound
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.relay import attempts, slots
 

@@ -12,7 +12,7 @@ from indexer.errors import PermanentChainError
 from indexer.relay import store
 from indexer.relay.account import Turn
 from indexer.relay.stellar_numbers import VALID_SECONDS
-from tests.indexer.devnet.stellar.test_cctp import forward
+from tests.indexer.devnet.stellar.cctp import forward
 from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import AMOUNT
 from tests.indexer.relay.ledger import LedgerStand as Stand

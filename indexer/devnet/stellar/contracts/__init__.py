@@ -3,11 +3,9 @@
 They keep the functions, events, units and error codes of the contracts that they stand for.
 """
 
-from indexer.devnet.stellar.contracts.cctp import (
-    CctpForwarder,
-    MessageTransmitter,
-    TokenMessengerMinter,
-)
+from indexer.devnet.stellar.contracts.cctp_forwarder import CctpForwarder
+from indexer.devnet.stellar.contracts.cctp_messenger import TokenMessengerMinter
+from indexer.devnet.stellar.contracts.cctp_transmitter import MessageTransmitter
 from indexer.devnet.stellar.contracts.escrow import Escrow
 from indexer.devnet.stellar.contracts.oft import Endpoint, Oft
 from indexer.devnet.stellar.contracts.rail_terms import RailTerms

@@ -12,7 +12,7 @@ from eth_hash.auto import keccak
 from stellar_sdk import StrKey, scval, xdr
 
 from indexer.devnet.evm_messages import Packet, oft_message
-from indexer.devnet.stellar.contracts.cctp import raw_key
+from indexer.devnet.stellar.contracts.cctp_messages import raw_key
 from indexer.devnet.stellar.host import CONSTRUCTOR, Contract, exported
 from indexer.devnet.stellar.values import (
     BYTES32,

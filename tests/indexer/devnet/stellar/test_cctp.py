@@ -8,30 +8,56 @@ from indexer.devnet.evm_messages import (
     CONFIRMED,
     FINALIZED,
     SOURCE_BLANKS,
-    Attesters,
     BurnMessage,
 )
-from indexer.devnet.stellar.accounts import CCTP_FEES, RELAYER, USDC, keypair, secret
+from indexer.devnet.stellar.accounts import CCTP_FEES, RELAYER, USDC, keypair
 from indexer.devnet.stellar.accounts import address as resident
-from indexer.devnet.stellar.contracts import cctp
-from indexer.devnet.stellar.contracts.cctp import Body, Message, forwarding_hook
-from indexer.devnet.stellar.registry import Remotes, devnet_contracts, padded
-from tests.indexer.devnet.stellar.chain import Chain, events
-
-AT = devnet_contracts()
-ATTESTERS = Attesters()
-REMOTES = Remotes(
-    token_messenger=secret("evm messenger")[-20:],
-    usdc=secret("evm usdc")[-20:],
-    oft=secret("evm oft")[-20:],
-    attesters=(
-        bytes.fromhex(ATTESTERS.addresses[0][2:]),
-        bytes.fromhex(ATTESTERS.addresses[1][2:]),
-    ),
+from indexer.devnet.stellar.contracts.cctp_forwarder import (
+    BAD_FORWARD_RECIPIENT,
+    HOOK_TOO_SHORT,
+    TOKEN_UNRESOLVED,
+    WRONG_HOOK_VERSION,
+    WRONG_MINT_RECIPIENT,
+    WRONG_RECIPIENT,
 )
-RECIPIENT = padded(b"\x11" * 20)
-NONCE = b"\x33" * 32
-TRANSFER_ID = b"\x07" * 16
+from indexer.devnet.stellar.contracts.cctp_messages import Body, Message, forwarding_hook
+from indexer.devnet.stellar.contracts.cctp_messenger import (
+    BELOW_ONE_UNIT,
+    BURN_TOKEN_UNSUPPORTED,
+    EMPTY_HOOK,
+    FEE_ABOVE_MAX,
+    FEE_TOO_HIGH,
+    FINALITY_TOO_LOW,
+    MAX_FEE_TOO_HIGH,
+    MESSAGE_EXPIRED,
+    UNKNOWN_DOMAIN,
+    WRONG_REMOTE,
+    ZERO_AMOUNT,
+    ZERO_RECIPIENT,
+)
+from indexer.devnet.stellar.contracts.cctp_transmitter import (
+    ATTESTATION_LENGTH,
+    ATTESTATION_ORDER,
+    NONCE_USED,
+    NOT_AN_ATTESTER,
+    RECOVERY_FAILED,
+    RECOVERY_ID,
+    WRONG_CALLER,
+    WRONG_DESTINATION,
+)
+from indexer.devnet.stellar.registry import padded
+from tests.indexer.devnet.stellar.cctp import (
+    AT,
+    ATTESTERS,
+    NONCE,
+    RECIPIENT,
+    REMOTES,
+    TRANSFER_ID,
+    code,
+    forward,
+    inbound,
+)
+from tests.indexer.devnet.stellar.chain import Chain, events
 
 
 @pytest.fixture
@@ -47,10 +73,6 @@ def alice(chain):
 @pytest.fixture
 def relayer():
     return keypair(RELAYER)
-
-
-def code(number):
-    return f"contract error {number})"
 
 
 # Out of Stellar
@@ -153,13 +175,13 @@ def test_what_was_not_burned_stays_allowed(chain, alice):
 @pytest.mark.parametrize(
     ("amount", "fields", "expected"),
     [
-        (0, {}, cctp.ZERO_AMOUNT),
-        (9, {}, cctp.BELOW_ONE_UNIT),
-        (100, {"recipient": bytes(32)}, cctp.ZERO_RECIPIENT),
-        (100, {"max_fee": 100}, cctp.MAX_FEE_TOO_HIGH),
-        (100, {"domain": 6}, cctp.UNKNOWN_DOMAIN),
-        (100, {"token": AT.usdt0_sac}, cctp.BURN_TOKEN_UNSUPPORTED),
-        (100, {"hook": b""}, cctp.EMPTY_HOOK),
+        (0, {}, ZERO_AMOUNT),
+        (9, {}, BELOW_ONE_UNIT),
+        (100, {"recipient": bytes(32)}, ZERO_RECIPIENT),
+        (100, {"max_fee": 100}, MAX_FEE_TOO_HIGH),
+        (100, {"domain": 6}, UNKNOWN_DOMAIN),
+        (100, {"token": AT.usdt0_sac}, BURN_TOKEN_UNSUPPORTED),
+        (100, {"hook": b""}, EMPTY_HOOK),
         (1_000_000_000, {}, 9),
     ],
 )
@@ -175,41 +197,6 @@ def test_an_allowance_ends_with_its_ledger(chain, alice):
 
 
 # Into Stellar
-
-
-def inbound(recipient, amount=5_000_000, hook=None, fee=0, **options):
-    """A burn on the EVM side toward the forwarder, as attested: (message, attestation)."""
-    fields = {
-        "source_domain": 0,
-        "destination_domain": 27,
-        "sender": padded(REMOTES.token_messenger),
-        "recipient": AT.raw("token_messenger_minter"),
-        "burn_token": padded(REMOTES.usdc),
-        "mint_recipient": AT.raw("cctp_forwarder"),
-        "destination_caller": AT.raw("cctp_forwarder"),
-        "amount": amount,
-        "message_sender": RECIPIENT,
-        "max_fee": options.pop("max_fee", fee),
-        "hook_data": forwarding_hook(recipient, TRANSFER_ID) if hook is None else hook,
-    }
-    attested = {
-        "nonce": options.pop("nonce", NONCE),
-        "finality_executed": options.pop("finality", FINALIZED),
-        "fee_executed": fee,
-        "expiration": options.pop("expiration", 0),
-    }
-    source = BurnMessage(**{**fields, **options})
-    return ATTESTERS.attest(source.encode(), **attested)
-
-
-def forward(chain, relayer, message, attestation, run="call"):
-    return getattr(chain, run)(
-        relayer,
-        AT.cctp_forwarder,
-        "mint_and_forward",
-        scval.to_bytes(message),
-        scval.to_bytes(attestation),
-    )
 
 
 def nonce_used(chain, nonce=NONCE):
@@ -276,7 +263,7 @@ def test_a_message_is_received_once(chain, relayer):
     bob = chain.open("bob", usdc=0)
     message = inbound(bob.public_key)
     forward(chain, relayer, *message, run="invoke")
-    assert code(cctp.NONCE_USED) in forward(chain, relayer, *message, run="refused")
+    assert code(NONCE_USED) in forward(chain, relayer, *message, run="refused")
     assert chain.balance(bob.public_key) == 50_000_000
 
 
@@ -314,22 +301,22 @@ def test_a_contract_recipient_needs_no_trustline(chain, relayer):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"recipient": b"\1" * 32}, cctp.WRONG_RECIPIENT),
-        ({"mint_recipient": b"\1" * 32}, cctp.WRONG_MINT_RECIPIENT),
-        ({"destination_caller": b"\1" * 32}, cctp.WRONG_CALLER),
-        ({"destination_domain": 5}, cctp.WRONG_DESTINATION),
-        ({"sender": b"\1" * 32}, cctp.WRONG_REMOTE),
-        ({"burn_token": b"\1" * 32}, cctp.TOKEN_UNRESOLVED),
-        ({"source_domain": 9}, cctp.TOKEN_UNRESOLVED),
-        ({"finality": 499}, cctp.FINALITY_TOO_LOW),
-        ({"finality": CONFIRMED, "expiration": 5}, cctp.MESSAGE_EXPIRED),
-        ({"fee": 2, "max_fee": 1}, cctp.FEE_ABOVE_MAX),
-        ({"fee": 5_000_000}, cctp.FEE_TOO_HIGH),
-        ({"hook": b"\0" * 31}, cctp.HOOK_TOO_SHORT),
-        ({"hook": bytes(27) + b"\1" + bytes(4)}, cctp.WRONG_HOOK_VERSION),
-        ({"hook": bytes(28) + b"\0\0\0\x38" + b"G" * 55}, cctp.HOOK_TOO_SHORT),
-        ({"hook": forwarding_hook(AT.usdc_sac)}, cctp.BAD_FORWARD_RECIPIENT),
-        ({"hook": forwarding_hook(AT.cctp_forwarder)}, cctp.BAD_FORWARD_RECIPIENT),
+        ({"recipient": b"\1" * 32}, WRONG_RECIPIENT),
+        ({"mint_recipient": b"\1" * 32}, WRONG_MINT_RECIPIENT),
+        ({"destination_caller": b"\1" * 32}, WRONG_CALLER),
+        ({"destination_domain": 5}, WRONG_DESTINATION),
+        ({"sender": b"\1" * 32}, WRONG_REMOTE),
+        ({"burn_token": b"\1" * 32}, TOKEN_UNRESOLVED),
+        ({"source_domain": 9}, TOKEN_UNRESOLVED),
+        ({"finality": 499}, FINALITY_TOO_LOW),
+        ({"finality": CONFIRMED, "expiration": 5}, MESSAGE_EXPIRED),
+        ({"fee": 2, "max_fee": 1}, FEE_ABOVE_MAX),
+        ({"fee": 5_000_000}, FEE_TOO_HIGH),
+        ({"hook": b"\0" * 31}, HOOK_TOO_SHORT),
+        ({"hook": bytes(27) + b"\1" + bytes(4)}, WRONG_HOOK_VERSION),
+        ({"hook": bytes(28) + b"\0\0\0\x38" + b"G" * 55}, HOOK_TOO_SHORT),
+        ({"hook": forwarding_hook(AT.usdc_sac)}, BAD_FORWARD_RECIPIENT),
+        ({"hook": forwarding_hook(AT.cctp_forwarder)}, BAD_FORWARD_RECIPIENT),
     ],
 )
 def test_a_message_that_does_not_fit_is_refused(chain, relayer, options, expected):
@@ -361,16 +348,16 @@ def test_signatures_are_checked_one_by_one(chain, relayer):
     message, attestation = inbound(bob.public_key)
     first, second = attestation[:65], attestation[65:]
     cases = {
-        cctp.ATTESTATION_LENGTH: first,
-        cctp.ATTESTATION_ORDER: first + first,
-        cctp.RECOVERY_ID: first + second[:64] + b"\x02",
-        cctp.NOT_AN_ATTESTER: ATTESTERS.sign(message + b"x"),
-        cctp.RECOVERY_FAILED: bytes(64) + b"\x1b" + second,
+        ATTESTATION_LENGTH: first,
+        ATTESTATION_ORDER: first + first,
+        RECOVERY_ID: first + second[:64] + b"\x02",
+        NOT_AN_ATTESTER: ATTESTERS.sign(message + b"x"),
+        RECOVERY_FAILED: bytes(64) + b"\x1b" + second,
     }
     for expected, forged in cases.items():
         assert code(expected) in forward(chain, relayer, message, forged, run="refused")
     swapped = forward(chain, relayer, message, second + first, run="refused")
-    assert code(cctp.ATTESTATION_ORDER) in swapped
+    assert code(ATTESTATION_ORDER) in swapped
     assert forward(chain, relayer, message, attestation).succeeded
 
 

@@ -17,8 +17,8 @@ from indexer.devnet.stellar.contracts import oft
 from indexer.devnet.stellar.contracts.oft import NATIVE_FEE, MessagingFee, Origin, SendParam
 from indexer.devnet.stellar.registry import padded
 from indexer.devnet.stellar.values import struct
+from tests.indexer.devnet.stellar.cctp import AT, REMOTES, code
 from tests.indexer.devnet.stellar.chain import Chain, events, value
-from tests.indexer.devnet.stellar.test_cctp import AT, REMOTES, code
 
 PEER = padded(REMOTES.oft)
 TO = padded(b"\x22" * 20)
