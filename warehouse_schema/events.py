@@ -4,25 +4,10 @@ A column is a field of the event's class in `indexer.events`, under its own name
 event came from, as everywhere in `facts`.
 """
 
-from sqlalchemy import (
-    ARRAY,
-    Boolean,
-    Column,
-    Index,
-    Table,
-    Text,
-)
+from sqlalchemy import ARRAY, Boolean, Column, Index, Table, Text
 from sqlalchemy.schema import SchemaItem
 
-from warehouse_schema.columns import (
-    amount,
-    blob,
-    last_16_bytes,
-    number,
-    provenance,
-    seconds,
-    text,
-)
+from warehouse_schema.columns import amount, blob, last_16_bytes, number, provenance, seconds, text
 from warehouse_schema.metadata import FACTS, metadata
 
 EVENT_TABLES: dict[str, Table] = {}

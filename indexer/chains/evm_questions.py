@@ -9,13 +9,7 @@ from indexer.chains.jsonrpc import Call
 from indexer.chains.receipts import may_hold
 from indexer.decode.evm import TRANSFER_TOPIC, topics_of_interest
 from indexer.networks import EvmChain
-from warehouse_schema.identifiers import (
-    BlockHash,
-    Bytes32,
-    EvmAddress,
-    Height,
-    parse_evm_address,
-)
+from warehouse_schema.identifiers import BlockHash, Bytes32, EvmAddress, Height, parse_evm_address
 
 RECIPIENTS_PER_QUERY = 500
 """Watched recipients of one transfer query; nodes bound the size of a filter."""

@@ -24,12 +24,7 @@ from eth_utils.crypto import keccak
 
 from indexer.deposits import FACTORY
 from indexer.devnet.evm_messages import FINALIZED, ZERO_WORD, Packet
-from indexer.devnet.evm_node import (
-    JsonRpc,
-    argument_types,
-    encode_call,
-    event_topic,
-)
+from indexer.devnet.evm_node import JsonRpc, argument_types, encode_call, event_topic
 from indexer.devnet.evm_sending import Receipt, in_hex, signed, submit, wait
 
 DOMAIN = 0

@@ -21,12 +21,7 @@ from indexer.relay.hooks.run import Sender, Sent, send_webhooks
 from indexer.relay.hooks.signing import public_text
 from indexer.relay.refund_orders import NATIVE, order_refund
 from indexer.relay.run import run_relay, sessions_of
-from indexer.relay.settings import (
-    WEBHOOK_KEY,
-    address_of,
-    load_relay_settings,
-    load_webhook_sender,
-)
+from indexer.relay.settings import WEBHOOK_KEY, address_of, load_relay_settings, load_webhook_sender
 from indexer.relay.status import complaints
 from indexer.settings import Settings, load_settings
 from indexer.stopping import told_to_stop

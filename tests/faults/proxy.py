@@ -17,14 +17,7 @@ from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
 from indexer.devnet.local_server import Handler, Server, answering
-from tests.faults.fault import (
-    Call,
-    Exchange,
-    Fault,
-    Reply,
-    Response,
-    answered,
-)
+from tests.faults.fault import Call, Exchange, Fault, Reply, Response, answered
 
 _LONGEST_HANG = 20.0
 _DRAWN = 3

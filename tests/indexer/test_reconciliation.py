@@ -12,15 +12,7 @@ from indexer.events.common import Event
 from indexer.facts.backfills import Backfill, write
 from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.store import refold
-from indexer.reconciliation import (
-    PATIENCE,
-    Check,
-    Flow,
-    Sum,
-    look,
-    reconcile,
-    sentences,
-)
+from indexer.reconciliation import PATIENCE, Check, Flow, Sum, look, reconcile, sentences
 from tests.factories.intake import ask, cancel
 from tests.factories.stage_facts import DIRECT, PAID_IN, USDC, bring_in, burn, keep, mint, paid
 from tests.factories.stage_history import DEPOSIT

@@ -27,12 +27,7 @@ from tests.factories.stage_facts import (
     stand_at,
 )
 from tests.factories.stage_history import DEPOSIT, EXPIRY, START
-from tests.factories.started import (
-    cancel,
-    insert_transfer,
-    make_transfer_app,
-    show,
-)
+from tests.factories.started import cancel, insert_transfer, make_transfer_app, show
 from tests.factories.transfers import ACCOUNT, ETHEREUM, NETWORK, NONCE, USER, seen
 from warehouse_schema import intake
 from warehouse_schema.facts import cctp_attestations, expiries

@@ -19,15 +19,7 @@ from indexer.devnet.stellar.contracts.cctp_messages import (
 )
 from indexer.devnet.stellar.contracts.token import unmuxed
 from indexer.devnet.stellar.host import CONSTRUCTOR, Contract, InvocationFailed, exported
-from indexer.devnet.stellar.values import (
-    ADDRESS,
-    I128,
-    Address,
-    Bytes,
-    key,
-    optional,
-    struct,
-)
+from indexer.devnet.stellar.values import ADDRESS, I128, Address, Bytes, key, optional, struct
 
 HOOK_HEADER = 32
 HOOK_TOO_SHORT = 7300

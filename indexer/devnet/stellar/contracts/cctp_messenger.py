@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from stellar_sdk import StrKey, scval
 
 from indexer.devnet.evm_messages import BurnMessage
-from indexer.devnet.stellar.contracts.cctp_messages import (
-    BODY_VERSION,
-    HEADER_BYTES,
-    Body,
-    raw_key,
-)
+from indexer.devnet.stellar.contracts.cctp_messages import BODY_VERSION, HEADER_BYTES, Body, raw_key
 from indexer.devnet.stellar.host import CONSTRUCTOR, Contract, exported
 from indexer.devnet.stellar.values import (
     Address,

@@ -2,11 +2,7 @@
 
 from stellar_sdk import scval
 
-from indexer.devnet.evm_messages import (
-    FINALIZED,
-    Attesters,
-    BurnMessage,
-)
+from indexer.devnet.evm_messages import FINALIZED, Attesters, BurnMessage
 from indexer.devnet.stellar.accounts import secret
 from indexer.devnet.stellar.contracts.cctp_messages import forwarding_hook
 from indexer.devnet.stellar.registry import Remotes, devnet_contracts, padded

@@ -4,12 +4,7 @@ import pytest
 from stellar_sdk import MuxedAccount, StrKey, scval
 from stellar_sdk.operation import ChangeTrust
 
-from indexer.devnet.evm_messages import (
-    CONFIRMED,
-    FINALIZED,
-    SOURCE_BLANKS,
-    BurnMessage,
-)
+from indexer.devnet.evm_messages import CONFIRMED, FINALIZED, SOURCE_BLANKS, BurnMessage
 from indexer.devnet.stellar.accounts import CCTP_FEES, RELAYER, USDC, keypair
 from indexer.devnet.stellar.accounts import address as resident
 from indexer.devnet.stellar.contracts.cctp_forwarder import (

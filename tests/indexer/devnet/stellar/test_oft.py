@@ -6,13 +6,7 @@ from stellar_sdk import scval
 from stellar_sdk.operation import ChangeTrust
 
 from indexer.devnet.evm_messages import Packet, oft_message
-from indexer.devnet.stellar.accounts import (
-    PACKET_VERIFIER,
-    PACKET_WORKER,
-    RELAYER,
-    USDT0,
-    keypair,
-)
+from indexer.devnet.stellar.accounts import PACKET_VERIFIER, PACKET_WORKER, RELAYER, USDT0, keypair
 from indexer.devnet.stellar.contracts import oft
 from indexer.devnet.stellar.contracts.oft import NATIVE_FEE, MessagingFee, Origin, SendParam
 from indexer.devnet.stellar.registry import padded

@@ -50,13 +50,7 @@ from tests.factories.transfers import (
     seen,
 )
 from warehouse_schema.facts import cctp_attestations, lost_sources
-from warehouse_schema.identifiers import (
-    BaseUnits,
-    ChainId,
-    EvmAddress,
-    Height,
-    StellarAddress,
-)
+from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, Height, StellarAddress
 from warehouse_schema.projections import transfer_stages
 
 OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
