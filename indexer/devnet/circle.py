@@ -2,11 +2,13 @@
 
     GET /v2/burn/USDC/fees/<source domain>/<destination domain>
     GET /v2/messages/<source domain>?transactionHash=<hash>
+    POST /v2/reattest/<nonce>
 
 Answers are in the service's own members and numbers: 1.3 basis points for a fast burn from an EVM
 chain, as Base to Stellar cost in 2026; a standard one costs nothing. What is final at once (all of
 Stellar's, fast burns that pay enough) is attested as soon as it is asked about. A standard burn of
-an EVM chain stays pending: nobody waits a quarter of an hour for a demo.
+an EVM chain stays pending: nobody waits a quarter of an hour for a demo. A fast burn's attestation
+may have an end; asked to, the service attests it anew, as final and without one.
 
 It listens on the loopback address alone, and is believed on the local chains alone
 (`ISTHMUS_IRIS_URL`).
@@ -34,15 +36,26 @@ from indexer.devnet.stellar.client import DevnetClient
 
 _FEES = re.compile(r"/v2/burn/USDC/fees/([0-9]{1,9})/([0-9]{1,9})")
 _MESSAGES = re.compile(r"/v2/messages/([0-9]{1,9})")
+_REATTEST = re.compile(r"/v2/reattest/0x([0-9a-f]{64})")
 _NOT_FOUND = {"code": 404, "message": "Not found"}
 
 # Offsets in a burn message.
+_DESTINATION = slice(8, 12)
 _MIN_FINALITY = slice(140, 144)
 _AMOUNT = slice(216, 248)
 _MAX_FEE = slice(280, 312)
 
 Sent: TypeAlias = Callable[[str], Sequence[bytes] | None]
 """The messages of a transaction, in order of its logs; None for one that is in no block."""
+
+
+Expires: TypeAlias = Callable[[int], int]
+"""Block or ledger of a destination domain at which a fast burn's attestation ends; 0 for never."""
+
+
+def never(_: int) -> int:
+    """Attestations have no end."""
+    return 0
 
 
 def fast_fee(amount: int) -> int:
@@ -61,8 +74,13 @@ def fees(source: int) -> bytes:
 class Attestations:
     """What the service says of burn transactions; `sent` reads each domain's chain."""
 
-    def __init__(self, sent: Mapping[int, Sent]) -> None:
+    def __init__(self, sent: Mapping[int, Sent], expires: Expires = never) -> None:
         self._sent = sent
+        self._expires = expires
+        self._ends: dict[bytes, int] = {}
+        """By nonce, of fast burns."""
+        self._final: set[bytes] = set()
+        """Nonces of fast burns that were attested anew."""
         self._attesters = Attesters()
         self._lock = Lock()
         self._seen: dict[bytes, list[tuple[str, int]]] = {}
@@ -75,6 +93,15 @@ class Attestations:
                 return None
             return [self._said(domain, each, tx, place) for place, each in enumerate(sent)]
 
+    def reattest(self, nonce: bytes) -> bool:
+        """Attest a fast burn as final, without an end; False for a nonce that is not known."""
+        with self._lock:
+            if nonce not in self._ends:
+                return False
+            self._ends[nonce] = 0
+            self._final.add(nonce)
+            return True
+
     def _said(self, domain: int, message: bytes, tx: str, place: int) -> dict[str, Any]:
         executed = _executed(domain, message)
         if executed is None:
@@ -83,8 +110,15 @@ class Attestations:
             return _shaped(b"", "PENDING", None, "pending_confirmations", reason)
         finality, fee = executed
         nonce = message_nonce(message, self._counter(message, tx, place))
+        end = 0
+        if finality == CONFIRMED:
+            if nonce not in self._ends:
+                destination = int.from_bytes(message[_DESTINATION], "big")
+                self._ends[nonce] = self._expires(destination)
+            end = self._ends[nonce]
+            finality = CONFIRMED if nonce not in self._final else FINALIZED
         attested, signatures = self._attesters.attest(
-            message, nonce=nonce, finality_executed=finality, fee_executed=fee
+            message, nonce=nonce, finality_executed=finality, fee_executed=fee, expiration=end
         )
         return _shaped(attested, f"0x{signatures.hex()}", f"0x{nonce.hex()}", "complete", None)
 
@@ -138,6 +172,15 @@ class _Service:
             return 200, json.dumps({"messages": said, "sourceTxHash": tx}).encode()
         return 404, json.dumps(_NOT_FOUND).encode()
 
+    def taken(self, target: str) -> tuple[int, bytes]:
+        """The same of a POST."""
+        asked = _REATTEST.fullmatch(target)
+        if asked is None or self.attestations is None:
+            return 404, json.dumps(_NOT_FOUND).encode()
+        if not self.attestations.reattest(bytes.fromhex(asked[1])):
+            return 404, b'{"error":"Message not found for the given nonce"}'
+        return 200, json.dumps({"message": "Re-attestation requested", "nonce": asked[1]}).encode()
+
 
 class _Handler(Handler):
     """One question: no connection outlives the chains that are read for it."""
@@ -147,7 +190,13 @@ class _Handler(Handler):
 
     def do_GET(self) -> None:
         """What the service is asked."""
-        status, raw = self.server.service.answer(self.path)
+        self._answer(*self.server.service.answer(self.path))
+
+    def do_POST(self) -> None:
+        """What the service is to do; it needs no body."""
+        self._answer(*self.server.service.taken(self.path))
+
+    def _answer(self, status: int, raw: bytes) -> None:
         self.answer(status, raw, {"Content-Type": "application/json"})
 
 
@@ -165,12 +214,13 @@ def serving(port: int = 0, attestations: Attestations | None = None) -> Iterator
 
 
 @contextmanager
-def reading(evm_url: str, stellar_url: str) -> Iterator[Attestations]:
+def reading(evm_url: str, stellar_url: str, expires: Expires = never) -> Iterator[Attestations]:
     """Attestations of what is on two running chains."""
     with ExitStack() as doors:
         rpc = doors.enter_context(JsonRpc(evm_url))
         stellar = doors.enter_context(DevnetClient(stellar_url))
-        yield Attestations({DOMAIN: _of_evm(rpc), STELLAR_DOMAIN: _of_stellar(stellar)})
+        sent = {DOMAIN: _of_evm(rpc), STELLAR_DOMAIN: _of_stellar(stellar)}
+        yield Attestations(sent, expires)
 
 
 def _of_evm(rpc: JsonRpc) -> Sent:

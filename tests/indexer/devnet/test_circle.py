@@ -11,7 +11,7 @@ from indexer.devnet.circle import Attestations, fast_fee, serving
 from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN
 from indexer.devnet.evm_messages import CONFIRMED, FINALIZED, Attesters, BurnMessage
 from indexer.networks import load_network
-from warehouse_schema.identifiers import TxHash
+from warehouse_schema.identifiers import Bytes32, TxHash
 
 AMOUNT = 10_000_000
 FEE = 1_300
@@ -94,3 +94,25 @@ def test_a_transaction_that_is_in_no_block_is_not_found(iris):
 @pytest.mark.parametrize(("amount", "fee"), [(0, 0), (1, 1), (100_000, 13), (100_001, 14)])
 def test_a_fast_burn_costs_one_and_three_tenths_of_a_basis_point_rounded_up(amount, fee):
     assert fast_fee(amount) == fee
+
+
+def test_a_fast_attestation_that_has_an_end_is_had_anew_without_one(sent):
+    sent[TX] = [BURN.encode()]
+    ends = iter([7, 8])
+    attestations = Attestations({DOMAIN: sent.get}, expires=lambda _: next(ends))
+    with serving(0, attestations) as url, closing(Iris(url)) as iris:
+        [first] = iris.messages_of_transaction(DOMAIN, TX).messages
+        [unchanged] = iris.messages_of_transaction(DOMAIN, TX).messages
+        taken = iris.reattest(Bytes32(first.event_nonce))
+        [anew] = iris.messages_of_transaction(DOMAIN, TX).messages
+        unknown = iris.reattest(Bytes32("0x" + "33" * 32))
+    assert (taken.accepted, unknown.accepted) == (True, False)
+    assert unchanged == first
+    assert _executed(first.message) == (CONFIRMED, 7)
+    assert _executed(anew.message) == (FINALIZED, 0)
+    assert anew.event_nonce == first.event_nonce
+
+
+def _executed(message: bytes) -> tuple[int, int]:
+    """Finality, and the block at which the attestation ends."""
+    return int.from_bytes(message[144:148], "big"), int.from_bytes(message[344:376], "big")
