@@ -25,7 +25,21 @@ class AddressPlays(Plays):
         quote, transfer, address = self._shown_address(who, coin, amount)
         self._pay_in(who, coin, address, amount)
         played = self._deposited(f"{coin}-deposit, by address", who, coin, quote, transfer, began)
+        if coin == "usdt0":
+            played = replace(played, react=self._executes())
         return _and_empty(played, address, coin)
+
+    def _executes(self) -> Callable[[Transfer], None]:
+        """What LayerZero's verifiers and executor do once the service has sent it."""
+        executed: set[str] = set()
+
+        def react(shown: Transfer) -> None:
+            sent = shown.external_transaction_id
+            if shown.stage == "IN_FLIGHT" and sent is not None and sent not in executed:
+                executed.add(sent)
+                self._execute(self._evm.wait(sent))
+
+        return react
 
     def cancelled_then_paid(self, who: Customer, coin: Coin, amount: int) -> Played:
         """Call it off and pay all the same: everything comes back."""
