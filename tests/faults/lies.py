@@ -163,7 +163,7 @@ class StaleBackend(ReplyFault):
         if method in ("eth_getBlockByNumber", "eth_getBlockReceipts"):
             is_beyond = params[0].startswith("0x") and int(params[0], 16) > head
             return instead(reply, None) if is_beyond else reply
-        if method == "eth_getLogs":
+        if method == "eth_getLogs" and "result" in reply:
             logs = [log for log in reply["result"] if int(log["blockNumber"], 16) <= head]
             return instead(reply, logs)
         return reply
