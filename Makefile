@@ -64,8 +64,8 @@ format: setup ## Format and sort what can be
 bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
 	$(BIN)/python -m tests.bench $(ONLY)
 
-chaos: setup ## 200 runs under kills, reorgs and lying nodes, each held against a straight one; SEED, RUNS
-	$(BIN)/python -m tests.chaos
+chaos: setup ## 200 runs of ingestion, 520 transfers under kills, reorgs and lies; ONLY=ingest or transfers, SEED, RUNS, TRANSFERS
+	$(BIN)/python -m tests.chaos $(ONLY)
 
 fuzz: setup ## The real server under generated requests, tokens, XDR and headers; MINUTES (10), SEED
 	$(BIN)/python -m tests.fuzz

@@ -1,16 +1,28 @@
 """The chaos harness in small: what its checker sees, and a few short runs."""
 
+import inspect
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.chaos.__main__ import kind_of
+from indexer.devnet.address_plays import AddressPlays
+from indexer.devnet.bridges import DUST, Bridges
+from indexer.devnet.customers import ASSETS, Purse, open_accounts
+from indexer.devnet.stellar.accounts import keypair
+from indexer.devnet.transfers import Holding
 from tests.chaos.bare import bare_run
+from tests.chaos.chains import fresh_chains
 from tests.chaos.contents import Contents, differences
+from tests.chaos.ingest import kind_of
 from tests.chaos.outcome import Outcome, result
 from tests.chaos.proof import PLANTED, prove_checker
 from tests.chaos.site import Site, site
+from tests.chaos.transfers import outcome as of_transfers
+from tests.chaos.transfers.checker import judge, supply
+from tests.chaos.transfers.kinds import KINDS
+from tests.chaos.transfers.run import transfers_run
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +47,66 @@ def test_after_kills_reorgs_and_faults_the_rows_are_those_of_a_straight_run(
     assert outcome.findings == []
     assert outcome.kills.total() >= 4
     assert outcome.rows > 200
+
+
+@pytest.mark.timeout(240)
+def test_transfers_end_as_they_must_whatever_is_killed_under_them(place: Site) -> None:
+    run = transfers_run(place, 3, transfers=4)
+    assert run.problems == []
+    assert run.completed.total() == run.transfers == 4
+    assert run.kills.total() >= 1
+
+
+def test_by_the_chains_alone_a_loss_and_a_double_payment_are_seen(tmp_path: Path) -> None:
+    with fresh_chains(tmp_path, random.Random(1)) as chains:
+        purse = Purse({"usdc": 50 * DUST}, {"usdt0": 7})
+        keys = open_accounts({"has less": purse, "has more": purse}, chains.paced, chains.evm)
+        before = supply(chains)
+        holdings = [
+            (name, Holding("stellar", key.public_key, "usdc", 50 * DUST))
+            for name, key in keys.items()
+        ]
+        assert judge(chains, holdings, before).is_clean
+        chains.paced.issue(keys["has more"].public_key, ASSETS["usdc"], 50 * DUST)
+        paid_twice = judge(chains, holdings, before)
+        wallet = chains.evm.addresses.usdc
+        Bridges(chains.evm, chains.paced).burn_on_stellar(keypair("has less"), wallet, DUST)
+        both = judge(chains, holdings, before)
+    assert [told.split(":")[0] for told in paid_twice.double] == ["has more"]
+    assert (paid_twice.lost, len(paid_twice.sums)) == ([], 1)
+    assert [told.split(":")[0] for told in both.lost] == ["has less"]
+    assert both.double == paid_twice.double
+    assert both.sums not in ([], paid_twice.sums)
+
+
+def test_every_kind_of_transfer_that_customers_play_meets_chaos() -> None:
+    played = {
+        name
+        for name, method in inspect.getmembers(AddressPlays, inspect.isfunction)
+        if not name.startswith("_") and inspect.signature(method).return_annotation == "Played"
+    }
+    assert {kind.partition(" ")[2] for kind in KINDS} == played
+
+
+def test_what_became_of_a_run_of_transfers_is_told_in_one_line_and_read_back() -> None:
+    run = of_transfers.Run(7, transfers=40, lost=["x"], reorgs=[3])
+    run.points["relay|relay.slots|committed"] += 2
+    assert of_transfers.Run.from_json(run.to_json()) == run
+
+
+def test_a_crash_matrix_has_a_line_for_each_commit_point() -> None:
+    runs = [of_transfers.Run(1), of_transfers.Run(2, double=["x"])]
+    for run in runs:
+        run.points["relay|relay.slots|committed"] += 2
+        run.points["api|intake.quotes|aborted"] += 1
+        run.kills["relay"] += 3
+    _, api, relay = of_transfers.matrix(runs)
+    assert (api.split(), relay.split()) == (
+        ["api", "intake.quotes", "2"],
+        ["relay", "relay.slots", "4"],
+    )
+    shown = of_transfers.result(runs, 1.26)
+    assert (shown["kills"], shown["lost"], shown["double"], shown["stuck"]) == (6, 0, 1, 0)
 
 
 def test_equal_contents_differ_in_nothing() -> None:

@@ -1,20 +1,31 @@
 """One run after another in a process of its own: `python -m tests.chaos.lane`.
 
-In: `bare SEED` or `stack SEED`, a line each. Out: the run's outcome, one JSON line each. A run that
-breaks ends the lane with its traceback; whoever gave it the seed knows which one it was.
+In: `bare SEED`, `stack SEED` or `transfers SEED`, a line each. Out: the run's outcome, one JSON
+line each. A run that breaks ends the lane with its traceback; whoever gave it the seed knows which
+one it was.
 """
 
 import logging
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from types import FrameType
 
 from tests.chaos.bare import bare_run
+from tests.chaos.outcome import Outcome
 from tests.chaos.site import Site, site
 from tests.chaos.stack import make_dagster_template, stack_run
+from tests.chaos.transfers.outcome import Run
+from tests.chaos.transfers.run import transfers_run
 
-MOST_SECONDS = 400
+MOST_SECONDS = 500
 """A run that takes longer is broken."""
+
+RUNS: Mapping[str, Callable[[Site, int], Outcome | Run]] = {
+    "bare": bare_run,
+    "stack": stack_run,
+    "transfers": transfers_run,
+}
 
 
 class RunTakesTooLong(Exception):
@@ -40,7 +51,7 @@ def main() -> None:
 
 
 def _run(place: Site, kind: str, seed: int) -> str:
-    return (stack_run if kind == "stack" else bare_run)(place, seed).to_json()
+    return RUNS[kind](place, seed).to_json()
 
 
 def _too_long(number: int, frame: FrameType | None) -> None:

@@ -60,10 +60,21 @@ class Nursery:
         assert self._process.stdout is not None
         self._process.stdout.close()
 
-    def bear(self, arguments: list[str], environment: Mapping[str, str], log: Path) -> int:
+    def bear(
+        self,
+        arguments: list[str],
+        environment: Mapping[str, str],
+        log: Path,
+        program: str = "indexer",
+    ) -> int:
         """A new process; its id."""
         assert self._process.stdin is not None
-        child = {"arguments": arguments, "environment": dict(environment), "log": str(log)}
+        child = {
+            "program": program,
+            "arguments": arguments,
+            "environment": dict(environment),
+            "log": str(log),
+        }
         self._process.stdin.write(json.dumps(child).encode() + b"\n")
         self._process.stdin.flush()
         return self._born.get(timeout=30)

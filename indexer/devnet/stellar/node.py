@@ -137,6 +137,11 @@ class Node:
         with self.lock:
             return self._state.get(key)
 
+    def entries(self) -> list[bytes]:
+        """Every live entry of the last closed ledger, XDR `LedgerEntry` each."""
+        with self.lock:
+            return [*self._state.entries.values()]
+
     def submit(self, envelope: xdr.TransactionEnvelope) -> Submission:
         """Queue a transaction for the next ledger, if it could enter it.
 

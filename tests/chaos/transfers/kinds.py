@@ -1,0 +1,106 @@
+"""Every kind of transfer that the devnet's customers play, and who needs what for it.
+
+Each transfer has people of its own, so that what somebody holds in the end is of that one alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from indexer.devnet.address_plays import AddressPlays
+from indexer.devnet.bridges import DUST
+from indexer.devnet.customers import Customer, Purse
+from indexer.devnet.transfers import Coin, Played
+
+PAYEE = Purse({"usdc": 0, "usdt0": 0}, {})
+"""Of who is paid on Stellar."""
+
+Play = Callable[[AddressPlays, Customer, Customer, int], Played]
+"""Sets a transfer of so many millionths going; the second customer is paid where anybody is."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A transfer of some kind, of an amount in millionths."""
+
+    purse: Callable[[int], Purse]
+    play: Play
+
+
+def _direct(coin: Coin) -> Kind:
+    return Kind(
+        lambda amount: Purse({coin: 0}, {coin: amount}),
+        lambda plays, who, _, amount: plays.deposit(who, coin, amount),
+    )
+
+
+def _without_account(coin: Coin) -> Kind:
+    return Kind(
+        lambda amount: Purse({}, {coin: amount}, has_account=False),
+        lambda plays, who, _, amount: plays.deposit_without_account(who, coin, amount),
+    )
+
+
+def _called_off(coin: Coin) -> Kind:
+    return Kind(
+        lambda amount: Purse({coin: 0}, {coin: amount}),
+        lambda plays, who, _, amount: plays.called_off(who, coin, amount),
+    )
+
+
+def _to_address(coin: Coin) -> Kind:
+    return Kind(
+        lambda amount: Purse({coin: 0}, {coin: amount}),
+        lambda plays, who, _, amount: plays.deposit_to_address(who, coin, amount),
+    )
+
+
+def _cancelled_then_paid(coin: Coin) -> Kind:
+    return Kind(
+        lambda amount: Purse({coin: 0}, {coin: amount}),
+        lambda plays, who, _, amount: plays.cancelled_then_paid(who, coin, amount),
+    )
+
+
+def _wrong_token_first(coin: Coin) -> Kind:
+    wrong: Coin = "usdt0" if coin == "usdc" else "usdc"
+    return Kind(
+        lambda amount: Purse({coin: 0}, {coin: amount, wrong: amount}),
+        lambda plays, who, _, amount: plays.wrong_token_first(who, coin, wrong, amount),
+    )
+
+
+def _withdrawal(coin: Coin) -> Kind:
+    return Kind(
+        lambda amount: Purse({coin: amount * DUST}, {}),
+        lambda plays, who, _, amount: plays.withdrawal(who, coin, amount * DUST),
+    )
+
+
+def _payment(coin: Coin) -> Kind:
+    """With a seventh decimal, which no bridge carries."""
+    return Kind(
+        lambda amount: Purse({coin: amount * DUST + 1}, {}),
+        lambda plays, who, to, amount: plays.payment(who, coin, amount * DUST + 1, to),
+    )
+
+
+_MADE: Mapping[str, Callable[[Coin], Kind]] = {
+    "deposit": _direct,
+    "deposit_without_account": _without_account,
+    "called_off": _called_off,
+    "deposit_to_address": _to_address,
+    "cancelled_then_paid": _cancelled_then_paid,
+    "wrong_token_first": _wrong_token_first,
+    "withdrawal": _withdrawal,
+    "payment": _payment,
+}
+"""By the method of `AddressPlays`; a test holds that none is missing."""
+
+COINS: tuple[Coin, ...] = ("usdc", "usdt0")
+KINDS: Mapping[str, Kind] = {
+    f"{coin} {name}": make(coin)
+    for name, make in _MADE.items()
+    for coin in COINS
+    # Who pays in twice does not send packets on, as the message layer does.
+    if (name, coin) != ("wrong_token_first", "usdt0")
+}

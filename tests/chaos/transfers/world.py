@@ -1,0 +1,197 @@
+"""Both chains as many customers at once use them, and what the chains do of themselves.
+
+Customers talk to nodes that are well; the service talks to the same ones through faulty proxies.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eth_account.signers.local import LocalAccount
+from stellar_sdk import Keypair
+from stellar_sdk.memo import Memo
+from stellar_sdk.operation import Operation
+
+from indexer.devnet.evm import EvmDevnet, reorg_marker
+from indexer.devnet.evm_node import Reverted, RpcFailed
+from indexer.devnet.scenario import PacedClient, real_time
+from indexer.devnet.stellar.client import Outcome, Refused
+from tests.chaos.chains import Chains
+from tests.chaos.faults import FaultyNodes
+
+_TICK_SECONDS = 0.5
+_BLOCKS = 2
+"""A tick: what is 64 blocks deep is final, and the relay has eight deliveries under way at most."""
+_HIGHEST = 800
+"""No reorganisation above: anvil forgets all contracts when it goes back from about block 940."""
+_AGAIN_SECONDS = 30.0
+_OUT_OF_ORDER = "an earlier packet is not verified"
+_DEEPEST = 24
+
+
+class Ledgers(PacedClient):
+    """Shared by threads: one transaction after the other, a ledger each."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, real_time)
+        self._turn = threading.RLock()
+
+    def submit(
+        self,
+        source: Keypair,
+        operations: Sequence[Operation],
+        *,
+        signers: Sequence[Keypair] = (),
+        memo: Memo | None = None,
+    ) -> Outcome:
+        deadline = time.monotonic() + _AGAIN_SECONDS
+        while True:
+            try:
+                with self._turn:
+                    return super().submit(source, operations, signers=signers, memo=memo)
+            except Refused as error:
+                # Packets are taken in order, and another customer's comes first.
+                if _OUT_OF_ORDER not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+    def tick(self) -> None:
+        """A ledger, unless they are ahead of the clock."""
+        with self._turn:
+            last = self.close_time()
+            if last < int(time.time()):
+                self.close_ledger(real_time(last))
+
+
+@dataclass(frozen=True)
+class SharedEvm(EvmDevnet):
+    """Shared by threads; `turn` is held while a chain is replaced.
+
+    Whose approval was taken back is told that the call would revert: it comes again.
+    """
+
+    turn: threading.RLock = field(default_factory=threading.RLock)
+
+    def submit(
+        self,
+        account: LocalAccount,
+        to: str | None,
+        data: bytes,
+        *,
+        value: int = 0,
+        gas: int | None = None,
+    ) -> str:
+        deadline = time.monotonic() + _AGAIN_SECONDS
+        while True:
+            try:
+                with self.turn:
+                    return super().submit(account, to, data, value=value, gas=gas)
+            except Reverted:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+
+@dataclass
+class Weather:
+    """Time that passes on both chains, blocks that are replaced, nodes that fail."""
+
+    chains: Chains
+    evm: SharedEvm
+    ledgers: Ledgers
+    nodes: FaultyNodes
+    chance: random.Random
+    customers: Collection[str]
+    """Lower-case: of these EVM accounts, and the relay's, transactions may be gone for a while."""
+    relay: str
+    is_calm: threading.Event = field(default_factory=threading.Event)
+    reorgs: list[int] = field(default_factory=list)
+    _floor: int = 0
+    _gone: list[tuple[float, str]] = field(default_factory=list)
+    """When to send what again."""
+
+    def go_on(self, over: threading.Event) -> None:
+        """Until `over`; calm from `is_calm` on."""
+        self._floor = self.chains.evm.block_number()
+        while not over.wait(_TICK_SECONDS):
+            self.ledgers.tick()
+            with self.evm.turn:
+                self.evm.mine(_BLOCKS)
+                self._send_again(everything=self.is_calm.is_set())
+            if not self.is_calm.is_set():
+                self._stir()
+
+    def _stir(self) -> None:
+        if self.chance.random() < 0.2:
+            self._reorg()
+        if self.chance.random() < 0.35:
+            self.nodes.spoil()
+        if self.chance.random() < 0.03:
+            self.nodes.disturb_heads()
+
+    def _reorg(self) -> None:
+        with self.evm.turn:
+            head = self.evm.block_number()
+            depth = min(self.chance.randint(1, _DEEPEST), head - self._floor)
+            if depth < 1 or head > _HIGHEST:
+                return
+            dropped = self._transactions(head - depth + 1, head)
+            gone = self._to_be_gone(dropped)
+            for each in dropped:
+                if each["hash"] in gone and each["from"] != self.relay:
+                    raw = self.evm.rpc("eth_getRawTransactionByHash", each["hash"])
+                    self._gone.append((time.monotonic() + self.chance.uniform(0.5, 3), raw))
+            again = [each["hash"] for each in dropped if each["hash"] not in gone]
+            self.evm.reorg(depth, remine=again)
+        self.reorgs.append(depth)
+
+    def _transactions(self, first: int, last: int) -> list[dict[str, Any]]:
+        """In their order, but for those that mark reorganisations."""
+        blocks = [
+            self.evm.rpc("eth_getBlockByNumber", hex(height), True)
+            for height in range(first, last + 1)
+        ]
+        marker = reorg_marker().address.lower()
+        return [
+            each for block in blocks for each in block["transactions"] if each["from"] != marker
+        ]
+
+    def _to_be_gone(self, dropped: list[dict[str, Any]]) -> set[str]:
+        """Of some senders the last ones; never messages of the OFT, which are numbered through, and
+        of the relay none that could hold one."""
+        at = self.evm.addresses
+        oft, transmitter = at.oft.lower(), at.message_transmitter.lower()
+        by_sender: dict[str, list[dict[str, Any]]] = {}
+        for each in dropped:
+            if each["from"] in self.customers or each["from"] == self.relay:
+                by_sender.setdefault(each["from"], []).append(each)
+        gone: set[str] = set()
+        for sender in sorted(by_sender):
+            own = by_sender[sender]
+            safe = all(
+                each["to"] == transmitter if sender == self.relay else each["to"] != oft
+                for each in own
+            )
+            if self.chance.random() < 0.4 and safe:
+                gone |= {each["hash"] for each in own[self.chance.randrange(len(own)) :]}
+        return gone
+
+    def _send_again(self, *, everything: bool) -> None:
+        now = time.monotonic()
+        due = [raw for at, raw in self._gone if everything or at <= now]
+        self._gone = [each for each in self._gone if each[1] not in due]
+        for raw in due:
+            try:
+                self.evm.rpc("eth_sendRawTransaction", raw)
+            except RpcFailed as error:
+                # Its number is taken: somebody sent it before us, or something in its place.
+                if "nonce" not in str(error) and "already" not in str(error):
+                    raise
+
+
+def shared(evm: EvmDevnet) -> SharedEvm:
+    """The same chain for many threads."""
+    return SharedEvm(evm.rpc, evm.addresses)
