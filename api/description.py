@@ -73,6 +73,21 @@ class Operation:
     refusal_headers: Mapping[int, Sequence[Header]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What we post to a client's own place, and what its answers mean."""
+
+    name: str
+    """Its `operationId`."""
+    tag: str
+    summary: str
+    description: str
+    headers: Sequence[Header]
+    shape: Any
+    answers: Mapping[str, str]
+    """Status, or `2XX` and the like → what follows."""
+
+
 # What more than one feature shows.
 
 Decimal7: TypeAlias = Annotated[

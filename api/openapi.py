@@ -37,9 +37,11 @@ from api.description import (
     Header,
     Operation,
     Parameter,
+    Posted,
 )
 from api.errors import CODES
 from api.rates import FREE
+from api.webhooks.description import POSTED
 
 OPERATIONS: Mapping[str, Operation] = {
     **api.auth.description.OPERATIONS,
@@ -126,6 +128,7 @@ def openapi(app: Flask) -> Json:
         "servers": [{"url": "/", "description": "The host that serves this document."}],
         "tags": [{"name": tag} for tag in dict.fromkeys(o.tag for o in OPERATIONS.values())],
         "paths": paths,
+        "webhooks": {POSTED.name: {"post": _posted(POSTED, components)}},
         "components": {
             "schemas": components.schemas,
             "securitySchemes": {"bearer": _BEARER},
@@ -139,6 +142,31 @@ _BEARER: Json = {
     "bearerFormat": "JWT",
     "description": "A token of ours (SEP-10 login), or the identity provider's access token.",
 }
+
+
+def _posted(posted: Posted, components: "Components") -> Json:
+    headers = [
+        {
+            "name": header.name,
+            "in": "header",
+            "required": True,
+            "description": header.meaning,
+            "schema": dict(header.schema),
+        }
+        for header in posted.headers
+    ]
+    body = {"application/json": {"schema": components.schema(posted.shape)}}
+    return {
+        "operationId": posted.name,
+        "tags": [posted.tag],
+        "summary": posted.summary,
+        "description": posted.description,
+        "parameters": headers,
+        "requestBody": {"required": True, "content": body},
+        "responses": {
+            status: {"description": meaning} for status, meaning in posted.answers.items()
+        },
+    }
 
 
 def template(rule: str) -> str:

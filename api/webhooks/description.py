@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from api.description import Answer, Body, Header, Operation, Parameter
+from api.description import Answer, Body, Header, Operation, Parameter, Posted
 from api.webhooks.asked import DEFAULT_LIMIT, LARGEST_LIMIT, NewWebhook
-from api.webhooks.schema import Removed, Webhook, WebhookEventList, WebhookList
+from api.webhooks.schema import Removed, TransferChanged, Webhook, WebhookEventList, WebhookList
 
 _TAG = "Webhooks"
 _NOT_KEPT = (Header("Cache-Control", "`no-store`"),)
@@ -93,3 +93,25 @@ OPERATIONS: Mapping[str, Operation] = {
         },
     ),
 }
+
+POSTED = Posted(
+    name="transferChanged",
+    tag=_TAG,
+    summary="A transfer of yours changed",
+    description=(
+        "Posted to each of your webhooks, one event after the other. The signature is over "
+        "`webhook-id`, `webhook-timestamp` and the body, joined by dots, by the key of "
+        "`listWebhooks`. It may come more than once, with the same `webhook-id`."
+    ),
+    headers=(
+        Header("webhook-id", "Of the event, however often and to whichever place it is sent."),
+        Header("webhook-timestamp", "Unix seconds of this attempt: refuse what is far from now."),
+        Header("webhook-signature", "`v1a,` and 64 bytes as base64, by Standard Webhooks."),
+    ),
+    shape=TransferChanged,
+    answers={
+        "2XX": "It is taken, and not sent again.",
+        "410": "Nothing is sent there any more.",
+        "default": "It is sent again, for a day; a redirect is not followed.",
+    },
+)

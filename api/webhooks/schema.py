@@ -95,6 +95,24 @@ class WebhookEventList(TypedDict):
     ]
 
 
+class ChangedTransfer(TypedDict):
+    """Which transfer of yours came to what; its money is read from the API."""
+
+    number: _Number
+    transfer_id: str
+    stage: Stage
+    status: Status
+    stage_reason: Reason | None
+
+
+class TransferChanged(TypedDict):
+    """The body that is posted to a webhook."""
+
+    type: Literal["transfer.changed"]
+    timestamp: Annotated[Moment, Field(description="When it changed.")]
+    data: ChangedTransfer
+
+
 class Removed(TypedDict):
     """Nothing is sent there any more."""
 

@@ -16,6 +16,7 @@ from indexer.relay.hooks.signing import public_text, signed_headers
 from indexer.relay.hooks.store import Event
 from indexer.relay.keys import LocalStellarKey
 from tests.api.webhooks.conftest import kept, make_webhook_app
+from tests.documented import violations
 from tests.factories.app import NOW
 from tests.factories.quotes import asking
 from tests.factories.webhooks import PUBLIC_KEY, insert_delivery, tell_some
@@ -63,6 +64,17 @@ def test_a_model_has_every_member_that_the_document_names(reader: Engine) -> Non
     for name in ("Webhook", "WebhookList", "Delivery", "WebhookEvent", "WebhookEventList"):
         model = getattr(models, pairs.get(name, name))
         assert model.model_fields.keys() == schemas[name]["properties"].keys()
+
+
+def test_what_is_posted_is_what_the_document_says(
+    posted: tuple[dict[str, str], bytes], reader: Engine
+) -> None:
+    headers, body = posted
+    document = openapi(make_webhook_app(reader))
+    operation = document["webhooks"]["transferChanged"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert list(violations(json.loads(body), schema, document["components"]["schemas"])) == []
+    assert {each["name"] for each in operation["parameters"]} <= headers.keys()
 
 
 def test_what_the_service_signed_is_read(posted: tuple[dict[str, str], bytes]) -> None:
