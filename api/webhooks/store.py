@@ -50,16 +50,19 @@ def refuse_unsigned(conn: Connection, public_key: str) -> None:
 
 
 def register(conn: Connection, owner: StellarAddress, url: str, after: int | None) -> Registered:
-    """The owner's webhook at a place: the one that is there, or a new one.
+    """The owner's webhook at a place: the one that is there, or a new one, also in the place of one
+    that was stopped.
 
     Raises `Unacceptable` over a limit, `BadRequest` for `after` of an event that is to come.
     """
     conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(owner))))
     mine = conn.execute(_mine(owner)).all()
-    for each in mine:
-        if each.url == url:
-            return Registered(str(each.id), is_new=False)
-    _refuse_over_limits(conn, owner, len(mine))
+    there = next((each for each in mine if each.url == url), None)
+    if there is not None and there.stopped is None:
+        return Registered(str(there.id), is_new=False)
+    if there is not None:
+        remove(conn, there.id)
+    _refuse_over_limits(conn, owner, len(mine) - (there is not None))
     row = {
         "id": secrets.token_hex(16),
         "owner": owner,

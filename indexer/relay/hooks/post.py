@@ -69,20 +69,22 @@ def post(
     admits: Callable[[Address], bool] = is_public,
     whole_seconds: float = WHOLE_SECONDS,
 ) -> Answer:
-    """Send it once. `url` is https with a host, as it was registered. Raises nothing of the net's.
+    """Send it once. `url` is https with a host, as it was registered. Raises nothing of the net's
+    or the name's.
 
     `admits` is another than `is_public` on the local chains and in tests alone.
     """
-    parts = urlsplit(url)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     deadline = _Deadline(whole_seconds)
-    where = (parts.hostname or "", parts.port or 443)
-    connection = _Connection(*where, context, admits, deadline)
     try:
+        parts = urlsplit(url)
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        where = (parts.hostname or "", parts.port or 443)
+        connection = _Connection(*where, context, admits, deadline)
         with closing(connection), deadline:
             connection.request("POST", path, body, dict(headers))
             return Answer(connection.getresponse().status, None)
-    except (OSError, http.client.HTTPException, UnicodeError) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        # Of the name as well, which a stranger chose: no place of one owner stops those of all.
         # Never what the other side wrote: it is shown to whoever registered the place.
         return Answer(None, type(error).__name__.lstrip("_"))
 

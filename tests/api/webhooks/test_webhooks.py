@@ -165,6 +165,18 @@ def test_what_is_taken_back_is_gone_and_the_place_is_a_new_webhook_then(
     assert kept.scalar(select(func.count()).select_from(webhooks)) == 2
 
 
+def test_one_that_was_stopped_is_replaced_and_misses_nothing(
+    kept: Connection, owner_client: FlaskClient
+):
+    tell_some(kept, 4)
+    places = [insert_webhook(kept, URL), *(insert_webhook(kept, f"{URL}/{n}") for n in range(4))]
+    insert_state(kept, places[0], 2, failures=70, stopped="unreachable")
+    answer = register(owner_client, after=2)
+    assert (answer.status_code, answer.json["state"], answer.json["position"]) == (201, "active", 2)
+    mine = {each["id"] for each in show(owner_client).json["webhooks"]}
+    assert mine == {answer.json["id"], *places[1:]}
+
+
 @pytest.mark.parametrize("webhook", ["0" * 32, "x", "%00", "A" * 32])
 def test_a_name_that_is_none_is_not_found(owner_client: FlaskClient, webhook: str):
     assert show(owner_client, f"/{webhook}").status_code == 404

@@ -134,6 +134,21 @@ def test_a_certificate_of_somebody_else_is_told_nothing(contexts) -> None:
     assert heard == []
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://a..localhost/", "https://.localhost/", "https://localhost:99999/", "https://"),
+        *("https://localhost:x/", "https://[::1/", f"https://{'a' * 64}.localhost/"),
+        *("https://localhost:1/\r\nX: y", "https://localhost:1/é"),
+    ],
+)
+def test_a_name_that_is_none_is_an_answer_like_any_other(contexts, url: str, monkeypatch) -> None:
+    loopback = [(2, 1, 6, "", ("127.0.0.1", 1))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: loopback)
+    said = post(url, b"{}", {}, context=contexts[1], admits=ANY)
+    assert said.status is None
+
+
 def test_a_handshake_that_never_comes_to_its_end_has_one(contexts) -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"https://localhost:{silent.getsockname()[1]}/"
