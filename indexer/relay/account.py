@@ -264,12 +264,14 @@ class AccountRelay(Generic[C]):
             signed = self._wire.sign_again(slot, None if still is None else still.call)
         except CallReverted:
             still, signed = None, self._wire.sign_again(slot, None)
-        with conn.begin():
-            if self._spent(conn) + signed.most_cost > self._limits.budget:
-                turn.refused.append(f"replacing number {slot.number}: over the day's budget")
-                return
+        with conn.begin() as kept:
             attempt = Attempt.unsent(signed, is_fill=still is None)
             store.add_attempt(conn, self.account, slot, attempt, signed.most_cost)
+            # Of all that has one number one takes effect: what counts is the dearest.
+            if self._spent(conn) > self._limits.budget:
+                kept.rollback()
+                turn.refused.append(f"replacing number {slot.number}: over the day's budget")
+                return
         turn.replaced += 1
 
     # What is to be sent.

@@ -167,11 +167,13 @@ class Submitter:
         bid = BID * 10 ** len(each.slot.attempts)
         signed = bumped(self._key, self._chain.passphrase, submitted.envelope, bid)
         attempt = Attempt.unsent(signed)
-        with conn.begin():
-            if self._is_too_much(conn, signed.most_cost):
+        with conn.begin() as kept:
+            store.add_attempt(conn, each.account, each.slot, attempt, signed.most_cost)
+            # Of all bumps of one transaction one is paid for: what counts is the dearest.
+            if self._is_too_much(conn, 0):
+                kept.rollback()
                 turn.refused.append(f"bidding more for {submitted.tx}: over the day's budget")
                 return
-            store.add_attempt(conn, each.account, each.slot, attempt, signed.most_cost)
         turn.replaced += 1
 
     def _close(self, conn: Connection, each: Submission, step: Close, turn: Turn) -> None:

@@ -199,6 +199,20 @@ def test_a_stuck_transaction_is_replaced_under_its_number(stand: Stand):
     assert stand.slots_of(message) == [(0, "done")]
 
 
+@pytest.mark.parametrize(("more", "replaced"), [(150, 1), (100, 0)])
+def test_of_what_has_one_number_the_budget_counts_the_dearest(
+    stand: Stand, more: int, replaced: int
+):
+    message = stand.owed()
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(stand.relay())
+    stand.grow_older(120)
+    reserved = int(stand.health().spent_today)
+    turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=reserved * more // 100)))
+    assert (turn.replaced, len(stand.signed_for(message))) == (replaced, 1 + replaced)
+    assert turn.refused == [] if replaced else "over the day's budget" in turn.refused[0]
+
+
 def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothing(stand: Stand):
     message, relay = stand.owed(), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
