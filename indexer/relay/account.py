@@ -36,7 +36,8 @@ from warehouse_schema.identifiers import ChainId, Height, TxHash
 logger = logging.getLogger(__name__)
 
 MOST_FAILURES = 3
-"""Of one purpose, or of an account in a row, that were paid for in vain: then a person looks."""
+"""Of one thing, or of so many things of an account in a row, that were paid for in vain: the thing
+is let be, or the account stops, and a person looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +253,9 @@ class AccountRelay(Generic[C]):
                 f"somebody else signs with the key of {self.account.address}: number {slot.number} "
                 "was used by a transaction that is not ours"
             )
-        latest = store.latest_outcomes(conn, self.account, MOST_FAILURES)
-        if latest == ["failed"] * MOST_FAILURES:
-            return f"the last {MOST_FAILURES} transactions were included and had no effect"
+        # Of different things: who is paid may himself make one fail as often as it is tried.
+        if store.failed_in_a_row(conn, self.account) >= MOST_FAILURES:
+            return f"the last {MOST_FAILURES} things to be done were included and had no effect"
         return None
 
     def _replace(self, conn: Connection, slot: Slot, owed: Owed[C] | None, turn: Turn) -> None:

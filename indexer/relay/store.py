@@ -33,7 +33,6 @@ from warehouse_schema import locks
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
-from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, breaks, health, onboardings, slots
 
@@ -93,8 +92,8 @@ def _attempts(conn: Connection, account: Account) -> Iterator[tuple[int, Attempt
     query = (
         select(
             *(columns.number, columns.tx_hash, columns.signed, columns.purpose),
-            _ago(columns.created_at).label("signed_ago"),
-            _ago(columns.sent_at).label("sent_ago"),
+            ago(columns.created_at).label("signed_ago"),
+            ago(columns.sent_at).label("sent_ago"),
         )
         .join_from(attempts, slots)
         .where(*_of(slots, account), slots.c.outcome.is_(None))
@@ -113,7 +112,8 @@ def _attempts(conn: Connection, account: Account) -> Iterator[tuple[int, Attempt
         )
 
 
-def _ago(moment: Column[Any]) -> ColumnElement[float]:
+def ago(moment: Column[Any]) -> ColumnElement[float]:
+    """Seconds since then, by the database's clock."""
     return cast(extract("epoch", func.clock_timestamp() - moment), Float)
 
 
@@ -352,21 +352,21 @@ def let_go_on(conn: Connection, chain: ChainId) -> int:
     return conn.execute(mended).rowcount
 
 
-def latest_outcomes(conn: Connection, account: Account, most: int) -> list[str]:
-    """Of slots closed since the last mend, newest first."""
-    mended = select(func.max(breaks.c.mended_at)).where(*_of(breaks, account)).scalar_subquery()
+def failed_in_a_row(conn: Connection, account: Account) -> int:
+    """Of how many things a slot failed since one did not, or since the last mend."""
     columns = slots.c
-    query = (
-        select(columns.outcome)
-        .where(
-            *_of(slots, account),
-            columns.outcome.is_not(None),
-            columns.closed_at > func.coalesce(mended, func.to_timestamp(0)),
-        )
-        .order_by(columns.closed_at.desc(), columns.number.desc())
-        .limit(most)
+    mended = select(func.max(breaks.c.mended_at)).where(*_of(breaks, account)).scalar_subquery()
+    other = (
+        select(func.max(columns.closed_at))
+        .where(*_of(slots, account), columns.outcome != "failed")
+        .scalar_subquery()
     )
-    return [outcome for outcome in conn.scalars(query) if outcome is not None]
+    # Postgres's `greatest` passes over what is null.
+    since = func.greatest(mended, other, func.to_timestamp(0))
+    query = select(func.count(columns.key.distinct())).where(
+        *_of(slots, account), columns.outcome == "failed", columns.closed_at > since
+    )
+    return conn.scalar(query) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,42 +399,9 @@ def set_health(conn: Connection, account: Account, stands: Health) -> None:
 
 def all_health(conn: Connection) -> list[Row[Any]]:
     """How every account was when it last said, and `seen_ago`, how many seconds ago."""
-    columns = (*health.c, _ago(health.c.seen_at).label("seen_ago"))
+    columns = (*health.c, ago(health.c.seen_at).label("seen_ago"))
     return list(conn.execute(select(*columns).order_by(health.c.chain, health.c.account)))
 
-
-def waiting_longest(conn: Connection, seconds: float) -> list[Row[Any]]:
-    """Slots that were opened so many seconds ago and are open; `open_for` is how many."""
-    open_for = _ago(slots.c.opened_at)
-    query = select(*slots.c, open_for.label("open_for")).where(
-        slots.c.outcome.is_(None), open_for > seconds
-    )
-    return list(conn.execute(query.order_by(slots.c.opened_at)))
-
-
-def unserved_operators(conn: Connection) -> list[Row[Any]]:
-    """Accounts that deposits wait for and that have never been here; `chain`, `operator`."""
-    stages = transfer_stages.c
-    is_served = (
-        select(health.c.account)
-        .where(health.c.chain == stages.source_chain, health.c.account == _operator)
-        .exists()
-    )
-    query = (
-        select(stages.source_chain.label("chain"), _operator.label("operator"))
-        .join_from(transfer_stages, transfers, transfers.c.id == stages.transfer)
-        .where(
-            (stages.stage == "FUNDED") | (stages.goes_back != []),
-            _operator.is_not(None),
-            ~is_served,
-        )
-        .distinct()
-        .order_by("chain", "operator")
-    )
-    return list(conn.execute(query))
-
-
-_operator = transfers.c.deposit_operator
 
 # Facts.
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -18,7 +16,6 @@ from indexer.relay.evm_wire import MOST_OPEN
 from tests.factories.relay import owe, signed
 from tests.indexer.relay.bomb import Bomb, Killed, evm_nodes
 from tests.indexer.relay.conftest import AMOUNT, EVM, LIMITS, RELAYER, Stand
-from warehouse_schema.identifiers import EvmAddress
 
 
 def settle(stand: Stand, relay: AccountRelay) -> None:
@@ -227,68 +224,6 @@ def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothi
     assert stand.slots_of(message) == [(0, "filled")]
     assert (stand.received(message), stand.nonce()) == (AMOUNT, 1)
     assert stand.health().well
-
-
-class Choosy(EvmAccountNodes):
-    """Nodes that will not have one thing, in words that say nothing to us."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.unwanted = b""
-
-    def gas_of(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
-        self._refuse(data)
-        return super().gas_of(account, to, data, value)
-
-    def send(self, raw: bytes) -> str:
-        self._refuse(raw)
-        return super().send(raw)
-
-    def _refuse(self, raw: bytes) -> None:
-        if self.unwanted and self.unwanted in raw:
-            raise NodeUnavailable("max fee per gas less than block base fee")
-
-
-def choosy(stand: Stand) -> tuple[Choosy, AccountRelay[Any]]:
-    """The nodes, and an account that asks them."""
-    made: list[Choosy] = []
-
-    class Kept(Choosy):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            super().__init__(*args, **options)
-            made.append(self)
-
-    relay = stand.relay(nodes=Kept)
-    return made[0], relay
-
-
-def test_a_bid_that_no_node_takes_is_replaced_and_keeps_no_other_waiting(stand: Stand):
-    stand.devnet.rpc("evm_setAutomine", False)
-    first, second = stand.owed(), stand.owed()
-    nodes, relay = choosy(stand)
-    nodes.unwanted = bytes.fromhex(first.nonce[2:])
-    nodes.gas_of = partial(EvmAccountNodes.gas_of, nodes)  # type: ignore[method-assign]
-    with pytest.raises(NodeUnavailable):
-        stand.turns(relay)
-    assert stand.turns(relay) == Turn(sent=1), "the other one"
-    stand.grow_older(120)
-    nodes.unwanted = b""
-    assert stand.turns(relay).replaced == 1
-    stand.devnet.rpc("evm_setAutomine", True)
-    stand.devnet.rpc("evm_mine")
-    settle(stand, relay)
-    assert [stand.received(each) for each in (first, second)] == [AMOUNT] * 2
-    assert stand.nonce() == 2
-
-
-def test_what_no_node_will_try_keeps_no_other_waiting(stand: Stand):
-    first, second = stand.owed(), stand.owed()
-    nodes, relay = choosy(stand)
-    nodes.unwanted = bytes.fromhex(first.nonce[2:])
-    with pytest.raises(NodeUnavailable):
-        stand.turns(relay)
-    assert stand.turns(relay).opened == 1
-    assert (stand.received(first), stand.received(second)) == (0, AMOUNT)
 
 
 # Reorganisations, and others with our key.

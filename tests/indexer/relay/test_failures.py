@@ -1,0 +1,128 @@
+"""What fails, at a node or in a block, keeps nothing else waiting for long."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from indexer.chains.evm_accounts import EvmAccountNodes
+from indexer.errors import NodeUnavailable
+from indexer.relay import store
+from indexer.relay.account import MOST_FAILURES, AccountRelay, Turn
+from indexer.relay.status import complaints
+from tests.indexer.relay.conftest import AMOUNT, Stand
+from warehouse_schema.identifiers import EvmAddress
+
+# What no node will have.
+
+
+class Choosy(EvmAccountNodes):
+    """Nodes that will not have one thing, in words that say nothing to us."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.unwanted = b""
+
+    def gas_of(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
+        self._refuse(data)
+        return super().gas_of(account, to, data, value)
+
+    def send(self, raw: bytes) -> str:
+        self._refuse(raw)
+        return super().send(raw)
+
+    def _refuse(self, raw: bytes) -> None:
+        if self.unwanted and self.unwanted in raw:
+            raise NodeUnavailable("max fee per gas less than block base fee")
+
+
+def choosy(stand: Stand) -> tuple[Choosy, AccountRelay[Any]]:
+    """The nodes, and an account that asks them."""
+    made: list[Choosy] = []
+
+    class Kept(Choosy):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(self)
+
+    relay = stand.relay(nodes=Kept)
+    return made[0], relay
+
+
+def test_a_bid_that_no_node_takes_is_replaced_and_keeps_no_other_waiting(stand: Stand):
+    stand.devnet.rpc("evm_setAutomine", False)
+    first, second = stand.owed(), stand.owed()
+    nodes, relay = choosy(stand)
+    nodes.unwanted = bytes.fromhex(first.nonce[2:])
+    nodes.gas_of = partial(EvmAccountNodes.gas_of, nodes)  # type: ignore[method-assign]
+    with pytest.raises(NodeUnavailable):
+        stand.turns(relay)
+    assert stand.turns(relay) == Turn(sent=1), "the other one"
+    stand.grow_older(120)
+    nodes.unwanted = b""
+    assert stand.turns(relay).replaced == 1
+    stand.devnet.rpc("evm_setAutomine", True)
+    stand.devnet.rpc("evm_mine")
+    for _ in range(2):
+        stand.turns(relay)
+        stand.ingest()
+    assert [stand.received(each) for each in (first, second)] == [AMOUNT] * 2
+    assert stand.nonce() == 2
+
+
+def test_what_no_node_will_try_keeps_no_other_waiting(stand: Stand):
+    first, second = stand.owed(), stand.owed()
+    nodes, relay = choosy(stand)
+    nodes.unwanted = bytes.fromhex(first.nonce[2:])
+    with pytest.raises(NodeUnavailable):
+        stand.turns(relay)
+    assert stand.turns(relay).opened == 1
+    assert (stand.received(first), stand.received(second)) == (0, AMOUNT)
+
+
+# What fails in a block.
+
+
+def fail(stand: Stand) -> None:
+    """All that was sent is included and has no effect."""
+    transmitter = stand.devnet.addresses.message_transmitter
+    code = stand.devnet.rpc("eth_getCode", transmitter, "latest")
+    stand.devnet.rpc("anvil_setCode", transmitter, "0x60006000fd")
+    stand.devnet.rpc("evm_mine")
+    stand.devnet.rpc("anvil_setCode", transmitter, code)
+    stand.ingest()
+
+
+def test_what_fails_again_and_again_is_let_be_and_stops_nothing_else(stand: Stand):
+    # Its recipient may be who makes it fail, by what he does in the same ledger.
+    message, relay = stand.owed(), stand.relay()
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    for _ in range(MOST_FAILURES):
+        fail(stand)
+        turn = stand.turns(relay)
+        assert turn.failed == 1
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES
+    assert f"failed {MOST_FAILURES} times" in turn.refused[0]
+    with stand.relay_engine.connect() as conn:
+        [complaint] = complaints(conn)
+    assert f"deliver of {message.nonce[2:34]} failed {MOST_FAILURES} times" in complaint
+    other = stand.owed()
+    stand.devnet.rpc("evm_setAutomine", True)
+    assert stand.turns(relay).opened == 1
+    assert (stand.received(message), stand.received(other)) == (0, AMOUNT)
+
+
+def test_who_fails_at_one_thing_after_the_other_stops(stand: Stand):
+    messages, relay = [stand.owed() for _ in range(MOST_FAILURES)], stand.relay()
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    fail(stand)
+    assert stand.turns(relay).failed == MOST_FAILURES
+    assert "had no effect" in stand.health().reason
+    stand.devnet.rpc("evm_setAutomine", True)
+    assert stand.turns(relay) == Turn()
+    with stand.relay_engine.begin() as conn:
+        assert store.let_go_on(conn, stand.chain.id) == 1
+    stand.turns(relay)
+    assert [stand.received(each) for each in messages] == [AMOUNT] * MOST_FAILURES
