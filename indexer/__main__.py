@@ -28,7 +28,7 @@ from indexer.builds import decoder_build
 from indexer.chains.attestations import Iris
 from indexer.chains.lz_scan import LzScan
 from indexer.day_commands import add_days, add_export
-from indexer.drain import Progress, follow
+from indexer.drain import Progress
 from indexer.errors import ConfigurationError, IndexerError
 from indexer.facts import quarantine
 from indexer.facts.backfills import under_way
@@ -36,6 +36,7 @@ from indexer.facts.checks import blocks_join
 from indexer.facts.checks import open_alarms as alarms_of
 from indexer.facts.status import chain_status
 from indexer.facts.store import clear_alarms_about, open_alarms
+from indexer.following import follow
 from indexer.heal_command import add_heal
 from indexer.keeper import keep_transfers
 from indexer.projections.rebuild import differences, rebuild

@@ -22,9 +22,10 @@ from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from indexer.drain import CHANNEL, decode_kept
+from indexer.drain import CHANNEL
 from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import shadow, store
+from indexer.facts.kept import decode_kept
 from indexer.facts.shadow import AS_REVISED, Replaced, TableDifference
 from indexer.networks import Chain, Network
 from indexer.projections import book_store

@@ -15,12 +15,12 @@ from indexer.builds import decoder_build
 from indexer.chains.evm_history import EvmColumns
 from indexer.chains.ports import Block, Range, UnreadLedger
 from indexer.decode.evm_columns import decode_columns, logs_of
-from indexer.drain import keep, shared_emitters
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
 from indexer.events.raw import EvmLog, RawEvent
 from indexer.facts import quarantine
 from indexer.facts.columns_copy import CopyText, text_of_frame, text_of_rows
+from indexer.facts.kept import keep, shared_emitters
 from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES
 from indexer.facts.store import Decoded
 from indexer.networks import Chain, EvmChain

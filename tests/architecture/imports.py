@@ -64,7 +64,8 @@ _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
 _DRAIN = (*_FACTS, "indexer.projections", "indexer.drain", "indexer.stopping")
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
-    *("indexer.attestations", "indexer.backfill", "indexer.keeper", "indexer.quarantine"),
+    *("indexer.attestations", "indexer.backfill", "indexer.following", "indexer.keeper"),
+    "indexer.quarantine",
     *("indexer.revision", "indexer.analytics", "indexer.export", "indexer.day_commands"),
     *("indexer.backfill_command", "indexer.revision_commands"),
     *("indexer.heal", "indexer.heal_command", "indexer.retention"),
@@ -94,6 +95,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
         *("indexer.settings", "indexer.warehouse"),
     ),
     "indexer.drain": _DRAIN,
+    "indexer.following": _DRAIN,
     "indexer.backfill": _DRAIN,
     "indexer.attestations": (*_FACTS, "indexer.projections", "indexer.stopping"),
     "indexer.keeper": _DRAIN,

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from indexer.drain import decode_kept
 from indexer.events.raw import StellarEvent
+from indexer.facts.kept import decode_kept
 from indexer.networks import StellarChain, load_network
 from tests.factories.stellar_events import make_escrow_event, make_rail_terms_event, word
 

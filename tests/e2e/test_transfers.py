@@ -27,7 +27,7 @@ from indexer.devnet.stellar.accounts import keypair
 from indexer.devnet.supervisor import Supervisor, free_port
 from indexer.devnet.webhook_receiver import make_certificate, receiving
 from indexer.devnet.world import Pace, World, start_world
-from indexer.drain import follow
+from indexer.following import follow
 from indexer.keeper import keep_transfers
 from indexer.readers import open_reader
 from indexer.reconciliation import Finding, reconcile

@@ -21,7 +21,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.engine import make_url
 
-from indexer import drain
+from indexer import following
 from indexer.chains import evm
 from indexer.devnet.evm_node import AnvilProcess
 from tests.faults.fault import Fault
@@ -211,9 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def shorten_pauses(patch: pytest.MonkeyPatch) -> None:
     """Backing off is tested where it is the subject."""
-    patch.setattr(drain, "_FIRST_BACKOFF", 0.001)
-    patch.setattr(drain, "_LONGEST_BACKOFF", 0.02)
-    patch.setattr(drain, "_HEAD_WAIT", 0.1)
+    patch.setattr(following, "_FIRST_BACKOFF", 0.001)
+    patch.setattr(following, "_LONGEST_BACKOFF", 0.02)
+    patch.setattr(following, "_HEAD_WAIT", 0.1)
     patch.setattr(evm, "_PUSH_PAUSE", 0.05)
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from indexer import drain
+from indexer import following
 from indexer.backfill import backfill
 from indexer.chains import evm_answers
-from indexer.drain import follow
 from indexer.errors import (
     ConfigurationError,
     DeepReorg,
@@ -26,6 +25,7 @@ from indexer.errors import (
 )
 from indexer.facts.checks import open_alarms
 from indexer.facts.rescan import rescan
+from indexer.following import follow
 from tests.faults.fault import Fault
 from tests.faults.lies import (
     DroppedLog,
@@ -213,7 +213,7 @@ def test_a_node_that_asks_for_time_gets_it(world: Followed) -> None:
 def test_a_node_cannot_silence_a_chain_for_a_day(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "_LONGEST_ASKED", 0.05)
+    monkeypatch.setattr(following, "_LONGEST_ASKED", 0.05)
     world.node.story(3)
     with world.faulty.faulty(TooManyRequests("86400"), times=2):
         world.follow()

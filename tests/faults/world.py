@@ -17,8 +17,9 @@ from indexer.chains.evm import EvmReader
 from indexer.chains.jsonrpc import JsonRpc
 from indexer.decode.evm import TRANSFER_TOPIC, topic_of
 from indexer.devnet.evm_node import AnvilProcess
-from indexer.drain import Progress, drain_once, follow
+from indexer.drain import Progress, drain_once
 from indexer.facts.checks import blocks_join
+from indexer.following import follow
 from indexer.networks import EvmChain, Network, load_network
 from indexer.projections.rebuild import differences
 from tests.faults.proxy import FaultyNode

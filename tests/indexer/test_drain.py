@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import URL, Connection, Engine, event, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from indexer import drain
+from indexer import drain, following
 from indexer.chains.ports import Block
-from indexer.drain import Progress, drain_once, follow, follower
+from indexer.drain import Progress, drain_once, follower
 from indexer.errors import (
     DeepReorg,
     FollowerConflict,
@@ -18,9 +18,10 @@ from indexer.errors import (
     NodeUnavailable,
     PermanentChainError,
 )
-from indexer.facts import store
+from indexer.facts import kept, store
 from indexer.facts.checks import blocks_join, open_alarms
 from indexer.facts.status import chain_status
+from indexer.following import follow
 from indexer.networks import Network
 from indexer.projections.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
@@ -289,7 +290,7 @@ def test_alarms_about_what_a_reorg_took_back_are_cleared(indexer_engine: Engine)
 def test_an_event_that_postgres_cannot_hold_is_marked_and_stops_nothing(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "why_unstorable", lambda event: "guid: too odd")
+    monkeypatch.setattr(kept, "why_unstorable", lambda event: "guid: too odd")
     (progress,) = drain_all(indexer_engine, make_chain(2))
     assert progress.undecodable == 2
     assert contents(indexer_engine)["oft_sent"] == []
@@ -323,7 +324,7 @@ def follow_to(engine: Engine, chain: FakeChain, height: int) -> list[Progress]:
 def test_what_retrying_can_mend_is_retried(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "_FIRST_BACKOFF", 0.001)
+    monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
     faults = [NodeUnavailable("429", retry_after=0.001), InconsistentAnswer("hash"), None]
 
     def fail(first: Height, last: Height) -> None:
@@ -374,7 +375,7 @@ def test_a_block_that_is_too_much_by_itself_stops_the_chain(indexer_engine: Engi
 def test_a_lost_session_takes_the_right_to_write_with_it(
     indexer_engine: Engine, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drain, "_FIRST_BACKOFF", 0.001)
+    monkeypatch.setattr(following, "_FIRST_BACKOFF", 0.001)
     kills = 1
 
     def kill_sessions(first: Height, last: Height) -> None:
@@ -495,7 +496,7 @@ def test_while_nothing_happens_a_final_head_is_not_looked_at(indexer_engine: Eng
 
 def test_what_is_wanted_often_is_done_seldom_and_once_more_at_the_end() -> None:
     now = 0.0
-    seldom = drain._Seldom(2.0, clock=lambda: now)
+    seldom = following._Seldom(2.0, clock=lambda: now)
     done = []
     for now in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5):
         seldom.want()

@@ -18,11 +18,12 @@ from indexer.backfill import backfill
 from indexer.chains.evm import EvmReader
 from indexer.decode.evm import DECODERS, TRANSFER_TOPIC, decode, topics_of_interest
 from indexer.deposits import FACTORY
-from indexer.drain import drain_once, shared_emitters
+from indexer.drain import drain_once
 from indexer.errors import Undecodable
 from indexer.events.common import Provenance
 from indexer.events.raw import EvmLog
 from indexer.facts.checks import blocks_join
+from indexer.facts.kept import shared_emitters
 from indexer.facts.store import open_alarms
 from indexer.networks import EvmChain
 from indexer.projections.rebuild import differences

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import URL, Connection, Engine, Table, inspect, select, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from indexer import drain, revision
+from indexer import revision
 from indexer.backfill import backfill
 from indexer.chains.ports import Block, Range, RawEvent, StellarEvent
 from indexer.decode import decode
@@ -19,7 +19,7 @@ from indexer.drain import drain_once
 from indexer.errors import ConfigurationError, FollowerConflict, Undecodable
 from indexer.events.common import Event
 from indexer.events.oft import OftReceived, OftSent
-from indexer.facts import rows, shadow
+from indexer.facts import kept, rows, shadow
 from indexer.facts.checks import open_alarms
 from indexer.facts.rows import Shelf
 from indexer.networks import Chain, Network
@@ -64,7 +64,7 @@ def new_decode(raw: RawEvent, chain: Chain) -> Event | None:
 def decoding(decoder: Decode) -> Iterator[None]:
     """Let live ingestion, backfills and revisions decode by this."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(drain, "decode", decoder)
+        patched.setattr(kept, "decode", decoder)
         yield
 
 

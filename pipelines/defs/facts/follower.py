@@ -8,8 +8,9 @@ import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
 
-from indexer.drain import Progress, follow
+from indexer.drain import Progress
 from indexer.facts.status import ChainStatus, chain_status
+from indexer.following import follow
 from indexer.networks import Network
 from indexer.quarantine import retry_untried
 from pipelines.defs.facts.keeping import MINUTES
