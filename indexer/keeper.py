@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from psycopg import sql
 from sqlalchemy import Connection, Engine, Select, func, insert, select
 from sqlalchemy.exc import OperationalError
 
 from indexer.drain import passes
 from indexer.networks import Network
+from indexer.notices import heard, listen
 from indexer.projections.stages import table
 from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import Loaded, load
@@ -77,9 +77,7 @@ def keep_transfers(
 @contextmanager
 def _listening(engine: Engine) -> Iterator[Connection]:
     with engine.connect() as conn:
-        session = _session(conn)
-        session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(CHANNEL)))
-        session.commit()
+        listen(conn, CHANNEL)
         try:
             yield conn
         finally:
@@ -87,16 +85,9 @@ def _listening(engine: Engine) -> Iterator[Connection]:
             conn.invalidate()
 
 
-def _session(conn: Connection) -> psycopg.Connection[tuple[object, ...]]:
-    session = conn.connection.driver_connection
-    assert isinstance(session, psycopg.Connection)  # noqa: S101
-    return session
-
-
 def turn(conn: Connection, network: Network, seconds: float) -> Kept:
     """Refold what is told within so many seconds, and let expire what is due."""
-    told = {each.payload for each in _session(conn).notifies(timeout=seconds, stop_after=1)}
-    told |= {each.payload for each in _session(conn).notifies(timeout=0)}
+    told = heard(conn, seconds)
     with conn.begin():
         moved = refold(conn, network, told)
     with conn.begin():

@@ -76,6 +76,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.addresses": (),
     "indexer.nesting": (),
     "indexer.stopping": (),
+    "indexer.notices": (),
     "indexer.networks": _VALUES,
     "indexer.builds": (),
     "indexer.deposits": (*_NETWORKS, "indexer.routes"),
@@ -98,7 +99,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.following": _DRAIN,
     "indexer.backfill": _DRAIN,
     "indexer.attestations": (*_FACTS, "indexer.projections", "indexer.stopping"),
-    "indexer.keeper": _DRAIN,
+    "indexer.keeper": (*_DRAIN, "indexer.notices"),
     "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
     "indexer.reconciliation": _PROJECTIONS,
     "indexer.retention": (),
@@ -123,7 +124,8 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.senders": (),
     "indexer.relay": (
-        *(*_CHAINS, "indexer.actions", "indexer.senders", "indexer.stopping"),
+        *(*_CHAINS, "indexer.actions", "indexer.senders"),
+        *("indexer.notices", "indexer.stopping"),
         *("indexer.secrets", "indexer.settings", "indexer.warehouse"),
         # What it may do for a deposit it asks the fold, under the transfer's lock.
         *("indexer.deposits", "indexer.projections"),

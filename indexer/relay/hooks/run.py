@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import orjson
 import psycopg
-from psycopg import sql
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
+from indexer.notices import heard, listen
 from indexer.relay.hooks import store
 from indexer.relay.hooks.post import WHOLE_SECONDS, Address, Answer, is_public, post
 from indexer.relay.hooks.retrying import verdict
@@ -138,7 +138,7 @@ class _Posting:
 
     def go_on(self, should_stop: Callable[[], bool], on_progress: Callable[[Sent], None]) -> None:
         """Take turns; what is under way at the end is waited for and written."""
-        self._listen()
+        listen(self._conn, TOLD_CHANNEL)
         on_progress(Sent())
         while not should_stop() or self._under_way:
             self._do_what_is_due()
@@ -180,9 +180,7 @@ class _Posting:
         if self._under_way:
             wait(self._under_way, timeout=_MOMENT_SECONDS, return_when=FIRST_COMPLETED)
             return
-        session = self._session()
-        list(session.notifies(timeout=TURN_SECONDS, stop_after=1))
-        list(session.notifies(timeout=0))
+        heard(self._conn, TURN_SECONDS)
 
     def _note_done(self) -> Sent:
         delivered = failed = given_up = 0
@@ -201,13 +199,3 @@ class _Posting:
                     *(due.webhook, due.event.number, answer.status or answer.error, came.stopped),
                 )
         return Sent(delivered, failed, given_up)
-
-    def _listen(self) -> None:
-        session = self._session()
-        session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(TOLD_CHANNEL)))
-        session.commit()
-
-    def _session(self) -> psycopg.Connection[tuple[object, ...]]:
-        session = self._conn.connection.driver_connection
-        assert isinstance(session, psycopg.Connection)  # noqa: S101
-        return session
