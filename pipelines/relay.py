@@ -18,13 +18,13 @@ from indexer.relay.settings import load_relay_settings
 from indexer.relay.status import complaints
 from indexer.settings import load_settings
 from indexer.warehouse import open_engine
-from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
-from pipelines.defs.facts.reports import Later, Metadata, Reporter, Told
-from pipelines.defs.facts.supervision import Standing
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.reports import Later, Metadata, Reporter, Told
 from pipelines.stopping import stopping
+from pipelines.supervision import Standing
 from pipelines.webhooks import webhook_definitions
 
 RELAY_JOB = "relay"

@@ -13,10 +13,10 @@ import dagster as dg
 from indexer.networks import Network
 from indexer.settings import Settings
 from pipelines.defs.backfill import POOL, BackfillReporter
-from pipelines.defs.facts.supervision import IN_FLIGHT
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
+from pipelines.supervision import IN_FLIGHT
 
 HEAL = "heal"
 SENSOR = "gaps_are_healed"

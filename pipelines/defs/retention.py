@@ -7,9 +7,9 @@ from pydantic import Field
 
 from indexer.retention import DAYS
 from indexer.retention import forget as forget_old
-from pipelines.defs.facts.supervision import IN_FLIGHT
 from pipelines.defs.resources import Warehouse
 from pipelines.instance import pool_connections
+from pipelines.supervision import IN_FLIGHT
 
 FORGET_JOB = "forget_old_runs"
 FORGET_ROWS_JOB = "forget_old_rows"

@@ -16,8 +16,8 @@ from pipelines.defs.facts.checks import (
     has_quarantine,
 )
 from pipelines.defs.facts.names import blocks_key, events_key
-from pipelines.defs.facts.supervision import IN_FLIGHT
 from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
+from pipelines.supervision import IN_FLIGHT
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import (

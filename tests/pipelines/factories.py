@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 from indexer.chains.ports import Block, Range
 from indexer.drain import Progress
 from indexer.facts.status import ChainStatus
-from pipelines.defs.facts.supervision import LongRun, Standing
 from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.supervision import LongRun, Standing
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds
 
 EVM = ChainId("eip155:31337")

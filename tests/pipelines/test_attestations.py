@@ -18,8 +18,8 @@ from pipelines.definitions import definitions
 from pipelines.defs.facts import attestations as room
 from pipelines.defs.facts.attestations import AskConfig, attestations
 from pipelines.defs.facts.names import ASK_JOB, ATTESTATIONS
-from pipelines.defs.facts.reports import Asked, asked_metadata
 from pipelines.defs.resources import AttestationServices, Warehouse
+from pipelines.reports import Asked, asked_metadata
 from tests.pipelines.factories import warehouse_of
 
 IRIS, SCAN = object(), object()

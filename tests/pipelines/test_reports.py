@@ -3,7 +3,7 @@
 import dagster as dg
 
 from pipelines.defs.facts.follower import Goal
-from pipelines.defs.facts.reports import Event, Later, Report, Reporter, Told, chain_metadata
+from pipelines.reports import Event, Later, Report, Reporter, Told, chain_metadata
 from tests.pipelines.factories import make_progress
 
 KEY = dg.AssetKey("cursor")

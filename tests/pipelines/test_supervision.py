@@ -11,11 +11,11 @@ from dagster._core.test_utils import create_run_for_test
 from indexer.networks import Network
 from indexer.settings import Settings
 from pipelines.defs.facts.chain import chain_facts, where
-from pipelines.defs.facts.keeping import runs_of
 from pipelines.defs.facts.names import cursor_key
-from pipelines.defs.facts.supervision import IN_FLIGHT, next_step
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import STOPPED_TAG
+from pipelines.keeping import runs_of
+from pipelines.supervision import IN_FLIGHT, next_step
 from tests.pipelines.factories import EVM, make_run, make_standing, make_status, warehouse_of
 
 JOB = "follow_eip155_31337"

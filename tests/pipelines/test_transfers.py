@@ -12,7 +12,7 @@ from sqlalchemy import Engine, select
 
 from indexer.keeper import Kept
 from indexer.networks import Network, load_network
-from pipelines.defs.facts import reports
+from pipelines import reports
 from pipelines.defs.projections.names import KEEP_JOB, TRANSFER_STAGES
 from pipelines.defs.projections.transfers import KeepConfig, transfers
 from tests.factories.intake import ask as ask_for

@@ -14,10 +14,10 @@ from sqlalchemy import Engine
 
 from indexer.networks import Network
 from pipelines.defs.days.names import DAYS
-from pipelines.defs.facts.keeping import last_materialized, runs_of
-from pipelines.defs.facts.supervision import Standing, next_step
 from pipelines.defs.resources import Warehouse
 from pipelines.instance import range_tags
+from pipelines.keeping import last_materialized, runs_of
+from pipelines.supervision import Standing, next_step
 
 LOOK_EVERY_SECONDS = 60
 

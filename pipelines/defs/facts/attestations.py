@@ -14,14 +14,14 @@ from sqlalchemy import Engine
 
 from indexer.attestations import PollProgress, poll_attestations, poll_once
 from indexer.networks import Chain, Network
-from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
 from pipelines.defs.facts.names import ASK_JOB, ASK_POOL, ATTESTATIONS, events_key
-from pipelines.defs.facts.reports import Asked, Later, Reporter, Told, asked_metadata
-from pipelines.defs.facts.supervision import Standing
 from pipelines.defs.resources import AttestationServices, Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.reports import Asked, Later, Reporter, Told, asked_metadata
 from pipelines.stopping import stopping
+from pipelines.supervision import Standing
 
 _STEP = "ask_services"
 

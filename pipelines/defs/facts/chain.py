@@ -14,7 +14,6 @@ from indexer.facts.status import ChainStatus, chain_status, late_after
 from indexer.networks import Chain, Network
 from pipelines.defs.facts.checks import chain_checks
 from pipelines.defs.facts.follower import FollowConfig, follow_chain
-from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
 from pipelines.defs.facts.names import (
     blocks_key,
     chain_name,
@@ -23,7 +22,10 @@ from pipelines.defs.facts.names import (
     follower_job,
     pool,
 )
-from pipelines.defs.facts.reports import (
+from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
+from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.reports import (
     Later,
     Report,
     Told,
@@ -31,9 +33,7 @@ from pipelines.defs.facts.reports import (
     projection_metadata,
     status_metadata,
 )
-from pipelines.defs.facts.supervision import Standing
-from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
-from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.supervision import Standing
 
 
 def chain_facts(network: Network, chain: Chain) -> dg.Definitions:

@@ -13,11 +13,11 @@ from indexer.facts.status import ChainStatus, chain_status
 from indexer.following import follow
 from indexer.networks import Network
 from indexer.quarantine import retry_untried
-from pipelines.defs.facts.keeping import MINUTES
-from pipelines.defs.facts.reports import Report, Reporter, Told
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
+from pipelines.keeping import MINUTES
+from pipelines.reports import Report, Reporter, Told
 from pipelines.stopping import stopping
 from warehouse_schema.identifiers import ChainId
 

@@ -14,15 +14,15 @@ from sqlalchemy import Engine
 
 from indexer import keeper as indexer
 from indexer.networks import Chain, Network
-from pipelines.defs.facts.keeping import LONG_RUN_TAGS, MINUTES, keeper
 from pipelines.defs.facts.names import events_key
-from pipelines.defs.facts.reports import Kept, Later, Reporter, Told, kept_metadata
-from pipelines.defs.facts.supervision import Standing
 from pipelines.defs.projections.names import KEEP_JOB, KEEP_POOL, TRANSFER_STAGES
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
 from pipelines.instance import pool_connections
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.reports import Kept, Later, Reporter, Told, kept_metadata
 from pipelines.stopping import stopping
+from pipelines.supervision import Standing
 
 _STEP = "keep_stages"
 

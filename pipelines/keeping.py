@@ -6,10 +6,10 @@ from collections.abc import Callable
 import dagster as dg
 from sqlalchemy import Engine
 
-from pipelines.defs.facts.supervision import IN_FLIGHT, LongRun, Standing, next_step
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import stopped_by
 from pipelines.instance import died
+from pipelines.supervision import IN_FLIGHT, LongRun, Standing, next_step
 
 MINUTES = 360.0
 """How long a long run lasts. The next one starts within seconds; a run that never ended would
