@@ -5,6 +5,8 @@ writes a row of a transfer holds its lock (`locks.TRANSFER`), has read what is t
 notifies `CHANNEL` of the transfer's id in the same transaction.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     CheckConstraint,
     Column,
@@ -23,14 +25,14 @@ CHANNEL = "isthmus_intake"
 """NOTIFY channel; the payload is the id of a transfer of which something was written."""
 
 
-def _transfer(**options: object) -> Column[str]:
+def _transfer(**options: Any) -> Column[str]:
     key = ForeignKey(f"{INTAKE}.transfers.id")
     return Column(
         "transfer",
         key,
         nullable=False,
         comment="Transfer id",
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

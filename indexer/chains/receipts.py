@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 from eth_utils.crypto import keccak
 
 from warehouse_schema.identifiers import BlockHash, parse_bytes32

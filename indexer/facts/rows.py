@@ -74,7 +74,8 @@ class Shelf:
 
 def _shelf(item_type: type[Any], table: Table) -> Shelf:
     seen, *own = (field.name for field in fields(item_type))
-    assert seen == "seen", f"{item_type.__name__} begins with {seen}"  # noqa: S101
+    if seen != "seen":
+        raise TypeError(f"{item_type.__name__} begins with {seen}")
     arrays = any(isinstance(table.c[name].type, ARRAY) for name in own)
     return Shelf(item_type, table, tuple(own), arrays)
 
@@ -152,8 +153,9 @@ def _copy(
     to_driver = _to_driver(columns)
     count = 0
     with copying(conn, table, [column.name for column in columns]) as copy:
-        for count, row in enumerate(rows, 1):  # noqa: B007
+        for row in rows:
             copy.write_row(to_driver(row))
+            count += 1
     return count
 
 

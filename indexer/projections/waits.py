@@ -162,17 +162,18 @@ def ask_no_more(conn: Connection, wait: Wait) -> None:
 
 def forget_what_is_over(conn: Connection) -> None:
     """Take away the times and statuses of messages that wait no more."""
-    waiting = "FROM projections.transfer_progress t WHERE t.dest_tx IS NULL"
     conn.execute(
         text(
-            f"DELETE FROM facts.message_polls p WHERE NOT EXISTS (SELECT 1 {waiting} AND"  # noqa: S608
-            " t.source_chain = p.chain AND p.subject IN (t.source_tx, t.group_key))"
+            "DELETE FROM facts.message_polls p WHERE NOT EXISTS"
+            " (SELECT 1 FROM projections.transfer_progress t WHERE t.dest_tx IS NULL"
+            " AND t.source_chain = p.chain AND p.subject IN (t.source_tx, t.group_key))"
         )
     )
     conn.execute(
         text(
-            f"DELETE FROM facts.message_status s WHERE NOT EXISTS (SELECT 1 {waiting} AND"  # noqa: S608
-            " t.group_key = s.group_key)"
+            "DELETE FROM facts.message_status s WHERE NOT EXISTS"
+            " (SELECT 1 FROM projections.transfer_progress t WHERE t.dest_tx IS NULL"
+            " AND t.group_key = s.group_key)"
         )
     )
 

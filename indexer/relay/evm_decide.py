@@ -8,7 +8,7 @@ killed when, at most one of all that was signed takes effect.
 from collections.abc import Collection
 from dataclasses import replace
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 
 from indexer.chains.evm_accounts import GasPrice
 from indexer.relay.evm_signing import Fees

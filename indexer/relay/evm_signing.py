@@ -5,7 +5,7 @@ The chain's number is inside of what is signed, so that nobody can play it on an
 
 from dataclasses import dataclass
 
-import rlp  # type: ignore[import-untyped]
+import rlp
 from eth_utils.crypto import keccak
 
 from indexer.relay.keys import EvmKey, evm_signature

@@ -11,7 +11,6 @@ from typing import Any
 
 from sqlalchemy import (
     ARRAY,
-    Column,
     ColumnElement,
     Connection,
     Text,
@@ -75,5 +74,4 @@ def keys_of_names() -> ColumnElement[int]:
 
 def _each(name: str) -> Any:
     """A row for each element of a parameter."""
-    given: Column[Any] = bindparam(name, type_=ARRAY(Text))  # type: ignore[assignment]
-    return func.unnest(given)
+    return func.unnest(bindparam(name, type_=ARRAY(Text)))
