@@ -52,6 +52,8 @@ def check_address(
     token = at.usdc if deposit.route == "usdc-deposit" else at.usdt0
     if token is None or not at.has_deposit_factory:
         raise ActionNotTrusted(f"no deposit addresses are known on {deposit.chain}")
+    if custody.expires_at <= now:
+        raise ActionNotTrusted("the deposit has expired: what is paid now only comes back")
     if custody.expires_at > now + LONGEST_SECONDS:
         raise ActionNotTrusted("the deposit could be held back for more than two days")
     expected = {

@@ -24,6 +24,7 @@ MOST_FEE = 10_000_000
 """Stroops: 1 XLM. The service pays the fee; this is what it costs at most to send it oneself."""
 LONGEST_SECONDS = 24 * 3_600
 """How long a transaction that is signed now may wait for its ledger."""
+_LAST_LEDGER = 2**32 - 1
 _PER_SHARED = 10
 """Stellar's assets have a decimal more."""
 
@@ -188,7 +189,7 @@ def _approval(wanted: Outgoing, messenger: str, given: Sequence[xdr.SCVal]) -> l
         scval.to_address(wanted.account),
         scval.to_address(messenger),
         scval.to_int128(wanted.amount),
-        scval.to_uint32(max(0, _number(given, 3))),
+        scval.to_uint32(min(max(0, _number(given, 3)), _LAST_LEDGER)),
     ]
 
 

@@ -161,6 +161,11 @@ def test_no_deposit_is_held_back_for_long():
     assert "two days" in refused(issued(), meant(), now=EXPIRES - 86_401)
 
 
+def test_nobody_is_asked_to_pay_what_could_only_come_back():
+    assert "expired" in refused(issued(), meant(), now=EXPIRES)
+    assert "expired" in refused(issued(), meant(), Custody(OPERATOR, -1))
+
+
 def test_where_no_factory_is_known_no_address_is_trusted():
     assert "eip155:1" in refused(issued(), meant(), known=MAINNET)
     assert "eip155:424242" in refused(issued(), meant(chain="eip155:424242"))

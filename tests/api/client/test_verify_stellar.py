@@ -198,6 +198,16 @@ def changed(step: Any, change: Any) -> str:
     return str(envelope.to_xdr())
 
 
+@pytest.mark.parametrize(
+    "until", [scval.to_int128(2**40), scval.to_int128(-1), scval.to_void(), scval.to_string("now")]
+)
+def test_an_argument_that_no_approval_has_is_refused_and_nothing_else_happens(until):
+    def change(tx: Any) -> None:
+        tx.operations[0].host_function.invoke_contract.args[3] = until
+
+    assert "argument 3" in refused(changed(APPROVE, change), meant())
+
+
 def test_what_surrounds_the_operation_is_held_as_well():
     def source(tx: Any) -> None:
         tx.source = type(tx.source)(STRANGER)
