@@ -113,6 +113,8 @@ class EvmDeposits:
 
     def __init__(self, network: Network, chain: EvmChain, account: EvmAddress) -> None:
         self._network, self._chain, self._account = network, chain, account
+        self._complained: set[str] = set()
+        """Transfers of which the log says already why nothing is signed for them."""
 
     def owed(self, conn: Connection) -> list[Owed[Call]]:
         """Deposits that wait to be moved on, and tokens that go back."""
@@ -177,15 +179,17 @@ class EvmDeposits:
             )
             address = deposit_address(self._network, deposit)
         except (ValueError, ConfigurationError) as error:
-            logger.error("no deposit chain=%s transfer=%s: %s", self._chain.id, row.id, error)
+            self._complain(row, str(error))
             return None
-        if address != row.deposit_address:
-            logger.error(
-                "not its address chain=%s transfer=%s: its terms are those of %s",
-                *(self._chain.id, row.id, address),
-            )
-            return None
-        return deposit
+        if address == row.deposit_address:
+            return deposit
+        self._complain(row, f"its terms are those of {address}")
+        return None
+
+    def _complain(self, row: Row[Any], why: str) -> None:
+        if row.id not in self._complained:
+            logger.error("not its address chain=%s transfer=%s: %s", self._chain.id, row.id, why)
+            self._complained.add(row.id)
 
     def _sweep(self, row: Row[Any], deposit: Deposit) -> Owed[Call]:
         """The amount, once it is there; over once the address holds nothing of its token."""
