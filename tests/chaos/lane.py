@@ -18,7 +18,7 @@ from tests.chaos.stack import make_dagster_template, stack_run
 from tests.chaos.transfers.outcome import Run
 from tests.chaos.transfers.run import transfers_run
 
-MOST_SECONDS = 500
+MOST_SECONDS = 700
 """A run that takes longer is broken."""
 
 RUNS: Mapping[str, Callable[[Site, int], Outcome | Run]] = {

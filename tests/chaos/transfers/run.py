@@ -48,7 +48,7 @@ _AT_ONCE = 16
 _CHAOS_SECONDS = 75.0
 _CALM_SHARE = 0.75
 """Once so many transfers are over, or after so long, nothing more is killed."""
-_PATIENCE = 150.0
+_PATIENCE = 240.0
 """From then on everything has to end."""
 _LOOK_SECONDS = 0.03
 _LOOKERS = 16
@@ -240,7 +240,7 @@ class Stage:
             self.mischief.rate = 0.0
         self.crew.start()
         self._await_api()
-        with ExitStack() as doors, ThreadPoolExecutor(2 + _STARTERS) as pool:
+        with ExitStack() as doors, ThreadPoolExecutor(3 + _STARTERS) as pool:
             people = {
                 name: doors.enter_context(closing(self._customer(name)))
                 for each in self.casts
@@ -248,6 +248,7 @@ class Stage:
             }
             beside = [
                 pool.submit(self.weather.go_on, over),
+                pool.submit(self.weather.close_ledgers, over),
                 pool.submit(self.crew.kill_for, calm),
             ]
             starting = [pool.submit(self._start, each, people) for each in self.casts]
@@ -368,6 +369,7 @@ class Stage:
         run.faults = self.nodes.shown() + self.attested.shown
         run.mischief = self.mischief.done
         run.findings += [*self.mischief.findings, *self.crew.unexpected_ends()]
+        run.findings += [f"never sent again: {raw[:80]}" for raw in self.weather.gone]
         for transfer, (each, played) in self.played.items():
             if transfer in self.shown:
                 run.completed[each.what] += 1

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,7 @@ _BLOCKS = 2
 """A tick: what is 64 blocks deep is final, and the relay has eight deliveries under way at most."""
 _HIGHEST = 800
 """No reorganisation above: anvil forgets all contracts when it goes back from about block 940."""
-_AGAIN_SECONDS = 30.0
+_AGAIN_SECONDS = 120.0
 _OUT_OF_ORDER = "an earlier packet is not verified"
 _DEEPEST = 24
 
@@ -56,13 +57,13 @@ class Ledgers(PacedClient):
                 # Packets are taken in order, and another customer's comes first.
                 if _OUT_OF_ORDER not in str(error) or time.monotonic() > deadline:
                     raise
-            time.sleep(0.2)
+            time.sleep(1.0)
 
     def tick(self) -> None:
-        """A ledger, unless they are ahead of the clock."""
-        with self._turn:
-            last = self.close_time()
-            if last < int(time.time()):
+        """A ledger, unless they are ahead of the clock. Waits for nobody's turn."""
+        last = self.close_time()
+        if last < int(time.time()):
+            with suppress(ValueError):  # Somebody's transaction had the same second.
                 self.close_ledger(real_time(last))
 
 
@@ -113,16 +114,25 @@ class Weather:
     _gone: list[tuple[float, str]] = field(default_factory=list)
     """When to send what again."""
 
-    def go_on(self, over: threading.Event) -> None:
-        """Until `over`; calm from `is_calm` on."""
-        self._floor = self.chains.evm.block_number()
+    def close_ledgers(self, over: threading.Event) -> None:
+        """Until `over`."""
         while not over.wait(_TICK_SECONDS):
             self.ledgers.tick()
+
+    def go_on(self, over: threading.Event) -> None:
+        """Blocks and whatever fails, until `over`; calm from `is_calm` on."""
+        self._floor = self.chains.evm.block_number()
+        while not over.wait(_TICK_SECONDS):
             with self.evm.turn:
                 self.evm.mine(_BLOCKS)
                 self._send_again(everything=self.is_calm.is_set())
             if not self.is_calm.is_set():
                 self._stir()
+
+    @property
+    def gone(self) -> list[str]:
+        """Transactions that were to be sent again, and were not."""
+        return [raw for _, raw in self._gone]
 
     def _stir(self) -> None:
         if self.chance.random() < 0.2:
