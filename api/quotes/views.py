@@ -3,7 +3,7 @@
 from flask import Blueprint
 
 from api.auth.owner import owner, owner_only
-from api.deps import deps
+from api.deps import deps, snapshot
 from api.errors import BadRequest, FeesUnavailable
 from api.ingestion import refuse_unwell
 from api.parsing import read_body
@@ -13,8 +13,9 @@ from api.quotes.pricing import Price, burn_price, by_address, payment_price, sen
 from api.quotes.shapes import shape_fee, shape_quote
 from api.quotes.store import store
 from api.quotes.wish import NewQuote, Wish, read_wish
+from api.relaying import refuse_unrelayed
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
-from indexer.facts.status import chain_status
+from indexer.facts.status import chain_status_on
 from warehouse_schema.identifiers import EvmAddress, StellarAddress, is_evm
 
 quotes = Blueprint("quotes", __name__)
@@ -35,9 +36,12 @@ def create_quote() -> tuple[schema.Quote, int]:
 
 def _refuse_unwell(wish: Wish) -> None:
     """Raises `ChainUnavailable` for a chain that nothing can be promised about now."""
-    statuses = chain_status(deps().engine, deps().network)
-    chains = (wish.source.chain, wish.dest.chain)
-    refuse_unwell(deps().network, statuses, chains, "no transfer over it can be quoted")
+    source, dest = wish.source.chain, wish.dest.chain
+    what = "no transfer over it can be quoted"
+    with snapshot() as conn:
+        statuses = chain_status_on(conn, deps().network)
+        refuse_unwell(deps().network, statuses, (source, dest), what)
+        refuse_unrelayed(conn, wish.route.mechanism, source, dest, wish.funding_mode, what)
 
 
 def _price(wish: Wish) -> Price:

@@ -2,13 +2,24 @@
 
 from collections.abc import Container
 
+from api.relaying import sends_at_end, sends_at_source
 from api.routes import schema
 from indexer.routes import Route, RouteEnd
 from warehouse_schema.identifiers import ChainId
 
 
-def shape_route(route: Route, well: Container[ChainId]) -> schema.Route:
-    """A route; `well` are the chains whose ingestion can be relied on now."""
+def shape_route(
+    route: Route, well: Container[ChainId], relayed: Container[ChainId]
+) -> schema.Route:
+    """A route; `well` are the chains whose ingestion can be relied on now, `relayed` those on which
+    the relay sends."""
+
+    def begins(chain: ChainId) -> bool:
+        return chain in well and (chain in relayed or not sends_at_source(chain))
+
+    def ends(chain: ChainId) -> bool:
+        return chain in well and (chain in relayed or not sends_at_end(route.mechanism))
+
     return {
         "id": route.id,
         "direction": route.direction,
@@ -18,12 +29,12 @@ def shape_route(route: Route, well: Container[ChainId]) -> schema.Route:
             "service_fee_bps": route.fee.service_fee_bps,
             "quoted": list(route.fee.quoted),
         },
-        "source_chains": [_shape_end(end, well) for end in route.source_chains],
-        "dest_chains": [_shape_end(end, well) for end in route.dest_chains],
+        "source_chains": [_shape_end(end, begins(end.chain)) for end in route.source_chains],
+        "dest_chains": [_shape_end(end, ends(end.chain)) for end in route.dest_chains],
     }
 
 
-def _shape_end(end: RouteEnd, well: Container[ChainId]) -> schema.RouteEnd:
+def _shape_end(end: RouteEnd, available: bool) -> schema.RouteEnd:
     return {
         "chain": end.chain,
         "asset": end.asset,
@@ -32,5 +43,5 @@ def _shape_end(end: RouteEnd, well: Container[ChainId]) -> schema.RouteEnd:
         "amount_step": str(end.amount_step),
         "funding_modes": list(end.funding_modes),
         "expected_seconds": end.expected_seconds,
-        "available": end.chain in well,
+        "available": available,
     }

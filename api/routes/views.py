@@ -3,12 +3,13 @@
 from flask import Blueprint
 
 from api.auth.owner import public
-from api.deps import deps
+from api.deps import deps, snapshot
 from api.ingestion import complaint
+from api.relaying import relayed
 from api.responses import cacheable
 from api.routes import schema
 from api.routes.shapes import shape_route
-from indexer.facts.status import chain_status
+from indexer.facts.status import chain_status_on
 from indexer.routes import routes as all_routes
 
 routes = Blueprint("routes", __name__)
@@ -20,10 +21,11 @@ routes.after_request(cacheable)
 def list_routes() -> schema.Routes:
     """Every route, with the chains that can be relied on now marked as available."""
     network = deps().network
-    statuses = chain_status(deps().engine, network)
+    with snapshot() as conn:
+        statuses, senders = chain_status_on(conn, network), relayed(conn)
     well = {
         status.chain
         for status in statuses
         if complaint(network.chain(status.chain), status) is None
     }
-    return {"routes": [shape_route(route, well) for route in all_routes(network)]}
+    return {"routes": [shape_route(route, well, senders) for route in all_routes(network)]}

@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.errors import ChainUnavailable, Conflict, NotFound, Unacceptable
 from api.ingestion import refuse_unwell
+from api.relaying import refuse_unrelayed
 from api.transfers.asked import NewTransfer, Page
 from api.transfers.limits import refuse_over_limits
 from api.transfers.progress import progress_of
@@ -71,7 +72,9 @@ def make_transfer(
     quote = _usable_quote(conn, owner, asked.quote_id)
     chains = (quote.source_chain, quote.dest_chain)
     statuses = chain_status_on(conn, terms.network)
-    refuse_unwell(terms.network, statuses, chains, "no transfer over it can be started")
+    what = "no transfer over it can be started"
+    refuse_unwell(terms.network, statuses, chains, what)
+    refuse_unrelayed(conn, quote.mechanism, *chains, quote.funding_mode, what)
     refuse_over_limits(conn, terms.network, owner, quote.source_chain, quote.amount_in, quote.now)
     transfer = _row(terms, quote, key, asked.fingerprint)
     conn.execute(insert(transfers).values(transfer))

@@ -12,7 +12,7 @@ from indexer.devnet.address_plays import AddressPlays
 from indexer.devnet.bridges import DUST
 from indexer.devnet.customers import Customer, Purse, customer, open_accounts
 from indexer.devnet.scenario import EVM_UNIT, PacedClient, Say, real_time
-from indexer.devnet.transfers import DEADLINE_SECONDS, Played, decimal, follow
+from indexer.devnet.transfers import DEADLINE_SECONDS, Played, await_routes, decimal, follow
 from indexer.devnet.verify import table
 from indexer.devnet.webhook_receiver import Receiver
 from indexer.devnet.webhook_story import WebhookStory
@@ -63,6 +63,7 @@ class CustomerStory:
                 name: doors.enter_context(closing(customer(name, self._api_url)))
                 for name in amounts
             }
+            await_routes(people["dora"].api, self._go_on)
             hooked = WebhookStory(people[HOOKED], self._receiver, self._wait)
             hooked.begin()
             played = _all(plays, people, amounts)

@@ -21,6 +21,7 @@ from api.client import (
     Actions,
     Deposit,
     EvmCalls,
+    Isthmus,
     Outgoing,
     Quote,
     StellarTrustline,
@@ -373,6 +374,30 @@ def follow(
                 over[each.transfer] = shown, now - each.began
         go_on()
     return over
+
+
+def await_routes(
+    api: Isthmus, go_on: Callable[[], None], *, deadline_seconds: float = DEADLINE_SECONDS
+) -> None:
+    """Wait until the service says that it can carry what a customer may want.
+
+    `go_on` is called between two looks. Raises `NotAsPlayed` at the deadline.
+    """
+    deadline = time.monotonic() + deadline_seconds
+    while shut := _shut(api):
+        if time.monotonic() > deadline:
+            raise NotAsPlayed(f"not available: {', '.join(shut)}")
+        go_on()
+
+
+def _shut(api: Isthmus) -> list[str]:
+    """Ends of routes that are not available."""
+    return [
+        f"{route.id} at {end.chain}"
+        for route in api.routes()
+        for end in (*route.source_chains, *route.dest_chains)
+        if not end.available
+    ]
 
 
 def _does(envelope: TransactionEnvelope) -> str:

@@ -1,7 +1,7 @@
 """An app under the api's role, on one database that every test leaves empty.
 
-A test that changes more than rows of `projections` and cursors takes `engine` and `api_engine`, a
-database of its own.
+A test that changes more than rows of `projections`, cursors and the relay's health takes `engine`
+and `api_engine`, a database of its own.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,11 +13,15 @@ from sqlalchemy.engine import URL
 
 from tests.factories.app import make_app
 from tests.factories.projections import insert_book
-from warehouse_schema import facts
+from warehouse_schema import facts, relay
 from warehouse_schema.engine import make_engine
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
-WRITTEN = [facts.cursors, *(t for t in metadata.sorted_tables if t.schema == PROJECTIONS)]
+WRITTEN = [
+    facts.cursors,
+    relay.health,
+    *(t for t in metadata.sorted_tables if t.schema == PROJECTIONS),
+]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import pytest
 from indexer.networks import load_network
 from indexer.routes import routes
 from tests.factories.app import make_app
-from tests.factories.projections import CLOSE_TIME, LEDGER, STELLAR, insert_cursor
+from tests.factories.projections import CLOSE_TIME, LEDGER, STELLAR, insert_cursor, insert_sender
 
 PATH = "/v1/routes"
 SEPOLIA, ARBITRUM = "eip155:11155111", "eip155:421614"
@@ -96,6 +96,46 @@ def test_a_chain_is_available_while_its_ingestion_is_well(client, rows, chain, c
     # Nothing was ever ingested from the others.
     assert said
     assert not any(said.values())
+
+
+def ends(client, kind: str) -> dict[tuple[str, str], bool]:
+    """Route and chain → whether it can begin, or end, there."""
+    listed = client.get(PATH).json["routes"]
+    return {(r["id"], end["chain"]): end["available"] for r in listed for end in r[kind]}
+
+
+def test_what_the_relay_has_to_send_is_not_available_without_it(client, rows):
+    for chain in (STELLAR, SEPOLIA):
+        insert_cursor(rows, chain, relayed=False)
+    begins, arrives = ends(client, "source_chains"), ends(client, "dest_chains")
+    assert begins["usdc-deposit", SEPOLIA], "the payer sends it himself"
+    assert not begins["usdc-withdraw", STELLAR]
+    assert not begins["usdc-send", STELLAR]
+    assert not arrives["usdc-deposit", STELLAR]
+    assert not arrives["usdc-withdraw", SEPOLIA]
+    assert arrives["usdc-send", STELLAR], "a payment is there at once"
+    insert_sender(rows, STELLAR)
+    begins, arrives = ends(client, "source_chains"), ends(client, "dest_chains")
+    assert (begins["usdc-send", STELLAR], arrives["usdc-deposit", STELLAR]) == (True, True)
+    assert not arrives["usdc-withdraw", SEPOLIA]
+
+
+@pytest.mark.parametrize(
+    ("sender", "available"),
+    [
+        ({}, True),
+        ({"silent_seconds": 115}, True),
+        ({"silent_seconds": 125}, False),
+        ({"well": False, "reason": "3 stroops on the account"}, False),
+        ({"duty": "sponsor"}, False),
+    ],
+)
+def test_one_account_that_is_well_will_do(client, rows, sender, available):
+    insert_cursor(rows, STELLAR, relayed=False)
+    unwell = {"well": False, "reason": "it stopped"}
+    insert_sender(rows, STELLAR, account="another", **unwell)
+    insert_sender(rows, STELLAR, **sender)
+    assert ends(client, "source_chains")["usdc-send", STELLAR] is available
 
 
 def test_the_list_can_be_cached_until_a_chain_changes(client, rows):

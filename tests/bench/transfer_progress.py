@@ -32,6 +32,7 @@ from indexer.devnet.evm_sending import GAS_PRICE
 from indexer.devnet.local_http import local_client
 from indexer.devnet.scenario import EVM_UNIT, real_time
 from indexer.devnet.stellar.accounts import PASSPHRASE, address
+from indexer.devnet.transfers import await_routes
 from tests.bench.site import milliseconds, percentile, tell, until
 from tests.bench.transfers_site import TransfersSite, transfers_site
 
@@ -181,6 +182,7 @@ def _rounds(
     """A round a beat: a payment as its ledger closes, and in the middle of it a send."""
     tell(f"{ROUNDS} rounds of a payment and a send; load {os.getloadavg()[0]:.1f}")
     site.ledgers.next_close = real_time
+    await_routes(people[0].api, lambda: _pass_a_ledger(site))
     beat = time.monotonic()
     for number in range(ROUNDS):
         who = people[number % len(people)]
@@ -192,6 +194,11 @@ def _rounds(
         on_stellar = watch.sample(payment)
         until(beat + BEAT_SECONDS / 2)
         yield {"stellar": on_stellar, "evm": watch.sample(send)}
+
+
+def _pass_a_ledger(site: TransfersSite) -> None:
+    site.ledgers.close_ledger(real_time(site.ledgers.close_time()))
+    time.sleep(PAUSE_SECONDS * 10)
 
 
 def _payment(site: TransfersSite, who: Customer, amount: int) -> Ready:

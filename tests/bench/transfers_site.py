@@ -13,7 +13,7 @@ from pathlib import Path
 
 from indexer.devnet import circle, services
 from indexer.devnet.databases import fresh_databases
-from indexer.devnet.keys import RELAY, make_keys, make_relay_keys
+from indexer.devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
 from indexer.devnet.scenario import PacedClient, real_time
 from indexer.devnet.services import Ports, demo_settings, environment, with_world
 from indexer.devnet.stellar.accounts import keypair
@@ -55,7 +55,8 @@ def transfers_site() -> Iterator[TransfersSite]:
         ledgers = doors.enter_context(closing(PacedClient(world.stellar_url, real_time)))
         # Ledgers close in real time from here on; the stand-in's own begin long ago.
         ledgers.close_ledger(int(time.time()) - 60)
-        ledgers.fund(keypair(RELAY).public_key)
+        for name in (RELAY, SPONSOR):
+            ledgers.fund(keypair(name).public_key)
         ports = Ports(free_port(), page=0, code=0)
         _start(supervisor, settings, ports)
         yield TransfersSite(supervisor, settings, world, ledgers, ports)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, text
 from stellar_sdk import StrKey
 
-from warehouse_schema import facts, projections
+from warehouse_schema import facts, projections, relay
 
 STELLAR = "stellar:testnet"
 LEDGER = 1_234_567
@@ -228,9 +228,15 @@ def insert_reconciliation(connection: Connection) -> None:
 
 
 def insert_cursor(
-    connection: Connection, chain: str = STELLAR, *, idle_seconds: int = 0, **fields: Any
+    connection: Connection,
+    chain: str = STELLAR,
+    *,
+    idle_seconds: int = 0,
+    relayed: bool = True,
+    **fields: Any,
 ) -> None:
-    """A chain that is at its head and moved `idle_seconds` ago by the database's clock."""
+    """A chain that is at its head and moved `idle_seconds` ago by the database's clock, and on
+    which the relay is well, if it is `relayed`."""
     row = {
         "chain": chain,
         "height": LEDGER,
@@ -243,6 +249,27 @@ def insert_cursor(
         **fields,
     }
     connection.execute(insert(facts.cursors).values(row))
+    if relayed:
+        insert_sender(connection, chain)
+
+
+def insert_sender(
+    connection: Connection, chain: str, *, silent_seconds: int = 0, **fields: Any
+) -> None:
+    """An account of the relay that is well, and said so `silent_seconds` ago."""
+    row = {
+        "chain": chain,
+        "account": f"relay on {chain}",
+        "duty": "deliver",
+        "well": True,
+        "reason": None,
+        "balance": 10**18,
+        "spent_today": 0,
+        "open": 0,
+        "seen_at": text(f"now() - interval '{silent_seconds} seconds'"),
+        **fields,
+    }
+    connection.execute(insert(relay.health).values(row))
 
 
 def _in_units(row: dict[str, Any], amounts: str) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from tests.factories.quotes import (
 from tests.factories.tokens import ACCOUNT
 from warehouse_schema.facts import cursors
 from warehouse_schema.intake import quotes
+from warehouse_schema.relay import health
 
 USDC = "stellar:USDC:GBBD47IF6LWK7P7MDEVSCWR7DPUWV3NY3DTQEVFL4NAT4AQH3ZLLFLA5"
 SEPOLIA_USDC = f"{SEPOLIA}/erc20:0x1c7d4b196cb0c7b01d743fbc6116a902379c7238"
@@ -371,6 +372,20 @@ def test_a_chain_that_was_never_read_is_unavailable(asker):
     answer = ask(asker, make_body(source_chain=ARBITRUM))
     assert answer.json["code"] == "CHAIN_UNAVAILABLE"
     assert "has not been ingested" in answer.json["message"]
+
+
+@pytest.mark.parametrize("changes", [{"well": False, "reason": "5 wei"}, {"duty": "sponsor"}])
+def test_what_the_relay_cannot_send_is_not_quoted(kept, asker, changes):
+    kept.execute(update(health).where(health.c.chain == STELLAR).values(changes))
+    for body in (make_body(), sending()):
+        answer = ask(asker, body)
+        assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+        assert f"{STELLAR} is enabled, but its relayer is not available" in answer.json["message"]
+
+
+def test_what_others_deliver_needs_no_relay(kept, mainnet):
+    kept.execute(delete(health))
+    assert ask(mainnet, usdt0(), account=OTHER).status_code == 201
 
 
 @pytest.mark.parametrize("body", [make_body(), withdrawal()])

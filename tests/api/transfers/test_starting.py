@@ -35,6 +35,7 @@ from warehouse_schema.intake import (
     watched_addresses,
 )
 from warehouse_schema.projections import transfer_stages
+from warehouse_schema.relay import health
 
 OPERATOR = EvmAddress("0x90f79bf6eb2c4f870365e785982e1f101e93b906")
 
@@ -201,6 +202,31 @@ def test_nothing_is_started_over_a_chain_that_is_not_well(kept, starter, chain):
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
     assert chain in answer.json["message"]
     assert how_many(kept) == 0
+
+
+@pytest.mark.parametrize("changes", [{"well": False, "reason": "5 wei"}, {"duty": "sponsor"}])
+def test_nothing_is_started_that_the_relay_cannot_send(kept, starter, changes):
+    kept.execute(update(health).where(health.c.chain == STELLAR).values(changes))
+    answer = start(starter, insert_quote(kept))
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert f"{STELLAR} is enabled, but its relayer is not available" in answer.json["message"]
+    assert "5 wei" not in answer.json["message"]
+    assert how_many(kept) == 0
+
+
+def test_what_was_started_before_is_shown_though_the_relay_is_away(kept, starter):
+    quote = insert_quote(kept)
+    made = start(starter, quote, KEY).json["id"]
+    kept.execute(delete(health))
+    assert start(starter, quote, KEY).json["id"] == made
+
+
+def test_a_deposit_by_address_needs_who_moves_it_on(kept, paid_in):
+    quote = insert_quote(kept, **by_address())
+    kept.execute(delete(health).where(health.c.chain == "eip155:31337"))
+    answer = start(paid_in, quote)
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert "eip155:31337" in answer.json["message"]
 
 
 def test_nobody_starts_anything_without_a_token(kept, starter):
