@@ -15,7 +15,7 @@ from indexer.actions.stellar_check import ROOM, latest_of
 from indexer.actions.stellar_tx import StellarTx, read_tx
 from indexer.networks import StellarChain
 from indexer.senders import senders
-from warehouse_schema.identifiers import AssetId, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress, UnixSeconds
 from warehouse_schema.intake import actions, consents, onboardings
 from warehouse_schema.relay import onboardings as signed
 from warehouse_schema.relay import slots
@@ -32,6 +32,8 @@ class Newcomer:
     transfer: str
     owner: StellarAddress
     asset: AssetId
+    amount: BaseUnits
+    """Least that he is to be paid, stroops."""
 
 
 def sponsored(

@@ -90,8 +90,9 @@ def newcomer(task: Task) -> Newcomer | None:
     if not isinstance(task, Deposit):
         return None
     terms = task.agreed.terms
-    is_his = StellarAddress(terms.dest_address) == terms.owner
-    return Newcomer(terms.id, terms.owner, task.dest_asset) if is_his else None
+    if StellarAddress(terms.dest_address) != terms.owner:
+        return None
+    return Newcomer(terms.id, terms.owner, task.dest_asset, task.agreed.amount_out)
 
 
 def _has_run_out(conn: Connection, transfer: str) -> bool:

@@ -112,12 +112,21 @@ def _made(task: Task) -> _Made | Newcomer | Nothing:
     """The action, by what the chains say now."""
     match task:
         case Newcomer():
-            line = held_accounts().trustline(task.owner, task.asset)
-            return task if line is None else Nothing("waiting")
+            return _hindered(task)
         case Deposit():
             return _obstacle(task) or _Made(_deposit(task))
         case FromStellar():
             return _obstacle(task) or _transaction(task)
+
+
+def _hindered(who: Newcomer) -> Newcomer | Nothing:
+    """Of what is on its way already; the indexer may not have seen yet that nothing hinders it."""
+    line = held_accounts().trustline(who.owner, who.asset)
+    if line is None:
+        return who
+    if not line.is_authorized:
+        return Nothing("not_authorized")
+    return Nothing("waiting" if line.room >= who.amount else "no_room")
 
 
 def _obstacle(task: Deposit | FromStellar) -> Newcomer | Nothing | None:

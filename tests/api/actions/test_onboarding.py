@@ -1,6 +1,7 @@
 """A deposit's owner without a trustline: asked for, shown once it is signed, handed in, kept."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from sqlalchemy import Connection, delete, func, insert, select, update
 from stellar_sdk import Keypair, TransactionBuilder
 
+from api.actions import rules, submissions
+from api.transfers import progress
 from indexer.actions.stellar_tx import StellarTx, draft, onboarding
 from tests.api.actions.test_signed import hand_in, refused
 from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
@@ -205,3 +208,38 @@ def test_opening_it_is_no_submission_of_the_transfer(ledger, actor, transfer, ac
     rows = ledger.execute(select(actions.c.kind).where(actions.c.transfer == transfer)).all()
     assert rows == [("stellar_trustline",)]
     assert submit(actor, transfer, evm.mine(order_for(transfer)), ME).status_code == 422
+
+
+@pytest.fixture
+def on_its_way(transfer, monkeypatch) -> str:
+    """A deposit whose burn is final, and whose owner cannot be paid."""
+
+    def progress_of(loaded):
+        return replace(progress.progress_of(loaded), stage="AWAITING_TRUSTLINE")
+
+    for module in (rules, submissions):
+        monkeypatch.setattr(module, "progress_of", progress_of)
+    return transfer
+
+
+def test_what_is_on_its_way_can_still_be_received(ledger, actor, on_its_way):
+    assert reason(actor, on_its_way) == "sponsoring"
+    offer(ledger, on_its_way, made := sponsored())
+    assert ask_action(actor, on_its_way, ME).json["action"]["kind"] == "stellar_trustline"
+    assert hand_in(actor, on_its_way, signed(made, WALLET)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, "waiting"),
+        ({"is_authorized": False}, "not_authorized"),
+        ({"room": 199_899_999}, "no_room"),
+        ({"room": 199_900_000}, "waiting"),
+    ],
+)
+def test_what_else_hinders_is_said(ledger, actor, on_its_way, accounts, changes, says):
+    line = replace(accounts.lines[NOBODY, ASSET], **changes)
+    accounts.lines[ME, ASSET] = line
+    assert reason(actor, on_its_way) == says
+    assert asked(ledger, on_its_way) == 0
