@@ -75,8 +75,8 @@ class StellarAccountNodes(AccountReader):
     def tried(self, envelope: str) -> Simulated:
         """What the one call of a transaction (base64 XDR, unsigned) would come to now.
 
-        Raises `CallReverted` when it would fail, or wants what only others can give; else as
-        `funds` does.
+        Raises `CallReverted` when it would fail, or wants more than its source's consent to the
+        call itself; else as `funds` does.
         """
         return self._nodes.ask(lambda node: _tried(node, envelope))
 
@@ -146,9 +146,27 @@ def _tried(node: VouchedNode, envelope: str) -> Simulated:
     found = simulated(node, envelope)
     if isinstance(found, Trapped):
         raise CallReverted(found.message)
-    if found.auth:
-        raise CallReverted("it wants the authorisation of somebody else")
+    called = xdr.TransactionEnvelope.from_xdr(envelope)
+    if not all(_is_bare_consent(entry, called) for entry in found.auth):
+        raise CallReverted("it wants more than the consent of who sends it to the call itself")
     return found
+
+
+def _is_bare_consent(raw: bytes, envelope: xdr.TransactionEnvelope) -> bool:
+    """Whether an entry is the source's consent to the one call, and to nothing below it."""
+    try:
+        entry = xdr.SorobanAuthorizationEntry.from_xdr_bytes(raw)
+    except (ValueError, EOFError) as error:
+        raise InconsistentAnswer(f"an authorisation that cannot be read: {error}") from error
+    operations = () if envelope.v1 is None else envelope.v1.tx.operations
+    calls = [each.body.invoke_host_function_op for each in operations]
+    root = entry.root_invocation
+    return (
+        entry.credentials.type == xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
+        and not root.sub_invocations
+        and [root.function.contract_fn]
+        == [None if each is None else each.host_function.invoke_contract for each in calls]
+    )
 
 
 def _sent(rpc: StellarRpc, envelope: str) -> str:

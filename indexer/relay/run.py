@@ -16,7 +16,7 @@ from sqlalchemy.exc import OperationalError
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
-from indexer.networks import EvmChain, Network
+from indexer.networks import EvmChain, Network, StellarChain
 from indexer.relay import store
 from indexer.relay.account import AccountRelay, Ledger, Turn
 from indexer.relay.deliveries import EvmDeliveries, StellarDeliveries
@@ -25,6 +25,7 @@ from indexer.relay.evm_signing import Call
 from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import evm_address
 from indexer.relay.ledgers import Ledgers
+from indexer.relay.oft_deliveries import OftDeliveries
 from indexer.relay.onboardings import Onboarding, Onboardings, SponsorWire
 from indexer.relay.recipients import Recipients
 from indexer.relay.settings import (
@@ -34,12 +35,13 @@ from indexer.relay.settings import (
     StellarAccount,
     address_of,
 )
+from indexer.relay.stellar_signing import Invocation
 from indexer.relay.stellar_wire import StellarWire
 from indexer.relay.store import Account
 from indexer.relay.submissions import Submitter
 from indexer.settings import Settings
 from indexer.stopping import pause
-from warehouse_schema.identifiers import ChainId, EvmAddress
+from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +169,7 @@ def _opened(settings: Settings, account: RelayAccount) -> Iterator[Sender]:
             yield sponsor(account, nodes_of_stellar)
             return
         stellar = StellarWire(account.chain, nodes_of_stellar, account.key)
-        ledger = StellarDeliveries(account.chain)
+        ledger = stellar_ledger(account.chain, address_of(account))
         yield AccountRelay(stellar, ledger, account.limits, time.monotonic)
 
 
@@ -177,6 +179,14 @@ def evm_ledger(network: Network, chain: EvmChain, account: EvmAddress) -> Ledger
     if chain.deposit_factory is None:
         return deliveries
     return Ledgers(deliveries, EvmDeposits(network, chain, account))
+
+
+def stellar_ledger(chain: StellarChain, account: str) -> Ledger[Invocation]:
+    """What is owed on Stellar, where USDT0 comes to it of that as well."""
+    deliveries = StellarDeliveries(chain)
+    if chain.oft is None or chain.lz_endpoint is None:
+        return deliveries
+    return Ledgers(deliveries, OftDeliveries(chain, StellarAddress(account)))
 
 
 def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> AccountRelay[Onboarding]:

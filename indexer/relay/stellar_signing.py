@@ -76,6 +76,9 @@ def composed(
 def with_resources(envelope: TransactionEnvelope, found: Simulated) -> TransactionEnvelope:
     """The same with what its call was found to need."""
     data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
+    [call] = envelope.transaction.operations
+    if isinstance(call, InvokeHostFunction):
+        call.auth = [xdr.SorobanAuthorizationEntry.from_xdr_bytes(each) for each in found.auth]
     envelope.transaction.soroban_data = data
     envelope.transaction.fee += found.resource_fee
     return envelope

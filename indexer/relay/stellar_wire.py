@@ -23,6 +23,8 @@ class StellarWire(StellarNumbers):
             value = self._try(1, owed.is_over)
         except CallReverted as error:
             raise NodeUnavailable(f"{owed.is_over.function} did not answer: {error}") from error
+        if owed.is_over_at_nought:
+            return value.type == xdr.SCValType.SCV_VOID
         return value.b is True
 
     def sign(self, number: int, call: Invocation) -> Signed:
