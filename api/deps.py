@@ -8,8 +8,7 @@ from typing import Any
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
-from api.actions.evm_source import EvmSource
-from api.actions.evm_source import FewAtOnce as FewOfEvm
+from api.actions.evm_source import EvmSource, FewOfEvm
 from api.actions.stellar_source import FewOfStellar, StellarSource
 from api.auth.accounts import Accounts
 from api.auth.identity import IdentityProvider
@@ -18,7 +17,7 @@ from api.auth.tokens import Tokens
 from api.changes import Changes
 from api.errors import Unavailable
 from api.metrics import Metrics
-from api.quotes.fees import FeeSource, FewAtOnce
+from api.quotes.fees import FeeSource, FewOfFees
 from api.rates import Limiter, Rates
 from api.stream.limits import Limits
 from api.web import Web
@@ -122,7 +121,7 @@ def accounts_of(settings: Settings) -> Accounts:
 
 def fees_of(settings: Settings) -> FeeSource:
     """The fees of the network."""
-    return FewAtOnce(open_fees(settings))
+    return FewOfFees(open_fees(settings))
 
 
 def evm_of(settings: Settings) -> EvmSource:

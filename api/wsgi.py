@@ -10,7 +10,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from api.actions.stellar_source import StellarSource
 from api.app import create_app
-from api.auth.accounts import Accounts, FewAtOnce
+from api.auth.accounts import Accounts, FewOfAccounts
 from api.auth.identity import identity_of
 from api.auth.sep10 import sep10_of
 from api.auth.stellar_toml import read_statement
@@ -46,7 +46,7 @@ def _book_age() -> int | None:
 def _accounts() -> Accounts | None:
     """Who may sign for whom, and be paid what; a node is needed only where somebody signs in."""
     is_read = _sep10 is not None or _settings.nodes.get(_settings.network.stellar.id)
-    return FewAtOnce(accounts_of(_settings)) if is_read else None
+    return FewOfAccounts(accounts_of(_settings)) if is_read else None
 
 
 def _stellar() -> StellarSource | None:

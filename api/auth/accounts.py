@@ -3,24 +3,15 @@
 What cannot be read is a `503`.
 """
 
-import logging
-import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from api.errors import Unavailable
+from api.few import MOST_AT_ONCE, Few
 from indexer.decode.accounts import SigningRules, Trustline
-from indexer.errors import PermanentChainError, RetryableChainError
 from warehouse_schema.identifiers import AssetId, StellarAddress
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
-
-MOST_AT_ONCE = 4
-"""Of a process's eight threads: a node that hangs must not stop what needs no node."""
-WAIT_SECONDS = 1.0
-"""For one of those places."""
 
 
 class Accounts(Protocol):
@@ -39,12 +30,12 @@ class LedgerUnavailable(Unavailable):
     code = "LEDGER_UNAVAILABLE"
 
 
-class FewAtOnce:
+class FewOfAccounts:
     """Accounts that only some of a process's threads may wait for."""
 
     def __init__(self, accounts: Accounts, most: int = MOST_AT_ONCE) -> None:
         self._accounts = accounts
-        self._places = threading.BoundedSemaphore(most)
+        self._few = Few(most)
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """Raises `LedgerUnavailable`, as both do."""
@@ -55,12 +46,8 @@ class FewAtOnce:
         return self._asked(lambda: self._accounts.trustline(account, asset))
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        if not self._places.acquire(timeout=WAIT_SECONDS):
-            raise LedgerUnavailable("too many accounts are being read right now")
-        try:
+        with self._few.waiting(
+            busy=LedgerUnavailable("too many accounts are being read right now"),
+            failed=LedgerUnavailable("the ledger cannot be read right now"),
+        ):
             return ask()
-        except (RetryableChainError, PermanentChainError) as error:
-            logger.error("no account could be read: %s", error)
-            raise LedgerUnavailable("the ledger cannot be read right now") from error
-        finally:
-            self._places.release()

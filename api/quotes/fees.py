@@ -1,23 +1,14 @@
 """What others ask for carrying money across, as pricing needs it; what cannot be had is a `503`."""
 
-import logging
-import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from api.errors import FeesUnavailable
-from indexer.errors import PermanentChainError, RetryableChainError
+from api.few import MOST_AT_ONCE, Few
 from indexer.fees import BurnTerms, SendTerms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
-
-MOST_AT_ONCE = 4
-"""Of a process's eight threads: a source that hangs must not stop what needs none."""
-WAIT_SECONDS = 1.0
-"""For one of those places."""
 
 
 class FeeSource(Protocol):
@@ -33,12 +24,12 @@ class FeeSource(Protocol):
         """Wei for a unit of gas."""
 
 
-class FewAtOnce:
+class FewOfFees:
     """Fees that only some of a process's threads may wait for."""
 
     def __init__(self, source: FeeSource, most: int = MOST_AT_ONCE) -> None:
         self._source = source
-        self._places = threading.BoundedSemaphore(most)
+        self._few = Few(most)
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
         """Raises `FeesUnavailable`, as all of these do."""
@@ -53,14 +44,10 @@ class FewAtOnce:
         return self._asked(chain, lambda: self._source.gas_price(chain))
 
     def _asked(self, chain: ChainId, ask: Callable[[], T]) -> T:
-        if not self._places.acquire(timeout=WAIT_SECONDS):
-            raise FeesUnavailable("too many quotes are being priced right now")
-        try:
-            return ask()
-        except (RetryableChainError, PermanentChainError) as error:
-            logger.error("fees not read chain=%s: %s", chain, error)
-            raise FeesUnavailable(
+        with self._few.waiting(
+            busy=FeesUnavailable("too many quotes are being priced right now"),
+            failed=FeesUnavailable(
                 f"what others charge for a transfer over {chain} cannot be read right now"
-            ) from error
-        finally:
-            self._places.release()
+            ),
+        ):
+            return ask()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
-from api.actions.evm_source import FewAtOnce
+from api.actions.evm_source import FewOfEvm
 from api.actions.stellar_source import FewOfStellar
 from indexer.actions.evm_calls import evm_calls
 from indexer.actions.stellar_orders import BurnOnStellar, Pay, operation_of
@@ -249,7 +249,7 @@ FAILURES = [NodeUnavailable("slow"), SourcesDisagree("two"), ConfigurationError(
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts, failure):
-    app = make_transfer_app(reader, network=MAINNET, evm=FewAtOnce(evm), accounts=accounts)
+    app = make_transfer_app(reader, network=MAINNET, evm=FewOfEvm(evm), accounts=accounts)
     transfer, client = deposit(kept), app.test_client()
     ask_action(client, transfer)
     evm.failure = failure
@@ -259,7 +259,7 @@ def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts,
 
 
 def test_only_so_many_wait_for_chains(kept, reader: Engine, evm, accounts):
-    none = FewAtOnce(evm, most=0)
+    none = FewOfEvm(evm, most=0)
     client = make_transfer_app(reader, network=MAINNET, evm=none, accounts=accounts).test_client()
     answer = ask_action(client, deposit(kept))
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")

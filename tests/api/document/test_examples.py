@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 from limits import parse
 from sqlalchemy import Connection, Engine, delete, func
 
-from api.actions.evm_source import FewAtOnce
+from api.actions.evm_source import FewOfEvm
 from api.auth.accounts import LedgerUnavailable
 from api.auth.claims import Session
 from api.errors import (
@@ -365,7 +365,7 @@ def test_an_action_and_a_submission_are_the_examples(
     for operation in ("showAction", "submitTransaction"):
         example(operation, "TRANSFER_NOT_FOUND", missing)
     other = deposit(rows)
-    few = make_transfer_app(reader, network=MAINNET, evm=FewAtOnce(evm), accounts=accounts)
+    few = make_transfer_app(reader, network=MAINNET, evm=FewOfEvm(evm), accounts=accounts)
     ask_action(few.test_client(), other)
     evm.failure = NodeUnavailable("slow")
     example("showAction", "CHAIN_UNAVAILABLE", ask_action(few.test_client(), other).json)

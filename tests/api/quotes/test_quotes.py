@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
-from api.quotes.fees import FewAtOnce
+from api.quotes.fees import FewOfFees
 from indexer.errors import InconsistentAnswer, NodeUnavailable, WrongChain
 from indexer.fees import SendTerms
 from indexer.networks import load_network
@@ -394,7 +394,7 @@ def test_what_others_deliver_needs_no_relay(kept, mainnet):
     [NodeUnavailable("key=secret"), InconsistentAnswer("key=secret"), WrongChain("key=secret")],
 )
 def test_fees_that_cannot_be_had_are_a_503_that_names_no_node(kept, reader, failure, body):
-    fees = FewAtOnce(FixedFees(failure=failure))
+    fees = FewOfFees(FixedFees(failure=failure))
     answer = ask(make_quote_app(reader, fees).test_client(), body)
     assert (answer.status_code, answer.json["code"]) == (503, "FEES_UNAVAILABLE")
     assert "secret" not in answer.text

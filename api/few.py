@@ -1,0 +1,40 @@
+"""Sources that answer while somebody waits, and how many threads of a process may wait for one."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from api.errors import Unavailable
+from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
+
+logger = logging.getLogger(__name__)
+
+MOST_AT_ONCE = 4
+"""Of a process's eight threads: a source that hangs must not stop what needs none."""
+WAIT_SECONDS = 1.0
+"""For one of those places."""
+
+
+class Few:
+    """Places for the threads that wait for one source. Threads share it."""
+
+    def __init__(self, most: int = MOST_AT_ONCE) -> None:
+        self._places = threading.BoundedSemaphore(most)
+
+    @contextmanager
+    def waiting(self, *, busy: Unavailable, failed: Unavailable) -> Iterator[None]:
+        """A place for as long as the block runs.
+
+        Raises `busy` when none comes free in time, and `failed`, with a word in the log, for what a
+        chain or service raises in the block.
+        """
+        if not self._places.acquire(timeout=WAIT_SECONDS):
+            raise busy
+        try:
+            yield
+        except (RetryableChainError, PermanentChainError, ConfigurationError) as error:
+            logger.error("%s: %s", failed, error)
+            raise failed from error
+        finally:
+            self._places.release()
