@@ -192,6 +192,11 @@ class Quote(Model):
     price: Amount
     fee: QuoteFee
 
+    @property
+    def native_fee(self) -> int:
+        """What messages cost together, in the source chain's native base units."""
+        return sum(each.amount for each in self.fee.native_details)
+
 
 class Explorer(Model):
     """Pages about the transactions, once there are any."""

@@ -69,8 +69,8 @@ class Deposit:
         """
         if quote.sell_amount != amount:
             raise ActionNotTrusted(f"the quote is for {quote.sell_amount}, not {amount}")
-        fee = sum(each.amount for each in quote.fee.native_details)
-        return cls(transfer, route, chain, payer, recipient, amount, quote.buy_amount, fee)
+        least, fee = quote.buy_amount, quote.native_fee
+        return cls(transfer, route, chain, payer, recipient, amount, least, fee)
 
 
 def check_calls(shown: EvmCalls, deposit: Deposit, bridges: Bridges) -> None:

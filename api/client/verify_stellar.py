@@ -67,8 +67,7 @@ class Outgoing:
         """
         if quote.sell_amount != amount:
             raise ActionNotTrusted(f"the quote is for {quote.sell_amount}, not {amount}")
-        fee = sum(each.amount for each in quote.fee.native_details)
-        least = quote.buy_amount
+        least, fee = quote.buy_amount, quote.native_fee
         return cls(transfer, route, account, chain, recipient, amount, least, fee)
 
     @property
@@ -258,7 +257,7 @@ def _check_taken(
 ) -> None:
     """Of the token no more than the amount, of XLM no more than the message's fee."""
     call = taken.function.contract_fn
-    if call is None or taken.sub_invocations or not wanted.route == "usdt0-withdraw":
+    if call is None or taken.sub_invocations or wanted.route != "usdt0-withdraw":
         raise ActionNotTrusted("signing it would authorise more than its call")
     contract = Address.from_xdr_sc_address(call.contract_address).address
     most = {

@@ -44,7 +44,7 @@ class StellarKey(Protocol):
         ...
 
     def sign(self, message: bytes) -> bytes:
-        """64 bytes over a message, which here is always the hash of a transaction."""
+        """64 bytes over the hash of a transaction, or over what is posted to a webhook."""
         ...
 
 
