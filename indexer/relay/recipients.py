@@ -50,8 +50,9 @@ class Recipients:
         before = self._clock() - AGAIN_SECONDS
         due = [each for each in waiting if self._last(each) <= before]
         for each in sorted(due, key=self._last)[:MOST_AT_ONCE]:
-            found = self._found(each) if each.waits else None
+            # Before the look: of whom no node will speak goes behind the others all the same.
             self._looked[each.transfer] = self._clock()
+            found = self._found(each) if each.waits else None
             if found != each.standing:
                 with conn.begin():
                     obstacles.settle(conn, each.transfer, found)

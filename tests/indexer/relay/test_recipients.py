@@ -9,6 +9,7 @@ from stellar_sdk.operation import ChangeTrust
 from indexer.chains.stellar_accounts import AccountReader
 from indexer.decode.accounts import Trustline
 from indexer.devnet.stellar.accounts import USDC
+from indexer.errors import NodeUnavailable
 from indexer.networks import load_network
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import is_behind
@@ -17,7 +18,7 @@ from indexer.relay.deliveries import StellarDeliveries
 from indexer.relay.recipients import AGAIN_SECONDS, Recipients
 from tests.factories.sep10 import FixedAccounts
 from tests.indexer.relay.ledger import STELLAR, LedgerStand, Message
-from warehouse_schema.identifiers import BaseUnits, StellarAddress
+from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.relay import obstacles
@@ -133,6 +134,22 @@ def test_many_have_their_turns_one_after_the_other(stand: LedgerStand, monkeypat
         looks.look(seconds)
     counts = [looks.accounts.asked.count(each.recipient) for each in messages]
     assert sorted(counts) == [1, 2, 2]
+
+
+def test_of_whom_no_node_will_speak_keeps_no_other_from_being_looked_at(stand: LedgerStand):
+    first, second = sorted((owed(stand), owed(stand)), key=id_of)
+
+    class Partly(FixedAccounts):
+        def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
+            if account == first.recipient:
+                raise NodeUnavailable("an entry that cannot be read")
+            return super().trustline(account, asset)
+
+    looks = Looks(stand, Partly())
+    for _ in range(2):
+        with pytest.raises(NodeUnavailable):
+            looks.look()
+    assert told(stand, second)
 
 
 def test_what_is_over_hinders_nobody_any_more(stand: LedgerStand):
