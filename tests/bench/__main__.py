@@ -28,6 +28,7 @@ from tests.bench import (
     submission_verify,
     transfer_create,
     transfer_progress,
+    transfers_sustained,
 )
 from tests.bench.site import tell
 
@@ -48,6 +49,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "stream_fanout": stream_fanout.measure,
     "transfer_create": transfer_create.measure,
     "transfer_progress": transfer_progress.measure,
+    "transfers_sustained": transfers_sustained.measure,
     "follower_recovery_s": follower_recovery.measure,
     "stellar_lake_miss": stellar_lake.measure_miss,
     "stellar_lake_hit": stellar_lake.measure_hit,
