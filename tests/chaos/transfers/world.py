@@ -7,7 +7,6 @@ import random
 import threading
 import time
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +28,7 @@ _BLOCKS = 2
 _HIGHEST = 800
 """No reorganisation above: anvil forgets all contracts when it goes back from about block 940."""
 _AGAIN_SECONDS = 120.0
+_CLOSED_ALREADY = "the last ledger closed at"
 _OUT_OF_ORDER = "an earlier packet is not verified"
 _DEEPEST = 24
 
@@ -63,8 +63,17 @@ class Ledgers(PacedClient):
         """A ledger, unless they are ahead of the clock. Waits for nobody's turn."""
         last = self.close_time()
         if last < int(time.time()):
-            with suppress(ValueError):  # Somebody's transaction had the same second.
-                self.close_ledger(real_time(last))
+            self.close_ledger(real_time(last))
+
+    def close_ledger(self, close_time: int | None = None) -> int:
+        """Close one, at a later time when somebody else closed one meanwhile."""
+        while True:
+            try:
+                return super().close_ledger(close_time)
+            except ValueError as error:
+                if close_time is None or _CLOSED_ALREADY not in str(error):
+                    raise
+                close_time = real_time(self.close_time())
 
 
 @dataclass(frozen=True)
