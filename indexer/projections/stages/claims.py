@@ -57,6 +57,11 @@ def shared(network: Network, terms: Terms) -> int:
     return terms.amount_in // _scale(network, terms.source_chain)
 
 
+def worth_sending(network: Network, terms: Terms) -> int:
+    """Least that somebody goes to expense for beside what was agreed, in CCTP's 6 decimals."""
+    return -(-terms.min_refund // _scale(network, terms.source_chain))
+
+
 def body_of(network: Network, terms: Terms) -> bytes:
     """Amount and sender as the body of the transfer's burn message has them, side by side."""
     sender = _word(terms.source_chain, payer(terms))

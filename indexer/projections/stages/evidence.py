@@ -151,6 +151,8 @@ class Evidence:
     paid: tuple[Payment, ...] = ()
     returned: tuple[Payment, ...] = ()
     carried: tuple[Carried, ...] = ()
+    beside: tuple[str, ...] = ()
+    """Movements that pay the recipient otherwise than agreed; they carry nothing of this."""
     taken_back: tuple[TakenBack, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
 

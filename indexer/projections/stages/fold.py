@@ -164,8 +164,8 @@ def _claim(evidence: Evidence, settled: Place | None) -> tuple[Carried | None, t
     if settled is not None:
         rivals = [each for each in rivals if each.source is not None and each.source < settled]
     claim = rivals[0] if rivals else None
-    others = sorted(each.movement for each in evidence.carried if each is not claim)
-    return claim, tuple(others)
+    others = {each.movement for each in evidence.carried if each is not claim}
+    return claim, tuple(sorted({*others, *evidence.beside}))
 
 
 _ALONG = ("COMPLETED", "ON_HOLD", "DELIVERING")

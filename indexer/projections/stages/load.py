@@ -68,6 +68,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
                 paid=tuple(paid[each.terms.id]),
                 returned=tuple(returned[each.terms.id]),
                 carried=tuple(moved[each.terms.id].carried),
+                beside=tuple(moved[each.terms.id].beside),
                 obstacles=tuple(hindered[each.terms.id].standing),
             ),
             keys=tuple(sorted(moved[each.terms.id].keys)),

@@ -55,11 +55,18 @@ class Movements:
     """What moves a transfer's money, and the keys by which it is refolded."""
 
     carried: list[Carried] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    """Movements that pay the recipient otherwise than agreed."""
     keys: set[str] = field(default_factory=set)
 
     def add(self, row: TransferProgress, carried: Carried) -> None:
         """One more movement between chains."""
         self.carried.append(carried)
+        self.keys.add(row.group_key)
+
+    def add_beside(self, row: TransferProgress) -> None:
+        """One more that carries nothing of the transfer, and is to arrive as well."""
+        self.beside.append(row.id)
         self.keys.add(row.group_key)
 
 
@@ -108,8 +115,10 @@ def _add_burns(
 ) -> None:
     labelled = {bytes.fromhex(each.id): each for each in terms}
     burns = list(_burns(conn, network, labelled))
+    beside = list(_burns_beside(conn, network, labelled))
     mints = list(_mints(conn, network, labelled))
     keys = {burn.message.burn_key for _, burn in burns}
+    keys |= {burn.message.burn_key for _, burn in beside}
     keys |= {mint.message.burn_key for _, mint in mints}
     rows = rows_by_key(conn, {key for key in keys if key is not None})
     ready = attested_at(conn, _awaited(rows.values()))
@@ -118,6 +127,10 @@ def _add_burns(
         row = _take(rows, burn.message.burn_key, source_tx=source.tx)
         if row is not None:
             found[each.id].add(row, _carried(row, source, finals, ready))
+    for each, burn in beside:
+        other = _take(rows, burn.message.burn_key, source_tx=burn.message.seen.tx_hash)
+        if other is not None:
+            found[each.id].add_beside(other)
     for each, mint in mints:
         nonce = mint.message.nonce
         alone = _take(rows, mint.message.burn_key, source_tx=None, message_id=nonce)
@@ -132,20 +145,45 @@ def _burns(
 
     Who copies a label costs us nothing: only burns by who is to pay, of the amount, are read.
     """
-    terms = labelled.values()
     columns = EVENT_SHELVES[DepositForBurn].table.c
-    seen = events_where(
-        conn,
-        DepositForBurn,
-        last_16_bytes("hook_data") == any_bytes(labelled),
+    terms = labelled.values()
+    return _labelled_burns(
+        *(conn, network, labelled, "claims"),
         columns.depositor == any_of(sorted({claims.payer(each) for each in terms})),
         columns.amount == any_amount([claims.shared(network, each) for each in terms]),
     )
+
+
+def _burns_beside(
+    conn: Connection, network: Network, labelled: Mapping[bytes, Terms]
+) -> Iterator[tuple[Terms, Burn]]:
+    """Burns that bear a transfer's label and pay its recipient otherwise than agreed.
+
+    Whoever has them read gives that recipient each time what is worth sending back.
+    """
+    amount = EVENT_SHELVES[DepositForBurn].table.c.amount
+    least = {each.id: claims.worth_sending(network, each) for each in labelled.values()}
+    for each, burn in _labelled_burns(
+        conn, network, labelled, "pays too", amount >= min(least.values())
+    ):
+        if burn.deposit.amount >= least[each.id]:
+            yield each, burn
+
+
+def _labelled_burns(
+    conn: Connection,
+    network: Network,
+    labelled: Mapping[bytes, Terms],
+    verdict: claims.Verdict,
+    *conditions: ColumnElement[bool],
+) -> Iterator[tuple[Terms, Burn]]:
+    is_labelled = last_16_bytes("hook_data") == any_bytes(labelled)
+    seen = events_where(conn, DepositForBurn, is_labelled, *conditions)
     events = events_of_transactions(conn, BURN_EVENTS, [event.seen for event in seen])
     for of_transaction in by_transaction(events):
         for burn in pair_burns(of_transaction):
             each = labelled.get(transfer_tag(burn.deposit.hook_data) or b"")
-            if each is not None and claims.judge_burn(network, each, burn) == "claims":
+            if each is not None and claims.judge_burn(network, each, burn) == verdict:
                 yield each, burn
 
 

@@ -119,11 +119,24 @@ def test_a_burn_is_followed_from_its_block_to_its_delivery(connection: Connectio
     assert done.movement == f"cctp:{key_of(DIRECT)}:0"
 
 
-def test_a_copied_label_is_nobodys_burn(connection: Connection):
+def test_a_burn_that_pays_the_recipient_otherwise_carries_nothing_and_is_to_arrive(
+    connection: Connection,
+):
     begin(connection, DIRECT)
     bring_in(connection, *burn(DIRECT, 100, depositor=STRANGER))
     bring_in(connection, *burn(DIRECT, 101, "b", amount=BaseUnits(DIRECT.amount_in - 1)))
-    assert stage_of(connection, DIRECT) == ("AWAITING_SIGNATURE", None)
+    row = row_of(connection, DIRECT)
+    assert (row.stage, row.movement) == ("AWAITING_SIGNATURE", None)
+    assert row.extras == [f"cctp:{key_of(DIRECT)}:{number}" for number in (0, 1)]
+
+
+def test_a_copied_label_on_dust_is_nobodys_burn(connection: Connection):
+    begin(connection, DIRECT)
+    least = DIRECT.min_refund
+    bring_in(connection, *burn(DIRECT, 100, depositor=STRANGER, amount=BaseUnits(least - 1)))
+    assert row_of(connection, DIRECT).extras == []
+    bring_in(connection, *burn(DIRECT, 101, "b", depositor=STRANGER, amount=least))
+    assert len(row_of(connection, DIRECT).extras) == 1
 
 
 def test_two_burns_of_one_transfer_are_one_and_a_further_one(connection: Connection):
