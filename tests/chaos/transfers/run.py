@@ -369,7 +369,6 @@ class Stage:
         run.faults = self.nodes.shown() + self.attested.shown
         run.mischief = self.mischief.done
         run.findings += [*self.mischief.findings, *self.crew.unexpected_ends()]
-        run.findings += [f"never sent again: {raw[:80]}" for raw in self.weather.gone]
         for transfer, (each, played) in self.played.items():
             if transfer in self.shown:
                 run.completed[each.what] += 1

@@ -120,8 +120,8 @@ class Weather:
     is_calm: threading.Event = field(default_factory=threading.Event)
     reorgs: list[int] = field(default_factory=list)
     _floor: int = 0
-    _gone: list[tuple[float, str]] = field(default_factory=list)
-    """When to send what again."""
+    _gone: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """When to send what again, by its hash; until it is in a block."""
 
     def close_ledgers(self, over: threading.Event) -> None:
         """Until `over`."""
@@ -137,11 +137,6 @@ class Weather:
                 self._send_again(everything=self.is_calm.is_set())
             if not self.is_calm.is_set():
                 self._stir()
-
-    @property
-    def gone(self) -> list[str]:
-        """Transactions that were to be sent again, and were not."""
-        return [raw for _, raw in self._gone]
 
     def _stir(self) -> None:
         if self.chance.random() < 0.2:
@@ -160,9 +155,11 @@ class Weather:
             dropped = self._transactions(head - depth + 1, head)
             gone = self._to_be_gone(dropped)
             for each in dropped:
-                if each["hash"] in gone and each["from"] != self.relay:
+                # What is to come again at once may be left out: the node mines beside us.
+                if each["from"] in self.customers:
                     raw = self.evm.rpc("eth_getRawTransactionByHash", each["hash"])
-                    self._gone.append((time.monotonic() + self.chance.uniform(0.5, 3), raw))
+                    pause = self.chance.uniform(0.5, 3) if each["hash"] in gone else 0.0
+                    self._gone[each["hash"]] = time.monotonic() + pause, raw
             again = [each["hash"] for each in dropped if each["hash"] not in gone]
             self.evm.reorg(depth, remine=again)
         self.reorgs.append(depth)
@@ -200,15 +197,17 @@ class Weather:
 
     def _send_again(self, *, everything: bool) -> None:
         now = time.monotonic()
-        due = [raw for at, raw in self._gone if everything or at <= now]
-        self._gone = [each for each in self._gone if each[1] not in due]
-        for raw in due:
-            try:
-                self.evm.rpc("eth_sendRawTransaction", raw)
-            except RpcFailed as error:
-                # Its number is taken: somebody sent it before us, or something in its place.
-                if "nonce" not in str(error) and "already" not in str(error):
-                    raise
+        for tx, (at, raw) in [*self._gone.items()]:
+            if self.evm.rpc("eth_getTransactionReceipt", tx) is not None:
+                del self._gone[tx]
+            elif everything or at <= now:
+                try:
+                    self.evm.rpc("eth_sendRawTransaction", raw)
+                except RpcFailed as error:
+                    # It waits for its block, or its number is taken: for good by something that
+                    # its owner sent in its place, or while the node is at a reorganisation.
+                    if "already" not in str(error) and "nonce" not in str(error):
+                        raise
 
 
 def shared(evm: EvmDevnet) -> SharedEvm:
