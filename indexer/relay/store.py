@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -22,9 +23,11 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    text,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.exc import OperationalError
 
 from indexer.errors import FollowerConflict
 from indexer.relay.slots import FILL, Attempt, Outcome, Purpose, Slot
@@ -49,17 +52,25 @@ class Account:
     address: str
 
 
+_PATIENCE = text("SET LOCAL lock_timeout = '2s'")
+"""A session that ended holds its locks until Postgres has noticed."""
+
+
 @contextmanager
 def writer(engine: Engine, account: Account) -> Iterator[Connection]:
     """A session that alone signs for an account. Raises `FollowerConflict` when another does."""
     number = func.hashtext(f"{account.chain} {account.address}")
     with engine.connect() as conn:
-        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.RELAY, number)))
-        conn.commit()
-        if not taken:
+        try:
+            with conn.begin():
+                conn.execute(_PATIENCE)
+                conn.execute(select(func.pg_advisory_lock(locks.RELAY, number)))
+        except OperationalError as error:
+            if not isinstance(error.orig, LockNotAvailable):
+                raise
             raise FollowerConflict(
                 f"another process signs for {account.address} on {account.chain}"
-            )
+            ) from error
         try:
             yield conn
         finally:

@@ -130,7 +130,9 @@ def test_what_was_revoked_is_forgotten_an_hour_after_it_expired_by_both_clocks(
     tokens = make_tokens(now=ours)
     client = make_app(reader, tokens=tokens, now=ours).test_client()
     client.delete(PATH, headers=bearer(tokens.issue(ACCOUNT, jti="new")))
-    assert set(access_rows.execute(select(revoked_tokens.c.jti)).scalars()) == kept
+    # Others' tests give up tokens in this database as well.
+    found = set(access_rows.execute(select(revoked_tokens.c.jti)).scalars())
+    assert found & {"old", "recent", "new"} == kept
 
 
 def test_a_token_is_not_taken_on_trust_while_the_database_is_away():
