@@ -19,7 +19,6 @@ from functools import partial
 from typing import TypeAlias
 
 from sqlalchemy import Connection, Engine, func, select
-from sqlalchemy.exc import OperationalError
 
 from indexer.chains.attestations import Iris, IrisMessage, IrisMessages
 from indexer.chains.http_service import LockedOut, ServiceRefused
@@ -43,6 +42,7 @@ from indexer.facts.store import (
     raise_alarm,
 )
 from indexer.networks import Network
+from indexer.outages import outlasting
 from indexer.projections.stages.store import refold_touched
 from indexer.projections.transfer_store import refold_transfers
 from indexer.projections.waits import (
@@ -150,20 +150,15 @@ def poll_attestations(
     `FollowerConflict` when another process polls for this warehouse.
     """
     while not should_stop():
-        try:
-            with _poller(engine) as conn:
-                with conn.begin():
-                    forget_what_is_over(conn)
-                while not should_stop():
-                    progress = _poll(conn, network, iris, scan, int(time.time()))
-                    if progress != PollProgress():
-                        on_progress(progress)
-                    if progress.polled < BATCH:
-                        pause(_IDLE_SECONDS, should_stop)
-        except OperationalError as error:
-            # The lock went with the session: it is taken again before anything is written.
-            logger.warning("warehouse lost by the poller: %s", error.orig)
-            pause(_LOST_WAREHOUSE_SECONDS, should_stop)
+        with outlasting("poller", _LOST_WAREHOUSE_SECONDS, should_stop), _poller(engine) as conn:
+            with conn.begin():
+                forget_what_is_over(conn)
+            while not should_stop():
+                progress = _poll(conn, network, iris, scan, int(time.time()))
+                if progress != PollProgress():
+                    on_progress(progress)
+                if progress.polled < BATCH:
+                    pause(_IDLE_SECONDS, should_stop)
 
 
 def poll_once(

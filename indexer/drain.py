@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
-from sqlalchemy.exc import OperationalError
 
 from indexer.builds import decoder_build
 from indexer.chains.finality import TellsFinality, final_by_depth
@@ -31,8 +30,6 @@ logger = logging.getLogger(__name__)
 
 MAX_BLOCKS = 200
 """Most blocks of one transaction: bounded memory, and a reader that waits sees progress."""
-_PASSING_STATES = ("08", "40", "53300", "55P03", "57P")
-"""SQLSTATEs: connection, rollback, too many connections, lock time-out, operator intervention."""
 CHANNEL = "isthmus"
 """NOTIFY channel; the payload is `<chain>:<height>`."""
 
@@ -73,15 +70,6 @@ def drain_once(
     """
     with follower(engine, reader.chain) as conn:
         return bring_in(conn, reader, network, reader.head(), max_blocks).progress
-
-
-def passes(error: OperationalError) -> bool:
-    """Whether the warehouse can be well again by itself: a lost server, a lock, a deadlock.
-
-    A full disk or a row that Postgres will never take is for a person.
-    """
-    state = getattr(error.orig, "sqlstate", None)
-    return error.connection_invalidated or state is None or state.startswith(_PASSING_STATES)
 
 
 @contextmanager

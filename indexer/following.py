@@ -9,11 +9,12 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from indexer.chains.ports import Block, ChainReader
-from indexer.drain import MAX_BLOCKS, Progress, bring_in, follower, note_finality, passes
+from indexer.drain import MAX_BLOCKS, Progress, bring_in, follower, note_finality
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.facts import store
 from indexer.facts.store import Cursor
 from indexer.networks import Network
+from indexer.outages import passes
 from indexer.stopping import pause
 from warehouse_schema.identifiers import ChainId, Height
 

@@ -10,19 +10,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import psycopg
 from sqlalchemy import Connection, Engine, Select, func, insert, select
-from sqlalchemy.exc import OperationalError
 
-from indexer.drain import passes
 from indexer.networks import Network
 from indexer.notices import heard, listen
+from indexer.outages import outlasting
 from indexer.projections.stages import table
 from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import Loaded, load
 from indexer.projections.stages.store import is_behind, lock, refold, with_alike
 from indexer.projections.stages.table import IllegalTransition
-from indexer.stopping import pause
 from warehouse_schema.facts import cursors, expiries
 from warehouse_schema.intake import CHANNEL, quotes, transfers
 from warehouse_schema.projections import transfer_stages
@@ -59,19 +56,12 @@ def keep_transfers(
     once it has caught up, and whenever something was done.
     """
     while not should_stop():
-        try:
-            with _listening(engine) as conn:
-                on_progress(catch_up(conn, network))
-                while not should_stop():
-                    kept = turn(conn, network, _TURN_SECONDS)
-                    if kept != Kept():
-                        on_progress(kept)
-        except (OperationalError, psycopg.OperationalError) as error:
-            # The driver's own is of the session that listens, and it was lost.
-            if isinstance(error, OperationalError) and not passes(error):
-                raise
-            logger.warning("warehouse lost keeper=transfers: %s", error)
-            pause(_LOST_SECONDS, should_stop)
+        with outlasting("keeper", _LOST_SECONDS, should_stop), _listening(engine) as conn:
+            on_progress(catch_up(conn, network))
+            while not should_stop():
+                kept = turn(conn, network, _TURN_SECONDS)
+                if kept != Kept():
+                    on_progress(kept)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from indexer.builds import decoder_build
 from indexer.chains.ports import ChainReader, RawEvent
 from indexer.chains.stellar_filters import wanted_by
 from indexer.decode.close_meta import decode_meta
-from indexer.drain import CHANNEL, passes
+from indexer.drain import CHANNEL
 from indexer.errors import (
     FollowerConflict,
     InconsistentAnswer,
@@ -33,6 +33,7 @@ from indexer.facts import quarantine, store
 from indexer.facts.kept import keep
 from indexer.facts.quarantine import Quarantined, State
 from indexer.networks import Network
+from indexer.outages import passes
 from indexer.projections.book_events import FOLDS
 from indexer.projections.rebuild import rebuild_book
 from indexer.projections.stages.store import refold_touched

@@ -11,12 +11,12 @@ from queue import Empty, SimpleQueue
 from typing import Protocol, TypeAlias
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import OperationalError
 
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
 from indexer.networks import EvmChain, Network, StellarChain
+from indexer.outages import outlasting
 from indexer.relay import store
 from indexer.relay.account import AccountRelay, Ledger, Turn
 from indexer.relay.deliveries import EvmDeliveries, StellarDeliveries
@@ -146,13 +146,11 @@ def _send_by(
 ) -> None:
     with opens() as sender:
         while not should_stop():
-            try:
-                with store.writer(engine, sender.account) as conn:
-                    _take_turns(conn, sender, should_stop, told)
-            except OperationalError as error:
-                # The lock went with the session: it is taken again before anything is signed.
-                logger.warning("warehouse lost relay=%s: %s", sender.account.chain, error.orig)
-                pause(_AGAIN_SECONDS, should_stop)
+            with (
+                outlasting(f"relay {sender.account.chain}", _AGAIN_SECONDS, should_stop),
+                store.writer(engine, sender.account) as conn,
+            ):
+                _take_turns(conn, sender, should_stop, told)
 
 
 @contextmanager

@@ -60,8 +60,9 @@ _NETWORKS = (*_VALUES, "indexer.networks")
 _DECODE = (*_NETWORKS, "indexer.events", "indexer.decode")
 _CHAINS = (*_DECODE, "indexer.chains")
 _FACTS = (*_CHAINS, "indexer.builds", "indexer.facts")
+_LOOPS = ("indexer.stopping", "indexer.outages")
 _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
-_DRAIN = (*_FACTS, "indexer.projections", "indexer.drain", "indexer.stopping")
+_DRAIN = (*_FACTS, "indexer.projections", "indexer.drain", *_LOOPS)
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
     *("indexer.attestations", "indexer.backfill", "indexer.following", "indexer.keeper"),
@@ -76,6 +77,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.addresses": (),
     "indexer.nesting": (),
     "indexer.stopping": (),
+    "indexer.outages": ("indexer.stopping",),
     "indexer.notices": (),
     "indexer.networks": _VALUES,
     "indexer.builds": (),
@@ -98,7 +100,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.drain": _DRAIN,
     "indexer.following": _DRAIN,
     "indexer.backfill": _DRAIN,
-    "indexer.attestations": (*_FACTS, "indexer.projections", "indexer.stopping"),
+    "indexer.attestations": (*_FACTS, "indexer.projections", *_LOOPS),
     "indexer.keeper": (*_DRAIN, "indexer.notices"),
     "indexer.quarantine": (*_DRAIN, "indexer.backfill"),
     "indexer.reconciliation": _PROJECTIONS,
@@ -125,7 +127,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.senders": (),
     "indexer.relay": (
         *(*_CHAINS, "indexer.actions", "indexer.senders"),
-        *("indexer.notices", "indexer.stopping"),
+        *("indexer.notices", *_LOOPS),
         *("indexer.secrets", "indexer.settings", "indexer.warehouse"),
         # What it may do for a deposit it asks the fold, under the transfer's lock.
         *("indexer.deposits", "indexer.projections"),

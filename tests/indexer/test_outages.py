@@ -1,0 +1,64 @@
+"""A loop outlasts what passes by itself, and nothing else."""
+
+import time
+
+import psycopg
+import pytest
+from psycopg import errors
+from sqlalchemy.exc import OperationalError
+
+from indexer.outages import outlasting, passes
+
+
+def lost(error: psycopg.Error, *, invalidated: bool = False) -> OperationalError:
+    return OperationalError("SELECT 1", {}, error, connection_invalidated=invalidated)
+
+
+def work(error: Exception) -> None:
+    raise error
+
+
+PASSING = [
+    errors.AdminShutdown(),
+    errors.DeadlockDetected(),
+    errors.TooManyConnections(),
+    errors.LockNotAvailable(),
+    errors.ConnectionFailure(),
+    # The driver never reached a server: there is no SQLSTATE.
+    psycopg.OperationalError("connection refused"),
+]
+STAYING = [errors.DiskFull(), errors.OutOfMemory(), errors.IoError()]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
+def test_a_loop_goes_on_after_what_passes(
+    error: psycopg.OperationalError, caplog: pytest.LogCaptureFixture
+) -> None:
+    for raised in (lost(error), error):
+        caplog.clear()
+        with outlasting("keeper", 0, lambda: False):
+            work(raised)
+        assert "warehouse lost loop=keeper" in caplog.text
+
+
+@pytest.mark.parametrize("error", STAYING, ids=lambda error: type(error).__name__)
+def test_what_is_for_a_person_ends_it(error: psycopg.OperationalError) -> None:
+    assert not passes(lost(error))
+    with pytest.raises(OperationalError), outlasting("keeper", 0, lambda: False):
+        work(lost(error))
+
+
+def test_whatever_a_session_says_that_was_lost_passes() -> None:
+    assert passes(lost(errors.DiskFull(), invalidated=True))
+
+
+def test_the_pause_ends_when_the_loop_is_told_to_stop() -> None:
+    began = time.monotonic()
+    with outlasting("keeper", 3600, lambda: True):
+        work(lost(errors.AdminShutdown()))
+    assert time.monotonic() - began < 60
+
+
+def test_what_is_no_outage_is_raised() -> None:
+    with pytest.raises(ValueError, match="a bug"), outlasting("keeper", 0, lambda: False):
+        work(ValueError("a bug"))
