@@ -53,6 +53,32 @@ def keeper(
     return sensor
 
 
+def since(moved: str, *, never: str) -> Callable[[Engine, float | None], Standing]:
+    """How things stand by the asset alone: `moved` so many seconds ago, or `never`."""
+
+    def standing(_: Engine, moved_at: float | None) -> Standing:
+        if moved_at is None:
+            return Standing(never)
+        return Standing(f"{moved} {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
+
+    return standing
+
+
+def checked(name: str, asset: dg.AssetKey, question: str, cron: str) -> dg.Definitions:
+    """A job that runs an asset's checks, and its schedule."""
+    job = dg.define_asset_job(
+        name=name,
+        selection=dg.AssetSelection.checks_for_assets(asset),
+        description=question,
+        executor_def=dg.in_process_executor,
+        tags={"dagster/max_runtime": "300"},
+    )
+    schedule = dg.ScheduleDefinition(
+        job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING
+    )
+    return dg.Definitions(jobs=[job], schedules=[schedule])
+
+
 def last_materialized(instance: dg.DagsterInstance, key: dg.AssetKey) -> float | None:
     """Unix time of an asset's latest materialization; None if there is none."""
     event = instance.get_latest_materialization_event(key)

@@ -3,9 +3,8 @@
 dagster api grpc -m pipelines.relay
 """
 
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 import dagster as dg
@@ -19,12 +18,9 @@ from indexer.relay.status import complaints
 from indexer.settings import load_settings
 from indexer.warehouse import open_engine
 from pipelines.defs.resources import Warehouse
-from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
-from pipelines.reports import Later, Metadata, Reporter, Told
-from pipelines.stopping import stopping
-from pipelines.supervision import Standing
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, checked, keeper, since
+from pipelines.reports import Later, Metadata, Told
+from pipelines.shift import ShiftConfig, shift
 from pipelines.webhooks import webhook_definitions
 
 RELAY_JOB = "relay"
@@ -51,14 +47,11 @@ class RelayWarehouse(Warehouse):
             engine.dispose()
 
 
-class RelayConfig(dg.Config):
-    """How long to go on, and how often to say so."""
+class RelayConfig(ShiftConfig):
+    """How long to send."""
 
     minutes: float = Field(
         default=MINUTES, gt=0, le=MINUTES, description="Minutes to go on sending what is owed."
-    )
-    report_seconds: float = Field(
-        default=10, gt=0, description="Seconds between reports of what was done."
     )
 
 
@@ -127,32 +120,19 @@ def send(context: dg.OpExecutionContext, config: RelayConfig, warehouse: RelayWa
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    pool_connections(context.instance)
     told = [Told(TRANSACTIONS, sent_metadata, Later.OBSERVE)]
     settings = load_settings()
-    with ExitStack() as doors:
-        doors.enter_context(told_to_dagster(context))
-        accounts = load_relay_settings(settings)
-        engine = doors.enter_context(warehouse.engine())
-        reporter = Reporter(context.log_event, told, config.report_seconds)
-        doors.callback(reporter.flush)
-        deadline = time.monotonic() + 60 * config.minutes
+    with shift(context, warehouse, told, config) as run:
         is_first = True
 
         def report(_: object, turn: Turn) -> None:
             nonlocal is_first
             if is_first or turn != Turn():
-                reporter(Sent.of(turn))
+                run.report(Sent.of(turn))
             is_first = False
 
-        with stopping() as stop:
-            run_relay(
-                engine,
-                settings,
-                accounts,
-                should_stop=lambda: stop.asked or time.monotonic() > deadline,
-                on_turn=report,
-            )
+        accounts = load_relay_settings(settings)
+        run_relay(run.engine, settings, accounts, should_stop=run.is_over, on_turn=report)
 
 
 @dg.asset_check(
@@ -175,6 +155,7 @@ def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
 
 def definitions() -> dg.Definitions:
     """The relay's job, what keeps it going, and what looks after it; the same of webhooks."""
+    standing = since("first turn", never="no turn has been taken yet")
     job = dg.define_asset_job(
         name=RELAY_JOB,
         selection=dg.AssetSelection.assets(TRANSACTIONS).without_checks(),
@@ -182,34 +163,16 @@ def definitions() -> dg.Definitions:
         executor_def=dg.in_process_executor,
         tags=LONG_RUN_TAGS,
     )
-    check = dg.define_asset_job(
-        name=CHECK_JOB,
-        selection=dg.AssetSelection.checks_for_assets(TRANSACTIONS),
-        description="Can every account of the relay send?",
-        executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": "300"},
-    )
-    every_two_minutes = dg.ScheduleDefinition(
-        job=check,
-        cron_schedule="*/2 * * * *",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
     relaying = dg.Definitions(
         assets=[transactions],
         asset_checks=[accounts_are_well],
-        jobs=[job, check],
-        schedules=[every_two_minutes],
-        sensors=[keeper(RELAY_JOB, TRANSACTIONS, _standing)],
+        jobs=[job],
+        sensors=[keeper(RELAY_JOB, TRANSACTIONS, standing)],
         resources={"warehouse": RelayWarehouse()},
         executor=dg.in_process_executor,
     )
-    return dg.Definitions.merge(relaying, webhook_definitions())
-
-
-def _standing(_engine: Engine, moved_at: float | None) -> Standing:
-    if moved_at is None:
-        return Standing("no turn has been taken yet")
-    return Standing(f"first turn {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
+    checks = checked(CHECK_JOB, TRANSACTIONS, "Can every account of the relay send?", "*/2 * * * *")
+    return dg.Definitions.merge(relaying, checks, webhook_definitions())
 
 
 defs = definitions()

@@ -4,39 +4,30 @@ For a network that names an attestation service. What is kept, and what rests on
 decides.
 """
 
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import dagster as dg
 from pydantic import Field
-from sqlalchemy import Engine
 
 from indexer.attestations import PollProgress, poll_attestations, poll_once
 from indexer.networks import Chain, Network
 from pipelines.defs.facts.names import ASK_JOB, ASK_POOL, ATTESTATIONS, events_key
 from pipelines.defs.resources import AttestationServices, Warehouse
-from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
-from pipelines.reports import Asked, Later, Reporter, Told, asked_metadata
-from pipelines.stopping import stopping
-from pipelines.supervision import Standing
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper, since
+from pipelines.reports import Asked, Later, Told, asked_metadata
+from pipelines.shift import ShiftConfig, shift
 
 _STEP = "ask_services"
 
 
-class AskConfig(dg.Config):
-    """How long to go on asking, and how often to say so."""
+class AskConfig(ShiftConfig):
+    """How long to ask."""
 
     minutes: float = Field(
         default=0,
         ge=0,
         le=MINUTES,
         description="Minutes to go on asking. 0: ask about what is due now, then end.",
-    )
-    report_seconds: float = Field(
-        default=10, gt=0, description="Seconds between reports of what was answered."
     )
 
 
@@ -53,10 +44,11 @@ def attestations(network: Network, followed: tuple[Chain, ...]) -> dg.Definition
         executor_def=dg.in_process_executor,
         tags=LONG_RUN_TAGS,
     )
+    standing = since("last report", never="no service has answered yet")
     return dg.Definitions(
         assets=[asset],
         jobs=[job],
-        sensors=[keeper(ASK_JOB, ATTESTATIONS, _standing)],
+        sensors=[keeper(ASK_JOB, ATTESTATIONS, standing)],
         resources={"services": AttestationServices()},
     )
 
@@ -103,33 +95,22 @@ def ask(
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    pool_connections(context.instance)
     told = [Told(ATTESTATIONS, asked_metadata, Later.MATERIALIZE)]
-    with ExitStack() as doors:
-        doors.enter_context(told_to_dagster(context))
-        engine = doors.enter_context(warehouse.engine())
-        iris, scan = doors.enter_context(services.services())
-        reporter = Reporter(context.log_event, told, config.report_seconds)
-        doors.callback(reporter.flush)
-        deadline = time.monotonic() + 60 * (config.minutes or MINUTES)
-        with stopping() as stop:
+    with (
+        shift(context, warehouse, told, config) as run,
+        services.services() as (iris, scan),
+    ):
 
-            def is_over() -> bool:
-                return stop.asked or time.monotonic() > deadline
+        def report(answers: PollProgress) -> None:
+            run.report(Asked(answers))
 
-            def report(answers: PollProgress) -> None:
-                reporter(Asked(answers))
-
-            if config.minutes:
-                poll_attestations(
-                    engine, network, iris, scan=scan, should_stop=is_over, on_progress=report
-                )
+        if config.minutes:
+            poll_attestations(
+                run.engine, network, iris, scan=scan, should_stop=run.is_over, on_progress=report
+            )
+            return
+        while not run.is_over():
+            answers = poll_once(run.engine, network, iris, scan=scan)
+            if not answers.polled:
                 return
-            while not is_over() and (answers := poll_once(engine, network, iris, scan=scan)).polled:
-                report(answers)
-
-
-def _standing(_engine: Engine, moved_at: float | None) -> Standing:
-    if moved_at is None:
-        return Standing("no service has answered yet")
-    return Standing(f"last report {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
+            report(answers)

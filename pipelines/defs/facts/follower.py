@@ -1,8 +1,6 @@
 """The step that follows a chain: a door opened, the indexer's loop run, its progress reported."""
 
-import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 
 import dagster as dg
 from pydantic import Field
@@ -14,25 +12,20 @@ from indexer.following import follow
 from indexer.networks import Network
 from indexer.quarantine import retry_untried
 from pipelines.defs.resources import ChainNodes, Warehouse
-from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
 from pipelines.keeping import MINUTES
-from pipelines.reports import Report, Reporter, Told
-from pipelines.stopping import stopping
+from pipelines.reports import Report, Told
+from pipelines.shift import ShiftConfig, shift
 from warehouse_schema.identifiers import ChainId
 
 
-class FollowConfig(dg.Config):
-    """How long to follow a chain, and how often to say so."""
+class FollowConfig(ShiftConfig):
+    """How long to follow a chain."""
 
     minutes: float = Field(
         default=0,
         ge=0,
         le=MINUTES,
         description="Minutes to follow the chain. 0: catch up with the head of now, then end.",
-    )
-    report_seconds: float = Field(
-        default=10, gt=0, description="Seconds between reports of how far the chain is."
     )
 
 
@@ -50,26 +43,18 @@ def follow_chain(
     Returns where the chain stands then. Raises what `told_to_dagster` makes of the indexer's
     errors.
     """
-    pool_connections(context.instance)
-    with ExitStack() as doors:
-        doors.enter_context(told_to_dagster(context))
-        engine = doors.enter_context(warehouse.engine())
-        reader = doors.enter_context(nodes.reader(chain))
-        reporter = Reporter(context.log_event, told, config.report_seconds)
-        doors.callback(reporter.flush)
+    with shift(context, warehouse, told, config) as run, nodes.reader(chain) as reader:
         target = reader.head().height if config.minutes == 0 else None
-        goal = Goal(target, _status(engine, network, chain).height)
-        deadline = time.monotonic() + 60 * (config.minutes or MINUTES)
-        with stopping() as stop:
-            retry_untried(engine, network, chain)
-            follow(
-                engine,
-                reader,
-                network,
-                should_stop=lambda: stop.asked or goal.reached or time.monotonic() > deadline,
-                on_progress=_both(goal.note, lambda progress: reporter(Report.of(progress))),
-            )
-        return _status(engine, network, chain)
+        goal = Goal(target, _status(run.engine, network, chain).height)
+        retry_untried(run.engine, network, chain)
+        follow(
+            run.engine,
+            reader,
+            network,
+            should_stop=lambda: goal.reached or run.is_over(),
+            on_progress=_both(goal.note, lambda progress: run.report(Report.of(progress))),
+        )
+        return _status(run.engine, network, chain)
 
 
 class Goal:

@@ -4,40 +4,31 @@ What chains say moves a transfer with the range that brings it; this is for ever
 stage a transfer is at, the indexer decides.
 """
 
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 
 import dagster as dg
 from pydantic import Field
-from sqlalchemy import Engine
 
 from indexer import keeper as indexer
 from indexer.networks import Chain, Network
 from pipelines.defs.facts.names import events_key
 from pipelines.defs.projections.names import KEEP_JOB, KEEP_POOL, TRANSFER_STAGES
 from pipelines.defs.resources import Warehouse
-from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
-from pipelines.reports import Kept, Later, Reporter, Told, kept_metadata
-from pipelines.stopping import stopping
-from pipelines.supervision import Standing
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper, since
+from pipelines.reports import Kept, Later, Told, kept_metadata
+from pipelines.shift import ShiftConfig, shift
 
 _STEP = "keep_stages"
 
 
-class KeepConfig(dg.Config):
-    """How long to go on, and how often to say so."""
+class KeepConfig(ShiftConfig):
+    """How long to keep up."""
 
     minutes: float = Field(
         default=0,
         ge=0,
         le=MINUTES,
         description="Minutes to go on. 0: catch up with what was written, then end.",
-    )
-    report_seconds: float = Field(
-        default=10, gt=0, description="Seconds between reports of what was done."
     )
 
 
@@ -53,8 +44,9 @@ def transfers(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
         executor_def=dg.in_process_executor,
         tags=LONG_RUN_TAGS,
     )
+    standing = since("last report", never="no transfer has been looked at yet")
     return dg.Definitions(
-        assets=[asset], jobs=[job], sensors=[keeper(KEEP_JOB, TRANSFER_STAGES, _standing)]
+        assets=[asset], jobs=[job], sensors=[keeper(KEEP_JOB, TRANSFER_STAGES, standing)]
     )
 
 
@@ -94,28 +86,15 @@ def keep(
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    pool_connections(context.instance)
     told = [Told(TRANSFER_STAGES, kept_metadata, Later.MATERIALIZE)]
-    with ExitStack() as doors:
-        doors.enter_context(told_to_dagster(context))
-        engine = doors.enter_context(warehouse.engine())
-        reporter = Reporter(context.log_event, told, config.report_seconds)
-        doors.callback(reporter.flush)
-        deadline = time.monotonic() + 60 * config.minutes
+    with shift(context, warehouse, told, config) as run:
         if not config.minutes:
-            with engine.connect() as conn:
-                reporter(Kept(indexer.catch_up(conn, network)))
+            with run.engine.connect() as conn:
+                run.report(Kept(indexer.catch_up(conn, network)))
             return
-        with stopping() as stop:
-            indexer.keep_transfers(
-                engine,
-                network,
-                should_stop=lambda: stop.asked or time.monotonic() > deadline,
-                on_progress=lambda done: reporter(Kept(done)),
-            )
-
-
-def _standing(_engine: Engine, moved_at: float | None) -> Standing:
-    if moved_at is None:
-        return Standing("no transfer has been looked at yet")
-    return Standing(f"last report {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
+        indexer.keep_transfers(
+            run.engine,
+            network,
+            should_stop=run.is_over,
+            on_progress=lambda done: run.report(Kept(done)),
+        )
