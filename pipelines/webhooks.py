@@ -4,27 +4,20 @@ It is a job of its own beside the relay's: what places of strangers do holds up 
 there when `ISTHMUS_WEBHOOK_KEY` is set.
 """
 
-import time
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 import dagster as dg
 from pydantic import Field
-from sqlalchemy import Engine
 
-from indexer.errors import ConfigurationError
-from indexer.relay.hooks import run
+from indexer.relay.hooks.run import Sent, send_webhooks
 from indexer.relay.hooks.status import complaints
 from indexer.relay.hooks.store import failing
-from indexer.relay.settings import WEBHOOK_KEY, load_webhook_sender
+from indexer.relay.settings import load_webhook_poster, need_webhook_poster
 from indexer.settings import load_settings
 from pipelines.defs.resources import Warehouse
-from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
-from pipelines.reports import Later, Metadata, Reporter, Told
-from pipelines.stopping import stopping
-from pipelines.supervision import Standing
+from pipelines.keeping import LONG_RUN_TAGS, MINUTES, checked, keeper, since
+from pipelines.reports import Later, Metadata, Told
+from pipelines.shift import ShiftConfig, shift
 
 JOB = "send_webhooks"
 POOL = "webhook_senders"
@@ -34,14 +27,11 @@ WEBHOOKS = dg.AssetKey(["relay", "webhooks"])
 _STEP = "post_what_is_told"
 
 
-class WebhookConfig(dg.Config):
-    """How long to go on, and how often to say so."""
+class WebhookConfig(ShiftConfig):
+    """How long to post."""
 
     minutes: float = Field(
         default=MINUTES, gt=0, le=MINUTES, description="Minutes to go on posting."
-    )
-    report_seconds: float = Field(
-        default=10, gt=0, description="Seconds between reports of what was done."
     )
 
 
@@ -54,7 +44,7 @@ class Posted:
     given_up: int = 0
 
     @classmethod
-    def of(cls, sent: run.Sent) -> "Posted":
+    def of(cls, sent: Sent) -> "Posted":
         """What was done at once."""
         return cls(**asdict(sent))
 
@@ -102,24 +92,14 @@ def send(context: dg.OpExecutionContext, config: WebhookConfig, warehouse: Wareh
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    pool_connections(context.instance)
     told = [Told(WEBHOOKS, posted_metadata, Later.OBSERVE)]
-    with ExitStack() as doors:
-        doors.enter_context(told_to_dagster(context))
-        sender = load_webhook_sender(load_settings())
-        if sender is None:
-            raise ConfigurationError(f"{WEBHOOK_KEY} is not set: nothing is posted to webhooks")
-        engine = doors.enter_context(warehouse.engine())
-        reporter = Reporter(context.log_event, told, config.report_seconds)
-        doors.callback(reporter.flush)
-        deadline = time.monotonic() + 60 * config.minutes
-        with stopping() as stop:
-            run.send_webhooks(
-                engine,
-                sender,
-                should_stop=lambda: stop.asked or time.monotonic() > deadline,
-                on_progress=lambda sent: reporter(Posted.of(sent)),
-            )
+    with shift(context, warehouse, told, config) as run:
+        send_webhooks(
+            run.engine,
+            need_webhook_poster(load_settings()),
+            should_stop=run.is_over,
+            on_progress=lambda sent: run.report(Posted.of(sent)),
+        )
 
 
 @dg.asset_check(
@@ -149,7 +129,7 @@ def webhook_definitions() -> dg.Definitions:
 
     Raises `ConfigurationError` for a key that cannot be read.
     """
-    if load_webhook_sender(load_settings()) is None:
+    if load_webhook_poster(load_settings()) is None:
         return dg.Definitions()
     job = dg.define_asset_job(
         name=JOB,
@@ -158,28 +138,11 @@ def webhook_definitions() -> dg.Definitions:
         executor_def=dg.in_process_executor,
         tags=LONG_RUN_TAGS,
     )
-    check = dg.define_asset_job(
-        name=CHECK_JOB,
-        selection=dg.AssetSelection.checks_for_assets(WEBHOOKS),
-        description="Is what owners are told posted to their webhooks?",
-        executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": "300"},
-    )
-    every_two_minutes = dg.ScheduleDefinition(
-        job=check,
-        cron_schedule="1-59/2 * * * *",
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-    )
-    return dg.Definitions(
+    posting = dg.Definitions(
         assets=[webhooks],
         asset_checks=[webhooks_are_sent],
-        jobs=[job, check],
-        schedules=[every_two_minutes],
-        sensors=[keeper(JOB, WEBHOOKS, _standing)],
+        jobs=[job],
+        sensors=[keeper(JOB, WEBHOOKS, since("began", never="nobody has been at work yet"))],
     )
-
-
-def _standing(_engine: Engine, moved_at: float | None) -> Standing:
-    if moved_at is None:
-        return Standing("nobody has been at work yet")
-    return Standing(f"began {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
+    question = "Is what owners are told posted to their webhooks?"
+    return dg.Definitions.merge(posting, checked(CHECK_JOB, WEBHOOKS, question, "1-59/2 * * * *"))

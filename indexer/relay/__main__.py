@@ -14,14 +14,14 @@ import sys
 from dataclasses import astuple
 
 from indexer.addresses import evm_address
-from indexer.errors import ConfigurationError, IndexerError
+from indexer.errors import IndexerError
 from indexer.relay import store
 from indexer.relay.account import Turn
-from indexer.relay.hooks.run import Sender, Sent, send_webhooks
+from indexer.relay.hooks.run import Sent, send_webhooks
 from indexer.relay.hooks.signing import public_text
 from indexer.relay.refund_orders import NATIVE, order_refund
 from indexer.relay.run import run_relay, sessions_of
-from indexer.relay.settings import WEBHOOK_KEY, address_of, load_relay_settings, load_webhook_sender
+from indexer.relay.settings import address_of, load_relay_settings, need_webhook_poster
 from indexer.relay.status import complaints
 from indexer.settings import Settings, load_settings
 from indexer.stopping import told_to_stop
@@ -114,12 +114,12 @@ def _refund(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def _webhooks(settings: Settings, _: argparse.Namespace) -> int:
-    sender = _webhook_sender(settings)
-    print(f"webhooks are signed by {public_text(sender.key)}", flush=True)
+    poster = need_webhook_poster(settings)
+    print(f"webhooks are signed by {public_text(poster.key)}", flush=True)
     should_stop = told_to_stop()
     engine = open_engine(settings, "relay", pool_size=1)
     try:
-        send_webhooks(engine, sender, should_stop=should_stop, on_progress=_print_sent)
+        send_webhooks(engine, poster, should_stop=should_stop, on_progress=_print_sent)
     finally:
         engine.dispose()
     return 0
@@ -130,15 +130,8 @@ def _print_sent(sent: Sent) -> None:
 
 
 def _webhook_key(settings: Settings, _: argparse.Namespace) -> int:
-    print(public_text(_webhook_sender(settings).key))
+    print(public_text(need_webhook_poster(settings).key))
     return 0
-
-
-def _webhook_sender(settings: Settings) -> Sender:
-    sender = load_webhook_sender(settings)
-    if sender is None:
-        raise ConfigurationError(f"{WEBHOOK_KEY} is not set: nothing is posted to webhooks")
-    return sender
 
 
 if __name__ == "__main__":

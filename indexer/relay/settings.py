@@ -29,7 +29,7 @@ from indexer.errors import ConfigurationError
 from indexer.networks import Chain, EvmChain, StellarChain
 from indexer.relay.account import Limits
 from indexer.relay.hooks.post import is_public
-from indexer.relay.hooks.run import Sender
+from indexer.relay.hooks.run import Poster
 from indexer.relay.keys import (
     EvmKey,
     LocalEvmKey,
@@ -117,9 +117,9 @@ def load_relay_settings(
     return tuple(found)
 
 
-def load_webhook_sender(
+def load_webhook_poster(
     settings: Settings, environment: Mapping[str, str] | None = None
-) -> Sender | None:
+) -> Poster | None:
     """Who posts to webhooks; None without a key.
 
     On the local chains alone it may be to this machine. Raises `ConfigurationError`, also for a
@@ -135,8 +135,16 @@ def load_webhook_sender(
     if key.public_key in [each.public_key for each in others]:
         raise ConfigurationError(f"{WEBHOOK_KEY} signs transactions as well: make one of its own")
     if settings.network.name == "devnet":
-        return Sender(key, admits=lambda address: address.is_loopback or is_public(address))
-    return Sender(key)
+        return Poster(key, admits=lambda address: address.is_loopback or is_public(address))
+    return Poster(key)
+
+
+def need_webhook_poster(settings: Settings) -> Poster:
+    """Who posts to webhooks. Raises `ConfigurationError`, also without a key."""
+    poster = load_webhook_poster(settings)
+    if poster is None:
+        raise ConfigurationError(f"{WEBHOOK_KEY} is not set: nothing is posted to webhooks")
+    return poster
 
 
 def address_of(account: RelayAccount) -> str:

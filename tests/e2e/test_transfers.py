@@ -33,7 +33,7 @@ from indexer.readers import open_reader
 from indexer.reconciliation import Finding, reconcile
 from indexer.relay.hooks.run import send_webhooks
 from indexer.relay.run import run_relay
-from indexer.relay.settings import load_relay_settings, load_webhook_sender
+from indexer.relay.settings import load_relay_settings, load_webhook_poster
 from indexer.settings import Settings, load_settings
 from warehouse_schema.engine import make_engine
 
@@ -79,7 +79,7 @@ def working(
                 on_turn=lambda _chain, _turn: None,
             ),
         ]
-        sender = load_webhook_sender(settings, relay_keys)
+        sender = load_webhook_poster(settings, relay_keys)
         assert sender is not None
         trusting = replace(sender, context=ssl.create_default_context(cafile=str(certificate)))
         jobs.append(lambda: send_webhooks(relay, trusting, should_stop=over))

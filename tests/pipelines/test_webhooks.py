@@ -71,7 +71,7 @@ def test_a_run_posts_until_it_is_told_to_stop(
         while not should_stop():
             threading.Event().wait(0.01)
 
-    monkeypatch.setattr("indexer.relay.hooks.run.send_webhooks", posting)
+    monkeypatch.setattr("pipelines.webhooks.send_webhooks", posting)
     config = dg.RunConfig(ops={"post_what_is_told": WebhookConfig(minutes=1)})
     assert execute(JOB, instance, relay_engine, run_config=config).success
     assert instance.get_latest_materialization_event(WEBHOOKS) is not None

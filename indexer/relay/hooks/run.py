@@ -13,18 +13,16 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 import orjson
-import psycopg
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import OperationalError
 
 from indexer.notices import heard, listen
+from indexer.outages import outlasting
 from indexer.relay.hooks import store
 from indexer.relay.hooks.post import WHOLE_SECONDS, Address, Answer, is_public, post
 from indexer.relay.hooks.retrying import verdict
 from indexer.relay.hooks.signing import public_text, signed_headers
 from indexer.relay.hooks.store import Due, Event
 from indexer.relay.keys import StellarKey
-from indexer.stopping import pause
 from warehouse_schema.identifiers import UnixSeconds
 from warehouse_schema.projections import TOLD_CHANNEL
 
@@ -54,7 +52,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class Poster:
     """Who posts: with which key, and to whom."""
 
     key: StellarKey = field(repr=False)
@@ -104,7 +102,7 @@ def body_of(event: Event) -> bytes:
 
 def send_webhooks(
     engine: Engine,
-    sender: Sender,
+    poster: Poster,
     *,
     should_stop: Callable[[], bool],
     on_progress: Callable[[Sent], None] = lambda _: None,
@@ -115,23 +113,20 @@ def send_webhooks(
     `FollowerConflict` when another process does this.
     """
     while not should_stop():
-        try:
-            with (
-                store.writer(engine) as conn,
-                ThreadPoolExecutor(PROVEN_AT_ONCE + OTHERS_AT_ONCE, "webhooks") as pool,
-            ):
-                _Posting(conn, sender, pool).go_on(should_stop, on_progress)
-        except (OperationalError, psycopg.OperationalError) as error:
-            # What was under way is sent again: nobody could write that it was taken.
-            logger.warning("warehouse lost sender=webhooks: %s", error)
-            pause(_LOST_SECONDS, should_stop)
+        # What was under way is sent again: nobody could write that it was taken.
+        with (
+            outlasting("webhooks", _LOST_SECONDS, should_stop),
+            store.writer(engine) as conn,
+            ThreadPoolExecutor(PROVEN_AT_ONCE + OTHERS_AT_ONCE, "webhooks") as pool,
+        ):
+            _Posting(conn, poster, pool).go_on(should_stop, on_progress)
 
 
 class _Posting:
     """What one session has under way."""
 
-    def __init__(self, conn: Connection, sender: Sender, pool: ThreadPoolExecutor) -> None:
-        self._conn, self._sender, self._pool = conn, sender, pool
+    def __init__(self, conn: Connection, poster: Poster, pool: ThreadPoolExecutor) -> None:
+        self._conn, self._poster, self._pool = conn, poster, pool
         self._under_way: dict[Future[Answer], tuple[Due, bool]] = {}
         """And whether it is to a proven place."""
         self._due_at = {self._show: 0.0, self._forget: 0.0}
@@ -156,7 +151,7 @@ class _Posting:
                     self._due_at[task] = now + task()
 
     def _show(self) -> float:
-        store.note_sender(self._conn, public_text(self._sender.key))
+        store.note_sender(self._conn, public_text(self._poster.key))
         return _SEEN_EVERY_SECONDS
 
     def _forget(self) -> float:
@@ -173,7 +168,7 @@ class _Posting:
             with self._conn.begin():
                 found = store.due(self._conn, proven=proven, but=busy, most=free)
             for due in found:
-                self._under_way[self._pool.submit(self._sender.send, due)] = (due, proven)
+                self._under_way[self._pool.submit(self._poster.send, due)] = (due, proven)
 
     def _wait(self) -> None:
         """Until something is over, there is news, or it is time to look again."""

@@ -15,7 +15,7 @@ from stellar_sdk import Keypair
 from indexer.devnet.webhook_receiver import make_certificate
 from indexer.relay.hooks.post import Answer
 from indexer.relay.hooks.retrying import Standing
-from indexer.relay.hooks.run import Sender
+from indexer.relay.hooks.run import Poster
 from indexer.relay.hooks.store import Due, Event
 from indexer.relay.keys import LocalStellarKey
 from tests.factories.webhooks import PUBLIC_KEY
@@ -64,10 +64,10 @@ def due(url: str, number: int, stage: str) -> Due:
 def test_it_takes_what_the_service_posts_once_and_refuses_everybody_else(
     url: str, certificate: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def sender(seed: str) -> Sender:
+    def sender(seed: str) -> Poster:
         key = LocalStellarKey.from_text(seed, "test")
         context = ssl.create_default_context(cafile=str(certificate))
-        return Sender(key, context, admits=lambda _: True)
+        return Poster(key, context, admits=lambda _: True)
 
     ours = sender(SEED)
     first = due(url, 1, "SUBMITTED")

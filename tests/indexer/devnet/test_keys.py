@@ -8,7 +8,7 @@ from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, WEBHOOKS, make_ke
 from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
 from indexer.networks import load_network
 from indexer.relay.hooks.signing import public_text
-from indexer.relay.settings import load_webhook_sender
+from indexer.relay.settings import load_webhook_poster
 from indexer.settings import load_settings
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -37,7 +37,7 @@ def test_the_relay_has_keys_of_its_own_on_both_chains(tmp_path: Path) -> None:
 def test_the_api_publishes_the_key_that_the_relay_signs_webhooks_with(tmp_path: Path) -> None:
     published = load_api_settings(make_keys(tmp_path / "api", URL)).webhook_key
     made = make_relay_keys(tmp_path / "relay", load_network("devnet"))
-    sender = load_webhook_sender(load_settings({}), made)
+    sender = load_webhook_poster(load_settings({}), made)
     assert sender is not None
     assert public_text(sender.key) == published
 

@@ -18,7 +18,7 @@ from indexer.relay.settings import (
     StellarAccount,
     address_of,
     load_relay_settings,
-    load_webhook_sender,
+    load_webhook_poster,
 )
 from indexer.settings import load_settings
 from warehouse_schema.identifiers import ChainId
@@ -118,20 +118,20 @@ SEED = Keypair.random().secret
 
 
 def test_webhooks_are_signed_by_a_key_of_their_own():
-    assert load_webhook_sender(DEVNET, {}) is None
-    sender = load_webhook_sender(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED})
+    assert load_webhook_poster(DEVNET, {}) is None
+    sender = load_webhook_poster(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED})
     assert sender is not None
     assert sender.key.public_key == Keypair.from_secret(SEED).raw_public_key()
     assert SEED not in repr(sender)
     with pytest.raises(ConfigurationError, match="make one of its own"):
-        load_webhook_sender(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED, STELLAR_KEY: SEED})
+        load_webhook_poster(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED, STELLAR_KEY: SEED})
 
 
 @pytest.mark.parametrize(
     ("network", "may"), [("devnet", True), ("testnet", False), ("mainnet", False)]
 )
 def test_on_the_local_chains_alone_webhooks_reach_this_machine(network: str, may: bool):
-    sender = load_webhook_sender(
+    sender = load_webhook_poster(
         load_settings({"ISTHMUS_NETWORK": network}), {"ISTHMUS_WEBHOOK_KEY": SEED}
     )
     assert sender is not None

@@ -16,7 +16,7 @@ from stellar_sdk import Keypair
 from indexer.devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
 from indexer.errors import FollowerConflict
 from indexer.relay.hooks import run, store
-from indexer.relay.hooks.run import Sender, Sent, send_webhooks
+from indexer.relay.hooks.run import Poster, Sent, send_webhooks
 from indexer.relay.keys import LocalStellarKey
 from tests.factories.projections import address
 from tests.factories.webhooks import (
@@ -51,14 +51,14 @@ def receiver(certificate: Path) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def sender(certificate: Path) -> Sender:
+def sender(certificate: Path) -> Poster:
     """To this machine as well, and trusting its receiver."""
     context = ssl.create_default_context(cafile=str(certificate))
-    return Sender(KEY, context=context, admits=lambda _: True, whole_seconds=5.0)
+    return Poster(KEY, context=context, admits=lambda _: True, whole_seconds=5.0)
 
 
 @contextmanager
-def sending(engine: Engine, sender: Sender) -> Iterator[list[Sent]]:
+def sending(engine: Engine, sender: Poster) -> Iterator[list[Sent]]:
     """While it is at work."""
     stop, done, failed = threading.Event(), list[Sent](), list[BaseException]()
 
@@ -102,7 +102,7 @@ def until(engine: Engine, is_so: Callable[[Connection], bool]) -> None:
 
 
 def test_an_event_is_posted_when_it_is_told_with_all_that_verifies_it(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
         webhook, transfer = insert_webhook(conn, receiver.url), begun(conn)
@@ -136,7 +136,7 @@ def test_an_event_is_posted_when_it_is_told_with_all_that_verifies_it(
 
 
 def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
         tell_some(conn, 3)
@@ -153,7 +153,7 @@ def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
 
 
 def test_what_is_not_taken_is_tried_again_before_what_comes_behind_it(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     answers = iter([500, 500, *[204] * 20])
     receiver.answer = lambda _: next(answers)
@@ -190,7 +190,7 @@ def hurry(engine: Engine) -> None:
 
 
 def test_what_nobody_takes_is_given_up_after_a_day_and_in_the_end_so_is_the_place(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: 503
     with engine.begin() as conn:
@@ -224,7 +224,7 @@ def has_come_to(webhook: str, position: int) -> Callable[[Connection], bool]:
 
 
 def test_nothing_is_sent_to_a_place_that_was_taken_back(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
         remove_webhook(conn, insert_webhook(conn, f"{receiver.url}/old"))
@@ -236,7 +236,7 @@ def test_nothing_is_sent_to_a_place_that_was_taken_back(
 
 
 def test_places_that_never_answer_hold_up_nobody_else(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     over = threading.Event()
 
@@ -267,7 +267,7 @@ def to(posted: list[Posted], path: str) -> int:
 
 
 def test_what_was_posted_and_never_written_is_posted_again_under_the_same_id(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     answered = threading.Event()
 
@@ -296,7 +296,7 @@ def test_what_was_posted_and_never_written_is_posted_again_under_the_same_id(
     assert (first.headers["webhook-id"], first.body) == (again.headers["webhook-id"], again.body)
 
 
-def test_only_one_process_posts(relay_engine: Engine, sender: Sender) -> None:
+def test_only_one_process_posts(relay_engine: Engine, sender: Poster) -> None:
     with (
         store.writer(relay_engine),
         pytest.raises(FollowerConflict),
@@ -306,7 +306,7 @@ def test_only_one_process_posts(relay_engine: Engine, sender: Sender) -> None:
 
 
 def test_what_is_under_way_at_the_end_is_written(
-    engine: Engine, relay_engine: Engine, sender: Sender, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
 ) -> None:
     began, over = threading.Event(), threading.Event()
 
