@@ -224,9 +224,10 @@ def _forget(settings: Settings, _: argparse.Namespace) -> int:
     engine = open_engine(settings, "indexer")
     try:
         with engine.begin() as conn:
-            print(forget(conn))
+            gone = forget(conn)
     finally:
         engine.dispose()
+    print(f"forgotten: {gone.events} events, {gone.quotes} quotes")
     return 0
 
 

@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
         self.wfile.flush()
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as http.server names it
         """What was asked, for whoever looks for it."""
         logger.debug(format, *args)
 

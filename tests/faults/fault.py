@@ -2,6 +2,7 @@
 
 import random
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -59,17 +60,17 @@ def answered(replies: Sequence[Reply]) -> Response:
     return Response(orjson.dumps(list(replies)))
 
 
-class Fault:
+class Fault(ABC):
     """Something that a node does wrong."""
 
     def __init__(self) -> None:
         self.fired = 0
 
+    @abstractmethod
     def respond(self, exchange: Exchange) -> Response | None:
         """The spoilt response; None where the fault does not show in this request."""
-        raise NotImplementedError
 
-    def release(self) -> None:
+    def release(self) -> None:  # noqa: B027 - most keep none waiting
         """Let go of requests that the fault keeps waiting."""
 
 
@@ -84,9 +85,9 @@ class ReplyFault(Fault):
         ]
         return None if spoilt == replies else answered(spoilt)
 
+    @abstractmethod
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         """The reply, or another one in its place."""
-        raise NotImplementedError
 
 
 def instead(reply: Reply, result: Any) -> Reply:

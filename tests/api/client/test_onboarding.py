@@ -21,6 +21,7 @@ from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
 from api.client.models import StellarTrustline
 from api.client.onboarding import check_onboarding
 from indexer.actions.stellar_tx import onboarding
+from indexer.addresses import stellar_account
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER
 
 NOW = 1_800_000_000
@@ -60,7 +61,11 @@ def made(
 def issued(*, is_new: bool = True) -> list[Any]:
     """As the service makes it."""
     asset: Any = MAINNET.stellar.usdc
-    return [*onboarding(SPONSOR.public_key, ME, asset, creates_account=is_new)]  # type: ignore[arg-type]
+    return [
+        *onboarding(
+            stellar_account(SPONSOR.public_key), stellar_account(ME), asset, creates_account=is_new
+        )
+    ]
 
 
 def begun(by: str = SPONSOR.public_key) -> Any:
