@@ -99,12 +99,14 @@ def test_a_crash_matrix_has_a_line_for_each_commit_point() -> None:
     for run in runs:
         run.points["relay|relay.slots|committed"] += 2
         run.points["api|intake.quotes|aborted"] += 1
+        run.points["postgres under relay|relay.slots|committed"] += 3
         run.kills["relay"] += 3
-    _, api, relay = of_transfers.matrix(runs)
-    assert (api.split(), relay.split()) == (
+    _, *lines = of_transfers.matrix(runs)
+    assert [line.split() for line in lines] == [
         ["api", "intake.quotes", "2"],
+        ["postgres", "under", "relay", "relay.slots", "6"],
         ["relay", "relay.slots", "4"],
-    )
+    ]
     shown = of_transfers.result(runs, 1.26)
     assert (shown["kills"], shown["lost"], shown["double"], shown["stuck"]) == (6, 0, 1, 0)
 

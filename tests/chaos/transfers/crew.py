@@ -173,6 +173,7 @@ class Crew:
             if when != BEFORE:
                 doors.close()
                 xid = self._let_go_on(met, when, xid)
+            killed = f"postgres under {name}" if whole else name
             if whole:
                 self._postgres.kill_all()
                 self._run.kills["postgres"] += 1
@@ -180,7 +181,7 @@ class Crew:
                 self._run.kills[name] += 1
         if whole:
             self._postgres.start()
-        self._run.points[f"{name}|{met.table}|{self._became(when, xid)}"] += 1
+        self._run.points[f"{killed}|{met.table}|{self._became(when, xid)}"] += 1
 
     def _meet(self, name: str, tables: Sequence[str]) -> Met | None:
         deadline = time.monotonic() + _MEET_SECONDS

@@ -23,7 +23,8 @@ class Run:
     sums that differ."""
     kills: Counter[str] = field(default_factory=Counter)
     points: Counter[str] = field(default_factory=Counter)
-    """Kills by process, table and what became of the transaction, `|` between."""
+    """Kills by whom they hit, table and what became of the transaction, `|` between. Postgres is
+    hit under the process that was met: `postgres under relay`."""
     faults: Counter[str] = field(default_factory=Counter)
     mischief: Counter[str] = field(default_factory=Counter)
     reorgs: list[int] = field(default_factory=list)
@@ -80,13 +81,13 @@ def matrix(runs: Sequence[Run]) -> list[str]:
     """Commit point × what became of the transaction that was killed there, a line each."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     for point, number in total(runs, "points").items():
-        process, table, became = point.split("|")
-        counts.setdefault((process, table), Counter())[became] += number
-    head = f"{'killed':18} {'at the door of':32}" + "".join(f"{each:>17}" for each in BECAME)
+        killed, table, became = point.split("|")
+        counts.setdefault((killed, table), Counter())[became] += number
+    head = f"{'killed':32} {'at the door of':32}" + "".join(f"{each:>17}" for each in BECAME)
     return [
         head,
         *(
-            f"{process:18} {table:32}" + "".join(f"{row[each] or '':>17}" for each in BECAME)
-            for (process, table), row in sorted(counts.items())
+            f"{killed:32} {table:32}" + "".join(f"{row[each] or '':>17}" for each in BECAME)
+            for (killed, table), row in sorted(counts.items())
         ),
     ]
