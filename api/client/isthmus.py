@@ -149,19 +149,36 @@ class Isthmus:
         provider: str | None = None,
         markers: bool = False,
         since: Moment | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
     ) -> Iterator[Moment]:
-        """The book, exactly, after each ledger that changes it (`markers`: after each ledger)."""
+        """The book, exactly, after each ledger that changes it (`markers`: after each ledger).
+
+        It ends soon after `should_stop` says so.
+        """
         query = {"rail": rail, "currency": currency, "direction": direction, "provider": provider}
         flag = {"markers": 1} if markers else {}
-        return follow(self._stream_url(), {**query, **flag}, since=since, sleep=self._sleep)
+        return follow(
+            self._stream_url(),
+            {**query, **flag},
+            since=since,
+            sleep=self._sleep,
+            should_stop=should_stop,
+        )
 
-    def follow_transfers(self, *, after: int | None = None) -> Iterator[TransferNews]:
-        """What is under way, or what changed after a number, and then each change, for ever.
+    def follow_transfers(
+        self, *, after: int | None = None, should_stop: Callable[[], bool] = lambda: False
+    ) -> Iterator[TransferNews]:
+        """What is under way, or what changed after a number, and then each change.
 
-        Signs in again when a token has come to its end. Raises `SignInNeeded`.
+        It ends soon after `should_stop` says so. Signs in again when a token has come to its end.
+        Raises `SignInNeeded`.
         """
         return follow_transfers(
-            self._stream_url(), self._stream_token, after=after, sleep=self._sleep
+            self._stream_url(),
+            self._stream_token,
+            after=after,
+            sleep=self._sleep,
+            should_stop=should_stop,
         )
 
     def _stream_url(self) -> str:

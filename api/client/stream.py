@@ -13,6 +13,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.sync.client import connect
 
 from api.client.errors import ClientError, TooMany, Unavailable, refusal
+from api.client.listening import messages
 from api.client.models import Offer, Order
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
@@ -84,9 +85,10 @@ def follow(
     *,
     since: Moment | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> Iterator[Moment]:
-    """The book now, and then after each ledger that changes it, for ever.
+    """The book now, and then after each ledger that changes it, until `should_stop`.
 
     A broken connection goes on where it ended. Raises `Refused` for what waiting does not mend,
     such as a filter that the server cannot read.
@@ -95,7 +97,7 @@ def follow(
     pause = _SHORTEST_PAUSE
     while True:
         try:
-            for moment in _listen(url, query, known, options):
+            for moment in _listen(url, query, known, should_stop, options):
                 known, pause = moment, _SHORTEST_PAUSE
                 yield moment
         except (TooMany, Unavailable) as refused:
@@ -103,13 +105,19 @@ def follow(
         except (OSError, WebSocketException, _Gap):
             # Whatever it was, the next connection goes on where this one ended.
             pass
+        if should_stop():
+            return
         # Not everybody at once, who lost the same server.
         sleep(pause * random.SystemRandom().uniform(0.5, 1.0))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _listen(
-    url: str, query: Mapping[str, Any], known: Moment, options: Mapping[str, Any]
+    url: str,
+    query: Mapping[str, Any],
+    known: Moment,
+    should_stop: Callable[[], bool],
+    options: Mapping[str, Any],
 ) -> Iterator[Moment]:
     given = {name: value for name, value in query.items() if value is not None}
     where = f"{url}?{urlencode({**given, 'after': known.ledger})}"
@@ -119,7 +127,7 @@ def _listen(
         raise _refused(error) from error
     with socket:
         draft = _Draft(known, dict(known.offers), [])
-        for text in socket:
+        for text in messages(socket, should_stop):
             moment = draft.take(json.loads(text))
             if moment is not None:
                 yield moment

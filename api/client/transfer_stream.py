@@ -12,6 +12,7 @@ from websockets.exceptions import ConnectionClosedError, InvalidStatus, WebSocke
 from websockets.sync.client import connect
 
 from api.client.errors import SignInNeeded, TooMany, Unavailable, refusal
+from api.client.listening import messages
 from api.client.models import Transfer
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
@@ -36,9 +37,12 @@ def follow_transfers(
     *,
     after: int | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> Iterator[TransferNews]:
-    """What is under way, or what changed after a number, and then each change, for ever.
+    """What is under way, or what changed after a number, and then each change.
+
+    It ends soon after `should_stop` says so.
 
     `token(True)` has to be another one than before. A broken connection goes on where it ended.
     Raises `SignInNeeded` when a new token is refused too, and `Refused` for what waiting does not
@@ -47,7 +51,7 @@ def follow_transfers(
     last, pause, is_refused = after, _SHORTEST_PAUSE, False
     while True:
         try:
-            for number, transfer in _listen(url, token(is_refused), last, options):
+            for number, transfer in _listen(url, token(is_refused), last, should_stop, options):
                 last = max(number, last or 0)
                 pause, is_refused = _SHORTEST_PAUSE, False
                 if transfer is not None:
@@ -62,13 +66,19 @@ def follow_transfers(
         except (OSError, WebSocketException):
             # Whatever it was, the next connection goes on where this one ended.
             pass
+        if should_stop():
+            return
         # Not everybody at once, who lost the same server.
         sleep(pause * random.SystemRandom().uniform(0.5, 1.0))
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _listen(
-    url: str, token: str, after: int | None, options: dict[str, Any]
+    url: str,
+    token: str,
+    after: int | None,
+    should_stop: Callable[[], bool],
+    options: dict[str, Any],
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
     try:
         # Of the book, which comes whether asked for or not, orders are the least.
@@ -82,7 +92,7 @@ def _listen(
         with suppress(ConnectionClosedError):
             socket.send(json.dumps({"auth": token, "after": after}))
         try:
-            for message in map(json.loads, socket):
+            for message in map(json.loads, messages(socket, should_stop)):
                 if message["channel"] == "transfer":
                     yield message["number"], message.get("transfer")
         except ConnectionClosedError as error:

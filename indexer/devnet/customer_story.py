@@ -1,4 +1,7 @@
-"""The demo's customers: a transfer of each kind through the API, all followed to their ends."""
+"""The demo's customers: a transfer of each kind through the API, all followed to their ends.
+
+All follow by `GET` and over the socket, one by a webhook as well.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from indexer.devnet.address_plays import AddressPlays
 from indexer.devnet.bridges import DUST
 from indexer.devnet.customers import Customer, Purse, customer, open_accounts
 from indexer.devnet.scenario import EVM_UNIT, PacedClient, Say, real_time
+from indexer.devnet.socket_story import SocketStory
 from indexer.devnet.transfers import DEADLINE_SECONDS, Played, await_routes, decimal, follow
 from indexer.devnet.verify import table
 from indexer.devnet.webhook_receiver import Receiver
@@ -66,10 +70,14 @@ class CustomerStory:
             await_routes(people["dora"].api, self._go_on)
             hooked = WebhookStory(people[HOOKED], self._receiver, self._wait)
             hooked.begin()
+            sockets = doors.enter_context(closing(SocketStory(people.values(), self._wait)))
+            sockets.begin()
             played = _all(plays, people, amounts)
             shown = follow(played, self._go_on, deadline_seconds=DEADLINE_SECONDS)
-            _tell(played, shown, say)
-            problems = [
+            owners = {each.transfer: each.who for each in played}
+            problems = sockets.problems(owners)
+            _tell(played, shown, sockets, say)
+            problems += [
                 problem
                 for each in played
                 for problem in plays.problems(each, shown[each.transfer][0])
@@ -133,8 +141,13 @@ def _tell_hooked(hooked: WebhookStory, say: Say) -> None:
     say(f"{HOOKED}'s webhook was told, each verified: {', '.join(stages)}")
 
 
-def _tell(played: Sequence[Played], shown: Mapping[str, tuple[Transfer, float]], say: Say) -> None:
-    say("\nGET /v1/transfers/{id}")
+def _tell(
+    played: Sequence[Played],
+    shown: Mapping[str, tuple[Transfer, float]],
+    sockets: SocketStory,
+    say: Say,
+) -> None:
+    say("\nGET /v1/transfers/{id}, and the stages that its owner was told over the socket")
     rows = []
     for each in played:
         transfer, seconds = shown[each.transfer]
@@ -148,6 +161,8 @@ def _tell(played: Sequence[Played], shown: Mapping[str, tuple[Transfer, float]],
                 "arrived": None if got is None else decimal(got, ends),
                 "seconds": f"{seconds:.1f}",
                 "stages": [step.stage for step in transfer.timeline],
+                "by socket": f"{len(sockets.stages(transfer.id))} stages",
             }
         )
-    say(table(rows, ("transfer", "owner", "paid", "arrived", "seconds", "stages")))
+    columns = ("transfer", "owner", "paid", "arrived", "seconds", "by socket", "stages")
+    say(table(rows, columns))

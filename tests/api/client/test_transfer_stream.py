@@ -105,3 +105,22 @@ def test_what_ends_for_another_reason_is_asked_with_a_pause():
         assert next(news).transfer.stage == "SUBMITTED"
         news.close()
     assert len(slept) == 1
+
+
+def test_who_wants_no_more_is_let_go_while_nothing_is_said_and_while_nobody_answers():
+    over = threading.Event()
+
+    def wait(socket: ServerConnection, _: dict[str, Any]) -> None:
+        socket.send(json.dumps(told(1, "SUBMITTED")))
+        # Until the client hangs up.
+        assert list(socket) == []
+
+    with playing(wait) as (url, _), make_client(url, slept := []) as isthmus:
+        news = isthmus.follow_transfers(should_stop=over.is_set)
+        assert next(news).number == 1
+        over.set()
+        assert list(news) == []
+        assert slept == []
+    with make_client("http://127.0.0.1:1", slept) as isthmus:
+        assert list(isthmus.follow_transfers(should_stop=over.is_set)) == []
+    assert slept == []
