@@ -57,6 +57,14 @@ def test_transfers_end_as_they_must_whatever_is_killed_under_them(place: Site) -
     assert run.kills.total() >= 1
 
 
+def test_accounts_are_opened_also_where_nobody_is_to_have_one(tmp_path: Path) -> None:
+    with fresh_chains(tmp_path, random.Random(1)) as chains:
+        [key] = open_accounts(
+            {"nobody": Purse({}, {"usdc": 7}, has_account=False)}, chains.paced, chains.evm
+        ).values()
+        assert chains.paced.account(key.public_key) is None
+
+
 def test_by_the_chains_alone_a_loss_and_a_double_payment_are_seen(tmp_path: Path) -> None:
     with fresh_chains(tmp_path, random.Random(1)) as chains:
         purse = Purse({"usdc": 50 * DUST}, {"usdt0": 7})

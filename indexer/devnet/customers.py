@@ -96,7 +96,7 @@ def open_accounts(
         for name, key in keys.items()
         if people[name].has_account
     ]
-    stellar.submit(admin, made)
+    _submit(stellar, admin, made, [])
     lines: list[Operation] = []
     paid: list[Operation] = []
     for name, purse in people.items():
