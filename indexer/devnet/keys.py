@@ -32,17 +32,21 @@ def relay_account() -> EvmAddress:
     return EvmAddress(dev_account(RELAY_ACCOUNT).address.lower())
 
 
+def public_webhook_key() -> str:
+    """Which webhooks are verified with, as Standard Webhooks writes it."""
+    return f"whpk_{b64encode(keypair(WEBHOOKS).raw_public_key()).decode()}"
+
+
 def make_keys(folder: Path, url: str) -> dict[str, str]:
     """The variables with which an API at `url` signs people in; what is there already stays."""
     folder.mkdir(parents=True, exist_ok=True)
     pem = generate_private_key(SECP256R1()).private_bytes(
         Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
     )
-    signer = keypair(WEBHOOKS).raw_public_key()
     return {
         "ISTHMUS_URL": url,
         "ISTHMUS_TOKEN_KEY_FILE": str(_kept(folder / "token.pem", pem.decode())),
-        "ISTHMUS_WEBHOOK_PUBLIC_KEY": f"whpk_{b64encode(signer).decode()}",
+        "ISTHMUS_WEBHOOK_PUBLIC_KEY": public_webhook_key(),
         "ISTHMUS_SEP10_KEY_FILE": str(_kept(folder / "sep10", keypair(SEP10).secret)),
     }
 

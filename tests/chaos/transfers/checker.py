@@ -18,6 +18,10 @@ from tests.chaos.chains import Chains
 COINS: tuple[Coin, ...] = ("usdc", "usdt0")
 
 
+class CheckerFailed(AssertionError):
+    """The checker missed something that was planted, or saw what is not there."""
+
+
 @dataclass
 class Verdict:
     """What is wrong, a sentence each."""

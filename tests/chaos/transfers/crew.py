@@ -133,10 +133,12 @@ class Crew:
             if "FollowerConflict" not in ended
         ]
 
-    def kill_for(self, over: threading.Event) -> None:
-        """Kill something every now and then, until `over`."""
-        while not over.wait(self._chance.uniform(0, 0.8)):
+    def kill_for(self, calm: threading.Event, over: threading.Event) -> None:
+        """Kill something every now and then, until `calm`; look after all of it until `over`."""
+        while not calm.wait(self._chance.uniform(0, 0.8)):
             self.kill()
+            self.start()
+        while not over.wait(_RESTART_SECONDS):
             self.start()
 
     def kill(self) -> None:

@@ -19,6 +19,7 @@ POINTS: Mapping[str, tuple[str, ...]] = {
         "intake.actions",
         "intake.submissions",
         "intake.cancellations",
+        "intake.webhooks",
     ),
     "follower eip155": (
         "facts.cursors",
@@ -44,6 +45,7 @@ POINTS: Mapping[str, tuple[str, ...]] = {
     ),
     "keeper": ("projections.transfer_stages", "projections.transfer_events"),
     "relay": ("relay.health", "relay.slots", "relay.attempts"),
+    "sender": ("relay.webhook_states", "relay.webhook_deliveries", "relay.webhook_senders"),
 }
 """Process → tables, the one first that it writes most often."""
 

@@ -1,5 +1,6 @@
-"""Proof that the checker sees what it is for: a planted loss, a planted double payment, a transfer
-that does not end. A checker that cannot fail proves nothing; so this comes before every run.
+"""Proof that the checker sees what it is for: a planted loss, a planted double payment, a webhook
+that is told otherwise than promised, a transfer that does not end. A checker that cannot fail
+proves nothing; so this comes before every run.
 """
 
 from collections.abc import Callable
@@ -10,14 +11,11 @@ from indexer.devnet.customers import ASSETS
 from indexer.devnet.stellar.accounts import keypair
 from indexer.devnet.transfers import Played
 from tests.chaos.site import Site
-from tests.chaos.transfers.checker import Verdict, judge
+from tests.chaos.transfers.checker import CheckerFailed, Verdict, judge
+from tests.chaos.transfers.hook_proof import prove_hooks
 from tests.chaos.transfers.kinds import KINDS
 from tests.chaos.transfers.outcome import Run
 from tests.chaos.transfers.run import Stage, staged
-
-
-class CheckerFailed(AssertionError):
-    """The checker missed something that was planted, or saw what is not there."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,7 @@ def prove_checker(site: Site, seed: int) -> list[str]:
             raise CheckerFailed(f"in peace there is {run.problems}")
         [played] = [each for _, each in stage.played.values() if each.what == "usdc-deposit"]
         found = [_planted(stage, played, each) for each in PLANTED]
+        found += prove_hooks(stage)
         stage.shown.pop(played.transfer)
         stage.judge()
         if len(run.stuck) != 1 or played.transfer not in run.stuck[0]:

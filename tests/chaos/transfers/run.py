@@ -19,12 +19,21 @@ from indexer.devnet.address_plays import AddressPlays
 from indexer.devnet.customers import Customer, Purse, open_accounts
 from indexer.devnet.evm import STELLAR_DOMAIN, dev_account
 from indexer.devnet.evm_node import DevnetError, Reverted, RpcFailed
-from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, make_keys, relay_account
+from indexer.devnet.keys import (
+    RELAY,
+    RELAY_ACCOUNT,
+    SPONSOR,
+    WEBHOOKS,
+    make_keys,
+    public_webhook_key,
+    relay_account,
+)
 from indexer.devnet.local_http import local_client
 from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair, secret
 from indexer.devnet.stellar.client import Failed, Refused, Rejected
 from indexer.devnet.supervisor import free_port
 from indexer.devnet.transfers import Holding, Played
+from indexer.devnet.webhook_receiver import make_certificate
 from indexer.settings import in_capitals, operator_variable
 from tests.chaos.chains import CHAINS, EVM, HOST, STELLAR, Chains, fresh_chains
 from tests.chaos.faults import FaultyNodes
@@ -32,6 +41,7 @@ from tests.chaos.site import Site, database
 from tests.chaos.transfers.checker import judge, supply
 from tests.chaos.transfers.circle import SlowAttestations
 from tests.chaos.transfers.crew import Crew, Process, Spec
+from tests.chaos.transfers.hooks import Hooks, hooks, registered
 from tests.chaos.transfers.kinds import KINDS, PAYEE, Kind
 from tests.chaos.transfers.outcome import Run
 from tests.chaos.transfers.wallet import Mischief, Wallet
@@ -103,13 +113,17 @@ def staged(site: Site, seed: int, transfers: int, run: Run) -> "Iterator[Stage]"
         well = doors.enter_context(circle.reading(chains.evm_url, chains.stellar_url, ends))
         attested = SlowAttestations(well, random.Random(chance.random()), rate=0.15)
         iris = doors.enter_context(circle.serving(0, attested))
+        certificate = make_certificate(folder / "keys")
+        told = doors.enter_context(
+            hooks(certificate, public_webhook_key(), random.Random(chance.random()), rate=0.15)
+        )
         api_url = f"http://{HOST}:{free_port()}"
         crew = Crew(
             site.postgres,
             url,
             [
                 Process(each, site.nursery, folder / f"{each.name.replace(' ', '-')}.log")
-                for each in _specs(folder, url, nodes, iris, api_url)
+                for each in _specs(folder, url, nodes, iris, api_url, certificate)
             ],
             random.Random(chance.random()),
             run,
@@ -125,7 +139,7 @@ def staged(site: Site, seed: int, transfers: int, run: Run) -> "Iterator[Stage]"
             relay_account(),
         )
         yield Stage(
-            chains, evm, ledgers, nodes, attested, crew, weather, casts, api_url,
+            url, chains, evm, ledgers, nodes, attested, told, crew, weather, casts, api_url,
             Mischief(random.Random(chance.random()), rate=0.12), chance, run,
         )  # fmt: skip
 
@@ -173,7 +187,9 @@ def _open(casts: Sequence[Cast], ledgers: Ledgers, evm: SharedEvm) -> None:
         open_accounts(some, ledgers, evm)
 
 
-def _specs(folder: Path, url: str, nodes: FaultyNodes, iris: str, api_url: str) -> Iterator[Spec]:
+def _specs(
+    folder: Path, url: str, nodes: FaultyNodes, iris: str, api_url: str, certificate: Path
+) -> Iterator[Spec]:
     common = {
         "ISTHMUS_NETWORK": "devnet",
         "ISTHMUS_HOME": str(folder),
@@ -199,6 +215,8 @@ def _specs(folder: Path, url: str, nodes: FaultyNodes, iris: str, api_url: str) 
         f"ISTHMUS_RELAY_BUDGET_{in_capitals(ChainId(EVM))}": str(10**20),
     }
     yield Spec("relay", "indexer.relay", ("run",), {**common, **keys})
+    posting = {"ISTHMUS_WEBHOOK_KEY": secret_of(WEBHOOKS), "SSL_CERT_FILE": str(certificate)}
+    yield Spec("sender", "indexer.relay", ("webhooks",), {**common, **posting})
     bind = api_url.removeprefix("http://")
     own = make_keys(folder / "keys", api_url)
     yield Spec("api", "api", ("--bind", bind, "--workers", "2"), {**common, **own})
@@ -213,11 +231,14 @@ def secret_of(name: str) -> str:
 class Stage:
     """Everything that a run needs, ready to begin."""
 
+    warehouse: str
+    """libpq URL."""
     chains: Chains
     evm: SharedEvm
     ledgers: Ledgers
     nodes: FaultyNodes
     attested: SlowAttestations
+    hooks: Hooks
     crew: Crew
     weather: Weather
     casts: Sequence[Cast]
@@ -232,7 +253,8 @@ class Stage:
         self.played: dict[str, tuple[Cast, Played]] = {}
         self.shown: dict[str, Transfer] = {}
         self._seen: dict[str, Transfer] = {}
-        self._wallets: dict[str, Wallet] = {}
+        self.wallets: dict[str, Wallet] = {}
+        self._told = {*registered([each.name for each in self.casts])}
         self._helped: set[str] = set()
         over, calm = threading.Event(), threading.Event()
         if in_peace:
@@ -242,29 +264,31 @@ class Stage:
         self._await_api()
         with ExitStack() as doors, ThreadPoolExecutor(3 + _STARTERS) as pool:
             people = {
-                name: doors.enter_context(closing(self._customer(name)))
+                name: doors.enter_context(closing(self.customer(name)))
                 for each in self.casts
                 for name in (each.name, _payee(each))
             }
             beside = [
                 pool.submit(self.weather.go_on, over),
                 pool.submit(self.weather.close_ledgers, over),
-                pool.submit(self.crew.kill_for, calm),
+                pool.submit(self.crew.kill_for, calm, over),
             ]
             starting = [pool.submit(self._start, each, people) for each in self.casts]
             try:
                 self._follow(starting, calm)
+                self._calm(calm)
+                self.hooks.settle(self.wallets)
             finally:
                 calm.set()
                 over.set()
             for each in beside:
                 each.result()
 
-    def _customer(self, name: str) -> Customer:
+    def customer(self, name: str) -> Customer:
         server = SignIn(PASSPHRASE, signing_key=address(SEP10))
         login = Login.with_key(keypair(name), server)
         wallet = Wallet(self.api_url, self.mischief, login=login, transport=httpx.HTTPTransport())
-        self._wallets[name] = wallet
+        self.wallets[name] = wallet
         return Customer(name, keypair(name), _payer(name), wallet)
 
     def _await_api(self) -> None:
@@ -282,12 +306,14 @@ class Stage:
     def _start(self, each: Cast, people: Mapping[str, Customer]) -> None:
         plays = AddressPlays(self.evm, self.ledgers, lambda _: None)
         try:
+            if each.name in self._told:
+                self.hooks.register(each.name, self.wallets[each.name])
             played = each.kind.play(plays, people[each.name], people[_payee(each)], each.amount)
         except _REFUSALS as error:
             self.run.stuck.append(f"{each.what} of {each.name} was not begun: {_told(error)}")
             return
         # From here on he looks again and again, and may be shown something at any time.
-        self._wallets[each.name].waits = False
+        self.wallets[each.name].waits = False
         self.played[played.transfer] = each, played
 
     def _follow(self, starting: Sequence[Future[None]], calm: threading.Event) -> None:
@@ -328,6 +354,7 @@ class Stage:
         self.weather.is_calm.set()
         self.nodes.heal()
         self.attested.heal()
+        self.hooks.heal()
 
     def _look(self, transfer: str, played: Played) -> None:
         try:
@@ -366,7 +393,7 @@ class Stage:
         run = self.run
         run.transfers = len(self.casts)
         run.reorgs = self.weather.reorgs
-        run.faults = self.nodes.shown() + self.attested.shown
+        run.faults = self.nodes.shown() + self.attested.shown + self.hooks.shown
         run.mischief = self.mischief.done
         run.findings += [*self.mischief.findings, *self.crew.unexpected_ends()]
         for transfer, (each, played) in self.played.items():
@@ -375,6 +402,7 @@ class Stage:
                 run.findings += _contradictions(played, self.shown[transfer])
             else:
                 run.stuck.append(self._stuck(transfer, played))
+        run.findings += self.hooks.problems(self.ends())
         verdict = judge(self.chains, self.expected(), self.before)
         run.lost += verdict.lost
         run.double += verdict.double
@@ -387,6 +415,12 @@ class Stage:
             for transfer, (_, played) in self.played.items()
             for holding in played.holdings
         ]
+
+    def ends(self) -> dict[str, dict[str, str]]:
+        """Where the transfers of each owner must end."""
+        return {
+            each.name: {transfer: played.stage} for transfer, (each, played) in self.played.items()
+        }
 
     def _stuck(self, transfer: str, played: Played) -> str:
         shown = self._seen.get(transfer)

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from api.client import Actions, Deposit, Isthmus, Quote, Transfer
+from api.client import Actions, Deposit, Isthmus, Quote, Transfer, WebhookEvent, WebhookEventPage
 from api.client.errors import (
     ClientError,
     Conflict,
@@ -45,6 +45,7 @@ class Mischief:
     burns: list[str] = field(default_factory=list)
     """Transactions of others, to lie with."""
     transfers: list[str] = field(default_factory=list)
+    webhooks: list[str] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wants(self) -> bool:
@@ -197,6 +198,30 @@ class Wallet(Isthmus):
         if not self._mischief.wants():
             return self._again(submit)
         return self._twice("submitted twice at once", lambda: self._again(submit))
+
+    def be_told(self, url: str) -> str:
+        """Have it posted there what comes; the webhook's id. Somebody has to send by then."""
+        made = self._again(lambda: self.webhooks.register(url)).id
+        other = self._mischief.one_of(self._mischief.webhooks, made)
+        if other is not None and self._mischief.wants():
+            self._mischief.must_be_refused(
+                "another's webhook read", lambda: self.webhooks.events(other), NotFound
+            )
+        self._mischief.webhooks.append(made)
+        return made
+
+    def told_at(self, webhook: str) -> tuple[WebhookEvent, ...]:
+        """All that is sent to a webhook, and what came of it."""
+        found: list[WebhookEvent] = []
+        after: int | None = 0
+        while after is not None:
+            page = self._page(webhook, after)
+            found += page.events
+            after = page.next_after
+        return tuple(found)
+
+    def _page(self, webhook: str, after: int) -> WebhookEventPage:
+        return self._again(lambda: self.webhooks.events(webhook, after=after))
 
     def _had(self, transfer_id: str, error: Conflict) -> Transfer:
         """It was handed in before. Raises `Conflict` for any other reason."""
