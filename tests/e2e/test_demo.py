@@ -3,11 +3,9 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 
 from api.client import Isthmus, NotReached, Patience
 from indexer.devnet.process_groups import MARK, members
+from tests.memory import server_folder
 
 PROJECT = Path(__file__).resolve().parents[2]
 RUNNING = "Ctrl-C stops everything"
@@ -28,11 +27,8 @@ _QUICK = Patience(connect=5.0, answer=5.0)
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    # Run as root, Postgres is user `nobody`, who must be able to enter the folder.
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-e2e-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
+    with server_folder("e2e") as folder:
+        yield folder
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -1,10 +1,8 @@
 """An empty server becomes the warehouse, whoever migrates it and however often."""
 
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -17,6 +15,7 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import OperationalError
 
+from tests.memory import server_folder
 from warehouse_schema import migrate as migrating
 from warehouse_schema.embedded import EmbeddedPostgres, Server
 from warehouse_schema.metadata import SCHEMAS, metadata
@@ -289,16 +288,14 @@ def test_a_server_that_cannot_be_reached_is_told_in_one_sentence(
 
 
 def test_without_a_url_the_command_migrates_the_embedded_server() -> None:
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-migrate-"))
-    folder.chmod(0o755)
-    postgres = EmbeddedPostgres(folder / "data")
-    try:
-        done = run("--data", str(folder / "data"))
-        assert done.returncode == 0, done.stderr
-        assert revision(make_url(postgres.url())) == head_revision()
-    finally:
-        postgres.stop()
-        shutil.rmtree(folder)
+    with server_folder("migrate") as folder:
+        postgres = EmbeddedPostgres(folder / "data")
+        try:
+            done = run("--data", str(folder / "data"))
+            assert done.returncode == 0, done.stderr
+            assert revision(make_url(postgres.url())) == head_revision()
+        finally:
+            postgres.stop()
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

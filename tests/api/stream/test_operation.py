@@ -1,11 +1,8 @@
 """What an operator does to the stream: stops it, stops Postgres under it, runs it beside others."""
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -14,6 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from tests.api.stream.conftest import make_stand
 from tests.factories.streaming import PATIENCE, Listener, serving
+from tests.memory import server_folder
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
 from warehouse_schema.migrate import migrate
@@ -80,15 +78,10 @@ def show_patiently(stand):
 @pytest.fixture
 def postgres_of_its_own() -> Iterator[EmbeddedPostgres]:
     """One that a test may stop, always on one port."""
-    folder = Path(tempfile.mkdtemp(prefix="isthmus-stream-"))
-    folder.chmod(0o755)
-    server = EmbeddedPostgres(folder / "data", durable=False)
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder)
+    with server_folder("stream") as folder:
+        server = EmbeddedPostgres(folder / "data", durable=False)
+        with server:
+            yield server
 
 
 def test_postgres_comes_back_and_the_stream_goes_on(postgres_of_its_own, tmp_path):
