@@ -17,7 +17,8 @@ from indexer.actions.evm_calls import Order, Send, spender
 from indexer.actions.evm_check import Mined
 from indexer.chains.evm_answers import EvmReceipt, ReceiptLog
 from indexer.chains.evm_calls import EvmCalls
-from indexer.chains.quorum import NEEDED, Quorum
+from indexer.chains.quorum import Quorum
+from indexer.chains.witnesses import NEEDED
 from indexer.errors import InconsistentAnswer, NodeUnavailable
 from indexer.events.common import Provenance
 from indexer.events.raw import EvmLog

@@ -1,10 +1,11 @@
-"""Nodes that are asked one after another while somebody waits: the next when one fails."""
+"""Nodes that are asked one after another: the next when one fails, or each of them."""
 
 import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
+from indexer.chains.witnesses import NEEDED, operator_of
 from indexer.errors import (
     ConfigurationError,
     IndexerError,
@@ -20,6 +21,8 @@ REQUEST_SECONDS = 2.0
 """Of each request's pieces; a whole answer may take three times that."""
 PATIENCE_SECONDS = 6.0
 """After this no further node is asked."""
+REST_SECONDS = 30.0
+"""How long a node that failed is left out where each is asked: a dead one would slow all down."""
 
 
 class Node(Protocol):
@@ -52,6 +55,12 @@ class Nodes(Generic[N]):
             raise ConfigurationError(f"{chain} needs a node with an http(s) URL")
         self._chain, self._nodes = chain, tuple(nodes)
         self._first = 0
+        self._rests_until: dict[int, float] = {}
+
+    @property
+    def needed(self) -> int:
+        """Operators that have to say the same where one's word is too little: two, if there are."""
+        return min(NEEDED, len({_operator(node) for node in self._nodes}))
 
     def ask(self, question: Callable[[N], T]) -> T:
         """The first good answer.
@@ -78,10 +87,38 @@ class Nodes(Generic[N]):
                 return answer
         raise failure or NodeUnavailable(f"{self._chain} has no node")
 
+    def ask_each(self, question: Callable[[N], T]) -> list[tuple[str, T]]:
+        """What every node says that answers well, each with its operator.
+
+        Who failed lately is not asked unless all did. Raises as `ask` does when none answers.
+        """
+        now = time.monotonic()
+        turns = range(len(self._nodes))
+        awake = [turn for turn in turns if self._rests_until.get(turn, now) <= now]
+        said: list[tuple[str, T]] = []
+        failure: IndexerError | None = None
+        for turn in awake or turns:
+            node = self._nodes[turn]
+            try:
+                node.vouch()
+                said.append((_operator(node), question(node)))
+            except (RetryableChainError, PermanentChainError) as error:
+                logger.warning("no answer chain=%s node=%s: %s", self._chain, node.host, error)
+                node.forget()
+                self._rests_until[turn] = time.monotonic() + REST_SECONDS
+                failure = error
+        if not said:
+            raise failure or NodeUnavailable(f"{self._chain} has no node")
+        return said
+
     def close(self) -> None:
         """Let go of the connections."""
         for node in self._nodes:
             node.close()
+
+
+def _operator(node: Node) -> str:
+    return operator_of(f"//{node.host}")
 
 
 def over_http(urls: Sequence[str]) -> list[str]:

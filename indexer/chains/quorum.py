@@ -11,32 +11,26 @@ back lands on the forger. Here every node that answers is a witness, and
 Ask about blocks that are final, or as final as the step needs: at the head, honest nodes differ.
 """
 
-import ipaddress
 from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
-from urllib.parse import urlsplit
 
 from indexer.chains.evm import EvmReader
 from indexer.chains.evm_answers import EvmReceipt
 from indexer.chains.finality import Finality, height_reached
 from indexer.chains.ports import Block, Range
-from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
+from indexer.chains.witnesses import (
+    NEEDED,
+    NotEnoughSources,
+    SourcesDisagree,
+    lowest_of_each,
+    operator_of,
+)
+from indexer.errors import ConfigurationError, RetryableChainError
 from indexer.events.raw import RawEvent
 from indexer.networks import EvmChain
 from warehouse_schema.identifiers import Height, TxHash
 
-NEEDED = 2
-"""Operators that must say the same before anything irreversible happens."""
-
 Answer = TypeVar("Answer")
-
-
-class SourcesDisagree(PermanentChainError):
-    """Nodes contradict each other: at least one is wrong, and a person has to find out which."""
-
-
-class NotEnoughSources(RetryableChainError):
-    """Too few independent nodes answered: wait for them, never go on with fewer."""
 
 
 class Quorum:
@@ -136,7 +130,8 @@ class Quorum:
         said = self._answers("finality", _finality)
         safe, final = (
             height_reached(
-                _one_each([(operator, tag(each).height) for operator, each in said]), self._needed
+                lowest_of_each([(operator, tag(each).height) for operator, each in said]),
+                self._needed,
             )
             for tag in (_safe, _final)
         )
@@ -180,19 +175,6 @@ class Quorum:
         return answers
 
 
-def operator_of(url: str) -> str:
-    """Who runs a node, as far as its URL tells: the address, or the last two labels of its name.
-
-    Two customers of one hosting domain count as one operator: that errs on the side of asking for
-    more.
-    """
-    host = urlsplit(url).hostname or ""
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        return ".".join(host.split(".")[-2:])
-
-
 def _finality(witness: EvmReader) -> Finality | None:
     if not witness.has_tags:
         witness.check_identity()
@@ -205,11 +187,3 @@ def _safe(finality: Finality) -> Block:
 
 def _final(finality: Finality) -> Block:
     return finality.final
-
-
-def _one_each(heights: Sequence[tuple[str, Height]]) -> list[Height]:
-    """The lowest height of each operator."""
-    lowest: dict[str, Height] = {}
-    for operator, height in heights:
-        lowest[operator] = min(height, lowest.get(operator, height))
-    return list(lowest.values())

@@ -69,7 +69,7 @@ class AccountReader:
         )
 
     def _asked(self, key: str, parse: Callable[[str], T]) -> T | None:
-        return self._nodes.ask(lambda node: _read(node, key, parse))
+        return self._nodes.ask(lambda node: read_entry(node, key, parse))
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -86,8 +86,8 @@ def _seen(node: VouchedNode, account: StellarAddress) -> SeenAccount | None:
         return SeenAccount(node.told(answer), sequence(entry), rules)
 
 
-def _read(node: VouchedNode, key: str, parse: Callable[[str], T]) -> T | None:
-    """The entry of the ledger, or None when it has none."""
+def read_entry(node: VouchedNode, key: str, parse: Callable[[str], T]) -> T | None:
+    """An entry of a node's newest ledger, or None when it has none. Raises what nodes raise."""
     answer = _entries(node, key)
     with consistent(node.host):
         entry = _entry_of(answer)

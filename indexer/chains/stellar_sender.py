@@ -1,20 +1,22 @@
 """An account of ours on Stellar: what the ledger says of it, what it tries and what it sends.
 
-One node is asked, the next when it fails. Ledgers that are closed stay, so what a node says of a
-transaction in one is its last word; that it knows of none means something once its bounds are past.
+What is only tried is asked of one node, the next when it fails; what became of what was signed, and
+what comes next, of each. Ledgers that are closed stay, so what a node says of a transaction in one
+is its last word; that it knows of none means something once its bounds are past.
 """
 
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stellar_sdk import xdr
 
-from indexer.chains.stellar_accounts import AccountReader
+from indexer.chains.stellar_accounts import AccountReader, read_entry
 from indexer.chains.stellar_calls import simulated
 from indexer.chains.stellar_rpc import StellarRpc
 from indexer.chains.stellar_vouching import VouchedNode
+from indexer.chains.witnesses import NotEnoughSources, SourcesDisagree, next_number, reached
 from indexer.decode.accounts import account_key
 from indexer.decode.soroban import Simulated, Trapped
 from indexer.errors import CallReverted, InconsistentAnswer
@@ -23,6 +25,7 @@ from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSec
 NOBODY = TxHash("0" * 64)
 """A hash that no transaction has: asked about, a node says what ledgers it has."""
 
+_PENDING = "PENDING"
 _BASE_RESERVE = 5_000_000
 """Stroops an entry (0.5 XLM), set by the validators' vote."""
 
@@ -59,18 +62,60 @@ class StellarAccountNodes(AccountReader):
     """Nodes of the chain, asked about an account and given its transactions. One thread's."""
 
     def funds(self, account: StellarAddress) -> AccountFunds | None:
-        """Sequence and balance; None when the ledger has no such account.
+        """Sequence and balance; None when the ledger has no such account, as all say.
 
-        Raises `RetryableChainError`, or `PermanentChainError` when every node is unfit.
+        Both as far as the operators say that are needed. Raises `RetryableChainError`, or
+        `PermanentChainError` when every node is unfit.
         """
-        return self._asked(account_key(account), lambda entry: _funds_of(entry, account))
+        said = self._funds(account)
+        if not said:
+            return None
+        sequence, spendable = (
+            reached([(operator, of(each)) for operator, each in said], self._nodes.needed)
+            for of in (_sequence, _spendable)
+        )
+        return AccountFunds(sequence, spendable)
+
+    def next_sequence(self, account: StellarAddress, own: int | None) -> int:
+        """The number to sign with after our own (`indexer.chains.witnesses.next_number`).
+
+        Raises `NotEnoughSources`, `SourcesDisagree`, else as `funds` does.
+        """
+        said = [(operator, each.sequence + 1) for operator, each in self._funds(account)]
+        return next_number(account, own, said, self._nodes.needed)
+
+    def _funds(self, account: StellarAddress) -> list[tuple[str, AccountFunds]]:
+        """What each says that has the account."""
+        key = account_key(account)
+        said = self._nodes.ask_each(
+            lambda node: read_entry(node, key, lambda entry: _funds_of(entry, account))
+        )
+        return [(operator, each) for operator, each in said if each is not None]
 
     def applied(self, transactions: Collection[TxHash]) -> tuple[Mapping[TxHash, Applied], Window]:
-        """Those of the transactions that are in a ledger, and how far the node looked.
+        """Those of the transactions that are in a ledger, and the window that all looked in.
 
-        All from one node, the ledgers of the first answer that says them. Raises as `funds` does.
+        Of each node, the ledgers of its first answer. Raises `SourcesDisagree` when one has a
+        transaction in a ledger in which another has none, else as `funds` does.
         """
-        return self._nodes.ask(lambda node: _applied(node.rpc, transactions))
+        said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
+        return _together(said, self._nodes.needed)
+
+    def are_dead(
+        self, transactions: Collection[TxHash], since: UnixSeconds, last: UnixSeconds
+    ) -> bool:
+        """Whether no ledger has any of these, or can have: all between these times are looked in.
+
+        As many operators have to say it as are needed. Raises `NotEnoughSources`, else as `applied`
+        does.
+        """
+        said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
+        applied, window = _together(said, self._nodes.needed)
+        if applied or window.oldest > since or window.latest <= last:
+            return False
+        if len({operator for operator, _ in said}) < self._nodes.needed:
+            raise NotEnoughSources(f"{self._nodes.needed} independent nodes have to say it")
+        return True
 
     def tried(self, envelope: str) -> Simulated:
         """What the one call of a transaction (base64 XDR, unsigned) would come to now.
@@ -85,11 +130,13 @@ class StellarAccountNodes(AccountReader):
         return self.send(base64.b64encode(envelope).decode())
 
     def send(self, envelope: str) -> str:
-        """Give a transaction (base64 XDR) to a node; its status, and a result code if it has one.
+        """Give a transaction (base64 XDR) to each node: one may keep it to itself.
 
-        Whatever it says, the transaction may be included or not. Raises as `funds` does.
+        Gives the status that one says, and a result code if it has one. Whatever it says, the
+        transaction may be included or not. Raises as `funds` does.
         """
-        return self._nodes.ask(lambda node: _sent(node.rpc, envelope))
+        answers = [each for _, each in self._nodes.ask_each(lambda node: _sent(node.rpc, envelope))]
+        return _PENDING if _PENDING in answers else answers[0]
 
 
 def _funds_of(entry: str, account: StellarAddress) -> AccountFunds:
@@ -107,9 +154,38 @@ def _funds_of(entry: str, account: StellarAddress) -> AccountFunds:
     return AccountFunds(found.seq_num.sequence_number.int64, max(0, spendable))
 
 
-def _applied(
-    rpc: StellarRpc, transactions: Collection[TxHash]
+def _sequence(funds: AccountFunds) -> int:
+    return funds.sequence
+
+
+def _spendable(funds: AccountFunds) -> int:
+    return funds.spendable
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What one node found, and where."""
+
+    found: Mapping[TxHash, Applied]
+    window: Window
+    ledgers: range
+
+
+def _together(
+    said: Sequence[tuple[str, _Looked]], needed: int
 ) -> tuple[dict[TxHash, Applied], Window]:
+    found = {tx: each for _, looked in said for tx, each in looked.found.items()}
+    for tx, each in found.items():
+        for operator, looked in said:
+            if each.ledger in looked.ledgers and looked.found.get(tx) != each:
+                raise SourcesDisagree(
+                    f"{operator} has not in ledger {each.ledger} what another has: {tx}"
+                )
+    latest = reached([(operator, looked.window.latest) for operator, looked in said], needed)
+    return found, Window(max(looked.window.oldest for _, looked in said), latest)
+
+
+def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Looked:
     answers = {tx: rpc.call("getTransaction", {"hash": tx}) for tx in [NOBODY, *transactions]}
     first = answers[NOBODY]
     window = Window(_seconds(first, "oldestLedgerCloseTime"), _seconds(first, _LATEST))
@@ -118,7 +194,9 @@ def _applied(
         for tx, answer in answers.items()
         if answer.get("status") != "NOT_FOUND"
     }
-    return found, window
+    return _Looked(
+        found, window, range(_ledger(first, "oldestLedger"), _ledger(first, "latestLedger") + 1)
+    )
 
 
 _LATEST = "latestLedgerCloseTime"
@@ -133,6 +211,13 @@ def _applied_of(answer: Mapping[str, Any]) -> Applied:
     except (ValueError, EOFError) as error:
         raise InconsistentAnswer(f"the result of a transaction is {result!r:.80}") from error
     return Applied(Height(ledger), status == "SUCCESS", outcome.fee_charged.int64)
+
+
+def _ledger(answer: Mapping[str, Any], name: str) -> int:
+    ledger = answer.get(name)
+    if not isinstance(ledger, int):
+        raise InconsistentAnswer(f"{name} is {ledger!r:.80}")
+    return ledger
 
 
 def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:

@@ -123,6 +123,13 @@ class Wire(Protocol[C]):
         """Whether it happened, by whomever, as the chain is now."""
         ...
 
+    def next_number(self, own: int | None) -> int:
+        """What to sign with next; `own` is the number after those that we gave, None before any.
+
+        Raises `PermanentChainError` also while nodes disagree on the first number of all.
+        """
+        ...
+
     def sign(self, number: int, call: C) -> Signed:
         """A first transaction. Raises `CallReverted` when it would have no effect now."""
         ...
@@ -307,9 +314,10 @@ class AccountRelay(Generic[C]):
         """Sign and keep the first transaction for something, or say why not."""
         with conn.begin():
             failures = store.failures_of(conn, self.account.chain, owed.purpose, owed.key)
-            number = max(sight.next_number, store.next_number(conn, self.account))
+            own = store.next_number(conn, self.account)
         if failures >= MOST_FAILURES:
             return f"failed {failures} times"
+        number = self._wire.next_number(own)
         try:
             signed = self._wire.sign(number, owed.call)
         except CallReverted as error:

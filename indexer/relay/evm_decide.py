@@ -61,7 +61,8 @@ def next_step(
     if newest.sent_ago is None:
         return Send()
     is_old = newest.signed_ago > max(REPLACE_SECONDS, REPLACE_BLOCKS * block_seconds)
-    may_replace = sight.next_number == slot.number and len(slot.attempts) < MOST_ATTEMPTS
+    is_next = sight.furthest_number >= slot.number
+    may_replace = is_next and len(slot.attempts) < MOST_ATTEMPTS
     if is_old and may_replace and raised(fees_of(newest.raw), price) is not None:
         return Replace()
     return Send() if newest.sent_ago > RESEND_SECONDS else Wait()

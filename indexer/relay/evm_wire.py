@@ -32,7 +32,7 @@ class EvmWire:
         self._chain, self._nodes, self._key = chain, nodes, key
         self._address = evm_address(key)
         self.account = Account(chain.id, self._address)
-        self._sight = Sight(0, 0, {})
+        self._sight = Sight(0, 0, 0, {})
         self._price = GasPrice(0, 0)
 
     def look(self, transactions: Sequence[TxHash]) -> Sight:
@@ -43,7 +43,7 @@ class EvmWire:
             tx: Inclusion(each.height, each.block_hash, each.succeeded, each.cost)
             for tx, each in view.inclusions.items()
         }
-        self._sight = Sight(view.balance, view.next_nonce, inclusions)
+        self._sight = Sight(view.balance, view.next_nonce, view.furthest_nonce, inclusions)
         return self._sight
 
     def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
@@ -67,6 +67,10 @@ class EvmWire:
         if view is None:
             return False
         return (self._nodes.word(view.to, view.data) == 0) == owed.is_over_at_nought
+
+    def next_number(self, own: int | None) -> int:
+        """The nonce after our own."""
+        return self._nodes.next_nonce(self._address, own)
 
     def sign(self, number: int, call: Call) -> Signed:
         """A first transaction."""

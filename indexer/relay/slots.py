@@ -92,12 +92,14 @@ class Inclusion:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """An account at a node's head."""
+    """An account at the head."""
 
     balance: int
     """Native base units that it may spend."""
     next_number: int
-    """Of what comes next into a block."""
+    """Of what comes next into a block, by as many operators as are needed."""
+    furthest_number: int
+    """The same by the word of anybody: enough to sign again with a number, and for no more."""
     inclusions: Mapping[TxHash, Inclusion]
     """Those of the transactions asked about that are in a block, by hash."""
 

@@ -47,7 +47,7 @@ class StellarNumbers:
         self.chain, self.nodes, self.key = chain, nodes, key
         self.address = stellar_address(key)
         self.account = Account(chain.id, self.address)
-        self._sight = Sight(0, 0, {})
+        self._sight = Sight(0, 0, 0, {})
         self._window = Window(UnixSeconds(0), UnixSeconds(0))
 
     def look(self, transactions: Sequence[TxHash]) -> Sight:
@@ -60,7 +60,8 @@ class StellarNumbers:
             tx: Inclusion(each.ledger, None, each.succeeded, each.charged)
             for tx, each in applied.items()
         }
-        self._sight = Sight(funds.spendable, funds.sequence + 1, inclusions)
+        number = funds.sequence + 1
+        self._sight = Sight(funds.spendable, number, number, inclusions)
         return self._sight
 
     def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
@@ -82,16 +83,19 @@ class StellarNumbers:
     def is_overtaken(self, slot: Slot, final: Height) -> bool:
         """Whether the number is used and every one of ours is past its bounds, in no ledger.
 
-        Of a node that had all ledgers since the first of them was signed. Closed ledgers are final,
+        Of nodes that had all ledgers since the first of them was signed. Closed ledgers are final,
         whichever we have read.
         """
-        applied, window = self.nodes.applied([each.tx for each in slot.attempts])
         bounds = [bounds_of(each.raw) for each in slot.attempts]
-        return (
-            not applied
-            and window.oldest <= min(each.first for each in bounds)
-            and window.latest > max(each.last for each in bounds)
+        return self.nodes.are_dead(
+            [each.tx for each in slot.attempts],
+            since=min(each.first for each in bounds),
+            last=max(each.last for each in bounds),
         )
+
+    def next_number(self, own: int | None) -> int:
+        """The sequence number after our own."""
+        return self.nodes.next_sequence(self.address, own)
 
     def send(self, raw: bytes) -> str:
         """Give a transaction to a node."""

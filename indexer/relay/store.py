@@ -158,10 +158,10 @@ def failures_of(conn: Connection, chain: ChainId, purpose: Purpose, key: str) ->
     return conn.scalar(count) or 0
 
 
-def next_number(conn: Connection, account: Account) -> int:
-    """The number after the highest that was ever given; 0 when none was."""
+def next_number(conn: Connection, account: Account) -> int | None:
+    """The number after the highest that was ever given; None when none was."""
     highest = conn.scalar(select(func.max(slots.c.number)).where(*_of(slots, account)))
-    return 0 if highest is None else highest + 1
+    return None if highest is None else highest + 1
 
 
 def open_slot(

@@ -23,12 +23,10 @@ _LONGEST_HANG = 20.0
 _DRAWN = 3
 
 
-class FaultyNode:
-    """Serves `url` and `ws_url`, and answers as the real node does unless a fault is injected."""
+class FaultyHttp:
+    """Serves `url`, and answers as the real node does unless a fault is injected."""
 
-    def __init__(
-        self, upstream: str, upstream_ws: str, *, host: str = "127.0.0.1", seed: int = 0
-    ) -> None:
+    def __init__(self, upstream: str, *, host: str = "127.0.0.1", seed: int = 0) -> None:
         self.rng = random.Random(seed)
         self.requests = 0
         self._upstream = upstream
@@ -38,12 +36,9 @@ class FaultyNode:
         self._client = httpx.Client(timeout=30.0, trust_env=False)
         self._doors = ExitStack()
         self.url = self._doors.enter_context(answering(_serving(self, host)))
-        self.heads = HeadsProxy(upstream_ws, host)
-        self.ws_url = self.heads.url
 
     def close(self) -> None:
         self.heal()
-        self.heads.close()
         self._doors.close()
         self._client.close()
 
@@ -119,7 +114,22 @@ class FaultyNode:
         return [by_id[call["id"]] for call in calls]
 
 
-def _serving(node: FaultyNode, host: str) -> Server:
+class FaultyNode(FaultyHttp):
+    """The same with `ws_url`, of a node that pushes its heads."""
+
+    def __init__(
+        self, upstream: str, upstream_ws: str, *, host: str = "127.0.0.1", seed: int = 0
+    ) -> None:
+        super().__init__(upstream, host=host, seed=seed)
+        self.heads = HeadsProxy(upstream_ws, host)
+        self.ws_url = self.heads.url
+
+    def close(self) -> None:
+        self.heads.close()
+        super().close()
+
+
+def _serving(node: FaultyHttp, host: str) -> Server:
     class Asked(Handler):
         # What is sent slowly is sent as it is written.
         wbufsize = 0

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from indexer.chains.quorum import NotEnoughSources, Quorum, SourcesDisagree, operator_of
+from indexer.chains.quorum import Quorum
+from indexer.chains.witnesses import NotEnoughSources, SourcesDisagree, operator_of
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError, WrongChain
 from indexer.facts.rescan import rescan
 from tests.faults.fault import Fault

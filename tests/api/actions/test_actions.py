@@ -11,7 +11,7 @@ from api.actions.stellar_source import FewOfStellar
 from indexer.actions.evm_calls import evm_calls
 from indexer.actions.stellar_orders import BurnOnStellar, Pay, operation_of
 from indexer.actions.stellar_tx import draft
-from indexer.chains.quorum import SourcesDisagree
+from indexer.chains.witnesses import SourcesDisagree
 from indexer.errors import CallReverted, ConfigurationError, NodeUnavailable
 from tests.factories.acting import (
     BURN_QUOTE,

@@ -1,7 +1,7 @@
 """A local EVM chain, a warehouse that says what is owed there, and an account that delivers it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -102,10 +102,15 @@ class Stand:
         return found
 
     def relay(
-        self, *, nodes: type[EvmAccountNodes] = EvmAccountNodes, limits: Limits = LIMITS
+        self,
+        *,
+        nodes: type[EvmAccountNodes] = EvmAccountNodes,
+        limits: Limits = LIMITS,
+        urls: Sequence[str] = (),
     ) -> AccountRelay[Any]:
         """As a process that begins now has it."""
-        opened = self.doors.enter_context(closing(nodes(self.chain, [self.url], timeout=30.0)))
+        asked = nodes(self.chain, urls or [self.url], timeout=30.0)
+        opened = self.doors.enter_context(closing(asked))
         key = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
         wire = EvmWire(self.chain, opened, key)
         return AccountRelay(wire, EvmDeliveries(self.chain), limits, time.monotonic)

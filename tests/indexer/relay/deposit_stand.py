@@ -1,6 +1,7 @@
 """Deposits by address on a local chain, in a warehouse that follows it as the real one does."""
 
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -175,9 +176,11 @@ class DepositStand(Stand):
         *,
         nodes: type[EvmAccountNodes] = EvmAccountNodes,
         limits: Limits = LIMITS,
+        urls: Sequence[str] = (),
         key: str = RELAYER.key.hex(),
     ) -> AccountRelay[Any]:
-        opened = self.doors.enter_context(closing(nodes(self.chain, [self.url], timeout=30.0)))
+        asked = nodes(self.chain, urls or [self.url], timeout=30.0)
+        opened = self.doors.enter_context(closing(asked))
         wire = EvmWire(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
         ledger = evm_ledger(self.network, self.chain, EvmAddress(wire.account.address))
         return AccountRelay(wire, ledger, limits, time.monotonic)

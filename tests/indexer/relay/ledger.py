@@ -1,7 +1,7 @@
 """A Stellar node in this process, asked over HTTP, and an account of ours that delivers there."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -71,9 +71,10 @@ class LedgerStand:
         signer: Keypair | None = None,
         *,
         nodes: type[StellarAccountNodes] = StellarAccountNodes,
+        urls: Sequence[str] = (),
     ) -> AccountRelay[Any]:
         """As a process that begins now has it."""
-        self.opened.append(nodes(STELLAR, [self.url], timeout=30.0))
+        self.opened.append(nodes(STELLAR, urls or [self.url], timeout=30.0))
         key = LocalStellarKey(signer or keypair(RELAYER))
         wire = StellarWire(STELLAR, self.opened[-1], key)
         return AccountRelay(wire, StellarDeliveries(STELLAR), LIMITS, time.monotonic)

@@ -40,9 +40,11 @@ REPLACED = Attempt(NEWER.tx, NEWER.raw, False, 1.0, 1.0)
 DONE, REVERTED = (Inclusion(Height(9), BlockHash("0xb"), ok, 777) for ok in (True, False))
 
 
-def step(*attempts, nonce=5, inclusions=None, buried=(), price=PRICE, block_seconds=1.0):
+def step(
+    *attempts, nonce=5, furthest=0, inclusions=None, buried=(), price=PRICE, block_seconds=1.0
+):
     slot = Slot(5, "deliver", "0xkey", "transfer", attempts)
-    sight = Sight(10**18, nonce, inclusions or {})
+    sight = Sight(10**18, nonce, max(nonce, furthest), inclusions or {})
     return next_step(slot, sight, price, buried=buried, block_seconds=block_seconds)
 
 

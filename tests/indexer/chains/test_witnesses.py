@@ -1,0 +1,60 @@
+"""Who counts as a witness, and what as said."""
+
+import pytest
+
+from indexer.chains.witnesses import (
+    NotEnoughSources,
+    SourcesDisagree,
+    agreed,
+    lowest_of_each,
+    next_number,
+    reached,
+)
+
+
+def test_nodes_of_one_operator_are_one_witness_that_says_the_least():
+    assert lowest_of_each([("a", 7), ("a", 5), ("b", 6)]) == [6, 5]
+
+
+@pytest.mark.parametrize(
+    ("said", "needed", "far"),
+    [
+        ([("a", 1000), ("b", 5)], 2, 5),
+        ([("a", 1000), ("a", 1000), ("b", 5)], 2, 5),
+        ([("a", 5), ("b", 6), ("c", 0)], 2, 5),
+        ([("a", 7)], 2, 7),
+        ([("a", 7)], 1, 7),
+    ],
+)
+def test_one_drives_nothing_on(said, needed, far):
+    assert reached(said, needed) == far
+
+
+def test_nobody_who_says_anything_is_an_error_of_the_program():
+    with pytest.raises(ValueError, match="nobody"):
+        reached([], 1)
+
+
+def test_too_few_are_no_answer_and_two_that_differ_are_none():
+    assert agreed("it", [("a", 1), ("b", 1)], 2) == 1
+    with pytest.raises(NotEnoughSources, match="needs 2"):
+        agreed("it", [("a", 1), ("a", 1)], 2)
+    with pytest.raises(SourcesDisagree, match="1 and 2"):
+        agreed("it", [("a", 1), ("b", 1), ("c", 2)], 2)
+
+
+@pytest.mark.parametrize(
+    ("own", "said", "needed", "number"),
+    [
+        (None, [("a", 4)], 1, 4),
+        (None, [("a", 4), ("b", 4)], 2, 4),
+        (9, [("a", 4), ("b", 4)], 2, 9),
+        (9, [("a", 1000)], 1, 9),
+        (9, [("a", 1000), ("b", 9)], 2, 9),
+        (9, [("a", 1000), ("b", 12)], 2, 12),
+        (9, [("a", 1000), ("a", 1000)], 2, 9),
+        (9, [], 2, 9),
+    ],
+)
+def test_our_own_numbers_are_gone_beyond_only_by_the_word_of_two(own, said, needed, number):
+    assert next_number("account", own, said, needed) == number
