@@ -272,12 +272,24 @@ class Plays:
         self, who: Customer, coin: Coin, amount: int, quote: Quote, transfer: Transfer
     ) -> Receipt:
         """Send what the client has verified, and say which transaction it was."""
+        shown = self._calls(who, coin, amount, quote, transfer)
+        return self._send(who, coin, amount, transfer, shown)
+
+    def _calls(
+        self, who: Customer, coin: Coin, amount: int, quote: Quote, transfer: Transfer
+    ) -> EvmCalls:
+        """What the client has verified."""
         shown = self._action(who, coin, amount, quote, transfer)
         if not isinstance(shown.action, EvmCalls):
             raise NotAsPlayed(f"{who.name} has to pay {coin}, and is shown {shown}")
+        return shown.action
+
+    def _send(
+        self, who: Customer, coin: Coin, amount: int, transfer: Transfer, shown: EvmCalls
+    ) -> Receipt:
         receipts = [
             self._evm.send(who.payer, each.to, bytes.fromhex(each.data[2:]), value=each.value)
-            for each in shown.action.calls
+            for each in shown.calls
         ]
         self._say(
             f"{who.name} pays {decimal(amount, 'evm')} {coin.upper()} with"

@@ -1,20 +1,44 @@
-"""Every kind of transfer that the devnet's customers play, and who needs what for it.
+"""Every kind of transfer that the devnet's customers play and one more, and who needs what for it.
 
 Each transfer has people of its own, so that what somebody holds in the end is of that one alone.
 """
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from api.client import Transfer
 from indexer.devnet.address_plays import AddressPlays
 from indexer.devnet.bridges import DUST
-from indexer.devnet.customers import Customer, Purse
+from indexer.devnet.customers import ASSETS, Customer, Purse
 from indexer.devnet.transfers import Coin, Played
 
 PAYEE = Purse({"usdc": 0, "usdt0": 0}, {})
 """Of who is paid on Stellar."""
 
-Play = Callable[[AddressPlays, Customer, Customer, int], Played]
+
+class ChaosPlays(AddressPlays):
+    """Also plays somebody who is in his own way."""
+
+    def trustline_closed(self, who: Customer, coin: Coin, amount: int) -> Played:
+        """Close the own trustline before paying; open it again once it is asked for."""
+        began = time.monotonic()
+        quote, transfer = self._start_deposit(who, coin, amount)
+        shown = self._calls(who, coin, amount, quote, transfer)
+        self._stellar.trust(who.key, ASSETS[coin], limit=0)
+        self._send(who, coin, amount, transfer, shown)
+        opened: list[str] = []
+
+        def react(shown: Transfer) -> None:
+            if shown.stage == "AWAITING_TRUSTLINE" and not opened:
+                opened.append(transfer.id)
+                self._stellar.trust(who.key, ASSETS[coin])
+
+        what = f"{coin}-deposit, trustline closed"
+        return replace(self._deposited(what, who, coin, quote, transfer, began), react=react)
+
+
+Play = Callable[[ChaosPlays, Customer, Customer, int], Played]
 """Sets a transfer of so many millionths going; the second customer is paid where anybody is."""
 
 
@@ -69,6 +93,13 @@ def _wrong_token_first(coin: Coin) -> Kind:
     )
 
 
+def _trustline_closed(coin: Coin) -> Kind:
+    return Kind(
+        lambda amount: Purse({coin: 0}, {coin: amount}),
+        lambda plays, who, _, amount: plays.trustline_closed(who, coin, amount),
+    )
+
+
 def _withdrawal(coin: Coin) -> Kind:
     return Kind(
         lambda amount: Purse({coin: amount * DUST}, {}),
@@ -91,16 +122,18 @@ _MADE: Mapping[str, Callable[[Coin], Kind]] = {
     "deposit_to_address": _to_address,
     "cancelled_then_paid": _cancelled_then_paid,
     "wrong_token_first": _wrong_token_first,
+    "trustline_closed": _trustline_closed,
     "withdrawal": _withdrawal,
     "payment": _payment,
 }
-"""By the method of `AddressPlays`; a test holds that none is missing."""
+"""By the method of `ChaosPlays`; a test holds that none is missing."""
 
 COINS: tuple[Coin, ...] = ("usdc", "usdt0")
 KINDS: Mapping[str, Kind] = {
     f"{coin} {name}": make(coin)
     for name, make in _MADE.items()
     for coin in COINS
-    # Who pays in twice does not send packets on, as the message layer does.
-    if (name, coin) != ("wrong_token_first", "usdt0")
+    # Who pays in twice does not send packets on, as the message layer does; and that does not
+    # send one again that could not be delivered.
+    if coin == "usdc" or name not in ("wrong_token_first", "trustline_closed")
 }

@@ -15,7 +15,6 @@ from eth_account.signers.local import LocalAccount
 
 from api.client import ClientError, Login, SignIn, Transfer
 from indexer.devnet import circle
-from indexer.devnet.address_plays import AddressPlays
 from indexer.devnet.customers import Customer, Purse, open_accounts
 from indexer.devnet.evm import STELLAR_DOMAIN, dev_account
 from indexer.devnet.evm_node import DevnetError, Reverted, RpcFailed
@@ -42,7 +41,7 @@ from tests.chaos.transfers.checker import judge, supply
 from tests.chaos.transfers.circle import SlowAttestations
 from tests.chaos.transfers.crew import Crew, Process, Spec
 from tests.chaos.transfers.hooks import Hooks, hooks, registered
-from tests.chaos.transfers.kinds import KINDS, PAYEE, Kind
+from tests.chaos.transfers.kinds import KINDS, PAYEE, ChaosPlays, Kind
 from tests.chaos.transfers.outcome import Run
 from tests.chaos.transfers.wallet import Mischief, Wallet
 from tests.chaos.transfers.world import Ledgers, SharedEvm, Weather, shared
@@ -56,7 +55,7 @@ _STARTERS = 8
 _AT_ONCE = 16
 """Accounts that one transaction opens: it has twenty signatures at most."""
 _CHAOS_SECONDS = 75.0
-_CALM_SHARE = 0.75
+_CALM_SHARE = 0.85
 """Once so many transfers are over, or after so long, nothing more is killed."""
 _PATIENCE = 240.0
 """From then on everything has to end."""
@@ -304,7 +303,7 @@ class Stage:
                 time.sleep(0.1)
 
     def _start(self, each: Cast, people: Mapping[str, Customer]) -> None:
-        plays = AddressPlays(self.evm, self.ledgers, lambda _: None)
+        plays = ChaosPlays(self.evm, self.ledgers, lambda _: None)
         try:
             if each.name in self._told:
                 self.hooks.register(each.name, self.wallets[each.name])
