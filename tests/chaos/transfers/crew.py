@@ -15,17 +15,16 @@ from pathlib import Path
 
 from tests.bench.processor import owner_of_port
 from tests.chaos.processes import Nursery, Postgres, children_of, kill, last_line
+from tests.chaos.transfers.aim import AFTER, BEFORE, Aim, Point, tables_of
 from tests.chaos.transfers.outcome import Run
 from tests.chaos.transfers.points import POINTS, Doors, Met, Sessions
 
-_MEET_SECONDS = 2.0
-"""How long to wait at a table's door."""
+_MEET_SECONDS = 4.0
+"""How long to wait at tables' doors."""
 _COMMIT_SECONDS = 1.0
 _RESTART_SECONDS = 0.6
 """After that at most, somebody starts again what was killed."""
 _DEATH_SECONDS = 20.0
-
-BEFORE, DURING, AFTER = "before COMMIT", "on the way to COMMIT", "right after COMMIT"
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,7 @@ class Crew:
         self._sessions = Sessions(url)
         self._chance = chance
         self._run = run
+        self._aim = Aim(POINTS, run.seed)
 
     def start(self) -> None:
         """Everything that does not run."""
@@ -145,13 +145,13 @@ class Crew:
         """One kill, and everything back after a moment."""
         self.start()
         how = self._chance.random()
-        if how < 0.6:
+        if how < 0.75:
             self._kill_at_point()
-        elif how < 0.8:
+        elif how < 0.85:
             self._kill_process(self._any())
-        elif how < 0.86:
+        elif how < 0.9:
             self._kill_worker()
-        elif how < 0.93:
+        elif how < 0.95:
             self._kill_postgres("postgres")
         else:
             self._kill_everything()
@@ -160,17 +160,17 @@ class Crew:
     # At a commit point
 
     def _kill_at_point(self) -> None:
-        """Close a process's tables from some one on: it is met at the first that it comes to."""
-        name = self._chance.choice([*POINTS, "api", "relay"])
-        tables = POINTS[name][self._chance.randrange(len(POINTS[name])) :]
-        when = self._chance.choice((BEFORE, DURING, AFTER))
+        """Close the doors of what is aimed at: whoever comes first is met there."""
+        points = self._aim.next()
         whole = self._chance.random() < 0.2
-        with closing(Doors(self._url, tables)) as doors:
-            met = self._meet(name, tables)
-            if met is None:
+        with closing(Doors(self._url, tables_of(points))) as doors:
+            found = self._meet(points)
+            if found is None:
                 doors.close()
-                self._kill_process(name)
+                self._kill_process(self._any())
                 return
+            point, met = found
+            name, when = point.process, self._aim.way(point)
             xid = self._sessions.xid(met)
             if when != BEFORE:
                 doors.close()
@@ -185,12 +185,16 @@ class Crew:
             self._postgres.start()
         self._run.points[f"{killed}|{met.table}|{self._became(when, xid)}"] += 1
 
-    def _meet(self, name: str, tables: Sequence[str]) -> Met | None:
+    def _meet(self, points: Sequence[Point]) -> tuple[Point, Met] | None:
         deadline = time.monotonic() + _MEET_SECONDS
+        tables = tables_of(points)
         while time.monotonic() < deadline:
             for met in self._sessions.at(tables):
-                if self.processes[name].has_port(met.port):
-                    return met
+                for point in points:
+                    if point.table == met.table and self.processes[point.process].has_port(
+                        met.port
+                    ):
+                        return point, met
             time.sleep(0.004)
         return None
 

@@ -6,8 +6,9 @@
 Each run has chains, a warehouse and people of its own. A seed decides who moves how much by which
 route, what fails and what is aimed at; where exactly a kill lands is the machine's to decide. In
 the end the chains alone say whether something was lost or paid twice: see `checker.py`, which is
-proven first. Progress and the crash matrix go to standard error; the last line of standard output
-is JSON.
+proven first; and what half of the owners took at their places for webhooks is held against what
+there was to tell: see `hooks.py`. Progress and the crash matrix go to standard error; the last
+line of standard output is JSON.
 Exit code 0: nothing lost, nothing paid twice, nothing stuck, and no lie was taken.
 """
 

@@ -20,6 +20,9 @@ POINTS: Mapping[str, tuple[str, ...]] = {
         "intake.submissions",
         "intake.cancellations",
         "intake.webhooks",
+        "intake.watched_addresses",
+        "intake.consents",
+        "intake.onboardings",
     ),
     "follower eip155": (
         "facts.cursors",
@@ -44,10 +47,17 @@ POINTS: Mapping[str, tuple[str, ...]] = {
         "projections.transfer_stages",
     ),
     "keeper": ("projections.transfer_stages", "projections.transfer_events"),
-    "relay": ("relay.health", "relay.slots", "relay.attempts"),
+    "relay": (
+        "relay.health",
+        "relay.slots",
+        "relay.attempts",
+        "relay.onboardings",
+        "relay.obstacles",
+    ),
     "sender": ("relay.webhook_states", "relay.webhook_deliveries", "relay.webhook_senders"),
 }
-"""Process → tables, the one first that it writes most often."""
+"""Process → tables that it writes to. Missing are `relay.refund_orders`, which an operator's
+command writes, and `relay.breaks`: no account of ours stops here."""
 
 _AT = """
 SELECT a.pid, a.client_port, a.xact_start::text, l.relation::regclass::text

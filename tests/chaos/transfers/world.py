@@ -149,7 +149,7 @@ class Weather:
     def _reorg(self) -> None:
         with self.evm.turn:
             head = self.evm.block_number()
-            depth = min(self.chance.randint(1, _DEEPEST), head - self._floor)
+            depth = min(self._depth(head), head - self._floor)
             if depth < 1 or head > _HIGHEST:
                 return
             dropped = self._transactions(head - depth + 1, head)
@@ -163,6 +163,16 @@ class Weather:
             again = [each["hash"] for each in dropped if each["hash"] not in gone]
             self.evm.reorg(depth, remine=again)
         self.reorgs.append(depth)
+
+    def _depth(self, head: int) -> int:
+        """Any, or half of the time such that the newest block is gone in which a customer paid."""
+        drawn = self.chance.randint(1, _DEEPEST)
+        if self.chance.random() < 0.5:
+            return drawn
+        for height in range(head, max(self._floor, head - _DEEPEST), -1):
+            if any(each["from"] in self.customers for each in self._transactions(height, height)):
+                return head - height + 1
+        return drawn
 
     def _transactions(self, first: int, last: int) -> list[dict[str, Any]]:
         """In their order, but for those that mark reorganisations."""
