@@ -12,17 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, select
 
-from indexer import attestations
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
-from indexer.attestations import (
-    REFUSED,
-    SHORTEST_SECONDS,
-    UNVERIFIED,
-    PollProgress,
-    next_poll,
-    poll_attestations,
-    poll_once,
-)
+from indexer.attestations import PollProgress, poll, poll_attestations, poll_once
+from indexer.attestations.pacing import SHORTEST_SECONDS, next_poll
+from indexer.attestations.record import REFUSED, UNVERIFIED
 from indexer.chains.attestations import Iris
 from indexer.chains.lz_scan import LzScan
 from indexer.decode.cctp_message import burn_key, parse_message, source_bytes
@@ -758,7 +751,7 @@ def test_a_clock_that_was_put_back_stops_nothing(
 def test_more_than_one_round_can_hold_is_asked_in_turn(
     indexer_engine: Engine, service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attestations, "BATCH", 2)
+    monkeypatch.setattr(poll, "BATCH", 2)
     burns = [make_burn(letter, amount=n + 1) for n, letter in enumerate("abc")]
     ingest_burns(indexer_engine, *burns)
     for _ in range(2):
@@ -779,7 +772,7 @@ def test_a_lock_out_costs_no_message_its_turn(
     assert progress.locked_out == pytest.approx(300, abs=5)
     assert due_at(indexer_engine) == []
     asked = len(service.calls)
-    assert asked <= attestations.IN_FLIGHT
+    assert asked <= poll.IN_FLIGHT
     service.shut = False
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
     assert len(service.calls) == asked
@@ -903,7 +896,7 @@ def test_a_send_without_its_packet_is_not_asked_about(
 def test_the_loop_asks_until_it_is_told_to_stop(
     indexer_engine: Engine, service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attestations, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(poll, "_IDLE_SECONDS", 0.01)
     burn = make_burn()
     ingest_burns(indexer_engine, burn)
     service.publish(0, burn.tx, make_complete(*burn.attested()))
@@ -922,7 +915,7 @@ def test_the_loop_asks_until_it_is_told_to_stop(
 def test_the_loop_forgets_what_is_over(
     indexer_engine: Engine, service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attestations, "_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr(poll, "_IDLE_SECONDS", 0.01)
     burn = make_burn()
     ingest_burns(indexer_engine, burn)
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
@@ -945,7 +938,7 @@ def test_the_loop_forgets_what_is_over(
 
 def test_two_processes_do_not_ask_for_one_warehouse(indexer_engine: Engine, iris: Iris) -> None:
     with (
-        attestations._poller(indexer_engine),
+        poll._poller(indexer_engine),
         pytest.raises(FollowerConflict, match="another process asks"),
     ):
         poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
