@@ -62,6 +62,7 @@ slots = Table(
         postgresql_where=sql("outcome IS NULL OR outcome = 'done'"),
     ),
     Index("ix_slots_open", "chain", "account", postgresql_where=sql("outcome IS NULL")),
+    Index("ix_slots_failed", "chain", "purpose", "key", postgresql_where=sql("outcome = 'failed'")),
     schema=RELAY,
     comment="Numbers of accounts of ours, each given to one purpose",
 )
@@ -146,6 +147,22 @@ breaks = Table(
     ),
     schema=RELAY,
     comment="Accounts that stopped by themselves because what they sent kept failing",
+)
+
+pardons = Table(
+    "pardons",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True, comment="Row id"),
+    chain(),
+    text(
+        "subject",
+        "Transfer of which what failed may be tried anew; null for all of the chain",
+        nullable=True,
+    ),
+    recorded("given_at", "What failed up to then counts no more, database clock"),
+    Index("ix_pardons_chain", "chain", "subject"),
+    schema=RELAY,
+    comment="Operators' word that what failed too often is to be tried again",
 )
 
 health = Table(

@@ -3,6 +3,7 @@
 python -m indexer.relay run
 python -m indexer.relay status
 python -m indexer.relay resume eip155:1
+python -m indexer.relay resume eip155:1 0f1e2d3c4b5a49788695a4b3c2d1e0ff
 python -m indexer.relay refund 0f1e2d3c4b5a49788695a4b3c2d1e0ff --token native
 python -m indexer.relay webhooks
 python -m indexer.relay webhook-key
@@ -48,7 +49,7 @@ def _arguments() -> argparse.Namespace:
     for run, name, about in (
         (_run, "run", "send what is owed until interrupted"),
         (_status, "status", "how each account is"),
-        (_resume, "resume", "let the accounts of a chain go on that stopped by themselves"),
+        (_resume, "resume", "let the accounts of a chain go on that stopped, and what failed"),
         (_refund, "refund", "send back what a deposit address holds, however little it is"),
         (_webhooks, "webhooks", "post to webhooks until interrupted"),
         (_webhook_key, "webhook-key", "the public key that webhooks are verified with"),
@@ -57,6 +58,8 @@ def _arguments() -> argparse.Namespace:
         command.set_defaults(run=run)
         if run is _resume:
             command.add_argument("chain", type=parse_chain_id, help="CAIP-2 id, such as eip155:1")
+            help_ = "of this transfer alone what failed too often; no account that stopped"
+            command.add_argument("transfer", nargs="?", help=help_)
         if run is _refund:
             command.add_argument("transfer", help="its id, 32 hex digits")
             help_ = "contract of a token, or native; without it the token of the transfer"
@@ -100,10 +103,12 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
 
 
 def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
+    chain, transfer = arguments.chain, arguments.transfer
     with open_engine(settings, "relay").begin() as conn:
-        mended = store.let_go_on(conn, arguments.chain)
-    print(f"{mended} accounts go on")
-    return 0 if mended else 1
+        mended = 0 if transfer else store.let_go_on(conn, chain)
+        tried = store.pardon(conn, chain, transfer)
+    print(f"{mended} accounts go on; {tried} things that failed may be tried anew")
+    return 0 if mended or tried else 1
 
 
 def _refund(settings: Settings, arguments: argparse.Namespace) -> int:

@@ -36,7 +36,8 @@ def complaints(conn: Connection) -> list[str]:
         for row in _waiting_longest(conn, STUCK_SECONDS)
     ]
     found += [
-        f"{row.chain}: {row.purpose} of {row.subject} failed {MOST_FAILURES} times and is let be"
+        f"{row.chain}: {row.purpose} of {row.subject} failed {MOST_FAILURES} times and is let be; "
+        f"once its cause is mended: python -m indexer.relay resume {row.chain} {row.subject}"
         for row in _given_up(conn, MOST_FAILURES)
     ]
     found += [
@@ -62,7 +63,11 @@ def _given_up(conn: Connection, failures: int) -> list[Row[Any]]:
     query = (
         select(columns.chain, columns.purpose, columns.subject)
         .join_from(slots, transfer_stages, stages.transfer == columns.subject)
-        .where(columns.outcome == "failed", stages.stage.not_in(over) | (stages.goes_back != []))
+        .where(
+            columns.outcome == "failed",
+            ~store.is_pardoned(),
+            stages.stage.not_in(over) | (stages.goes_back != []),
+        )
         .group_by(columns.chain, columns.purpose, columns.key, columns.subject)
         .having(func.count() >= failures)
         .order_by(columns.chain, columns.subject, columns.purpose)

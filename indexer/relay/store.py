@@ -37,7 +37,7 @@ from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts, breaks, health, onboardings, slots
+from warehouse_schema.relay import attempts, breaks, health, onboardings, pardons, slots
 
 _MOST_AT_ONCE, _MOST_OF_ONE = 50, 3
 """Submissions of one turn, and of one owner in it: what can never be taken, as when its number was
@@ -147,15 +147,30 @@ def taken_keys(
 
 
 def failures_of(conn: Connection, chain: ChainId, purpose: Purpose, key: str) -> int:
-    """How often something was included and had no effect."""
+    """How often something was included and had no effect, since an operator let it go on."""
     columns = slots.c
     count = select(func.count()).where(
         columns.chain == chain,
         columns.purpose == purpose,
         columns.key == key,
         columns.outcome == "failed",
+        ~is_pardoned(),
     )
     return conn.scalar(count) or 0
+
+
+def is_pardoned() -> ColumnElement[bool]:
+    """Whether an operator has let go on what a slot failed at, since it did."""
+    columns = pardons.c
+    return (
+        select(columns.id)
+        .where(
+            columns.chain == slots.c.chain,
+            columns.subject.is_(None) | (columns.subject == slots.c.subject),
+            columns.given_at >= slots.c.closed_at,
+        )
+        .exists()
+    )
 
 
 def next_number(conn: Connection, account: Account) -> int | None:
@@ -361,6 +376,26 @@ def let_go_on(conn: Connection, chain: ChainId) -> int:
         .values(mended_at=func.clock_timestamp())
     )
     return conn.execute(mended).rowcount
+
+
+def pardon(conn: Connection, chain: ChainId, transfer: str | None) -> int:
+    """An operator's word that what failed is tried anew, of a transfer or of all; of how many.
+
+    What failed is final: it can have no effect any more, so nothing is sent twice. Of what has not
+    failed so often that it is let be, its count begins anew too.
+    """
+    columns = slots.c
+    of = () if transfer is None else (columns.subject == transfer,)
+    failed = (
+        select(columns.purpose, columns.key)
+        .where(columns.chain == chain, columns.outcome == "failed", ~is_pardoned(), *of)
+        .distinct()
+        .subquery()
+    )
+    number = conn.scalar(select(func.count()).select_from(failed)) or 0
+    if number:
+        conn.execute(insert(pardons).values(chain=chain, subject=transfer))
+    return number
 
 
 def failed_in_a_row(conn: Connection, account: Account) -> int:

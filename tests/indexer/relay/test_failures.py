@@ -10,8 +10,8 @@ from indexer.errors import NodeUnavailable
 from indexer.relay import store
 from indexer.relay.account import MOST_FAILURES, AccountRelay, Turn
 from indexer.relay.status import complaints
-from tests.indexer.relay.conftest import AMOUNT, Stand
-from warehouse_schema.identifiers import EvmAddress
+from tests.indexer.relay.conftest import AMOUNT, Message, Stand
+from warehouse_schema.identifiers import ChainId, EvmAddress
 
 # What no node will have.
 
@@ -107,10 +107,70 @@ def test_what_fails_again_and_again_is_let_be_and_stops_nothing_else(stand: Stan
     with stand.relay_engine.connect() as conn:
         [complaint] = complaints(conn)
     assert f"deliver of {message.nonce[2:34]} failed {MOST_FAILURES} times" in complaint
+    assert f"resume {stand.chain.id} {message.nonce[2:34]}" in complaint
     other = stand.owed()
     stand.devnet.rpc("evm_setAutomine", True)
     assert stand.turns(relay).opened == 1
     assert (stand.received(message), stand.received(other)) == (0, AMOUNT)
+
+
+def test_what_was_let_be_is_tried_again_once_an_operator_says_so(stand: Stand):
+    message, other = given_up(stand), stand.message()
+    with stand.relay_engine.begin() as conn:
+        assert store.pardon(conn, stand.chain.id, other.nonce[2:34]) == 0, "another transfer's"
+        assert store.pardon(conn, ChainId("eip155:10"), None) == 0, "another chain's"
+    stand.turns(stand.relay())
+    assert stand.received(message) == 0
+    with stand.relay_engine.begin() as conn:
+        assert store.pardon(conn, stand.chain.id, message.nonce[2:34]) == 1
+        assert complaints(conn) == []
+    with stand.relay_engine.begin() as conn:
+        assert store.pardon(conn, stand.chain.id, message.nonce[2:34]) == 0, "it goes on already"
+    for _ in range(2):
+        stand.turns(stand.relay())
+        stand.ingest()
+    assert stand.slots_of(message)[-1] == (MOST_FAILURES, "done")
+    assert stand.received(message) == AMOUNT
+
+
+def test_who_is_let_go_on_fails_as_often_as_before_and_no_more(stand: Stand):
+    message = given_up(stand)
+    with stand.relay_engine.begin() as conn:
+        assert store.pardon(conn, stand.chain.id, None) == 1
+    relay = stand.relay()
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    for _ in range(MOST_FAILURES):
+        fail(stand)
+        turn = stand.turns(relay)
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * 2 * MOST_FAILURES
+    assert turn.opened == 0
+
+
+def test_a_pardon_signs_nothing_anew_for_what_may_still_land(stand: Stand):
+    message, relay = given_up(stand), stand.relay()
+    stand.devnet.rpc("evm_setAutomine", False)
+    for _ in range(2):
+        with stand.relay_engine.begin() as conn:
+            store.pardon(conn, stand.chain.id, None)
+        stand.turns(relay)
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES + [
+        None
+    ]
+    assert len(stand.signed_for(message)) == MOST_FAILURES + 1
+
+
+def given_up(stand: Stand) -> Message:
+    """What has failed too often."""
+    message, relay = stand.owed(), stand.relay()
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    for _ in range(MOST_FAILURES):
+        fail(stand)
+        stand.turns(relay)
+    stand.devnet.rpc("evm_setAutomine", True)
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES
+    return message
 
 
 def test_who_fails_at_one_thing_after_the_other_stops(stand: Stand):

@@ -131,6 +131,30 @@ def upgrade() -> None:
         postgresql_where=sa.text("cleared_at IS NULL"),
     )
     op.create_table(
+        "pardons",
+        sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column(
+            "subject",
+            sa.Text(),
+            nullable=True,
+            comment="Transfer of which what failed may be tried anew; null for all of the chain",
+        ),
+        sa.Column(
+            "given_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="What failed up to then counts no more, database clock",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_pardons")),
+        schema="relay",
+        comment="Operators' word that what failed too often is to be tried again",
+    )
+    op.create_index(
+        "ix_pardons_chain", "pardons", ["chain", "subject"], unique=False, schema="relay"
+    )
+    op.create_table(
         "refund_orders",
         sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
         sa.Column(
@@ -225,6 +249,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("chain", "account", "number", name=op.f("pk_slots")),
         schema="relay",
         comment="Numbers of accounts of ours, each given to one purpose",
+    )
+    op.create_index(
+        "ix_slots_failed",
+        "slots",
+        ["chain", "purpose", "key"],
+        unique=False,
+        schema="relay",
+        postgresql_where=sa.text("outcome = 'failed'"),
     )
     op.create_index(
         "ix_slots_open",
