@@ -1,9 +1,13 @@
 """At what the chaos of transfers aims: what it met least, in each of its ways."""
 
 from collections import Counter
+from contextlib import closing
+
+import psycopg
+from sqlalchemy import URL
 
 from tests.chaos.transfers.aim import AFTER, BEFORE, DURING, EARLY, SELDOM, Aim, Point
-from tests.chaos.transfers.points import POINTS
+from tests.chaos.transfers.points import POINTS, Sessions
 
 RUNS, KILLS = 13, 30
 
@@ -54,3 +58,20 @@ def test_over_some_runs_everything_is_met_in_every_way() -> None:
             met[point, aim.way(point)] += 1
     everything = {(point, way) for point in aim.points for way in (BEFORE, DURING, AFTER)}
     assert everything - met.keys() == set()
+
+
+def test_what_became_of_a_transaction_that_nobody_saw_is_known_if_all_then_ended_alike(
+    database: URL,
+) -> None:
+    url = database.set(drivername="postgresql").render_as_string(hide_password=False)
+    with closing(Sessions(url)) as sessions, psycopg.connect(url) as writer:
+        first = sessions.next_xid()
+        assert sessions.one_of(first, first) is None
+        writer.execute("SELECT pg_current_xact_id()")
+        writer.commit()
+        xid = sessions.one_of(first, sessions.next_xid())
+        assert xid is not None
+        assert sessions.status(xid) == "committed"
+        writer.execute("SELECT pg_current_xact_id()")
+        writer.rollback()
+        assert sessions.one_of(first, sessions.next_xid()) is None

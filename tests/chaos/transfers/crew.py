@@ -173,8 +173,7 @@ class Crew:
             name, when = point.process, self._aim.way(point)
             xid = self._sessions.xid(met)
             if when != BEFORE:
-                doors.close()
-                xid = self._let_go_on(met, when, xid)
+                xid = self._let_go_on(doors, met, when, xid)
             killed = f"postgres under {name}" if whole else name
             if whole:
                 self._postgres.kill_all()
@@ -198,14 +197,16 @@ class Crew:
             time.sleep(0.004)
         return None
 
-    def _let_go_on(self, met: Met, when: str, xid: str | None) -> str | None:
+    def _let_go_on(self, doors: Doors, met: Met, when: str, xid: str | None) -> str | None:
         """Up to the moment of the kill; the transaction's number, had it one."""
+        first = self._sessions.next_xid()
+        doors.close()
         until = time.monotonic()
         until += _COMMIT_SECONDS if when == AFTER else self._chance.uniform(0, 0.02)
         while time.monotonic() < until:
             xid = xid or self._sessions.xid(met)
             if self._sessions.is_over(met):
-                break
+                return xid or self._sessions.one_of(first, self._sessions.next_xid())
             time.sleep(0.0005)
         return xid or self._sessions.xid(met)
 

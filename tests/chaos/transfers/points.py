@@ -139,6 +139,22 @@ class Sessions:
             return "aborted"
         return None if row is None else row[0]
 
+    def next_xid(self) -> str | None:
+        """All that write from now on have this number or a later one; None: it cannot be had."""
+        row = self._row("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
+        return None if row is None else row[0]
+
+    def one_of(self, first: str | None, end: str | None) -> str | None:
+        """A transaction from the first to before the end, if the same became of all of them.
+
+        Of one that was over between two looks nobody sees the number.
+        """
+        if first is None or end is None:
+            return None
+        xids = [str(xid) for xid in range(int(first), int(end))]
+        became = {self.status(xid) for xid in xids}
+        return xids[0] if len(became) == 1 and became <= {"committed", "aborted"} else None
+
     def _row(self, query: Any, *parameters: Any) -> tuple[Any, ...] | None:
         rows = self._rows(query, *parameters)
         return rows[0] if rows else None
