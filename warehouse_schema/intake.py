@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
 )
+from sqlalchemy import text as sql
 from sqlalchemy.dialects.postgresql import JSONB
 
 from warehouse_schema.columns import amount, blob, chain, moment, number, recorded, text
@@ -155,6 +156,7 @@ submissions = Table(
     CheckConstraint("kind IN ('evm_tx', 'stellar_tx')", name="kind"),
     CheckConstraint("(kind = 'stellar_tx') = (signed IS NOT NULL)", name="signed"),
     CheckConstraint("log >= 0 AND (log = 0 OR kind = 'evm_tx')", name="log"),
+    Index("ix_submissions_sent_by_us", "submitted_at", postgresql_where=sql("kind = 'stellar_tx'")),
     schema=INTAKE,
     comment="Transactions that owners submitted and that matched what was issued to them",
 )
@@ -166,6 +168,7 @@ onboardings = Table(
     number("number", "Of the transfer's requests, from 1"),
     recorded("asked_at"),
     PrimaryKeyConstraint("transfer", "number"),
+    Index("ix_onboardings_asked_at", "asked_at"),
     schema=INTAKE,
     comment="Requests that the relay sponsor a trustline of a deposit's owner, who is there for it",
 )

@@ -62,6 +62,9 @@ slots = Table(
         postgresql_where=sql("outcome IS NULL OR outcome = 'done'"),
     ),
     Index("ix_slots_open", "chain", "account", postgresql_where=sql("outcome IS NULL")),
+    # A day's budget, and what failed in a row: by what is recent, however much went before.
+    Index("ix_slots_opened", "chain", "opened_at"),
+    Index("ix_slots_closed", "chain", "account", "closed_at"),
     Index("ix_slots_failed", "chain", "purpose", "key", postgresql_where=sql("outcome = 'failed'")),
     schema=RELAY,
     comment="Numbers of accounts of ours, each given to one purpose",

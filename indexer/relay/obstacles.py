@@ -15,16 +15,23 @@ from warehouse_schema.relay import obstacles
 
 Kind: TypeAlias = Literal["no_trustline", "frozen"]
 
-# What an extra delivery of a transfer waits for is the same recipient's to mend.
+# What an extra delivery of a transfer waits for is the same recipient's to mend. Two indexes find
+# what is looked at; one condition for both would have every transfer read.
 _AWAITED = text("""
+    WITH concerned AS (
+        SELECT transfer FROM projections.transfer_stages
+        WHERE stage IN ('DELIVERING', 'AWAITING_TRUSTLINE')
+        UNION
+        SELECT transfer FROM relay.obstacles WHERE cleared_at IS NULL
+    )
     SELECT s.transfer, q.dest_address, q.dest_asset, q.amount_out, o.kind, o.detail,
            s.stage IN ('DELIVERING', 'AWAITING_TRUSTLINE', 'ON_HOLD') AS waits
-    FROM projections.transfer_stages s
+    FROM concerned c
+    JOIN projections.transfer_stages s ON s.transfer = c.transfer
     JOIN intake.transfers t ON t.id = s.transfer
     JOIN intake.quotes q ON q.id = t.quote
     LEFT JOIN relay.obstacles o ON o.transfer = s.transfer AND o.cleared_at IS NULL
     WHERE q.dest_chain = :chain AND q.source_chain <> :chain
-      AND (s.stage IN ('DELIVERING', 'AWAITING_TRUSTLINE') OR o.id IS NOT NULL)
     ORDER BY s.transfer
 """)
 

@@ -40,6 +40,8 @@ class Onboarding:
     asset: AssetId
 
 
+# Moments are rows of their own: no index is asked for what may be another one for each row.
+#
 # Who asked lately waits for it still. Only who is paid himself can sign, and only as long as there
 # is something that he waits for.
 _OWED = text("""
@@ -47,7 +49,7 @@ _OWED = text("""
     FROM (
         SELECT transfer, min(asked_at) AS at
         FROM intake.onboardings
-        WHERE asked_at > clock_timestamp() - interval '2 minutes'
+        WHERE asked_at > (SELECT clock_timestamp() - interval '2 minutes')
         GROUP BY transfer
     ) asked
     JOIN intake.transfers t ON t.id = asked.transfer
@@ -59,7 +61,7 @@ _OWED = text("""
         FROM relay.slots
         WHERE chain = :chain AND purpose = 'onboard' AND key = t.owner || ' ' || q.dest_asset
           AND outcome IS DISTINCT FROM 'done'
-          AND opened_at >= date_trunc('day', clock_timestamp(), 'UTC')
+          AND opened_at >= (SELECT date_trunc('day', clock_timestamp(), 'UTC'))
     ) wasted
     WHERE q.dest_chain = :chain AND q.source_chain <> :chain AND q.dest_address = t.owner
       AND c.transfer IS NULL

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg.errors import LockNotAvailable
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Float,
     Numeric,
     Row,
+    Select,
     cast,
     extract,
     func,
@@ -42,6 +44,7 @@ from warehouse_schema.relay import attempts, breaks, health, onboardings, pardon
 _MOST_AT_ONCE, _MOST_OF_ONE = 50, 3
 """Submissions of one turn, and of one owner in it: what can never be taken, as when its number was
 used otherwise, stays until its time is over, and may keep its own owner waiting but nobody else."""
+_COMMITTED_WITHIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +270,8 @@ def _spent(conn: Connection, *of: ColumnElement[bool]) -> int:
         .scalar_subquery()
     )
     cost = cast(func.coalesce(columns.spent, most), Numeric)
-    today = func.date_trunc("day", func.clock_timestamp(), "UTC")
+    # As a row of its own: no index is asked for what may be another moment for each row.
+    today = select(func.date_trunc("day", func.clock_timestamp(), "UTC")).scalar_subquery()
     total = select(func.coalesce(func.sum(cost), 0)).where(*of, columns.opened_at >= today)
     return int(conn.scalar(total) or 0)
 
@@ -286,11 +290,36 @@ class Submitted:
     """With all signatures."""
 
 
-def submitted(conn: Connection, chain: ChainId) -> list[Submitted]:
+def oldest_submitted(conn: Connection, chain: ChainId, since: datetime | None) -> datetime:
+    """From when on to look for what is not over: nothing before it is, or ever will be again.
+
+    `since` is what this gave before; None looks through everything, as who begins has to. What is
+    over stays so, and a submission is committed within moments of its time: an hour is ample.
+    """
+    waiting = _not_over(chain, since).subquery()
+    oldest = func.coalesce(func.min(waiting.c.submitted_at), func.clock_timestamp())
+    found: datetime = conn.execute(select(oldest)).scalar_one()
+    return found - _COMMITTED_WITHIN
+
+
+def submitted(conn: Connection, chain: ChainId, since: datetime) -> list[Submitted]:
     """What was accepted for transfers from a chain and is not over: of each owner the oldest first.
 
-    Only what the service itself issued, whatever stands in the row.
+    Only what the service itself issued, whatever stands in the row. `since` is of
+    `oldest_submitted`.
     """
+    waiting = _not_over(chain, since).subquery()
+    of_each = waiting.c
+    query = (
+        select(of_each.transfer, of_each.tx_hash, of_each.signed)
+        .where(of_each.place <= _MOST_OF_ONE)
+        .order_by(of_each.place, of_each.submitted_at, of_each.tx_hash)
+        .limit(_MOST_AT_ONCE)
+    )
+    return [Submitted(row.transfer, row.tx_hash, row.signed) for row in conn.execute(query)]
+
+
+def _not_over(chain: ChainId, since: datetime | None) -> Select[Any]:
     columns = submissions.c
     is_over = select(slots.c.key).where(
         slots.c.chain == chain,
@@ -302,7 +331,7 @@ def submitted(conn: Connection, chain: ChainId) -> list[Submitted]:
     place = func.row_number().over(
         partition_by=transfers.c.owner, order_by=(columns.submitted_at, columns.tx_hash)
     )
-    waiting = (
+    query = (
         select(
             *(columns.transfer, columns.tx_hash, columns.signed, columns.submitted_at),
             place.label("place"),
@@ -313,16 +342,8 @@ def submitted(conn: Connection, chain: ChainId) -> list[Submitted]:
             actions, (actions.c.transfer == transfers.c.id) & (actions.c.tx_hash == columns.tx_hash)
         )
         .where(columns.kind == "stellar_tx", quotes.c.source_chain == chain, ~is_over.exists())
-        .subquery()
     )
-    of_each = waiting.c
-    query = (
-        select(of_each.transfer, of_each.tx_hash, of_each.signed)
-        .where(of_each.place <= _MOST_OF_ONE)
-        .order_by(of_each.place, of_each.submitted_at, of_each.tx_hash)
-        .limit(_MOST_AT_ONCE)
-    )
-    return [Submitted(row.transfer, row.tx_hash, row.signed) for row in conn.execute(query)]
+    return query if since is None else query.where(columns.submitted_at >= since)
 
 
 def open_of_purpose(

@@ -8,6 +8,7 @@ transaction was never sent, so a slot here is of what he signed and not of his a
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Connection
 
@@ -82,12 +83,16 @@ class Submitter:
         self._chain, self._nodes, self._key, self._limits = chain, nodes, key, limits
         self.account = Account(chain.id, _LOCK)
         """Not one: the name under which one process of all sends them."""
+        self._since: datetime | None = None
 
     def turn(self, conn: Connection) -> Turn:
         """Bring everything as far as it goes now. Raises what the nodes raise; nothing is lost."""
         turn = Turn()
         with conn.begin():
-            waiting = {each.tx: each for each in store.submitted(conn, self._chain.id)}
+            # So that a turn costs what is open, and not all that ever was.
+            self._since = store.oldest_submitted(conn, self._chain.id, self._since)
+            found = store.submitted(conn, self._chain.id, self._since)
+            waiting = {each.tx: each for each in found}
         if not waiting:
             return turn
         applied, window, final = self._look(conn, waiting)

@@ -1,10 +1,11 @@
 """What owners signed is sent in fee bumps: as it is, once, and told when it is over."""
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 from stellar_sdk import Asset, Keypair, TransactionEnvelope
 from stellar_sdk.operation import Payment
 from stellar_sdk.utils import from_xdr_amount
@@ -28,6 +29,8 @@ from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.relay import attempts, slots
 
 UNIT = 10**7
+LONG = timedelta(days=50)
+EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass
@@ -200,8 +203,40 @@ def test_who_submits_much_keeps_himself_waiting_and_nobody_else(stand: LedgerSta
     own = [accepted(stand, 600 + number, owner).tx for number in range(60)]
     other = accepted(stand).tx
     with stand.engine.connect() as conn:
-        waiting = [each.tx for each in store.submitted(conn, STELLAR.id)]
+        waiting = [each.tx for each in store.submitted(conn, STELLAR.id, EVER)]
     assert waiting == [own[0], other, *own[1:3]]
+
+
+def test_what_is_over_is_looked_at_no_more_and_what_is_not_is_never_passed_over(stand: LedgerStand):
+    done, sender = accepted(stand), submitter(stand)
+    turns(stand, sender)
+    stand.close()
+    assert turns(stand, sender).done == 1
+    waits = accepted(stand)
+    # Both were submitted long ago: one is over and one is not.
+    with stand.engine.begin() as conn:
+        columns = intake.submissions.c
+        conn.execute(update(intake.submissions).values(submitted_at=columns.submitted_at - LONG))
+    with stand.relay_engine.connect() as conn:
+        since = store.oldest_submitted(conn, STELLAR.id, None)
+        assert [each.tx for each in store.submitted(conn, STELLAR.id, since)] == [waits.tx]
+        assert store.oldest_submitted(conn, STELLAR.id, since) == since, "it stays where that waits"
+    turns(stand, sender := submitter(stand))
+    stand.close()
+    assert turns(stand, sender).done == 1
+    with stand.relay_engine.connect() as conn:
+        assert store.oldest_submitted(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
+    assert outcomes(stand, done) == outcomes(stand, waits) == ["done"]
+
+
+def test_who_submits_after_others_are_over_is_sent_by_the_same_process(stand: LedgerStand):
+    sender = submitter(stand)
+    for _ in range(3):
+        signed = accepted(stand)
+        turns(stand, sender)
+        stand.close()
+        assert turns(stand, sender).done == 1
+        assert outcomes(stand, signed) == ["done"]
 
 
 class Choosy(StellarAccountNodes):

@@ -366,6 +366,9 @@ def upgrade() -> None:
         schema="intake",
         comment="Requests that the relay sponsor a trustline of a deposit's owner, who is there for it",
     )
+    op.create_index(
+        "ix_onboardings_asked_at", "onboardings", ["asked_at"], unique=False, schema="intake"
+    )
     op.create_table(
         "submissions",
         sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
@@ -409,4 +412,12 @@ def upgrade() -> None:
         sa.UniqueConstraint("transfer", "tx_hash", name=op.f("uq_submissions_transfer_tx_hash")),
         schema="intake",
         comment="Transactions that owners submitted and that matched what was issued to them",
+    )
+    op.create_index(
+        "ix_submissions_sent_by_us",
+        "submissions",
+        ["submitted_at"],
+        unique=False,
+        schema="intake",
+        postgresql_where=sa.text("kind = 'stellar_tx'"),
     )

@@ -251,6 +251,9 @@ def upgrade() -> None:
         comment="Numbers of accounts of ours, each given to one purpose",
     )
     op.create_index(
+        "ix_slots_closed", "slots", ["chain", "account", "closed_at"], unique=False, schema="relay"
+    )
+    op.create_index(
         "ix_slots_failed",
         "slots",
         ["chain", "purpose", "key"],
@@ -265,6 +268,9 @@ def upgrade() -> None:
         unique=False,
         schema="relay",
         postgresql_where=sa.text("outcome IS NULL"),
+    )
+    op.create_index(
+        "ix_slots_opened", "slots", ["chain", "opened_at"], unique=False, schema="relay"
     )
     op.create_index(op.f("ix_slots_subject"), "slots", ["subject"], unique=False, schema="relay")
     op.create_index(
