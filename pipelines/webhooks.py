@@ -1,7 +1,7 @@
 """The run that posts to webhooks what owners are told, in the relay's code location.
 
 It is a job of its own beside the relay's: what places of strangers do holds up no money. It is
-there when `ISTHMUS_WEBHOOK_KEY` is set.
+there when there is a key for it.
 """
 
 from dataclasses import asdict, dataclass

@@ -11,6 +11,7 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_RELAY_SPONSOR_<CHAIN>` | on Stellar, the key that pays for trustlines; and with |
 | `…_SPONSOR_KMS_…`, `…_SPONSOR_BUDGET_…`, `…_SPONSOR_FLOOR_…` | as the three above |
 | `ISTHMUS_WEBHOOK_KEY` | a seed `S…` that signs webhooks and nothing else; or `…_FILE` |
+| `ISTHMUS_WEBHOOK_KMS` | in its place `module:name`, which makes the key of nothing |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RELAY_KEY_EIP155_1`. Amounts are wei or
 stroops. A key is the variable itself, or the file that the same name with `_FILE` says. On Stellar
@@ -91,6 +92,7 @@ class SponsorAccount:
 RelayAccount: TypeAlias = EvmAccount | StellarAccount | SponsorAccount
 
 WEBHOOK_KEY = "ISTHMUS_WEBHOOK_KEY"
+WEBHOOK_KMS = "ISTHMUS_WEBHOOK_KMS"
 
 
 def load_relay_settings(
@@ -126,14 +128,15 @@ def load_webhook_poster(
     seed that signs transactions: what is posted is signed as others word it.
     """
     env = os.environ if environment is None else environment
-    text = secret(env, WEBHOOK_KEY)
-    if text is None:
+    key = _webhook_key(env)
+    if key is None:
         return None
-    key = LocalStellarKey.from_text(text, WEBHOOK_KEY)
     stellar = settings.network.stellar.id
     others = [*_stellar_keys(env, _SENDER, stellar), *_stellar_keys(env, _SPONSOR, stellar)]
     if key.public_key in [each.public_key for each in others]:
-        raise ConfigurationError(f"{WEBHOOK_KEY} signs transactions as well: make one of its own")
+        raise ConfigurationError(
+            f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
+        )
     if settings.network.name == "devnet":
         return Poster(key, admits=lambda address: address.is_loopback or is_public(address))
     return Poster(key)
@@ -143,8 +146,17 @@ def need_webhook_poster(settings: Settings) -> Poster:
     """Who posts to webhooks. Raises `ConfigurationError`, also without a key."""
     poster = load_webhook_poster(settings)
     if poster is None:
-        raise ConfigurationError(f"{WEBHOOK_KEY} is not set: nothing is posted to webhooks")
+        raise ConfigurationError(
+            f"neither {WEBHOOK_KEY} nor {WEBHOOK_KMS} is set: nothing is posted to webhooks"
+        )
     return poster
+
+
+def _webhook_key(env: Mapping[str, str]) -> StellarKey | None:
+    text = _text_of(env, WEBHOOK_KEY, WEBHOOK_KMS)
+    if env.get(WEBHOOK_KMS):
+        return cast(StellarKey, _maker(WEBHOOK_KMS, env[WEBHOOK_KMS])())
+    return None if text is None else LocalStellarKey.from_text(text, WEBHOOK_KEY)
 
 
 def address_of(account: RelayAccount) -> str:
@@ -187,7 +199,10 @@ def _refuse_two_duties(accounts: Sequence[RelayAccount]) -> None:
 
 
 def _key_text(env: Mapping[str, str], names: _Names, chain: ChainId) -> str | None:
-    variable, service = relay_variable(names.key, chain), relay_variable(names.kms, chain)
+    return _text_of(env, relay_variable(names.key, chain), relay_variable(names.kms, chain))
+
+
+def _text_of(env: Mapping[str, str], variable: str, service: str) -> str | None:
     text = secret(env, variable)
     if text is not None and env.get(service):
         raise ConfigurationError(f"{variable} and {service} are both set; which one holds?")
@@ -212,7 +227,7 @@ def _limits(env: Mapping[str, str], names: _Names, chain: ChainId, usual: Limits
     )
 
 
-def _maker(variable: str, named: str) -> Callable[[ChainId], object]:
+def _maker(variable: str, named: str) -> Callable[..., object]:
     module, _, name = named.partition(":")
     try:
         maker: object = getattr(import_module(module), name)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import orjson
 from sqlalchemy import Connection, Engine
 
+from indexer.errors import RetryableChainError
 from indexer.notices import heard, listen
 from indexer.outages import outlasting
 from indexer.relay.hooks import store
@@ -38,6 +39,8 @@ _MOMENT_SECONDS = 0.2
 _SEEN_EVERY_SECONDS = 10.0
 _FORGET_EVERY_SECONDS = 3600.0
 _LOST_SECONDS = 2.0
+_KEY_RESTS_SECONDS = 5.0
+"""After its service did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Poster:
     clock: Callable[[], float] = time.time
 
     def send(self, due: Due) -> Answer:
-        """Sign and post it."""
+        """Sign and post it. Raises `RetryableChainError` when a key's service does not answer."""
         body = body_of(due.event)
         at = UnixSeconds(int(self.clock()))
         headers = signed_headers(self.key, event_id(due.event), at, body)
@@ -130,6 +133,7 @@ class _Posting:
         self._under_way: dict[Future[Answer], tuple[Due, bool]] = {}
         """And whether it is to a proven place."""
         self._due_at = {self._show: 0.0, self._forget: 0.0}
+        self._key_rests_until = 0.0
 
     def go_on(self, should_stop: Callable[[], bool], on_progress: Callable[[Sent], None]) -> None:
         """Take turns; what is under way at the end is waited for and written."""
@@ -160,6 +164,8 @@ class _Posting:
 
     def _begin(self) -> None:
         """Post whatever there is a place for."""
+        if time.monotonic() < self._key_rests_until:
+            return
         busy = [due.webhook for due, _ in self._under_way.values()]
         for proven, places in ((True, PROVEN_AT_ONCE), (False, OTHERS_AT_ONCE)):
             free = places - sum(each is proven for _, each in self._under_way.values())
@@ -181,7 +187,13 @@ class _Posting:
         delivered = failed = given_up = 0
         for future in [each for each in self._under_way if each.done()]:
             due, _ = self._under_way.pop(future)
-            answer = future.result()
+            try:
+                answer = future.result()
+            except RetryableChainError as error:
+                # Nothing was sent, so nobody failed to take it.
+                logger.warning("key of webhooks: %s", error)
+                self._key_rests_until = time.monotonic() + _KEY_RESTS_SECONDS
+                continue
             came = verdict(due.standing, answer, random.random())
             with self._conn.begin():
                 store.note(self._conn, due, answer, came)

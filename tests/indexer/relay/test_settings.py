@@ -10,7 +10,7 @@ from stellar_sdk import Keypair
 
 from indexer.errors import ConfigurationError
 from indexer.relay.account import Limits
-from indexer.relay.keys import LocalEvmKey
+from indexer.relay.keys import LocalEvmKey, LocalStellarKey
 from indexer.relay.settings import (
     EVM_LIMITS,
     STELLAR_LIMITS,
@@ -125,6 +125,21 @@ def test_webhooks_are_signed_by_a_key_of_their_own():
     assert SEED not in repr(sender)
     with pytest.raises(ConfigurationError, match="make one of its own"):
         load_webhook_poster(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED, STELLAR_KEY: SEED})
+
+
+def webhook_key_of_a_service() -> LocalStellarKey:
+    return LocalStellarKey.from_text(SEED, "a service")
+
+
+def test_the_key_of_webhooks_may_be_a_services():
+    service = {"ISTHMUS_WEBHOOK_KMS": f"{__name__}:webhook_key_of_a_service"}
+    poster = load_webhook_poster(DEVNET, service)
+    assert poster is not None
+    assert poster.key.public_key == Keypair.from_secret(SEED).raw_public_key()
+    with pytest.raises(ConfigurationError, match="are both set"):
+        load_webhook_poster(DEVNET, service | {"ISTHMUS_WEBHOOK_KEY": SEED})
+    with pytest.raises(ConfigurationError, match="make one of its own"):
+        load_webhook_poster(DEVNET, service | {STELLAR_KEY: SEED})
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sqlalchemy import Connection, Engine, func, select, text, update
 from stellar_sdk import Keypair
 
 from indexer.devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
-from indexer.errors import FollowerConflict
+from indexer.errors import FollowerConflict, NodeUnavailable
 from indexer.relay.hooks import run, store
 from indexer.relay.hooks.run import Poster, Sent, send_webhooks
 from indexer.relay.keys import LocalStellarKey
@@ -294,6 +295,42 @@ def test_what_was_posted_and_never_written_is_posted_again_under_the_same_id(
     first, again, _ = receiver.heard
     assert answered.is_set()
     assert (first.headers["webhook-id"], first.body) == (again.headers["webhook-id"], again.body)
+
+
+class KeyOfAService:
+    """Its service does not answer the first times."""
+
+    public_key = KEY.public_key
+
+    def __init__(self, fails: int) -> None:
+        self.left = fails
+
+    def sign(self, message: bytes) -> bytes:
+        self.left -= 1
+        if self.left >= 0:
+            raise NodeUnavailable("the service does not answer")
+        return KEY.sign(message)
+
+
+def test_while_the_keys_service_is_away_events_wait_and_nobody_has_refused_them(
+    engine: Engine,
+    relay_engine: Engine,
+    sender: Poster,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_KEY_RESTS_SECONDS", 0.05)
+    key = KeyOfAService(fails=2)
+    with engine.begin() as conn:
+        webhook = insert_webhook(conn, receiver.url)
+        tell_some(conn, 2)
+    with sending(relay_engine, replace(sender, key=key)) as done:
+        assert heard(receiver, 2) == [1, 2]
+        until(engine, has_come_to(webhook, 2))
+    assert key.left < 0
+    assert sum(each.failed for each in done) == 0
+    with engine.connect() as conn:
+        assert {row.attempts for row in deliveries_of(conn, webhook)} == {1}
 
 
 def test_only_one_process_posts(relay_engine: Engine, sender: Poster) -> None:
