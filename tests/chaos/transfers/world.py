@@ -155,13 +155,16 @@ class Weather:
             dropped = self._transactions(head - depth + 1, head)
             gone = self._to_be_gone(dropped)
             for each in dropped:
-                # What is to come again at once may be left out: the node mines beside us.
-                if each["from"] in self.customers:
+                # What is to come again at once may be left out: the node mines beside us. The relay
+                # sends again by itself; nobody else does, such as who verifies packets.
+                if each["from"] != self.relay:
                     raw = self.evm.rpc("eth_getRawTransactionByHash", each["hash"])
                     pause = self.chance.uniform(0.5, 3) if each["hash"] in gone else 0.0
                     self._gone[each["hash"]] = time.monotonic() + pause, raw
             again = [each["hash"] for each in dropped if each["hash"] not in gone]
             self.evm.reorg(depth, remine=again)
+            # Before its sender gives its number to something else.
+            self._send_again(everything=False)
         self.reorgs.append(depth)
 
     def _depth(self, head: int) -> int:
