@@ -12,6 +12,8 @@ BEFORE, DURING, AFTER = "before COMMIT", "on the way to COMMIT", "right after CO
 _WAYS = (BEFORE, DURING, AFTER)
 _STRIDE = 11
 """Points further on, each run begins: of so many it meets about as many."""
+_AT_ONCE = 3
+"""Processes that are aimed at together, at a point each: some seldom write anything."""
 _FIRST = 3
 """So many of a run's kills are for what is written in its beginning alone."""
 
@@ -57,16 +59,24 @@ class Aim:
         self._passed: Counter[Point] = Counter()
 
     def next(self) -> list[Point]:
-        """Whoever comes to one of these first is met there: the one that is aimed at, and what is
+        """Whoever comes to one of these first is met there: those that are aimed at, and what is
         seldom written, until it was met as often."""
         self._kills += 1
         is_early = self._kills <= _FIRST
         early = [each for each in self._order if is_early and each.table in EARLY]
-        aimed = min(early or self._order, key=lambda each: 2 * self._met[each] + self._passed[each])
-        self._passed[aimed] += 1
-        most = 1 + self._met[aimed]
+        aimed = self._least(early or self._order)
+        self._passed.update(aimed)
+        most = 1 + self._met[aimed[0]]
         seldom = [e for e in self._order if e.table in SELDOM and self._met[e] < most]
-        return [aimed, *(each for each in seldom if each != aimed)]
+        return [*aimed, *(each for each in seldom if each not in aimed)]
+
+    def _least(self, among: Sequence[Point]) -> list[Point]:
+        """Of some processes the one that each was met at least, or waited for in vain."""
+        ordered = sorted(among, key=lambda each: 3 * self._met[each] + self._passed[each])
+        of_each: dict[str, Point] = {}
+        for each in ordered:
+            of_each.setdefault(each.process, each)
+        return [*of_each.values()][:_AT_ONCE]
 
     def way(self, point: Point) -> str:
         """How whoever came there is killed: in another way in each run, and each time in a run."""

@@ -135,7 +135,7 @@ class Crew:
 
     def kill_for(self, calm: threading.Event, over: threading.Event) -> None:
         """Kill something every now and then, until `calm`; look after all of it until `over`."""
-        while not calm.wait(self._chance.uniform(0, 0.8)):
+        while not calm.wait(self._chance.uniform(0, 0.5)):
             self.kill()
             self.start()
         while not over.wait(_RESTART_SECONDS):

@@ -54,8 +54,8 @@ _RELAYS = (RELAY, "relay 2", "relay 3")
 _STARTERS = 8
 _AT_ONCE = 16
 """Accounts that one transaction opens: it has twenty signatures at most."""
-_CHAOS_SECONDS = 75.0
-_CALM_SHARE = 0.85
+_CHAOS_SECONDS = 90.0
+_CALM_SHARE = 0.9
 """Once so many transfers are over, or after so long, nothing more is killed."""
 _PATIENCE = 240.0
 """From then on everything has to end."""
