@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 from sqlalchemy.engine import URL, make_url
 
@@ -22,6 +23,10 @@ from tests.memory import server_folder
 from warehouse_schema.embedded import EmbeddedPostgres, Server
 from warehouse_schema.engine import make_engine
 from warehouse_schema.migrate import migrate
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("isthmus", deadline=None)
+settings.load_profile("isthmus")
 
 GOLDEN = Path(__file__).parent / "golden"
 TEMPLATE = "isthmus_template"

@@ -16,7 +16,6 @@ def effort(examples: int) -> settings:
     return settings(
         max_examples=examples * TIMES,
         derandomize=TIMES == 1,
-        deadline=None,
         database=None,
         # A fixture of the test's own is rolled back by the example that used it.
         suppress_health_check=list(HealthCheck),

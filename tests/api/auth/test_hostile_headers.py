@@ -46,9 +46,7 @@ def encoded(raw):
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-FEW = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FEW = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @FEW

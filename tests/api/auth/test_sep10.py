@@ -650,7 +650,7 @@ def envelopes(draw: st.DrawFn) -> str:
     return base64.b64encode(mutated(draw, SIGNED)).decode()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(), st.text(string.printable), st.binary().map(bytes.hex), envelopes()))
 def test_whatever_is_sent_is_refused_in_words(sent: str) -> None:
     sep10 = make_sep10()

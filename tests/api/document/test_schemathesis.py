@@ -46,7 +46,6 @@ def test_every_operation_keeps_to_the_document(whole_api: Any, name: str, mode: 
         max_examples=12,
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     def holds(case: Any) -> None:

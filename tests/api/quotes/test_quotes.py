@@ -308,9 +308,7 @@ def test_a_body_of_another_shape_is_refused(asker, changes):
     assert (answer.status_code, answer.json["code"]) == (400, "BAD_BODY")
 
 
-@settings(
-    max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from([*make_body(), "dest_chain", "funding_mode", "x"]),

@@ -84,7 +84,7 @@ def _agree(raw: bytes, chain: StellarChain) -> str:
     return "agreed"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(data=st.data())
 def test_a_changed_ledger_is_read_alike_or_refused(data: Any) -> None:
     raw = bytearray(data.draw(st.sampled_from([m for m in history_metas() if len(m) > 1000])))

@@ -398,9 +398,7 @@ STEPS = st.lists(
 )
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_whatever_happens_money_is_with_the_owner_the_payer_or_still_there(
     stand: Stand, steps: list[tuple[str, str, bool]]

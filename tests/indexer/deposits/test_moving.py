@@ -94,9 +94,7 @@ def test_the_chain_computes_the_written_down_addresses_too(stand: Stand) -> None
         assert there == replace(stand, network=vector.network).address(vector.deposit)
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     bridge=st.sampled_from(["cctp", "oft"]),
     key=st.binary(min_size=32, max_size=32),
