@@ -204,11 +204,10 @@ class Components:
 
     def schema(self, shape: Any, mode: JsonSchemaMode = "serialization") -> Json:
         """The schema of a type; named types in it become components."""
-        schema = TypeAdapter(shape).json_schema(
-            mode=mode, ref_template="#/components/schemas/{model}"
-        )
-        for name, part in schema.pop("$defs", {}).items():
+        whole = _schema_of(shape, mode)
+        for name, part in whole.get("$defs", {}).items():
             self._put(name, part)
+        schema = {name: part for name, part in whole.items() if name != "$defs"}
         if schema.get("type") == "object" and "title" in schema:
             self._put(name := schema["title"], schema)
             return {"$ref": f"#/components/schemas/{name}"}
@@ -220,6 +219,12 @@ class Components:
         schema = _untitled(schema)
         if self.schemas.setdefault(name, schema) != schema:
             raise ValueError(f"two shapes are called {name}")
+
+
+@cache
+def _schema_of(shape: Any, mode: JsonSchemaMode) -> Mapping[str, Any]:
+    """The same for every app, and most of the work of a document."""
+    return TypeAdapter(shape).json_schema(mode=mode, ref_template="#/components/schemas/{model}")
 
 
 _ERROR: Json = {

@@ -983,9 +983,10 @@ class FakePusher:
 
     def _accept(self, socket: ServerConnection) -> None:
         assert json.loads(socket.recv())["params"] == ["newHeads"]
-        socket.send(self.says)
+        # Before the answer: who has it asks at once what became of the subscription.
         self.subscriptions += 1
         self._sockets.append(socket)
+        socket.send(self.says)
         self.subscribed.set()
         try:
             socket.recv()
