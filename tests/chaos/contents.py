@@ -12,6 +12,7 @@ Left out, because a crash may change them and nothing else may:
 - `facts.changed_days`: how often a reorganisation reached a day is the run's story too;
 - `projections.transfer_events`: through which stages a transfer was seen to come is the run's too;
 - the daily figures: only Dagster computes them, if the run lasts over a midnight;
+- `projections.reconciliation`: only Dagster looks, every five minutes, if the run lasts over one;
 - `facts.message_polls`: when services are asked again, by the machine's clock;
 - a cursor's safe and final heights: `drain_once` does not record them. They are held against the
   chain itself (`finality_problems`).
@@ -34,6 +35,7 @@ from warehouse_schema.metadata import metadata
 
 _LEFT_OUT = {
     *("facts.orphans", "facts.alarms", "facts.changed_days", "facts.message_polls"),
+    "projections.reconciliation",
     *(
         f"projections.{name}"
         for name in ("transfer_events", "provider_days", "market_days", "route_days", "days_done")
