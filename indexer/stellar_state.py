@@ -106,7 +106,7 @@ class StellarState:
         account = self.account(owner)
         if account is None:
             raise CallReverted(f"{self._chain.id} has no account {owner}")
-        spent = Spent(account.sequence, account.ledger)
+        spent = Spent(account.sequence, account.spent_at)
         number = next_sequence(spent, ingested, [each.numbered for each in issued])
         if number is None:
             return None

@@ -37,12 +37,11 @@ class StellarTx:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What is known of an account's numbers when one is to be chosen."""
+    """The sequence number that an account spent last."""
 
     sequence: int
-    """The last that a ledger saw it spend."""
     ledger: Height
-    """As of the end of which."""
+    """The ledger that spent it, or a later one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,8 @@ def next_sequence(spent: Spent, ingested: Height, issued: Collection[Numbered]) 
 
     A number that was given to a transaction which may still be sent is given again, so that of the
     two a ledger takes one. One that is spent may have been spent by that very transaction: until
-    the ledgers up to there are ingested, nobody knows whether the money has moved.
+    the ledger that spent it is ingested, it is unknown whether the money has moved. How far the
+    nodes are beyond that ledger does not matter.
     """
     if ingested < spent.ledger and any(each.sequence <= spent.sequence for each in issued):
         return None

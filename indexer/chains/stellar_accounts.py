@@ -16,6 +16,7 @@ from indexer.decode.accounts import (
     Trustline,
     account_key,
     sequence,
+    sequence_ledger,
     signing_rules,
     trustline,
     trustline_key,
@@ -33,6 +34,8 @@ class SeenAccount:
     ledger: Height
     sequence: int
     """The number that its last transaction spent."""
+    spent_at: Height
+    """The ledger that spent it, or a later one: no ledger after it has spent another."""
     rules: SigningRules
 
 
@@ -83,7 +86,9 @@ def _seen(node: VouchedNode, account: StellarAddress) -> SeenAccount | None:
         if entry is None:
             return None
         rules = _rules_of(entry, account)
-        return SeenAccount(node.told(answer), sequence(entry), rules)
+        # The entry changes with each payment to the account; its own field only with its number.
+        spent_at = sequence_ledger(entry) or _last_modified(answer)
+        return SeenAccount(node.told(answer), sequence(entry), spent_at, rules)
 
 
 def read_entry(node: VouchedNode, key: str, parse: Callable[[str], T]) -> T | None:
@@ -112,6 +117,14 @@ def _entry_of(answer: Mapping[str, Any]) -> str | None:
     if not isinstance(entry, str):
         raise ValueError("an entry without its XDR")
     return entry
+
+
+def _last_modified(answer: Mapping[str, Any]) -> Height:
+    """The ledger that last changed the one entry of an answer."""
+    modified = answer["entries"][0].get("lastModifiedLedgerSeq")
+    if not isinstance(modified, int) or isinstance(modified, bool) or modified < 1:
+        raise ValueError(f"lastModifiedLedgerSeq is {modified!r}")
+    return Height(modified)
 
 
 def _rules_of(entry: str, account: StellarAddress) -> SigningRules:

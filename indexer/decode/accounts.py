@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from stellar_sdk import Asset, StrKey, xdr
 
-from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
+from warehouse_schema.identifiers import AssetId, BaseUnits, Height, StellarAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +84,24 @@ def sequence(entry: str) -> int:
 
     Raises `ValueError` for what is no account's.
     """
-    data = _data(entry)
-    if data.account is None:
-        raise ValueError(f"a ledger entry of type {data.type.name}, not ACCOUNT")
-    return data.account.seq_num.sequence_number.int64
+    return _account(entry).seq_num.sequence_number.int64
+
+
+def sequence_ledger(entry: str) -> Height | None:
+    """The ledger that last changed the account's sequence number (CAP-21).
+
+    `entry` is base64 LedgerEntryData. None for an account that has spent no number since protocol
+    19. Raises as `sequence` does.
+    """
+    v1 = _account(entry).ext.v1
+    v2 = None if v1 is None else v1.ext.v2
+    v3 = None if v2 is None else v2.ext.v3
+    return None if v3 is None or v3.seq_ledger.uint32 == 0 else Height(v3.seq_ledger.uint32)
 
 
 def signing_rules(entry: str) -> SigningRules:
     """Read base64 LedgerEntryData. Raises `ValueError` for what is no account's."""
-    data = _data(entry)
-    account = data.account
-    if account is None:
-        raise ValueError(f"a ledger entry of type {data.type.name}, not ACCOUNT")
+    account = _account(entry)
     master = _address(account.account_id.account_id.ed25519)
     master_weight, _low, medium, _high = account.thresholds.thresholds
     others = (
@@ -104,6 +110,13 @@ def signing_rules(entry: str) -> SigningRules:
         if signer.key.type == xdr.SignerKeyType.SIGNER_KEY_TYPE_ED25519
     )
     return SigningRules(master, medium, (Signer(master, master_weight), *others))
+
+
+def _account(entry: str) -> xdr.AccountEntry:
+    data = _data(entry)
+    if data.account is None:
+        raise ValueError(f"a ledger entry of type {data.type.name}, not ACCOUNT")
+    return data.account
 
 
 def _data(entry: str) -> xdr.LedgerEntryData:

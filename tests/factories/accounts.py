@@ -14,6 +14,7 @@ def make_account_entry(
     medium: int = 0,
     keys: Mapping[str, int] | None = None,
     others: Sequence[tuple[SignerKey, int]] = (),
+    seq_ledger: int = 0,
 ) -> str:
     """Base64 LedgerEntryData. `keys`: ed25519 signers by their weight; `others`: of any kind."""
     signers = [
@@ -24,6 +25,7 @@ def make_account_entry(
         address=account,
         balance=100_000_000,
         sequence=1,
+        seq_ledger=seq_ledger,
         thresholds=(master, 0, medium, 0),
         signers=tuple(Signer(key.to_xdr_object(), weight) for key, weight in (*signers, *others)),
     ).to_entry()

@@ -106,7 +106,9 @@ class FakeStellarNode:
 
     def _getLedgerEntries(self, params: Any) -> Any:  # noqa: N802
         found = [key for key in params["keys"] if key in self.entries]
-        entries = [{"key": key, "xdr": self.entries[key]} for key in found]
+        entries = [
+            {"key": key, "xdr": self.entries[key], "lastModifiedLedgerSeq": 1} for key in found
+        ]
         return {"entries": entries, "latestLedger": self.latest}
 
     def _simulateTransaction(self, _: Any) -> Any:  # noqa: N802

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
+from stellar_sdk import Asset, Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
 from indexer.actions.stellar_check import SignedTx, check_signed
 from indexer.actions.stellar_issues import read_issue
@@ -39,7 +39,7 @@ class Stand:
         """What the owner is shown next."""
         owner = agreed.terms.owner
         account = self.state.account(owner)
-        sequence = next_sequence(Spent(account.sequence, account.ledger), account.ledger, [])
+        sequence = next_sequence(Spent(account.sequence, account.spent_at), account.ledger, [])
         assert sequence is not None
         step = self.state.step(stellar_order(NETWORK, agreed), owner, account.ledger)
         return self.state.issue(step, owner, sequence, agreed.terms.expires_at)
@@ -166,6 +166,20 @@ def test_what_was_issued_is_shown_again_until_its_number_is_spent(stand, alice):
     assert first.does != second.does
     assert following(stand, agreed, approval, burn) == burn
     assert stand.submit(burn, alice, agreed).succeeded
+
+
+def test_burn_follows_approval_while_node_is_ahead(stand, alice):
+    """The node closes ledgers and pays the owner faster than anything is ingested."""
+    agreed = agreed_of(stand, alice)
+    approval = following(stand, agreed)
+    assert stand.submit(approval, alice, agreed).succeeded
+    spent_at, payer = stand.chain.node.latest.sequence, stand.chain.open("another payer")
+    for _ in range(3):
+        stand.chain.pay(payer, alice.public_key, UNIT, Asset.native())
+        assert following(stand, agreed, approval, ingested=spent_at - 1) is None
+        burn = following(stand, agreed, approval, ingested=spent_at)
+        assert burn.tx != approval.tx
+    assert stand.chain.node.latest.sequence > spent_at + 2
 
 
 def test_who_has_no_account_has_nothing_to_sign(stand):

@@ -129,6 +129,24 @@ NOT_DEFINITIVE: dict[str, tuple[str, Any, type[IndexerError]]] = {
 }
 
 
+def test_ledger_of_last_number_is_read(node, reader) -> None:
+    seen = reader.seen(ALICE)
+    assert seen is not None
+    # The entry has no seqLedger: it counts as spent where the entry changed last.
+    assert (seen.ledger, seen.sequence, seen.spent_at) == (20, 1, 1)
+    node.entries[account_key(ALICE)] = make_account_entry(ALICE, seq_ledger=17)
+    seen = reader.seen(ALICE)
+    assert seen is not None
+    assert seen.spent_at == 17
+
+
+def test_account_without_ledger_of_change_is_inconsistent(node, reader) -> None:
+    entry = {"key": "", "xdr": make_account_entry(ALICE)}
+    node.answer_with("getLedgerEntries", answers({"entries": [entry], "latestLedger": 20}))
+    with pytest.raises(InconsistentAnswer, match="lastModifiedLedgerSeq"):
+        reader.seen(ALICE)
+
+
 @pytest.mark.parametrize("case", NOT_DEFINITIVE)
 def test_an_answer_that_is_not_definitive_is_an_error_and_never_none(node, reader, case) -> None:
     method, answer, error = NOT_DEFINITIVE[case]
