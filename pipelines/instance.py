@@ -13,10 +13,6 @@ from dagster._core.storage.tags import (
 )
 from dagster._utils.warnings import disable_dagster_warnings
 
-_STATEMENT_TIMEOUT_MS = 15_000
-_RECYCLE_SECONDS = 3_600
-_OVERFLOW = 4
-
 _WITH_A_WORD = (
     RunFailureReason.STEP_FAILURE,
     RunFailureReason.RUN_EXCEPTION,
@@ -24,20 +20,6 @@ _WITH_A_WORD = (
     RunFailureReason.START_TIMEOUT,
 )
 """Why a run failed that was not killed."""
-
-
-def pool_connections(instance: DagsterInstance) -> None:
-    """Let this process keep its connections to Dagster's storage.
-
-    Storage opens a connection for every statement otherwise: 27 ms an event instead of 4. The
-    method is what the webserver itself calls; it has no other name. A run that reports every few
-    seconds for hours is as long-lived as a webserver.
-    """
-    instance.optimize_for_webserver(
-        statement_timeout=_STATEMENT_TIMEOUT_MS,
-        pool_recycle=_RECYCLE_SECONDS,
-        max_overflow=_OVERFLOW,
-    )
 
 
 def process_of(instance: DagsterInstance, run: DagsterRun) -> tuple[int, float] | None:

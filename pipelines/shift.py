@@ -12,7 +12,6 @@ from sqlalchemy import Engine
 
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
 from pipelines.keeping import MINUTES
 from pipelines.reports import Reporter, S, Told
 from pipelines.stopping import stopping
@@ -49,7 +48,6 @@ def shift(
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    pool_connections(context.instance)
     with ExitStack() as doors:
         doors.enter_context(told_to_dagster(context))
         engine = doors.enter_context(warehouse.engine())

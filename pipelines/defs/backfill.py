@@ -29,7 +29,6 @@ from pipelines.defs.facts.names import blocks_key
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.executors import executor_of
 from pipelines.failures import in_place, told_to_dagster
-from pipelines.instance import pool_connections
 from warehouse_schema.identifiers import ChainId, Height
 
 if TYPE_CHECKING:
@@ -82,7 +81,6 @@ def backfills(settings: Settings) -> dg.Definitions:
         """Spans of what is not in yet; none when only the movements are left to fold."""
         from indexer.backfill import plan_spans
 
-        pool_connections(context.instance)
         with (
             told_to_dagster(context),
             warehouse.engine() as engine,
@@ -103,7 +101,6 @@ def backfills(settings: Settings) -> dg.Definitions:
         """Read and decode a span; put it in the place of what is stored when its turn has come."""
         from indexer import backfill
 
-        pool_connections(context.instance)
         spool = Path(config.spool) if config.spool else settings.home / "spool"
         with (
             told_to_dagster(context),
@@ -126,7 +123,6 @@ def backfills(settings: Settings) -> dg.Definitions:
         """Fold movements that were many; write the order book anew after the Stellar chain."""
         from indexer.backfill import finish_backfill
 
-        pool_connections(context.instance)
         with (
             told_to_dagster(context),
             warehouse.engine() as engine,

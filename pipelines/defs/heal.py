@@ -15,7 +15,6 @@ from indexer.settings import Settings
 from pipelines.defs.backfill import POOL, BackfillReporter
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
 from pipelines.supervision import IN_FLIGHT
 
 HEAL = "heal"
@@ -42,7 +41,6 @@ def _job(network: Network) -> dg.JobDefinition:
         """Read what lies in a gap, and write the order book anew. Fails while a gap is left."""
         from indexer.heal import heal
 
-        pool_connections(context.instance)
         with (
             told_to_dagster(context),
             warehouse.engine() as engine,

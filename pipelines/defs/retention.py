@@ -8,7 +8,6 @@ from pydantic import Field
 from indexer.retention import DAYS
 from indexer.retention import forget as forget_old
 from pipelines.defs.resources import Warehouse
-from pipelines.instance import pool_connections
 from pipelines.supervision import IN_FLIGHT
 
 FORGET_JOB = "forget_old_runs"
@@ -43,7 +42,6 @@ def forget(instance: dg.DagsterInstance, before: datetime) -> int:
 @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
 def forget_runs(context: dg.OpExecutionContext, config: ForgetConfig) -> None:
     """Forget what is old enough."""
-    pool_connections(context.instance)
     before = datetime.now(UTC) - timedelta(days=config.days)
     context.log.info(f"forgot {forget(context.instance, before)} runs from before {before:%F %T}")
 
@@ -74,7 +72,6 @@ def forget_rows(
     context: dg.OpExecutionContext, config: ForgetRowsConfig, warehouse: Warehouse
 ) -> None:
     """Forget what is old enough."""
-    pool_connections(context.instance)
     with warehouse.engine() as engine, engine.begin() as conn:
         forgotten = forget_old(conn, config.days)
     context.log.info(f"forgot {forgotten.events} events and {forgotten.quotes} quotes")

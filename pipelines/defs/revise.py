@@ -16,7 +16,6 @@ from indexer.revision import RevisionProgress
 from pipelines.defs.facts.names import events_key
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
 from warehouse_schema.identifiers import ChainId, Height
 
 REVISE = "revise"
@@ -48,7 +47,6 @@ def revisions(network: Network) -> dg.Definitions:
     @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
     def fill(context: dg.OpExecutionContext, config: FillConfig, warehouse: Warehouse) -> None:
         """Decode raw facts anew beside the live tables, up to what is final."""
-        pool_connections(context.instance)
         with (
             told_to_dagster(context),
             warehouse.engine() as engine,
@@ -63,7 +61,6 @@ def revisions(network: Network) -> dg.Definitions:
     @dg.op(pool=POOL, ins={"filled": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
     def check(context: dg.OpExecutionContext, warehouse: Warehouse) -> dg.Output[None]:
         """Compare everything at one snapshot: what a swap would change. Changes nothing."""
-        pool_connections(context.instance)
         with told_to_dagster(context), warehouse.engine() as engine:
             found = revision.check(engine, network)
         for progress in found.filled:
@@ -81,7 +78,6 @@ def revisions(network: Network) -> dg.Definitions:
         if not config.swap:
             context.log.info("nothing was changed: launch again with swap: true to swap")
             return
-        pool_connections(context.instance)
         with told_to_dagster(context), warehouse.engine() as engine:
             swapped = revision.swap(engine, network)
         for line in swapped.lines():

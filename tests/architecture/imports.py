@@ -37,6 +37,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     # An engine is handed on; what to ask it is the indexer's.
     # And a run's configuration is a pydantic model, as Dagster has it.
     "pipelines": ("sqlalchemy.Engine", "pydantic"),
+    # Dagster's own storage, with connections that are kept.
+    "pipelines.storage": ("dagster_postgres",),
     # NOTIFY is the driver's; SQLAlchemy has no word for it.
     "api.changes": ("psycopg",),
     "api.auth.provider": ("httpx",),

@@ -39,6 +39,8 @@ def measure() -> dict[str, Any]:
         orchestrated = _orchestrated(running)
     return {
         "cpu_share": max(shares["follower"] for shares in bare.values()),
+        "orchestrated_postgres": orchestrated["postgres"],
+        "orchestrated_daemon": orchestrated["daemon"],
         "bare": bare,
         "orchestrated": orchestrated,
         "block_seconds": 1,

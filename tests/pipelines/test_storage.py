@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from indexer.settings import load_settings
 from indexer.warehouse import DAGSTER_DATABASE, dagster_storage_url
-from pipelines.instance import pool_connections
+from pipelines.storage import process_engine
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def stored(postgres, server_engine, tmp_path, monkeypatch, pytestconfig):
     (tmp_path / "dagster.yaml").write_bytes((pytestconfig.rootpath / "dagster.yaml").read_bytes())
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         yield instance
+    process_engine.cache_clear()  # The next database has the same URL.
     with server_engine.connect() as conn:
         conn.execute(text(f"DROP DATABASE {DAGSTER_DATABASE} WITH (FORCE)"))
 
 
 @dg.asset
 def blocks(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-    pool_connections(context.instance)
     context.log_event(dg.AssetMaterialization("cursor", metadata={"height": 7}))
     return dg.MaterializeResult(metadata={"height": 8})
 
@@ -46,9 +46,28 @@ def test_an_event_that_is_logged_is_read_back(stored, tmp_path: Path):
     assert left == ["dagster.yaml"], "DAGSTER_HOME is the project; nothing may be written there"
 
 
-def test_connections_are_kept_for_every_kind_of_record(stored):
-    pool_connections(stored)
-    stored.get_runs()
-    stored.get_latest_materialization_event(dg.AssetKey("cursor"))
-    for storage in (stored.run_storage, stored.event_log_storage, stored.schedule_storage):
-        assert type(storage._engine.pool).__name__ == "QueuePool"
+def backends(instance):
+    """Process ids of the Postgres sessions that the instance's storages work with."""
+    with instance.run_storage.connect() as runs, instance.schedule_storage.connect() as schedules:
+        found = {conn.scalar(text("SELECT pg_backend_pid()")) for conn in (runs, schedules)}
+    with instance.event_log_storage._connect() as events:
+        return found | {events.scalar(text("SELECT pg_backend_pid()"))}
+
+
+def test_instances_of_one_process_share_their_connections(stored, tmp_path: Path):
+    before = backends(stored)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as another:
+        another.get_runs()
+        assert backends(another) == before
+    assert backends(stored) == before
+
+
+def test_connections_that_the_server_ended_are_replaced(stored, server_engine):
+    before = backends(stored)
+    with server_engine.connect() as conn:
+        conn.execute(
+            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"),
+            {"name": DAGSTER_DATABASE},
+        )
+    assert stored.get_runs() == []
+    assert not backends(stored) & before

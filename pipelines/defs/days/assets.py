@@ -36,7 +36,7 @@ from pipelines.defs.projections.names import TRANSFER_PROGRESS
 from pipelines.defs.resources import Warehouse
 from pipelines.defs.watch import paced
 from pipelines.failures import told_to_dagster
-from pipelines.instance import knowing_that_it_is_beta, pool_connections
+from pipelines.instance import knowing_that_it_is_beta
 
 if TYPE_CHECKING:
     from dagster._core.definitions.unresolved_asset_job_definition import (
@@ -142,7 +142,6 @@ def _figures(network: Network, name: str, specs: Sequence[dg.AssetSpec]) -> dg.A
         # Here, not above: it reads columns, and every run that starts would wait for that import.
         from indexer.analytics.daily import compute
 
-        pool_connections(context.instance)
         first, last = _range(context)
         rows: Counter[str] = Counter()
         with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
@@ -226,7 +225,6 @@ def _files(
         from indexer.export import export
         from indexer.facts.days import days_between
 
-        pool_connections(context.instance)
         first, last = _range(context)
         rows = 0
         with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:

@@ -17,7 +17,6 @@ from pipelines.defs.facts.names import ATTESTATIONS, events_key
 from pipelines.defs.projections.names import ORDER_BOOK, POOL, TRANSFER_PROGRESS
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
-from pipelines.instance import pool_connections
 
 REBUILD_JOB = "rebuild_projections"
 
@@ -65,7 +64,6 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, warehouse: Warehouse
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Write every projection anew from the facts, in one transaction."""
-        pool_connections(context.instance)
         with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
             report = rebuild(engine, network)
             statuses = chain_status(engine, network)

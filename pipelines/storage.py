@@ -1,0 +1,52 @@
+"""Dagster's Postgres storage with one connection pool for each process (`storage` in dagster.yaml).
+
+Dagster's own storage opens a connection for every statement, and looks for its tables whenever an
+instance is made, which every sensor tick does. Logging in is what costs: idle, that made some 18
+connections a second, 0.39 of a core in Postgres and 0.29 in the daemon.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from dagster._serdes import ConfigurableClassData
+from dagster_postgres import DagsterPostgresStorage
+from dagster_postgres.utils import create_pg_engine, pg_url_from_config
+from sqlalchemy import Engine
+
+_POOL_SIZE = 4
+_OVERFLOW = 20
+"""The daemon works with some twenty threads at its busiest."""
+_RECYCLE_SECONDS = 3_600
+
+
+class PooledPostgresStorage(DagsterPostgresStorage):
+    """Run, event and schedule storage on the process's own engine for that URL."""
+
+    def __init__(self, postgres_url: str, inst_data: ConfigurableClassData | None = None) -> None:
+        engine = process_engine(postgres_url)
+        super().__init__(postgres_url, should_autocreate_tables=False, inst_data=inst_data)
+        for storage in (self._run_storage, self._event_log_storage, self._schedule_storage):
+            storage._engine = engine
+
+    @classmethod
+    def from_config_value(
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> "PooledPostgresStorage":
+        """As dagster.yaml says. For Dagster, which makes its storage this way."""
+        return cls(pg_url_from_config(config_value), inst_data)
+
+
+@cache
+def process_engine(postgres_url: str) -> Engine:
+    """The process's engine. Before it is made for the first time, the tables are there."""
+    DagsterPostgresStorage(postgres_url, should_autocreate_tables=True)
+    return create_pg_engine(
+        postgres_url,
+        isolation_level="AUTOCOMMIT",
+        pool_size=_POOL_SIZE,
+        max_overflow=_OVERFLOW,
+        # A server that was restarted leaves dead connections in the pool.
+        pool_pre_ping=True,
+        pool_recycle=_RECYCLE_SECONDS,
+    )
