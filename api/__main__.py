@@ -55,7 +55,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
     sys.argv = [
         "gunicorn",
         *("--bind", bind),
-        *(() if metrics in ("", OFF) else ("--bind", metrics)),
+        *(() if metrics == OFF else ("--bind", metrics)),
         *("--workers", str(workers)),
         *("--worker-class", "api.stream.worker.Worker", "--threads", THREADS),
         *("--graceful-timeout", GRACE_SECONDS),
@@ -90,7 +90,7 @@ def _metrics_folder() -> Iterator[str]:
 def _refuse_one_port(bind: str, metrics: str) -> None:
     """Requests are told apart by the port they came to. Raises `ConfigurationError`."""
     port = metrics.rpartition(":")[2]
-    if metrics not in ("", OFF) and bind.rpartition(":")[2] == port:
+    if metrics != OFF and bind.rpartition(":")[2] == port:
         raise ConfigurationError(f"ISTHMUS_METRICS is {metrics!r}, but port {port} is the API's")
 
 

@@ -7,7 +7,6 @@ asked adds the files up. Without the folder it tells its own.
 Labels are few, whatever clients send: a route is its template, a method one of HTTP's.
 """
 
-import ipaddress
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -28,11 +27,11 @@ from indexer.networks import Network
 _LOGINS = "Attempts to sign in with an account (SEP-10). Who brings a provider's token makes none."
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
+_KEY = "isthmus_metrics"
 PATH = "/metrics"
 _SIGN_IN = "/auth"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_FORWARDED = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_VIA", "HTTP_X_REAL_IP")
 
 
 class Metrics:
@@ -59,6 +58,7 @@ class Metrics:
         self._frames = self._counter("stream_frames", "Messages that streams were told.")
         self._closed = self._counter("streams_closed", "Streams that ended.", "code")
         self._refused = self._counter("rate_limited", "Requests refused with 429.", "budget")
+        self._shed = self._counter("requests_shed", "Requests dropped under overload.", "reason")
         self._logins = self._counter("logins", _LOGINS, "kind", "result")
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
@@ -80,6 +80,10 @@ class Metrics:
     def rate_limited(self, budget: str) -> None:
         """A request was one too many."""
         self._refused.labels(budget).inc()
+
+    def shed(self, reason: str) -> None:
+        """A request was dropped under overload; see `api.patience` for the reasons."""
+        self._shed.labels(reason).inc()
 
     def login(self, kind: str, result: str) -> None:
         """Somebody tried to sign in; `result` is `ok` or the code of the error."""
@@ -105,6 +109,7 @@ _OUR_CODES = frozenset({1000, 1001, 1002, 1006, 1007, 1008, 1009, 1011, 1012, 10
 
 def count_requests(app: Flask, metrics: Metrics) -> None:
     """Count every answer of the app, errors among them."""
+    app.extensions[_KEY] = metrics
 
     def count(response: Response) -> Response:
         rule = request.url_rule
@@ -116,6 +121,11 @@ def count_requests(app: Flask, metrics: Metrics) -> None:
         return response
 
     app.after_request(count)
+
+
+def find_metrics(app: object) -> Metrics | None:
+    """The metrics of an app; None before there is one."""
+    return app.extensions.get(_KEY) if isinstance(app, Flask) else None
 
 
 class Warehouse(Collector):
@@ -161,11 +171,10 @@ class Warehouse(Collector):
 
 
 class Exporter:
-    """Answers `/metrics` in front of an app, for operators alone.
+    """Answers `/metrics` on a port of its own, in front of an app, for operators alone.
 
-    With a `port` of its own it answers whoever reaches that port, and there is nothing else there.
-    Without one it answers on the app's own address, and only programs of this machine that no proxy
-    speaks for: anybody else finds nothing, as at any unknown path.
+    The app's own port never serves it: no header tells a request of a local program from a request
+    that a proxy on the same machine forwards.
     """
 
     def __init__(
@@ -174,8 +183,8 @@ class Exporter:
         metrics: Metrics,
         warehouse: Collector,
         *,
+        port: str,
         folder: str | None = None,
-        port: str | None = None,
     ) -> None:
         self._app = app
         self._metrics = metrics
@@ -187,10 +196,8 @@ class Exporter:
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         """WSGI."""
-        if self._port is not None and _reached_port(environ) == self._port:
+        if _reached_port(environ) == self._port:
             return self._answer_operator(environ, start_response)
-        if self._port is None and environ["PATH_INFO"] == PATH and _is_near(environ):
-            return self._tell(start_response)
         return self._app(environ, start_response)
 
     def _answer_operator(
@@ -229,13 +236,3 @@ class _Of(Collector):
 def _reached_port(environ: dict[str, Any]) -> str | None:
     """None for a Unix socket, which has no port: gunicorn takes one from the client's `Host`."""
     return environ.get("SERVER_PORT") if environ.get("REMOTE_ADDR") else None
-
-
-def _is_near(environ: dict[str, Any]) -> bool:
-    """Whether a program of this machine asks for itself."""
-    if any(name in environ for name in _FORWARDED):
-        return False
-    try:
-        return ipaddress.ip_address(environ.get("REMOTE_ADDR", "")).is_loopback
-    except ValueError:
-        return False

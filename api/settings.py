@@ -13,7 +13,7 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_LIMIT_SIGN_IN` | the same for `/auth`, default `60/minute` |
 | `ISTHMUS_LIMIT_OWNER` | requests of an owner, default `600/minute` |
 | `ISTHMUS_LIMITS_SHARED` | which all processes count together, default `sign_in,owner`; or `none` |
-| `ISTHMUS_METRICS` | `HOST:PORT` of `/metrics`, or `off`; unset: the API's own, for this machine |
+| `ISTHMUS_METRICS` | `HOST:PORT` where `/metrics` is served; unset or `off`: not served |
 | `ISTHMUS_URL` | where clients reach the API, such as `https://api.example.com` |
 | `ISTHMUS_TOKEN_KEY` | P-256 private key in PEM that signs our tokens; without one there are none |
 | `ISTHMUS_TOKEN_KEY_OTHER` | a second key that they may be signed with: the next one, or the last |
@@ -98,7 +98,7 @@ class ApiSettings:
     hsts_seconds: int = 0
     rates: Rates = field(default_factory=Rates)
     metrics: str = ""
-    """Where `/metrics` is served; "": at the API's own address, for this machine."""
+    """`HOST:PORT` where `/metrics` is served, or `off`."""
     metrics_folder: str | None = None
     """Where workers put their figures together; `python -m api` makes it."""
     url: str | None = None
@@ -252,8 +252,8 @@ def _rate(env: Mapping[str, str], budget: str) -> RateLimitItem | None:
 
 
 def _metrics(env: Mapping[str, str]) -> str:
-    where = env.get("ISTHMUS_METRICS", "")
-    if where not in ("", OFF) and not _ADDRESS.fullmatch(where):
+    where = env.get("ISTHMUS_METRICS") or OFF
+    if where != OFF and not _ADDRESS.fullmatch(where):
         raise ConfigurationError(f"ISTHMUS_METRICS is {where!r}; it must be HOST:PORT, or off")
     return where
 

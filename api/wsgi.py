@@ -91,12 +91,12 @@ if _own.proxies:
     # Not for every app: a header that anyone can send would say where a request comes from.
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=_own.proxies)  # type: ignore[method-assign]
 if _own.metrics != OFF:
-    # In front of all that believes a proxy: who is near is who is at the other end.
+    # In front of everything that reads a proxy's headers.
     app.wsgi_app = Exporter(  # type: ignore[method-assign]
         app.wsgi_app,
         _metrics,
         Warehouse(_engine, _settings.network, _book_age),
         folder=_own.metrics_folder,
-        port=_own.metrics.rpartition(":")[2] if _own.metrics else None,
+        port=_own.metrics.rpartition(":")[2],
     )
 _changes.start()
