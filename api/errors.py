@@ -94,6 +94,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "WEBHOOK_NOT_FOUND": Code(404, "You have no such webhook."),
         "WEBHOOKS_OFF": Code(404, "This service sends to no webhooks."),
         "SIGN_IN_OFF": Code(404, "This service signs nobody in with a Stellar account."),
+        "REQUEST_TIMEOUT": Code(408, "The request did not arrive whole within 10 seconds."),
         "METHOD_NOT_ALLOWED": Code(405, "This path does not know that method; `Allow` has those."),
         "CONFLICT": Code(409, "It is in another state by now."),
         "QUOTE_USED": Code(409, "The quote is used: `transfer` was made of it."),
@@ -120,6 +121,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "INTERNAL": Code(500, "Something went wrong on our side; the id names it in our log."),
         "NOT_IMPLEMENTED": Code(501, "The request is coded in a way that this server cannot read."),
         "UNAVAILABLE": Code(503, "Not now; trying again can help."),
+        "OVERLOADED": Code(503, "More requests wait than can be answered; try again later."),
         "DATABASE_UNAVAILABLE": Code(503, "The database does not answer right now."),
         "IDENTITY_UNAVAILABLE": Code(503, "The identity provider does not answer right now."),
         "CHAIN_UNAVAILABLE": Code(503, "Nothing can be promised about that chain right now."),
@@ -139,6 +141,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
 _ROUTER_CODES = {
     404: "NOT_FOUND",
     405: "METHOD_NOT_ALLOWED",
+    408: "REQUEST_TIMEOUT",
     412: "NOT_THE_SAME",
     413: "BODY_TOO_LARGE",
     414: "URI_TOO_LONG",
@@ -146,7 +149,7 @@ _ROUTER_CODES = {
     417: "EXPECTATION_FAILED",
     431: "HEADERS_TOO_LARGE",
     501: "NOT_IMPLEMENTED",
-    503: "UNAVAILABLE",
+    503: "OVERLOADED",
 }
 _MESSAGES = {
     "BAD_REQUEST": "the request cannot be read",
@@ -155,6 +158,8 @@ _MESSAGES = {
     "URI_TOO_LONG": "the request line is longer than this service accepts",
     "HEADERS_TOO_LARGE": "the headers are more or longer than this service accepts",
     "NOT_IMPLEMENTED": "the request is coded in a way that this service does not read",
+    "REQUEST_TIMEOUT": "the request did not arrive in time; send it again, whole",
+    "OVERLOADED": "more requests wait than can be answered; try again later",
     "INTERNAL": "something went wrong on our side",
 }
 

@@ -4,6 +4,10 @@ gunicorn's own reads each request in one of its few threads, waiting as long as 
 and waits in its main loop for clients to close what was answered: a handful of half requests stop
 it. Here a thread gets a request when it is whole, the loop closes without waiting, and what a
 client does not take in time is cut off.
+
+Under overload it sheds load: beyond `MAX_QUEUED` waiting requests each further one gets `503` with
+`Retry-After` at once, a request that waited longer than `MAX_QUEUE_SECONDS` gets the same instead
+of a late answer, and the request of a client that has closed its connection is dropped.
 """
 
 import re
@@ -15,10 +19,13 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from selectors import EVENT_READ
 from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
+
+from api.refusals import refusal_response
 
 ARRIVING_SECONDS = 10.0
 """From the first look for a request to its last byte."""
@@ -26,6 +33,13 @@ ANSWER_SECONDS = 60.0
 """From a whole request to the last byte of its answer: the largest is 1.5 MB."""
 LINGER_SECONDS = 2.0
 """For a client to close what was answered; then it is closed for it."""
+MAX_QUEUED = 256
+"""Requests of one worker that are being answered or wait for a thread."""
+MAX_QUEUE_SECONDS = 3.0
+"""That a request may wait for a thread: most clients have given up by then."""
+GONE_AFTER_SECONDS = 0.25
+"""Wait for a thread after which a closed connection means that the client has left. Before that, a
+client that only closed its sending side, which is legal, gets its answer."""
 MOST_HELD = 128 * 1024
 """Bytes of a request that is not whole: more than any that is served. A larger one is let through
 to be refused."""
@@ -105,6 +119,14 @@ class Arriving:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A whole request, handed to the threads."""
+
+    since: float
+    future: "Future[Any]"
+
+
 class PatientWorker(ThreadWorker):  # type: ignore[misc]
     """gunicorn's threaded worker, as above. All but `handle` runs in its main loop."""
 
@@ -117,6 +139,12 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]
         self._lingering: dict[Any, float] = {}
         """Until when, by connection, the oldest first."""
         self._answers = Answers()
+        self._queued: dict[Any, Queued] = {}
+        """Requests that a thread answers or will answer, by connection, the oldest first."""
+        self._look_at_queue_at = 0.0
+
+    def on_shed(self, reason: str) -> None:
+        """Called for each request that is shed: `queue_full`, `too_late` or `client_gone`."""
 
     def enqueue_req(self, conn: Any) -> None:
         """Instead of to a thread, which would wait for the request."""
@@ -157,14 +185,44 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]
             self._cut.add(conn)
             if not arriving.is_said_to_be_too_much():
                 _shut(conn.sock, socket.SHUT_RD)
+        if len(self._queued) >= MAX_QUEUED:
+            self.on_shed("queue_full")
+            self._cut.discard(conn)
+            self._refuse(conn, HTTPStatus.SERVICE_UNAVAILABLE)
+            return
         conn.init()
         conn.parser.unreader.unread(bytes(arriving.held))
-        super().enqueue_req(conn)
+        future = self.tpool.submit(self.handle, conn)
+        self._queued[conn] = Queued(time.monotonic(), future)
+        future.add_done_callback(
+            lambda done: self.method_queue.defer(self.finish_request, conn, done)
+        )
 
     def handle(self, conn: Any) -> Any:
         """Answer a request that is whole; in a thread."""
         with self._answers.one(conn.sock):
             return super().handle(conn)
+
+    def _shed_queued(self, now: float) -> None:
+        """Drop what waited too long for a thread, and requests of clients that have left."""
+        for conn, queued in list(self._queued.items()):
+            waited = now - queued.since
+            if waited > MAX_QUEUE_SECONDS:
+                self._drop(conn, queued, "too_late")
+            elif waited > GONE_AFTER_SECONDS and conn not in self._cut and _is_closed(conn.sock):
+                self._drop(conn, queued, "client_gone")
+
+    def _drop(self, conn: Any, queued: Queued, reason: str) -> None:
+        # False: a thread has just begun to answer it.
+        if queued.future.cancel():
+            self.on_shed(reason)
+            self._refuse(conn, HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _refuse(self, conn: Any, status: HTTPStatus) -> None:
+        """Answer from the loop, which never waits, and close."""
+        conn.sock.setblocking(False)
+        _send(conn.sock, refusal_response(status))
+        self._close_gently(conn)
 
     def _keepalive_after(self, conn: Any, keepalive: bool) -> bool:
         """Never after a request of which there was more: gunicorn would wait for it."""
@@ -172,10 +230,19 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]
 
     def finish_request(self, conn: Any, fs: "Future[Any]") -> None:
         """As gunicorn, which would wait for the client to close."""
+        self._queued.pop(conn, None)
         self._cut.discard(conn)
-        if fs.cancelled() or fs.exception() is not None or fs.result():
+        if fs.cancelled():
+            # It was refused when it was cancelled.
+            return
+        if fs.exception() is not None or fs.result():
             super().finish_request(conn, fs)
-        elif _send_end(conn.sock):
+        else:
+            self._close_gently(conn)
+
+    def _close_gently(self, conn: Any) -> None:
+        """Close once the client has read the answer: closing at once could destroy it."""
+        if _send_end(conn.sock):
             self._lingering[conn] = time.monotonic() + LINGER_SECONDS
             self.poller.register(conn.sock, EVENT_READ, partial(self._drain, conn))
         else:
@@ -201,11 +268,18 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]
         # A stopping worker waits for none that has not begun.
         spared = 0.0 if self.alive else ARRIVING_SECONDS - LINGER_SECONDS
         for conn in _over(self._arriving, now, lambda arriving: arriving.until - spared):
+            has_begun = bool(self._arriving[conn].held)
             self._forget(conn)
-            self._close(conn)
+            if has_begun:
+                self._refuse(conn, HTTPStatus.REQUEST_TIMEOUT)
+            else:
+                self._close(conn)
         for conn in _over(self._lingering, now, lambda until: until):
             self._end_lingering(conn)
         self._answers.cut_off(now)
+        if now >= self._look_at_queue_at:
+            self._look_at_queue_at = now + GONE_AFTER_SECONDS
+            self._shed_queued(now)
 
 
 class Answers:
@@ -247,6 +321,16 @@ def _read(sock: socket.socket) -> bytes | None:
         return None
     except OSError:
         return b""
+
+
+def _is_closed(sock: socket.socket) -> bool:
+    """Whether the client has closed its connection, or at least its sending side."""
+    try:
+        return sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _send(sock: socket.socket, data: bytes) -> None:

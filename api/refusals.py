@@ -12,9 +12,11 @@ from http import HTTPStatus
 from flask import Flask, Response
 from gunicorn.http import errors as bad
 
-from api.errors import BadRequest, answer, refusal
+from api.errors import RETRY_AFTER_SECONDS, BadRequest, answer, refusal
 
 logger = logging.getLogger(__name__)
+
+_BUSY = HTTPStatus.SERVICE_UNAVAILABLE
 
 _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     # What the app wanted to send is no fault of the client's.
@@ -41,24 +43,27 @@ def refuse(client: socket.socket, address: str, error: Exception) -> HTTPStatus:
         logger.info(
             "request refused address=%s status=%d reason=%s", address, status, type(error).__name__
         )
-    _send(client, status)
+    try:
+        client.settimeout(1.0)
+        client.sendall(refusal_response(status))
+    except OSError as error:
+        logger.debug("the client of a refused request is gone: %s", error)
     return status
 
 
-def _send(client: socket.socket, status: HTTPStatus) -> None:
+def refusal_response(status: HTTPStatus) -> bytes:
+    """The whole HTTP response that refuses a request outside of the app and closes."""
     body = refusal(status)
+    retry = f"Retry-After: {RETRY_AFTER_SECONDS}\r\n" if status == _BUSY else ""
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         "Connection: close\r\n"
+        f"{retry}"
         "Content-Type: application/json\r\n"
         "X-Content-Type-Options: nosniff\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    try:
-        client.settimeout(1.0)
-        client.sendall(head.encode() + body)
-    except OSError as error:
-        logger.debug("the client of a refused request is gone: %s", error)
+    return head.encode() + body
 
 
 def answer_broken_bodies(app: Flask) -> None:

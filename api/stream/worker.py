@@ -8,6 +8,7 @@ import socket
 from types import FrameType
 from typing import Any
 
+from api.metrics import find_metrics
 from api.patience import PatientWorker
 from api.refusals import refuse
 from api.stream.socket import Stream, find_stream
@@ -40,6 +41,12 @@ class Worker(PatientWorker):
         """A request that could not be read, or failed outside of the app."""
         # A Unix socket has no address.
         refuse(client, addr[0] if addr else "", exc)
+
+    def on_shed(self, reason: str) -> None:
+        """Count it."""
+        metrics = find_metrics(self.wsgi)
+        if metrics is not None:
+            metrics.shed(reason)
 
     def _say_goodbye(self) -> Stream | None:
         stream = find_stream(self.wsgi)

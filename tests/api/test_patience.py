@@ -7,9 +7,17 @@ from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
+from sqlalchemy import create_engine, text
 
-from api.patience import ARRIVING_SECONDS, MOST_HELD, Arriving
-from tests.factories.streaming import serving
+from api.patience import (
+    ARRIVING_SECONDS,
+    MAX_QUEUED,
+    MOST_HELD,
+    Arriving,
+)
+from indexer.devnet.supervisor import free_port
+from tests.api.test_metrics import figures
+from tests.factories.streaming import PATIENCE, serving
 
 MANY = 24
 """Three times as many as the server has threads."""
@@ -90,11 +98,15 @@ def test_who_waits_to_be_asked_for_a_body_is_asked(server):
         assert b"HTTP/1.1 404 " in read_all(sock)
 
 
-def test_a_request_that_never_ends_is_cut_off(server):
-    with connections(server, 1) as (sock,):
+def test_a_request_that_never_ends_gets_408(server):
+    with connections(server, 2) as (sock, silent):
         began = time.monotonic()
         sock.sendall(b"GET /hea")
-        assert read_all(sock) == b""
+        answer = read_all(sock)
+        assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert b'"code":"REQUEST_TIMEOUT"' in answer
+        # A connection without a request has nothing to be answered.
+        assert read_all(silent) == b""
         assert ARRIVING_SECONDS - 1 < time.monotonic() - began < ARRIVING_SECONDS + 5
 
 
@@ -131,3 +143,71 @@ def test_what_is_too_much_is_not_waited_for():
     declared = arrived(HEAD + b"Content-Length: %d\r\n\r\n" % (MOST_HELD + 1))
     assert declared.is_said_to_be_too_much()
     assert arrived(b"x" * MOST_HELD, by=4096).is_too_much()
+
+
+# Overload: one worker, whose eight threads wait for a table that the test has locked.
+
+ORDER = "/api/v1/intents/" + "ab" * 32
+THREADS = 8
+
+
+@pytest.fixture
+def overloaded(api_database, book, tmp_path):
+    """A server with a figures port and a function that locks the orders until its block ends."""
+    port = free_port()
+    settings = {"ISTHMUS_METRICS": f"127.0.0.1:{port}", "ISTHMUS_NETWORK": "testnet"}
+    owner = create_engine(api_database)
+
+    @contextmanager
+    def locked():
+        with owner.begin() as connection:
+            connection.execute(text("LOCK TABLE projections.orders IN ACCESS EXCLUSIVE MODE"))
+            yield
+
+    def metric(name: str) -> dict[tuple[str, ...], float]:
+        return figures(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE).text)[name]
+
+    with serving(api_database, tmp_path, workers=1, settings=settings) as server:
+        yield server, locked, metric
+    owner.dispose()
+
+
+def ask_order(sockets: list[socket.socket]) -> None:
+    for sock in sockets:
+        sock.sendall(f"GET {ORDER} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+
+
+def status_of(sock: socket.socket) -> int:
+    return int(read_all(sock).split(b" ", 2)[1])
+
+
+def test_a_full_queue_refuses_at_once_with_503(overloaded):
+    server, locked, metric = overloaded
+    with connections(server, MAX_QUEUED) as waiting, connections(server, 20) as further:
+        with locked():
+            ask_order(waiting)
+            ask_order(further)
+            # The lock is still held: only the loop can have answered these.
+            refused = [read_all(sock) for sock in further]
+            assert all(each.startswith(b"HTTP/1.1 503 ") for each in refused)
+            assert all(b"\r\nRetry-After: 5\r\n" in each for each in refused)
+            assert [each for each in refused if b"OVERLOADED" not in each] == []
+        assert {status_of(sock) for sock in waiting} <= {404, 503}
+    assert metric("isthmus_requests_shed_total")[("queue_full",)] == 20
+
+
+def test_late_and_abandoned_requests_are_shed(overloaded):
+    server, locked, metric = overloaded
+    with connections(server, THREADS) as served, connections(server, 10) as late:
+        with locked():
+            ask_order(served)
+            with connections(server, 100) as leaving:
+                ask_order(leaving)
+            ask_order(late)
+            # The lock is still held: no thread has come free.
+            assert [status_of(sock) for sock in late] == [503] * 10
+        assert [status_of(sock) for sock in served] == [404] * THREADS
+    assert metric("isthmus_requests_shed_total") == {("client_gone",): 100, ("too_late",): 10}
+    assert metric("isthmus_requests_total") == {
+        ("GET", "/api/v1/intents/<order_id>", "404"): THREADS
+    }
