@@ -1,45 +1,15 @@
-"""Is a chain's ingestion well enough to promise anything about it?
+"""Is a chain's ingestion well enough to promise anything about it? `indexer.facts.health` decides.
 
 Anyone may read the answer, so it is one of a few words. What stands behind it, which may name nodes
 and their errors, is for operators: `python -m indexer status`, Dagster's checks, `facts.alarms`.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Literal, TypeAlias
 
 from api.errors import ChainUnavailable
-from indexer.facts.status import ChainStatus, late_after
-from indexer.networks import Chain, Network
-
-Complaint: TypeAlias = Literal["NOT_STARTED", "ON_HOLD", "STOPPED", "LATE"]
-"""Why a chain's ingestion is unwell. Stable: clients may match on it."""
-
-SENTENCES: dict[Complaint, str] = {
-    "NOT_STARTED": "has not been ingested yet",
-    "ON_HOLD": "is on hold",
-    "STOPPED": "stands still",
-    "LATE": "is behind its head",
-}
-"""What follows the chain's id when a person is told."""
-
-
-def complaint(chain: Chain, status: ChainStatus) -> Complaint | None:
-    """Why the chain's ingestion is unwell; None when it is well.
-
-    STOPPED is no new block for longer than `late_after` by the database's clock: follower, node or
-    chain stands still. LATE is further than that behind the head by the chain's own clock: it is
-    catching up.
-    """
-    if status.height is None:
-        return "NOT_STARTED"
-    if status.held is not None:
-        return "ON_HOLD"
-    limit = late_after(chain)
-    if status.idle_seconds is not None and status.idle_seconds > limit:
-        return "STOPPED"
-    if status.lag_seconds is not None and status.lag_seconds > limit:
-        return "LATE"
-    return None
+from indexer.facts.health import SENTENCES, judge
+from indexer.facts.status import ChainStatus
+from indexer.networks import Network
 
 
 def refuse_unwell(
@@ -47,9 +17,9 @@ def refuse_unwell(
 ) -> None:
     """Raises `ChainUnavailable` if one of the chains is unwell: `what` cannot be done now."""
     for status in statuses:
-        trouble = complaint(network.chain(status.chain), status)
-        if status.chain in chains and trouble is not None:
-            raise ChainUnavailable(f"{status.chain} {SENTENCES[trouble]}: {what} now")
+        reason = judge(network.chain(status.chain), status).reason
+        if status.chain in chains and reason is not None:
+            raise ChainUnavailable(f"{status.chain} {SENTENCES[reason]}: {what} now")
 
 
 def followed(network: Network, statuses: Sequence[ChainStatus]) -> list[ChainStatus]:

@@ -21,6 +21,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.ingestion import followed
+from indexer.facts.health import judge
 from indexer.facts.status import chain_status
 from indexer.networks import Network
 
@@ -149,6 +150,11 @@ class Warehouse(Collector):
         idle = GaugeMetricFamily(
             "isthmus_ingestion_idle_seconds", "Since a chain's cursor moved.", labels=["chain"]
         )
+        well = GaugeMetricFamily(
+            "isthmus_chain_well",
+            "Whether a chain's ingestion can be relied on, as routes and `/readyz` say it: 1 or 0.",
+            labels=["chain"],
+        )
         age = GaugeMetricFamily(
             "isthmus_orderbook_age_seconds", "Since the last folded ledger closed."
         )
@@ -165,9 +171,11 @@ class Warehouse(Collector):
             for family, value in ((lag, status.lag_seconds), (idle, status.idle_seconds)):
                 if value is not None:
                     family.add_metric([status.chain], value)
+            is_well = judge(self._network.chain(status.chain), status).is_well
+            well.add_metric([status.chain], float(is_well))
         if seconds is not None:
             age.add_metric([], seconds)
-        yield from (up, lag, idle, age)
+        yield from (up, lag, idle, well, age)
 
 
 class Exporter:

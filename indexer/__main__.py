@@ -34,7 +34,8 @@ from indexer.facts import quarantine
 from indexer.facts.backfills import under_way
 from indexer.facts.checks import blocks_join
 from indexer.facts.checks import open_alarms as alarms_of
-from indexer.facts.status import chain_status
+from indexer.facts.health import judge
+from indexer.facts.status import ChainStatus, chain_status
 from indexer.facts.store import clear_alarms_about, open_alarms
 from indexer.following import follow
 from indexer.heal_command import add_heal
@@ -159,19 +160,16 @@ def _print_progress(progress: Progress) -> None:
 
 def _status(settings: Settings, _: argparse.Namespace) -> int:
     engine = open_engine(settings, "indexer")
-    well = True
+    is_good = True
     for status in chain_status(engine, settings.network):
-        followed = bool(settings.nodes[status.chain])
-        if status.height is None:
-            print(f"{status.chain}: nothing ingested" + ("" if followed else ", no node set"))
+        chain = settings.network.chain(status.chain)
+        if status.height is None and chain not in settings.followed:
+            print(f"{status.chain}: nothing ingested, no node set")
             continue
-        print(
-            f"{status.chain}: at {status.height} of {status.head_height}, "
-            f"{status.lag_seconds} s behind, {status.open_alarms} open alarms"
-            + (f", {status.quarantined} in quarantine" if status.quarantined else "")
-            + (f", ON HOLD: {status.held}" if status.held else "")
-        )
-        well = well and status.held is None and status.open_alarms == 0
+        health = judge(chain, status)
+        is_good = is_good and not health.needs_operator
+        said = [] if health.is_well else [f"{health.reason}: {health.detail}"]
+        print(f"{status.chain}: " + ", ".join([*_where(status), *health.warnings, *said]))
     with engine.connect() as conn:
         for alarm in open_alarms(conn):
             print(f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}")
@@ -180,7 +178,13 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
                 f"{backfill.chain}: a backfill of {backfill.first} to {backfill.last} is at "
                 f"{backfill.done}, folded to {backfill.folded}"
             )
-    return 0 if well else 1
+    return 0 if is_good else 1
+
+
+def _where(status: ChainStatus) -> list[str]:
+    if status.height is None:
+        return []
+    return [f"at {status.height} of {status.head_height}", f"{status.lag_seconds} s behind"]
 
 
 def _clear(settings: Settings, arguments: argparse.Namespace) -> int:

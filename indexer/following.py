@@ -27,6 +27,9 @@ the quickest a few seconds."""
 _RANGES_UNTIL_REFUSAL_IS_FORGOTTEN = 50
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 30.0
+REPORT_SECONDS = 3.0
+"""Between two reports that the follower lives: three fit into the shortest limit of
+`indexer.facts.health`. A range that is committed is a report, so quick chains need no others."""
 _LONGEST_ASKED = 60.0
 """Most seconds that a node may ask us to stay away: it may not silence a chain for a day."""
 
@@ -101,12 +104,15 @@ def _follow(
     while not should_stop():
         try:
             session.turn()
+            session.report()
         except RangeTooWide as error:
             session.ask_for_less(error)
+            session.report()
         except RetryableChainError as error:
             logger.warning("node chain=%s: %s", reader.chain, error)
             session.look_again()
-            backoff.pause(error.retry_after)
+            session.report(str(error))
+            backoff.pause(error.retry_after, session.report_again)
 
 
 class _Session:
@@ -125,6 +131,8 @@ class _Session:
         self._committed = committed
         self._size = _RangeSize()
         self._finality = _Seldom(_FINALITY_SECONDS)
+        self._reported_at = float("-inf")
+        self._failure: str | None = None
         self._identified = self._moving = False
         self._stands: Cursor | None = None
         """The cursor as last read or written; None when it has to be read."""
@@ -153,6 +161,19 @@ class _Session:
         self._size.halve()
         logger.info("range halved chain=%s blocks=%d: %s", chain, self._size.blocks, error)
 
+    def report(self, failure: str | None = None) -> None:
+        """Tell the warehouse that the follower lives, if it was not told lately, or otherwise."""
+        now = time.monotonic()
+        if failure == self._failure and now - self._reported_at < REPORT_SECONDS:
+            return
+        with self._conn.begin():
+            store.report(self._conn, self._reader.chain, failure)
+        self._failure, self._reported_at = failure, now
+
+    def report_again(self) -> None:
+        """Tell the warehouse that nothing has changed."""
+        self.report(self._failure)
+
     def look_again(self) -> None:
         """A head that was seen may be another node's: ask for it anew."""
         self._head, self._is_news = None, True
@@ -171,6 +192,7 @@ class _Session:
 
     def _note(self, progress: Progress) -> None:
         self._committed(progress)
+        self._failure, self._reported_at = None, time.monotonic()
         if not self._moving:
             self._moving = True
             with self._conn.begin():
@@ -245,9 +267,17 @@ class _Backoff:
     def reset(self) -> None:
         self._pause = _FIRST_BACKOFF
 
-    def pause(self, asked: float | None = None) -> None:
-        """Wait as long as the node asked, within reason, or up to twice as long as last time."""
+    def pause(
+        self, asked: float | None = None, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        """Wait as long as the node asked, within reason, or up to twice as long as last time.
+
+        `meanwhile` is called every few seconds.
+        """
         jittered = self._pause * random.SystemRandom().uniform(0.5, 1.0)
         self._pause = min(_LONGEST_BACKOFF, self._pause * 2)
         seconds = jittered if asked is None else min(asked, _LONGEST_ASKED)
-        pause(seconds, self._should_stop)
+        until = time.monotonic() + seconds
+        while not self._should_stop() and (left := until - time.monotonic()) > 0:
+            pause(min(left, REPORT_SECONDS), self._should_stop)
+            meanwhile()

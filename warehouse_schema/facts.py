@@ -67,7 +67,9 @@ cursors = Table(
     height("safe_height", "Stored blocks up to it are safe, as its node says", nullable=True),
     height("final_height", "Stored blocks up to it are final and stay", nullable=True),
     text("held", "Why the chain is on hold; null when it is not", nullable=True),
-    recorded("updated_at", "When this row was last written, database clock"),
+    recorded("updated_at", "When the chain last moved, database clock"),
+    recorded("reported_at", "When its follower last reported, database clock"),
+    text("failure", "Why its node could not be read last; null when it could", nullable=True),
     schema=FACTS,
     comment="How far each chain is. Moves in the transaction that writes the rows it stands for",
 )

@@ -9,7 +9,8 @@ from api.auth.owner import public
 from api.deps import deps, snapshot
 from api.errors import NotReady
 from api.health import schema
-from api.ingestion import SENTENCES, Complaint, complaint, followed
+from api.ingestion import followed
+from indexer.facts.health import SENTENCES, Reason, judge
 from indexer.facts.status import ChainStatus, chain_status
 from warehouse_schema.migrate import current_revision, head_revision
 
@@ -45,20 +46,20 @@ def _examine() -> tuple[list[str], list[schema.ChainReadiness]]:
     network = deps().network
     reasons, chains = [], []
     for status in followed(network, chain_status(deps().engine, network)):
-        trouble = complaint(network.chain(status.chain), status)
-        chains.append(_shape_chain(status, trouble))
-        if trouble is not None:
-            reasons.append(f"{status.chain} {SENTENCES[trouble]}")
+        reason = judge(network.chain(status.chain), status).reason
+        chains.append(_shape_chain(status, reason))
+        if reason is not None:
+            reasons.append(f"{status.chain} {SENTENCES[reason]}")
     return reasons, chains
 
 
-def _shape_chain(status: ChainStatus, trouble: Complaint | None) -> schema.ChainReadiness:
+def _shape_chain(status: ChainStatus, reason: Reason | None) -> schema.ChainReadiness:
     return {
         "chain": status.chain,
         "height": status.height,
         "lag_seconds": status.lag_seconds,
         "age_seconds": None if status.idle_seconds is None else int(status.idle_seconds),
-        "reason": trouble,
+        "reason": reason,
     }
 
 

@@ -4,11 +4,11 @@ from flask import Blueprint
 
 from api.auth.owner import public
 from api.deps import deps, snapshot
-from api.ingestion import complaint
 from api.relaying import relayed
 from api.responses import cacheable
 from api.routes import schema
 from api.routes.shapes import shape_route
+from indexer.facts.health import judge
 from indexer.facts.status import chain_status_on
 from indexer.routes import routes as all_routes
 
@@ -24,8 +24,6 @@ def list_routes() -> schema.Routes:
     with snapshot() as conn:
         statuses, senders = chain_status_on(conn, network), relayed(conn)
     well = {
-        status.chain
-        for status in statuses
-        if complaint(network.chain(status.chain), status) is None
+        status.chain for status in statuses if judge(network.chain(status.chain), status).is_well
     }
     return {"routes": [shape_route(route, well, senders) for route in all_routes(network)]}

@@ -1,4 +1,4 @@
-"""How far each chain is, how late, and why one does not move."""
+"""What the warehouse knows of each chain's ingestion; `indexer.facts.health` decides by it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,9 @@ from sqlalchemy import (
     select,
 )
 
-from indexer.networks import Chain, Network
+from indexer.networks import Network
 from warehouse_schema.facts import alarms, cursors, quarantined_ledgers
 from warehouse_schema.identifiers import ChainId
-
-_HICCUP_SECONDS = 60
-"""What a node that restarts or a line that drops may cost on any chain."""
-_LATE_BLOCKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +34,17 @@ class ChainStatus:
     lag_seconds: int | None
     idle_seconds: float | None
     """Seconds since the cursor last moved, by the database's clock."""
+    silent_seconds: float | None
+    """Seconds since the follower last reported, by the database's clock."""
+    failure: str | None
+    """Why the node could not be read when the follower last tried; None when it could."""
     held: str | None
     open_alarms: int
     quarantined: int = 0
     """Ledgers that nobody could decode so far."""
 
 
-def late_after(chain: Chain) -> float:
-    """From how many seconds on, behind its head or without a new block, a chain counts as late.
-
-    A minute and 20 of its usual block times: one limit for whoever judges, so that the API does not
-    turn clients away from a chain that operators are told is well.
-    """
-    return _HICCUP_SECONDS + _LATE_BLOCKS * chain.block_seconds
+_CURSOR_COLUMNS = ("height", "head_height", "block_time", "head_time", "held", "failure")
 
 
 def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
@@ -72,8 +66,9 @@ def _statuses(chains: Sequence[ChainId]) -> Select[Any]:
     open_alarms = _count(alarms, each.c.chain, alarms.c.cleared_at.is_(None))
     return select(
         each.c.chain,
-        *(cursors.c[name] for name in ("height", "head_height", "block_time", "head_time", "held")),
+        *(cursors.c[name] for name in _CURSOR_COLUMNS),
         func.extract("epoch", func.now() - cursors.c.updated_at).label("idle"),
+        func.extract("epoch", func.now() - cursors.c.reported_at).label("silent"),
         open_alarms.label("open_alarms"),
         _count(quarantined_ledgers, each.c.chain).label("quarantined"),
     ).select_from(each.outerjoin(cursors, cursors.c.chain == each.c.chain))
@@ -95,6 +90,8 @@ def _status(row: Any) -> ChainStatus:
         lag_blocks=row.head_height - row.height if is_read else None,
         lag_seconds=max(0, row.head_time - row.block_time) if is_read else None,
         idle_seconds=float(row.idle) if is_read else None,
+        silent_seconds=float(row.silent) if is_read else None,
+        failure=row.failure,
         held=row.held,
         open_alarms=row.open_alarms,
         quarantined=row.quarantined,

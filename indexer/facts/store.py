@@ -397,7 +397,13 @@ def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
                 cursors.c.height == expected.height,
                 cursors.c.block_hash == expected.block_hash,
             )
-            .values(**values, held=None, updated_at=func.clock_timestamp())
+            .values(
+                **values,
+                held=None,
+                failure=None,
+                updated_at=func.clock_timestamp(),
+                reported_at=func.clock_timestamp(),
+            )
         )
     if conn.execute(statement.returning(cursors.c.chain)).one_or_none() is None:
         stood = "nowhere" if expected is None else f"at {expected.height} {expected.block_hash}"
@@ -410,6 +416,18 @@ def note_finality(conn: Connection, cursor: Cursor) -> None:
         update(cursors)
         .where(cursors.c.chain == cursor.chain)
         .values(safe_height=cursor.safe_height, final_height=cursor.final_height)
+    )
+
+
+def report(conn: Connection, chain: ChainId, failure: str | None) -> None:
+    """Note that the chain's follower lives, and why its node could not be read, if it could not.
+
+    A range that is committed reports as well. A chain that never moved has no cursor to note it on.
+    """
+    conn.execute(
+        update(cursors)
+        .where(cursors.c.chain == chain)
+        .values(reported_at=func.clock_timestamp(), failure=failure)
     )
 
 

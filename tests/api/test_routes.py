@@ -77,14 +77,14 @@ def test_the_list_is_the_registry_in_its_order(reader):
     [
         (STELLAR, {}, True),
         (STELLAR, {"held": "retention gap"}, False),
-        # A minute and 20 blocks of 5 s, of 0.25 s, of 12 s.
-        (STELLAR, {"idle_seconds": 155}, True),
-        (STELLAR, {"idle_seconds": 165}, False),
-        (ARBITRUM, {"idle_seconds": 60}, True),
-        (ARBITRUM, {"idle_seconds": 70}, False),
-        (SEPOLIA, {"idle_seconds": 295}, True),
-        (SEPOLIA, {"idle_seconds": 305}, False),
-        # It moves, but far behind its head.
+        # Ten seconds and three blocks of 5 s, of 0.25 s, of 12 s.
+        (STELLAR, {"idle_seconds": 20}, True),
+        (STELLAR, {"idle_seconds": 26}, False),
+        (ARBITRUM, {"idle_seconds": 5}, True),
+        (ARBITRUM, {"idle_seconds": 11}, False),
+        (SEPOLIA, {"idle_seconds": 40}, True),
+        (SEPOLIA, {"idle_seconds": 47}, False),
+        # It moves, but a minute and 20 blocks behind its head.
         (STELLAR, {"head_time": CLOSE_TIME + 160}, True),
         (STELLAR, {"head_time": CLOSE_TIME + 161, "head_height": LEDGER + 20}, False),
     ],

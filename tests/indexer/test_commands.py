@@ -23,6 +23,7 @@ def command(
 ) -> Command:
     """Runs `python -m indexer …` in this process; its exit code and what it printed."""
     monkeypatch.setenv("ISTHMUS_NETWORK", "devnet")
+    monkeypatch.setenv("ISTHMUS_RPC_EIP155_31337", "")
     monkeypatch.setattr("indexer.__main__.open_engine", lambda *_: indexer_engine)
 
     def run(*arguments: str) -> tuple[int, str]:
@@ -63,7 +64,7 @@ def test_quarantine_is_listed_and_tried_again(command: Command, indexer_engine: 
     assert count.startswith("2 in quarantine")
     code, printed = command("status")
     assert code == 1
-    assert ", 2 open alarms, 2 in quarantine\n" in printed
+    assert ", 2 open alarms, 2 ledgers in quarantine\n" in printed
     code, printed = command("quarantine", "--retry")
     assert code == 1
     let_out, kept, listed, count = printed.splitlines()

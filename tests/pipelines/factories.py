@@ -28,6 +28,8 @@ def make_status(**changes: Any) -> ChainStatus:
         lag_blocks=2,
         lag_seconds=24,
         idle_seconds=1.0,
+        silent_seconds=1.0,
+        failure=None,
         held=None,
         open_alarms=0,
     )

@@ -7,13 +7,12 @@ import dagster as dg
 import pytest
 from dagster._core.events import DagsterEvent, DagsterEventType
 from dagster._core.test_utils import create_run_for_test
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, insert, text, update
 
 from indexer.drain import drain_once
 from indexer.errors import RetentionGap
-from indexer.facts.status import late_after
 from pipelines.defs.facts.chain import chain_facts
-from pipelines.defs.facts.checks import lateness, verdict
+from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
 from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
@@ -26,7 +25,7 @@ from pipelines.defs.watch import (
     rest,
     watch,
 )
-from tests.pipelines.factories import EVM, QuietChain, make_status, nodes_of, warehouse_of
+from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.facts import alarms, blocks, cursors
 from warehouse_schema.projections import transfer_progress
 
@@ -144,7 +143,7 @@ def test_why_a_chain_stopped_for_good_is_said_wherever_one_looks(
     waits = look().skip_message
     if moved:
         held = found[(blocks_key(EVM), "keeps_up")]
-        assert held.metadata["found"].value == f"- on hold: {sentence}"
+        assert held.metadata["found"].value == f"- ON_HOLD: on hold: {sentence}"
         assert f"on hold: {sentence}" in waits
     else:
         assert f"run {result.run_id} ended with RetentionGap" in waits
@@ -166,24 +165,28 @@ def test_a_chain_on_hold_is_an_error(check, engine):
         conn.execute(update(cursors).values(held="reorg of 99 blocks"))
     evaluation = check()[(blocks_key(EVM), "keeps_up")]
     assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.ERROR)
-    assert evaluation.metadata["found"].value == "- on hold: reorg of 99 blocks"
+    assert evaluation.metadata["found"].value == "- ON_HOLD: on hold: reorg of 99 blocks"
 
 
+@pytest.mark.usefixtures("ingested")
 @pytest.mark.parametrize(
-    ("status", "late"),
+    ("aged", "found"),
     [
-        ({"lag_seconds": 100, "idle_seconds": 100.0}, []),
-        ({"lag_seconds": 101}, ["eip155:31337: 101 s behind its head, 2 blocks"]),
-        ({"idle_seconds": 101.0}, ["eip155:31337: nothing new for 101 s"]),
-        ({"height": None}, ["eip155:31337: nothing ingested yet"]),
+        pytest.param(
+            ("updated_at", "reported_at"),
+            "- NOT_FOLLOWED: its follower has not reported for ",
+            id="dead_follower",
+        ),
+        pytest.param(("updated_at",), "- STOPPED: no new block for ", id="frozen_node"),
     ],
 )
-def test_a_chain_is_late_behind_its_head_or_without_news(status, late):
-    assert lateness(make_status(**status), limit=100) == late
-
-
-def test_slow_chains_are_late_later(settings):
-    assert late_after(settings.network.chain(EVM)) == 60 + 20 * 1
+def test_chain_that_stands_still_is_a_warning(check, engine, aged, found):
+    then = text("now() - interval '14 seconds'")
+    with engine.begin() as conn:
+        conn.execute(update(cursors).values(dict.fromkeys(aged, then)))
+    evaluation = check()[(blocks_key(EVM), "keeps_up")]
+    assert (evaluation.passed, evaluation.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert evaluation.metadata["found"].value.startswith(found)
 
 
 def test_a_verdict_counts_its_problems():

@@ -5,12 +5,11 @@ seconds of processor time to start, a block costs milliseconds.
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 import dagster as dg
 from sqlalchemy import Engine
 
-from indexer.facts.status import ChainStatus, chain_status, late_after
+from indexer.facts.status import ChainStatus, chain_status
 from indexer.networks import Chain, Network
 from pipelines.defs.facts.checks import chain_checks
 from pipelines.defs.facts.follower import FollowConfig, follow_chain
@@ -79,7 +78,6 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
                 deps=[blocks, events],
                 description=f"How far {chain.name} is: facts.cursors. Materialized every few "
                 "seconds, with figures.",
-                freshness_policy=_freshness(chain),
                 kinds={"postgres"},
             ),
         ],
@@ -112,12 +110,6 @@ def _told(network: Network, chain: Chain) -> list[Told[Report]]:
         Told(cursor_key(chain.id), chain_metadata, Later.MATERIALIZE),
         *(Told(key, projection_metadata, Later.OBSERVE) for key in (*book, TRANSFER_PROGRESS)),
     ]
-
-
-def _freshness(chain: Chain) -> dg.FreshnessPolicy:
-    """Without a new block for that long, the chain, its node or its follower is unwell."""
-    warn = timedelta(seconds=late_after(chain))
-    return dg.FreshnessPolicy.time_window(warn_window=warn, fail_window=5 * warn)
 
 
 def _keeper(network: Network, chain: Chain) -> dg.SensorDefinition:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import dagster as dg
 
 from indexer.facts.checks import blocks_join, in_quarantine, open_alarms
-from indexer.facts.status import ChainStatus, chain_status, late_after
+from indexer.facts.health import judge
+from indexer.facts.status import chain_status
 from indexer.networks import Chain, Network, StellarChain
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.resources import Warehouse
@@ -97,29 +98,19 @@ def _keeps_up(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
     @dg.asset_check(
         asset=blocks_key(chain.id),
         name=KEEPS_UP,
-        description="The chain is not on hold, and not far behind the head its node names.",
+        description="The chain can be relied on, as routes, /readyz and `indexer status` say it.",
     )
     def check(warehouse: Warehouse) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
-        if status.held is not None:
-            return verdict([f"on hold: {status.held}"])
-        return verdict(lateness(status, late_after(chain)), severity=dg.AssetCheckSeverity.WARN)
+        health = judge(chain, status)
+        waits = health.reason == "ON_HOLD"
+        return verdict(
+            [] if health.is_well else [f"{health.reason}: {health.detail}"],
+            severity=dg.AssetCheckSeverity.ERROR if waits else dg.AssetCheckSeverity.WARN,
+        )
 
     return check
-
-
-def lateness(status: ChainStatus, limit: float) -> list[str]:
-    """What is late about a chain: behind its head, or without a new block, for over `limit` s."""
-    if status.height is None:
-        return [f"{status.chain}: nothing ingested yet"]
-    behind, idle = status.lag_seconds or 0, status.idle_seconds or 0
-    found = []
-    if behind > limit:
-        found.append(f"{status.chain}: {behind} s behind its head, {status.lag_blocks} blocks")
-    if idle > limit:
-        found.append(f"{status.chain}: nothing new for {idle:.0f} s")
-    return found
 
 
 def verdict(

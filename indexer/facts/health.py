@@ -1,0 +1,99 @@
+"""Whether a chain's ingestion can be relied on. The one decision: everybody who has to know, asks.
+
+`python -m indexer status`, `/readyz`, `/v1/status`, routes, quotes, transfers, metrics and
+Dagster's check `keeps_up` all show what `judge` says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from indexer.facts.status import ChainStatus
+from indexer.networks import Chain
+
+Reason: TypeAlias = Literal[
+    "NOT_STARTED", "ON_HOLD", "NOT_FOLLOWED", "NODE_FAILING", "STOPPED", "LATE"
+]
+"""Why a chain is unwell. Stable: clients may match on it."""
+
+SENTENCES: Mapping[Reason, str] = {
+    "NOT_STARTED": "has not been ingested yet",
+    "ON_HOLD": "is on hold",
+    "NOT_FOLLOWED": "is not being followed",
+    "NODE_FAILING": "cannot be read from its node",
+    "STOPPED": "stands still",
+    "LATE": "is behind its head",
+}
+"""What follows the chain's id when anybody is told. Names no node."""
+
+_SILENT_SECONDS, _SILENT_BLOCKS = 10, 3
+"""Three blocks in a row may be missed by a healthy chain, and a follower takes seconds to restart.
+"""
+_LATE_SECONDS, _LATE_BLOCKS = 60, 20
+"""What catching up after a restart of the node or the follower may cost on any chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What was decided about one chain."""
+
+    reason: Reason | None
+    """Why nothing may be promised about the chain; None when it is well."""
+    detail: str
+    """The reason as operators read it, which may name a node; empty when the chain is well."""
+    warnings: tuple[str, ...]
+    """What an operator must look at though the chain may be well."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the chain can be relied on."""
+        return self.reason is None
+
+    @property
+    def needs_operator(self) -> bool:
+        """Whether anything is to be done."""
+        return self.reason is not None or bool(self.warnings)
+
+
+def silent_after(chain: Chain) -> float:
+    """Seconds without a report or a new block after which follower, node or chain has stopped."""
+    return _SILENT_SECONDS + _SILENT_BLOCKS * chain.block_seconds
+
+
+def late_after(chain: Chain) -> float:
+    """Seconds between the last ingested block and the head from which on a chain is late."""
+    return _LATE_SECONDS + _LATE_BLOCKS * chain.block_seconds
+
+
+def judge(chain: Chain, status: ChainStatus) -> Health:
+    """Decide whether a chain is well, and why not. Ages are by the database's clock."""
+    reason, detail = _trouble(chain, status)
+    return Health(reason, detail, tuple(_warnings(status)))
+
+
+def _trouble(chain: Chain, status: ChainStatus) -> tuple[Reason | None, str]:
+    if status.height is None:
+        return "NOT_STARTED", "nothing ingested yet"
+    if status.held is not None:
+        return "ON_HOLD", f"on hold: {status.held}"
+    limit = silent_after(chain)
+    silent, idle = status.silent_seconds or 0.0, status.idle_seconds or 0.0
+    if silent > limit:
+        return "NOT_FOLLOWED", f"its follower has not reported for {silent:.0f} s"
+    if idle > limit and status.failure is not None:
+        return "NODE_FAILING", f"no new block for {idle:.0f} s: {status.failure}"
+    if idle > limit:
+        return "STOPPED", f"no new block for {idle:.0f} s, says its node"
+    if (status.lag_seconds or 0) > late_after(chain):
+        behind = f"{status.lag_seconds} s and {status.lag_blocks} blocks"
+        return "LATE", f"{behind} behind its head"
+    return None, ""
+
+
+def _warnings(status: ChainStatus) -> list[str]:
+    found = []
+    if status.open_alarms:
+        found.append(f"{status.open_alarms} open alarms")
+    if status.quarantined:
+        found.append(f"{status.quarantined} ledgers in quarantine")
+    return found
