@@ -1,7 +1,6 @@
 """What owners submit: read strictly, held against what they were shown, kept once."""
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -158,7 +157,7 @@ def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None
         return
     refuse_known(conn, transfer, found.tx)
     if found.signed is not None:
-        _refuse_unawaited(conn, network, transfer, ["AWAITING_SIGNATURE"])
+        _refuse_unawaited(conn, network, transfer, "AWAITING_SIGNATURE")
     of_others = select(submissions.c.log).where(submissions.c.tx_hash == found.tx)
     taken = set(conn.scalars(of_others))
     free = [log for log in found.logs if log not in taken]
@@ -174,23 +173,16 @@ def _consent(conn: Connection, network: Network, transfer: str, found: Kept) -> 
     known = select(consents.c.tx_hash).where(consents.c.tx_hash == found.tx)
     if conn.scalar(known) is not None:
         raise _duplicate(found.tx)
-    _refuse_unawaited(conn, network, transfer, _WAITS_FOR_TRUSTLINE)
+    _refuse_unawaited(conn, network, transfer, "AWAITING_TRUSTLINE")
     row = {"tx_hash": found.tx, "signed": found.signed}
     conn.execute(insert(consents).values(transfer=transfer, **row))
 
 
-_WAITS_FOR_TRUSTLINE: tuple[Stage, ...] = (
-    *("AWAITING_FUNDS", "AWAITING_SIGNATURE", "AWAITING_TRUSTLINE"),
-)
-
-
-def _refuse_unawaited(
-    conn: Connection, network: Network, transfer: str, awaiting: Collection[Stage]
-) -> None:
+def _refuse_unawaited(conn: Connection, network: Network, transfer: str, awaiting: Stage) -> None:
     """What is only now to be sent must not be, once the transfer is called off or moves already."""
     [loaded] = load(conn, network, [transfer])
     stage = progress_of(loaded).stage
-    if stage not in awaiting:
+    if stage != awaiting:
         raise Conflict(
             f"the transfer is {stage}: no transaction is sent for it now",
             code="NOT_AWAITED",

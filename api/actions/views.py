@@ -109,7 +109,7 @@ class _Made:
 
 
 def _made(task: Task) -> _Made | Newcomer | Nothing:
-    """The action, by what the chains say now."""
+    """The action, by what the chains say now; a `Newcomer` has a trustline to open first."""
     match task:
         case Newcomer():
             return _hindered(task)
@@ -129,14 +129,17 @@ def _hindered(who: Newcomer) -> Newcomer | Nothing:
     return Nothing("waiting" if line.room >= who.amount else "no_room")
 
 
-def _obstacle(task: Deposit | FromStellar) -> Newcomer | Nothing | None:
-    """Nothing is paid to where it could not arrive."""
+def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
+    """Why the recipient cannot be paid.
+
+    The owner of a deposit may pay before the trustline is open: the delivery waits for it.
+    """
     terms = task.agreed.terms
     if is_evm(terms.dest_chain):
         return None
     line = held_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
-        return newcomer(task) or Nothing("no_trustline")
+        return None if newcomer(task) is not None else Nothing("no_trustline")
     if not line.is_authorized:
         return Nothing("not_authorized")
     # All of it: fees may turn out lower than was promised.

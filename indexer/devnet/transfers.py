@@ -99,24 +99,27 @@ class Plays:
         return self._deposited(f"{coin}-deposit", who, coin, quote, transfer, began)
 
     def deposit_without_account(self, who: Customer, coin: Coin, amount: int) -> Played:
-        """The same of somebody who is nobody on Stellar: the service pays for what he needs."""
+        """The same of an owner without an account: paid first, then sponsored by the service.
+
+        LayerZero's executor gives up what it cannot deliver meanwhile: the relay delivers it.
+        """
         began = time.monotonic()
         quote, transfer = self._start_deposit(who, coin, amount)
+        receipt = self._pay(who, coin, amount, quote, transfer)
+        if coin == "usdt0":
+            self._verify(receipt)
         played = self._deposited(f"{coin}-deposit, no account", who, coin, quote, transfer, began)
         signed: set[str] = set()
 
         def react(shown: Transfer) -> None:
-            if shown.stage != "AWAITING_SIGNATURE":
+            if shown.stage == "COMPLETED":
+                self._check_sponsored(who, coin)
+            if shown.stage != "AWAITING_TRUSTLINE":
                 return
             action = self._action(who, coin, amount, quote, transfer).action
             if isinstance(action, StellarTrustline) and action.xdr not in signed:
                 signed.add(action.xdr)
                 self._open_trustline(who, transfer, action)
-            elif isinstance(action, EvmCalls):
-                self._check_sponsored(who, coin)
-                receipt = self._pay(who, coin, amount, quote, transfer)
-                if coin == "usdt0":
-                    self._execute(receipt)
 
         return replace(played, react=react)
 
@@ -300,9 +303,14 @@ class Plays:
 
     def _execute(self, receipt: Receipt) -> None:
         """What LayerZero's verifiers and executor do."""
-        for packet in self._evm.sent_packets(receipt):
-            self._messages.verify_packet_on_stellar(packet)
+        for packet in self._verify(receipt):
             self._messages.execute_packet_on_stellar(packet)
+
+    def _verify(self, receipt: Receipt) -> Sequence[bytes]:
+        packets = self._evm.sent_packets(receipt)
+        for packet in packets:
+            self._messages.verify_packet_on_stellar(packet)
+        return packets
 
     def _deposited(
         self,

@@ -54,8 +54,7 @@ _OWED = text("""
     ) asked
     JOIN intake.transfers t ON t.id = asked.transfer
     JOIN intake.quotes q ON q.id = t.quote
-    LEFT JOIN intake.cancellations c ON c.transfer = t.id
-    LEFT JOIN projections.transfer_stages s ON s.transfer = t.id
+    JOIN projections.transfer_stages s ON s.transfer = t.id
     CROSS JOIN LATERAL (
         SELECT count(*) AS number
         FROM relay.slots
@@ -64,8 +63,7 @@ _OWED = text("""
           AND opened_at >= (SELECT date_trunc('day', clock_timestamp(), 'UTC'))
     ) wasted
     WHERE q.dest_chain = :chain AND q.source_chain <> :chain AND q.dest_address = t.owner
-      AND c.transfer IS NULL
-      AND (t.expires_at > clock_timestamp() OR s.stage = 'AWAITING_TRUSTLINE')
+      AND s.stage = 'AWAITING_TRUSTLINE'
       AND wasted.number < :most_wasted
     ORDER BY wasted.number, asked.at, t.owner, q.dest_asset, t.id
     LIMIT :most

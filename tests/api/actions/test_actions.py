@@ -80,7 +80,12 @@ def test_what_was_shown_before_is_not_kept_again(kept, actor, evm):
     assert [row.issued for row in stored(kept, transfer)] == [first["action"], second["action"]]
 
 
-def test_a_deposit_address_is_shown_with_what_is_to_be_paid_there(kept, actor, evm):
+@pytest.mark.parametrize("has_trustline", [True, False])
+def test_a_deposit_address_is_shown_with_what_is_to_be_paid_there(
+    kept, actor, evm, accounts, has_trustline
+):
+    if not has_trustline:
+        accounts.lines.pop((OWNER, USDC))
     transfer = deposit(kept, funding_mode="deposit_address")
     at = {"deposit_address": "0x" + "dd" * 20, "deposit_operator": PAYER}
     kept.execute(update(transfers).where(transfers.c.id == transfer).values(at))
@@ -100,17 +105,20 @@ def nothing(answer) -> str:
     return answer.json["reason"]
 
 
-def test_without_a_trustline_no_burn_is_shown(kept, actor, accounts, evm):
+def test_deposit_without_trustline_shows_calls(kept, actor, accounts):
+    transfer = deposit(kept)
+    accounts.lines.pop((OWNER, USDC))
+    assert ask_action(actor, transfer).json["action"]["kind"] == "evm_calls"
+
+
+def test_deposit_to_unusable_trustline_shows_no_calls(kept, actor, accounts, evm):
     transfer = deposit(kept)
     line = accounts.lines[OWNER, USDC]
     for there, reason in (
-        (None, "no_trustline"),
         (replace(line, is_authorized=False), "not_authorized"),
         (replace(line, room=199_999_999), "no_room"),
     ):
-        accounts.lines.pop((OWNER, USDC), None)
-        if there is not None:
-            accounts.lines[OWNER, USDC] = there
+        accounts.lines[OWNER, USDC] = there
         assert nothing(ask_action(actor, transfer)) == reason
     accounts.lines[OWNER, USDC] = replace(line, room=200_000_000)
     assert ask_action(actor, transfer).json["action"] is not None

@@ -9,17 +9,16 @@ import pytest
 from sqlalchemy import Connection, delete, func, insert, select, update
 from stellar_sdk import Keypair, TransactionBuilder
 
-from api.actions import rules, submissions
-from api.transfers import progress
 from indexer.actions.stellar_tx import StellarTx, draft, onboarding
 from tests.api.actions.test_signed import hand_in, refused
-from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
+from tests.factories.acting import ask_action, deposit, stellar_payment
 from tests.factories.actions import MAINNET
+from tests.factories.paid import forget_payments, pay
 from tests.factories.projections import CLOSE_TIME
 from tests.factories.sep10 import WALLET, make_rules
-from tests.factories.started import NOBODY, cancel, show
+from tests.factories.started import NOBODY
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
-from warehouse_schema.intake import actions, consents, onboardings
+from warehouse_schema.intake import consents, onboardings
 from warehouse_schema.relay import attempts, health, slots
 from warehouse_schema.relay import onboardings as signed_by_relay
 
@@ -38,11 +37,15 @@ def ledger(kept: Connection):
     yield kept
     for table in (signed_by_relay, attempts, slots, health, consents, onboardings):
         kept.execute(delete(table))
+    forget_payments(kept)
 
 
 @pytest.fixture
 def transfer(ledger, accounts) -> str:
-    return deposit(ledger, owner=ME, dest_address=ME)
+    """A deposit that is paid for good, and whose owner cannot be paid."""
+    transfer = deposit(ledger, owner=ME, dest_address=ME)
+    pay(ledger, transfer)
+    return transfer
 
 
 def sponsored(seconds: int = 180, number: int = 7) -> StellarTx:
@@ -108,7 +111,7 @@ def test_what_the_relay_signed_is_shown_signed_and_kept_for_it(ledger, actor, tr
     answer = hand_in(actor, transfer, envelope)
     assert answer.status_code == 200
     assert (answer.json["stage"], answer.json["stellar_transaction_id"]) == (
-        "AWAITING_SIGNATURE",
+        "AWAITING_TRUSTLINE",
         None,
     )
     [row] = ledger.execute(select(consents)).all()
@@ -118,11 +121,10 @@ def test_what_the_relay_signed_is_shown_signed_and_kept_for_it(ledger, actor, tr
     assert refused(hand_in(actor, transfer, envelope), 409)[0] == "DUPLICATE_SUBMISSION"
 
 
-def test_once_it_is_open_the_calls_are_shown(ledger, actor, transfer, accounts, evm):
-    reason(actor, transfer)
-    line = accounts.lines[NOBODY, ASSET]
-    accounts.lines[ME, ASSET] = line
-    assert ask_action(actor, transfer, ME).json["action"]["kind"] == "evm_calls"
+def test_unpaid_deposit_is_not_sponsored(ledger, actor, accounts):
+    unpaid = deposit(ledger, owner=ME, dest_address=ME)
+    assert ask_action(actor, unpaid, ME).json["action"]["kind"] == "evm_calls"
+    assert asked(ledger, unpaid) == 0
 
 
 def test_what_is_too_old_to_be_signed_is_not_shown_and_asked_for_anew(ledger, actor, transfer):
@@ -184,49 +186,11 @@ def test_a_mismatch_changes_nothing(ledger, actor, transfer):
     assert ledger.execute(select(consents)).all() == []
 
 
-def test_nothing_is_opened_for_what_was_called_off(ledger, actor, transfer):
-    offer(ledger, transfer, made := sponsored())
-    ask_action(actor, transfer, ME)
-    cancel(actor, transfer, ME)
-    assert refused(hand_in(actor, transfer, signed(made, WALLET)), 409)[0] == "NOT_AWAITED"
-    assert ledger.execute(select(consents)).all() == []
-
-
 def test_the_weight_of_an_account_that_is_there_counts(ledger, actor, transfer, accounts):
     accounts.rules[ME] = make_rules()
     offer(ledger, transfer, made := sponsored())
     ask_action(actor, transfer, ME)
     assert hand_in(actor, transfer, signed(made, WALLET)).status_code == 200
-
-
-def test_opening_it_is_no_submission_of_the_transfer(ledger, actor, transfer, accounts, evm):
-    offer(ledger, transfer, made := sponsored())
-    ask_action(actor, transfer, ME)
-    assert hand_in(actor, transfer, signed(made, WALLET)).status_code == 200
-    assert cancel(actor, transfer, ME).json["stage"] == "CANCELLED"
-    assert show(actor, transfer, ME).json["timeline"][-1]["stage"] == "CANCELLED"
-    rows = ledger.execute(select(actions.c.kind).where(actions.c.transfer == transfer)).all()
-    assert rows == [("stellar_trustline",)]
-    assert submit(actor, transfer, evm.mine(order_for(transfer)), ME).status_code == 422
-
-
-@pytest.fixture
-def on_its_way(transfer, monkeypatch) -> str:
-    """A deposit whose burn is final, and whose owner cannot be paid."""
-
-    def progress_of(loaded):
-        return replace(progress.progress_of(loaded), stage="AWAITING_TRUSTLINE")
-
-    for module in (rules, submissions):
-        monkeypatch.setattr(module, "progress_of", progress_of)
-    return transfer
-
-
-def test_what_is_on_its_way_can_still_be_received(ledger, actor, on_its_way):
-    assert reason(actor, on_its_way) == "sponsoring"
-    offer(ledger, on_its_way, made := sponsored())
-    assert ask_action(actor, on_its_way, ME).json["action"]["kind"] == "stellar_trustline"
-    assert hand_in(actor, on_its_way, signed(made, WALLET)).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -238,8 +202,8 @@ def test_what_is_on_its_way_can_still_be_received(ledger, actor, on_its_way):
         ({"room": 199_900_000}, "waiting"),
     ],
 )
-def test_what_else_hinders_is_said(ledger, actor, on_its_way, accounts, changes, says):
+def test_what_else_hinders_is_said(ledger, actor, transfer, accounts, changes, says):
     line = replace(accounts.lines[NOBODY, ASSET], **changes)
     accounts.lines[ME, ASSET] = line
-    assert reason(actor, on_its_way) == says
-    assert asked(ledger, on_its_way) == 0
+    assert reason(actor, transfer) == says
+    assert asked(ledger, transfer) == 0

@@ -18,6 +18,7 @@ _FIRST = 3
 """So many of a run's kills are for what is written in its beginning alone."""
 
 SELDOM = (
+    "intake.consents",
     "facts.lost_sources",
     "facts.orphans",
     "facts.evm_logs",
@@ -33,7 +34,6 @@ EARLY = (
     "intake.webhooks",
     "intake.transfers",
     "intake.watched_addresses",
-    "intake.consents",
 )
 """Written as transfers begin, which all of a run do within seconds."""
 

@@ -29,6 +29,7 @@ from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake
 from warehouse_schema.identifiers import Address, ChainId, StellarAddress
+from warehouse_schema.projections import transfer_stages
 from warehouse_schema.relay import onboardings, slots
 
 ASSET = STELLAR.usdc
@@ -48,9 +49,10 @@ class Wish:
         with self.stand.engine.begin() as conn:
             conn.execute(insert(intake.onboardings).values(row))
 
-    def call_off(self) -> None:
+    def move_to(self, stage: str) -> None:
+        at = transfer_stages.c.transfer == self.transfer
         with self.stand.engine.begin() as conn:
-            conn.execute(insert(intake.cancellations).values(transfer=self.transfer))
+            conn.execute(update(transfer_stages).where(at).values(stage=stage))
 
     def shown(self) -> list[TransactionEnvelope]:
         """What the api may show, the oldest first."""
@@ -87,7 +89,9 @@ def stand(ledger_stand: LedgerStand) -> LedgerStand:
     return ledger_stand
 
 
-def wish(stand: LedgerStand, *, has_account: bool = False, **changes: Any) -> Wish:
+def wish(
+    stand: LedgerStand, *, has_account: bool = False, stage: str = "AWAITING_TRUSTLINE"
+) -> Wish:
     number = next(stand.numbers)
     owner = stand.chain.open(f"newcomer {number}") if has_account else Keypair.random()
     terms = replace(
@@ -100,10 +104,12 @@ def wish(stand: LedgerStand, *, has_account: bool = False, **changes: Any) -> Wi
         deposit_address=None,
     )
     with stand.engine.begin() as conn:
-        times = {"expires_at": func.now() + timedelta(minutes=30)}
-        ask(conn, terms, **(times | changes))
+        ask(conn, terms)
         quote = intake.quotes.c.id == f"quote of {terms.id}"
         conn.execute(update(intake.quotes).where(quote).values(dest_asset=ASSET))
+        row = {"transfer": terms.id, "stage": stage, "source_chain": terms.source_chain}
+        some = {"timeline": [], "extras": [], "keys": [], "inputs": 0}
+        conn.execute(insert(transfer_stages).values(row | some))
     found = Wish(stand, owner, terms.id)
     found.ask_again()
     return found
@@ -196,13 +202,16 @@ def test_the_days_budget_counts_what_is_reserved(stand: LedgerStand):
     assert second.shown() == []
 
 
-@pytest.mark.parametrize("how", ["expired", "cancelled", "asked long ago", "for somebody else"])
+@pytest.mark.parametrize("stage", ["AWAITING_FUNDS", "AWAITING_SIGNATURE", "CONFIRMING"])
+def test_payment_not_final_is_not_sponsored(stand: LedgerStand, stage):
+    wish(stand, stage=stage)
+    assert stand.turns(relay(stand)) == Turn()
+
+
+@pytest.mark.parametrize("how", ["asked long ago", "for somebody else"])
 def test_what_nobody_waits_for_is_not_signed(stand: LedgerStand, how):
     past = func.now() - timedelta(minutes=5)
-    changes: dict[str, Any] = {"expires_at": past} if how == "expired" else {}
-    waiting = wish(stand, **changes)
-    if how == "cancelled":
-        waiting.call_off()
+    wish(stand)
     with stand.engine.begin() as conn:
         if how == "asked long ago":
             conn.execute(update(intake.onboardings).values(asked_at=past))
@@ -218,7 +227,7 @@ def test_what_the_owner_spoils_stops_nobody(stand: LedgerStand):
         stand.turns(by)
         waiting.consent(waiting.shown()[0])
         stand.chain.run(keypair(ROOT), CreateAccount(waiting.owner.public_key, "5"))
-        waiting.call_off()
+        waiting.move_to("DELIVERING")
         stand.turns(by)
         stand.close()
         assert stand.turns(by) == Turn(late=1)

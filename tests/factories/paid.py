@@ -1,0 +1,29 @@
+"""Deposits that are paid on Ethereum for good, as its follower and the relay leave them."""
+
+from sqlalchemy import Connection, delete, insert, update
+
+from indexer.projections.stages.load import load
+from tests.factories.actions import MAINNET
+from tests.factories.stage_facts import bring_in, burn
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.facts import cursors
+from warehouse_schema.relay import obstacles
+
+HEIGHT = 100
+
+
+def pay(conn: Connection, transfer: str) -> None:
+    """A final burn of a direct deposit by CCTP, whose recipient has no trustline."""
+    [loaded] = load(conn, MAINNET, [transfer])
+    row = {"transfer": transfer, "kind": "no_trustline", "detail": "no trustline"}
+    conn.execute(insert(obstacles).values(row))
+    events = burn(loaded.evidence.terms, HEIGHT, tx=transfer)
+    at = cursors.c.chain == events[0].seen.chain
+    conn.execute(update(cursors).where(at).values(height=HEIGHT, final_height=HEIGHT))
+    bring_in(conn, *events)
+
+
+def forget_payments(conn: Connection) -> None:
+    """Delete what `pay` wrote as facts and for the relay."""
+    for table in (obstacles, *EVENT_TABLES.values()):
+        conn.execute(delete(table))
