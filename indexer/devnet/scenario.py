@@ -53,7 +53,8 @@ PIX = Rail(tier=1, fee_bps=25, currencies=("BRL",))
 class PacedClient(DevnetClient):
     """A client that closes a ledger for each of its transactions, at times its holder decides.
 
-    For a stand-in that closes ledgers on demand only.
+    For a stand-in that closes ledgers on demand only. `next_close` leads from the last close time
+    to the next, in milliseconds.
     """
 
     def __init__(self, url: str, next_close: Callable[[int], int]) -> None:
@@ -70,13 +71,13 @@ class PacedClient(DevnetClient):
     ) -> str:
         """Queue a transaction and close the ledger that takes it."""
         tx_hash = super().send(source, operations, signers=signers, memo=memo)
-        self.close_ledger(self.next_close(self.close_time()))
+        self.close_ledger(close_time_ms=self.next_close(self.close_time_ms()))
         return tx_hash
 
 
 def real_time(last: int) -> int:
-    """Close times of a ledger that closes now."""
-    return max(last + 1, int(time.time()))
+    """Close time of a ledger that closes now, in milliseconds."""
+    return max(last + 1, time.time_ns() // 1_000_000)
 
 
 class TooSlow(DevnetError):
@@ -112,7 +113,7 @@ class BookStory:
         """The whole story, up to a ledger that closes now."""
         now = int(time.time())
         self._client.next_close = self._past
-        self._client.close_ledger(now - STORY_SECONDS)
+        self._go_to(now - STORY_SECONDS)
         self._found()
         self._publish()
         self._settle_and_cancel()
@@ -320,14 +321,14 @@ class BookStory:
 
     def _past(self, last: int) -> int:
         """The next ledger's time: some seconds on, never in the future."""
-        chosen = last + self._chance.randint(3, 12)
-        if chosen > time.time():
+        chosen = last + self._chance.randint(3, 12) * 1000
+        if chosen > time.time() * 1000:
             raise TooSlow(f"the story has come to {chosen}, which has not happened yet")
         return chosen
 
     def _go_to(self, moment: int) -> int:
-        """Close an empty ledger at that time; its sequence."""
-        return self._client.close_ledger(moment)
+        """Close an empty ledger at that time (seconds); its sequence."""
+        return self._client.close_ledger(close_time_ms=moment * 1000)
 
     def _whole(self, low: int, high: int) -> int:
         return self._chance.randint(low, high) * UNIT
@@ -439,7 +440,7 @@ class Scenario:
 
     def close_ledger(self) -> None:
         """A ledger with nothing in it, now."""
-        self.client.close_ledger(real_time(self.client.close_time()))
+        self.client.close_ledger(close_time_ms=real_time(self.client.close_time_ms()))
 
 
 _DAILY: tuple[tuple[str, Direction, str, str], ...] = (

@@ -197,7 +197,7 @@ def _rounds(
 
 
 def _pass_a_ledger(site: TransfersSite) -> None:
-    site.ledgers.close_ledger(real_time(site.ledgers.close_time()))
+    site.ledgers.close_ledger(close_time_ms=real_time(site.ledgers.close_time_ms()))
     time.sleep(PAUSE_SECONDS * 10)
 
 
@@ -228,8 +228,8 @@ def _payment(site: TransfersSite, who: Customer, amount: int) -> Ready:
     envelope = TransactionEnvelope.from_xdr(action.xdr, PASSPHRASE)
     envelope.sign(who.key)
     site.ledgers.server.send_transaction(envelope)
-    close = real_time(site.ledgers.close_time())
-    return Ready(who, transfer, lambda: site.ledgers.close_ledger(close))
+    close = real_time(site.ledgers.close_time_ms())
+    return Ready(who, transfer, lambda: site.ledgers.close_ledger(close_time_ms=close))
 
 
 def _send(site: TransfersSite, who: Customer, amount: int) -> Ready:

@@ -54,7 +54,7 @@ def transfers_site() -> Iterator[TransfersSite]:
         settings = with_world(settings, world, doors.enter_context(circle.serving(0, asked)))
         ledgers = doors.enter_context(closing(PacedClient(world.stellar_url, real_time)))
         # Ledgers close in real time from here on; the stand-in's own begin long ago.
-        ledgers.close_ledger(int(time.time()) - 60)
+        ledgers.close_ledger(close_time_ms=int(time.time() - 60) * 1000)
         for name in (RELAY, SPONSOR):
             ledgers.fund(keypair(name).public_key)
         ports = Ports(free_port(), page=0, code=0)

@@ -26,6 +26,8 @@ EVM = "eip155:31337"
 STELLAR = "stellar:devnet"
 CHAINS = (EVM, STELLAR)
 HOST = "127.0.0.1"
+_LEDGER_MS = (1, 300, 1_000, 12_000)
+"""Milliseconds between ledgers: several in a second, or seconds apart."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def fresh_chains(folder: Path, chance: random.Random) -> Iterator[Chains]:
         evm = stack.enter_context(deploy(anvil.rpc_url, remotes_of_evm()))
         node = Node(Genesis(remotes_of_stellar()), clock=fixed_clock)
         url = stack.enter_context(_served(node))
-        paced = PacedClient(url, lambda last: last + chance.randint(1, 12))
+        paced = PacedClient(url, lambda last: last + chance.choice(_LEDGER_MS))
         stack.enter_context(paced)
         yield Chains(evm, anvil.rpc_url, anvil.ws_url, node, url, paced)
 

@@ -426,7 +426,8 @@ class History:
 
     def _let_time_pass(self) -> None:
         """Orders expire by the clock."""
-        self._stellar.close_ledger(self._stellar.close_time() + ORDER_TTL + 1)
+        last = self._stellar.close_time_ms()
+        self._stellar.close_ledger(close_time_ms=last + (ORDER_TTL + 1) * 1000)
 
     def _empty_ledgers(self) -> None:
         for _ in range(self._chance.randint(1, 5)):

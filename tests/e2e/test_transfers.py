@@ -124,7 +124,7 @@ def test_every_kind_of_transfer_ends_where_it_must_with_every_unit_accounted_for
         supervisor = doors.enter_context(Supervisor(folder, said.append))
         world, settings = started(doors, supervisor, database)
         client = doors.enter_context(closing(PacedClient(world.stellar_url, real_time)))
-        client.close_ledger(int(time.time()) - 60)
+        client.close_ledger(close_time_ms=int(time.time() - 60) * 1000)
         for name in (RELAY, SPONSOR):
             client.fund(keypair(name).public_key)
         ports = services.Ports(api=free_port(0), page=0, code=0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from indexer.devnet.stellar.genesis import Genesis
+from indexer.devnet.stellar.ledger import PROTOCOL, PROTOCOLS
 from indexer.devnet.stellar.node import Clock, Node, fixed_clock, wall_clock
 from indexer.devnet.stellar.registry import Remotes, unwired
 from indexer.devnet.stellar.rpc import Rpc
@@ -40,6 +41,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="seconds between ledgers; 0 closes one for each transaction; manual only when asked",
     )
     parser.add_argument("--clock", choices=sorted(CLOCKS), default="wall")
+    parser.add_argument("--protocol", type=int, choices=PROTOCOLS, default=PROTOCOL)
     parser.add_argument("--state", type=Path, help="directory that keeps the chain")
     parser.add_argument("--retention", type=int, default=0, help="ledgers served, 0 for all")
     parser.add_argument("--token-messenger", type=_evm_address)
@@ -64,9 +66,10 @@ def main(arguments: list[str]) -> None:
     """Serve until SIGTERM or SIGINT; what was closed is on disk at any moment."""
     options = parse(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    genesis = Genesis(_remotes(options), protocol=options.protocol)
     store = None if options.state is None else Store(options.state)
     try:
-        node = Node(Genesis(_remotes(options)), clock=CLOCKS[options.clock], store=store)
+        node = Node(genesis, clock=CLOCKS[options.clock], store=store)
     except OtherChain as error:
         sys.exit(str(error))
     rpc = Rpc(

@@ -1,7 +1,7 @@
 """Applying transactions to the ledger: fees first, then each transaction, then the refunds.
 
 What comes out is what the ledger's meta holds of each transaction: result, changes and events
-(protocol 23 shape: TransactionMeta v4, unified events, refunds after all transactions).
+(the shape since protocol 23: TransactionMeta v4, unified events, refunds after all transactions).
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 An authorisation entry is a tree of calls that one address consents to. The source of the operation
 consents by signing the transaction (source-account credentials); any other account by a signature
 of the entry itself, good once (a nonce) and until a ledger (address credentials). A contract that
-makes a call consents to it by making it. Legacy address credentials are all that protocol 23 has;
+makes a call consents to it by making it. Legacy address credentials are all that the devnet has;
 contracts that are accounts themselves (`__check_auth`) do not exist on the devnet.
 """
 
@@ -167,7 +167,7 @@ def _authenticate(tree: _Tree, layer: Layer) -> None:
         return
     signed = credentials.address
     if signed is None:
-        raise Unauthorised(f"{credentials.type.name} are not known to protocol 23")
+        raise Unauthorised(f"{credentials.type.name} are not known to the devnet")
     last = signed.signature_expiration_ledger.uint32
     if not layer.sequence <= last <= layer.sequence + LONGEST:
         raise Unauthorised(

@@ -109,20 +109,30 @@ class DevnetClient:
             raise ValueError(answer["error"])
         self._wait(answer["hash"])
 
-    def close_ledger(self, close_time: int | None = None) -> int:
+    def close_ledger(self, *, close_time_ms: int | None = None) -> int:
         """Close a ledger now (the devnet's own extension) and return its sequence."""
-        params = {} if close_time is None else {"closeTime": close_time}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "devnet_closeLedger", "params": params}
-        answer = self._http.post(self.server.server_url, json_data=body).json()
-        if "error" in answer:
-            raise ValueError(answer["error"]["message"])
-        return int(answer["result"]["sequence"])
+        params = {} if close_time_ms is None else {"closeTimeMs": close_time_ms}
+        return int(self._call("devnet_closeLedger", params)["sequence"])
+
+    def upgrade(self, protocol: int) -> None:
+        """Have the next ledger apply a protocol upgrade (the devnet's own extension)."""
+        self._call("devnet_upgrade", {"protocolVersion": protocol})
 
     def close_time(self) -> int:
         """Close time of the last ledger, in seconds."""
-        body = {"jsonrpc": "2.0", "id": 1, "method": "getHealth"}
+        return int(self._call("getHealth", {})["latestLedgerCloseTime"])
+
+    def close_time_ms(self) -> int:
+        """The same in milliseconds (the devnet's own extension); whole seconds before P30."""
+        return int(self._call("devnet_getHead", {})["closeTimeMs"])
+
+    def _call(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         answer = self._http.post(self.server.server_url, json_data=body).json()
-        return int(answer["result"]["latestLedgerCloseTime"])
+        if "error" in answer:
+            raise ValueError(answer["error"]["message"])
+        result: dict[str, Any] = answer["result"]
+        return result
 
     def send(
         self,

@@ -24,7 +24,7 @@ from indexer.devnet.stellar.contracts.oft import Endpoint, Oft
 from indexer.devnet.stellar.contracts.rail_terms import Rail, RailTerms
 from indexer.devnet.stellar.entries import Account, Layer, State
 from indexer.devnet.stellar.host import Contract, Ledger
-from indexer.devnet.stellar.ledger import TOTAL_COINS
+from indexer.devnet.stellar.ledger import PROTOCOL, TOTAL_COINS
 from indexer.devnet.stellar.registry import (
     LOCAL_DOMAIN,
     LOCAL_EID,
@@ -68,10 +68,11 @@ class Genesis:
 
     remotes: Remotes
     time: int = GENESIS_TIME
+    protocol: int = PROTOCOL
 
     def fingerprint(self) -> str:
         """A text that tells one genesis from another."""
-        return repr((self.remotes, self.time))
+        return repr((self.remotes, self.time, self.protocol))
 
 
 def first_entries() -> dict[bytes, bytes]:

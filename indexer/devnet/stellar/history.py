@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from stellar_sdk import StrKey, xdr
 from stellar_sdk.sep.toid import TOID
 
+from indexer.devnet.stellar.protocol30 import MillisecondValue
 from indexer.devnet.stellar.transactions import Transaction, envelope_hash
 
 LAST_TX = (1 << 20) - 1
@@ -89,11 +90,17 @@ class LedgerRow:
 
     sequence: int
     hash: str
-    close_time: int
+    protocol: int
+    close_time_ms: int
     header: bytes
     meta: bytes
     transactions: tuple[TransactionRow, ...]
     events: tuple[EventRow, ...]
+
+    @property
+    def close_time(self) -> int:
+        """Whole seconds, as the RPC tells it."""
+        return self.close_time_ms // 1000
 
 
 def b64(raw: bytes) -> str:
@@ -107,7 +114,9 @@ def ledger_row(meta: xdr.LedgerCloseMeta, raw: bytes) -> LedgerRow:
     assert closed is not None
     entry = closed.ledger_header
     sequence = entry.header.ledger_seq.uint32
-    close_time = entry.header.scp_value.close_time.time_point.uint64
+    value = entry.header.scp_value
+    close_time = value.close_time.time_point.uint64
+    milliseconds = value.ext if isinstance(value.ext, MillisecondValue) else None
     envelopes = {envelope_hash(envelope): envelope for envelope in _envelopes(closed.tx_set)}
     transactions = tuple(
         _transaction_row(
@@ -118,7 +127,8 @@ def ledger_row(meta: xdr.LedgerCloseMeta, raw: bytes) -> LedgerRow:
     return LedgerRow(
         sequence=sequence,
         hash=entry.hash.hash.hex(),
-        close_time=close_time,
+        protocol=entry.header.ledger_version.uint32,
+        close_time_ms=milliseconds.close_time_ms if milliseconds else close_time * 1000,
         header=entry.to_xdr_bytes(),
         meta=raw,
         transactions=transactions,

@@ -2,6 +2,9 @@
 
 Hashes are the network's own rules: a transaction set is hashed over its XDR, the results in apply
 order, a header over its XDR, and each header names the hash of the one before.
+
+A ledger is closed in the format of the protocol of the ledger before it (CAP-88): the one that
+applies an upgrade names the new version and has the old format.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,9 +16,15 @@ from stellar_sdk import xdr
 from indexer.devnet.stellar.accounts import NETWORK_ID, VALIDATOR, keypair
 from indexer.devnet.stellar.apply import Applied
 from indexer.devnet.stellar.entries import BASE_RESERVE
+from indexer.devnet.stellar.protocol30 import MillisecondValue
 from indexer.devnet.stellar.transactions import BASE_FEE, Transaction
 
-PROTOCOL = 23
+PROTOCOLS = (28, 29, 30)
+"""What a chain may begin with; 29 has the format of 28."""
+PROTOCOL = 28
+"""Protocol of a chain whose genesis names no other."""
+MILLISECOND_PROTOCOL = 30
+"""First protocol whose close times are milliseconds (CAP-88)."""
 TOTAL_COINS = 10**18
 """Stroops in existence: 100,000,000,000 XLM, as on every Stellar network at its start."""
 _NO_HASH = bytes(32)
@@ -23,12 +32,18 @@ _NO_HASH = bytes(32)
 
 @dataclass(frozen=True)
 class Head:
-    """What the next ledger needs to know of the last one; `close_time` in seconds."""
+    """What the next ledger needs to know of the last one."""
 
     sequence: int
     hash: bytes
-    close_time: int
+    close_time_ms: int
     fee_pool: int
+    protocol: int
+
+    @property
+    def has_milliseconds(self) -> bool:
+        """Does the next ledger tell its close time in milliseconds?"""
+        return self.protocol >= MILLISECOND_PROTOCOL
 
 
 def state_hash(entries: Mapping[bytes, bytes]) -> bytes:
@@ -71,24 +86,60 @@ def _parallel(envelopes: list[xdr.TransactionEnvelope]) -> xdr.ParallelTxsCompon
     return xdr.ParallelTxsComponent(xdr.Int64(BASE_FEE), stages)
 
 
-def _agreed(set_hash: bytes, close_time: int) -> xdr.StellarValue:
-    """What consensus agreed to, signed by the devnet's one validator."""
+@dataclass(frozen=True)
+class Agreed:
+    """What consensus agrees on for one ledger.
+
+    With `proposed`, the hash of a transaction set, that set could not be had and the ledger takes
+    the empty one (CAP-83). `protocol` is the version that the ledger upgrades to, None for none.
+    """
+
+    close_time_ms: int
+    proposed: bytes | None = None
+    protocol: int | None = None
+
+
+def _value(previous: Head, set_hash: bytes, agreed: Agreed) -> xdr.StellarValue:
+    """The agreed value, signed by the devnet's one validator."""
     signer = keypair(VALIDATOR)
-    time = xdr.TimePoint(xdr.Uint64(close_time))
+    time = xdr.TimePoint(xdr.Uint64(agreed.close_time_ms // 1000))
     kind = xdr.EnvelopeType.ENVELOPE_TYPE_SCPVALUE.to_bytes(4, "big")
-    signed = sha256(NETWORK_ID + kind + set_hash + time.to_xdr_bytes()).digest()
+    signed = NETWORK_ID + kind + (agreed.proposed or set_hash) + time.to_xdr_bytes()
+    if previous.has_milliseconds:
+        signed += agreed.close_time_ms.to_bytes(8, "big")
     signature = xdr.LedgerCloseValueSignature(
-        xdr.NodeID(signer.xdr_public_key()), xdr.Signature(signer.sign(signed))
+        xdr.NodeID(signer.xdr_public_key()), xdr.Signature(signer.sign(sha256(signed).digest()))
     )
-    ext = xdr.StellarValueExt(
-        xdr.StellarValueType.STELLAR_VALUE_SIGNED, lc_value_signature=signature
+    ext = _extension(previous, agreed.proposed, signature)
+    if previous.has_milliseconds:
+        ext = MillisecondValue(agreed.close_time_ms, ext)
+    upgrades = [] if agreed.protocol is None else [_upgrade(agreed.protocol).to_xdr_bytes()]
+    return xdr.StellarValue(xdr.Hash(set_hash), time, [xdr.UpgradeType(u) for u in upgrades], ext)
+
+
+def _extension(
+    previous: Head, proposed: bytes | None, signature: xdr.LedgerCloseValueSignature
+) -> xdr.StellarValueExt:
+    kind = xdr.StellarValueType
+    if proposed is None:
+        return xdr.StellarValueExt(kind.STELLAR_VALUE_SIGNED, lc_value_signature=signature)
+    value = xdr.StellarValueProposedValue(
+        tx_set_hash=xdr.Hash(proposed),
+        previous_ledger_hash=xdr.Hash(previous.hash),
+        previous_ledger_version=xdr.Uint32(previous.protocol),
+        lc_value_signature=signature,
     )
-    return xdr.StellarValue(xdr.Hash(set_hash), time, [], ext)
+    return xdr.StellarValueExt(kind.STELLAR_VALUE_EMPTY_TX_SET, proposed_value=value)
+
+
+def _upgrade(protocol: int) -> xdr.LedgerUpgrade:
+    kind = xdr.LedgerUpgradeType.LEDGER_UPGRADE_VERSION
+    return xdr.LedgerUpgrade(kind, new_ledger_version=xdr.Uint32(protocol))
 
 
 def header(
     previous: Head,
-    close_time: int,
+    agreed: Agreed,
     set_hash: bytes,
     result_hash: bytes,
     state: bytes,
@@ -96,9 +147,9 @@ def header(
 ) -> xdr.LedgerHeader:
     """The header of the ledger after `previous`."""
     return xdr.LedgerHeader(
-        ledger_version=xdr.Uint32(PROTOCOL),
+        ledger_version=xdr.Uint32(agreed.protocol or previous.protocol),
         previous_ledger_hash=xdr.Hash(previous.hash),
-        scp_value=_agreed(set_hash, close_time),
+        scp_value=_value(previous, set_hash, agreed),
         tx_set_result_hash=xdr.Hash(result_hash),
         bucket_list_hash=xdr.Hash(state),
         ledger_seq=xdr.Uint32(previous.sequence + 1),
@@ -119,11 +170,15 @@ def header_hash(closed: xdr.LedgerHeader) -> bytes:
     return sha256(closed.to_xdr_bytes()).digest()
 
 
-def first_head(genesis_time: int, entries: Mapping[bytes, bytes]) -> Head:
-    """Ledger 1: the accounts of genesis and nothing else. It is not served; ledger 2 is first."""
-    nothing = Head(0, _NO_HASH, 0, 0)
-    one = header(nothing, genesis_time, _NO_HASH, _NO_HASH, state_hash(entries), 0)
-    return Head(1, header_hash(one), genesis_time, 0)
+def first_head(genesis_time: int, protocol: int, entries: Mapping[bytes, bytes]) -> Head:
+    """Ledger 1: the accounts of genesis and nothing else; `genesis_time` in seconds.
+
+    It is not served; ledger 2 is the first that is.
+    """
+    nothing = Head(0, _NO_HASH, 0, 0, protocol)
+    agreed = Agreed(genesis_time * 1000)
+    one = header(nothing, agreed, _NO_HASH, _NO_HASH, state_hash(entries), 0)
+    return Head(1, header_hash(one), agreed.close_time_ms, 0, protocol)
 
 
 @dataclass(frozen=True)
@@ -135,7 +190,7 @@ class Closed:
 
 
 def close(
-    previous: Head, close_time: int, applied: Sequence[Applied], entries: Mapping[bytes, bytes]
+    previous: Head, agreed: Agreed, applied: Sequence[Applied], entries: Mapping[bytes, bytes]
 ) -> Closed:
     """Close the ledger after `previous`; `applied` in apply order, `entries` the state after."""
     tx_set = transaction_set(previous.hash, [one.transaction for one in applied])
@@ -144,13 +199,17 @@ def close(
     fee_pool = previous.fee_pool + sum(one.charged for one in applied)
     closed = header(
         previous,
-        close_time,
+        agreed,
         sha256(tx_set.to_xdr_bytes()).digest(),
         sha256(result_set.to_xdr_bytes()).digest(),
         state_hash(entries),
         fee_pool,
     )
     own_hash = header_hash(closed)
+    upgrades = []
+    if agreed.protocol is not None:
+        changes = xdr.LedgerEntryChanges([])
+        upgrades = [xdr.UpgradeEntryMeta(_upgrade(agreed.protocol), changes)]
     meta = xdr.LedgerCloseMetaV2(
         ext=xdr.LedgerCloseMetaExt(0),
         ledger_header=xdr.LedgerHeaderHistoryEntry(
@@ -158,10 +217,16 @@ def close(
         ),
         tx_set=tx_set,
         tx_processing=processing,
-        upgrades_processing=[],
+        upgrades_processing=upgrades,
         scp_info=[],
         total_byte_size_of_live_soroban_state=xdr.Uint64(0),
         evicted_keys=[],
     )
-    head = Head(previous.sequence + 1, own_hash, close_time, fee_pool)
+    head = Head(
+        previous.sequence + 1,
+        own_hash,
+        agreed.close_time_ms,
+        fee_pool,
+        closed.ledger_version.uint32,
+    )
     return Closed(xdr.LedgerCloseMeta(2, v2=meta), head)

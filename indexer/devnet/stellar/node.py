@@ -6,8 +6,10 @@ methods may be called from any thread.
 
 import logging
 import time
+from base64 import b64decode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from threading import RLock
 
 from stellar_sdk import Keypair, TransactionEnvelope, xdr
@@ -20,7 +22,8 @@ from indexer.devnet.stellar.entries import Layer, State
 from indexer.devnet.stellar.genesis import Genesis, first_entries, first_transactions
 from indexer.devnet.stellar.history import LedgerRow, TransactionRow, ledger_row
 from indexer.devnet.stellar.host import Ledger
-from indexer.devnet.stellar.ledger import Head, close, first_head
+from indexer.devnet.stellar.ledger import Agreed, Head, close, first_head, transaction_set
+from indexer.devnet.stellar.protocol30 import MUXED_CONTRACT_PROTOCOL, read
 from indexer.devnet.stellar.simulation import AuthMode, Simulation, simulate
 from indexer.devnet.stellar.store import Store
 from indexer.devnet.stellar.transactions import (
@@ -35,28 +38,32 @@ logger = logging.getLogger(__name__)
 FIRST_LEDGER = 2
 FRIENDBOT_UNITS = "10000"
 """XLM that friendbot gives a new account."""
-LEDGER_SECONDS = 5
-"""Seconds between ledgers of the fixed clock, about the public network's pace."""
+LEDGER_MS = 5_000
+"""Milliseconds between ledgers of the fixed clock, about the public network's pace."""
 
 REPLACED_AT = 10
 """Times the fee rate of a waiting transaction that takes its place in the queue."""
 
 Clock = Callable[[int], int]
-"""From the last close time to the next; the node keeps close times strictly increasing."""
+"""From the last close time to the next, in ms; the node moves on what would come too early."""
 
 
-def wall_clock(last: int) -> int:
-    """The machine's time; ahead of it by a second a ledger when ledgers close faster."""
-    return max(last + 1, int(time.time()))
+def wall_clock(_: int) -> int:
+    """The machine's time, whatever the last close time was."""
+    return time.time_ns() // 1_000_000
 
 
 def fixed_clock(last: int) -> int:
     """Genesis time and five seconds a ledger: the same scenario has the same times."""
-    return last + LEDGER_SECONDS
+    return last + LEDGER_MS
 
 
 class TimeWentBack(ValueError):
     """A ledger was asked to close no later than the one before it."""
+
+
+class NotAnUpgrade(ValueError):
+    """The protocol that was asked for is not newer than the one in force."""
 
 
 class FundingRefused(Exception):
@@ -82,6 +89,7 @@ class Node:
         self._clock = clock
         self._store = store
         self._pending: dict[bytes, Transaction] = {}
+        self._upgrade: int | None = None
         self._ledgers: list[LedgerRow] = []
         self._by_hash: dict[str, TransactionRow] = {}
         if store is not None:
@@ -93,7 +101,7 @@ class Node:
     def _recall(self, store: Store) -> None:
         self._state = State(store.entries())
         for raw in store.metas():
-            meta = xdr.LedgerCloseMeta.from_xdr_bytes(raw)
+            meta = read(xdr.LedgerCloseMeta, raw)
             self._remember(ledger_row(meta, raw))
             assert meta.v2 is not None
             header = meta.v2.ledger_header
@@ -102,17 +110,18 @@ class Node:
             self._head = Head(
                 last.sequence,
                 bytes.fromhex(last.hash),
-                last.close_time,
+                last.close_time_ms,
                 header.header.fee_pool.int64,
+                last.protocol,
             )
 
     def _begin(self, genesis: Genesis) -> None:
         entries = first_entries()
         self._state = State({})
-        self._head = first_head(genesis.time, entries)
-        close_time = fixed_clock(genesis.time)
-        transactions = first_transactions(genesis.remotes, close_time)
-        self._close(transactions, close_time, entries)
+        self._head = first_head(genesis.time, genesis.protocol, entries)
+        agreed = Agreed(fixed_clock(self._head.close_time_ms))
+        transactions = first_transactions(genesis.remotes, agreed.close_time_ms // 1000)
+        self._close(transactions, agreed, entries)
         failed = [row.hash for row in self._ledgers[0].transactions if not row.succeeded]
         if failed:
             raise RuntimeError(f"genesis does not apply: {failed}")
@@ -142,6 +151,13 @@ class Node:
         with self.lock:
             return [*self._state.entries.values()]
 
+    def envelope(self, text: str) -> xdr.TransactionEnvelope:
+        """Read base64 XDR by the definitions in force; raise ValueError or EOFError."""
+        raw = b64decode(text)
+        if self.latest.protocol < MUXED_CONTRACT_PROTOCOL:
+            return xdr.TransactionEnvelope.from_xdr_bytes(raw)
+        return read(xdr.TransactionEnvelope, raw)
+
     def submit(self, envelope: xdr.TransactionEnvelope) -> Submission:
         """Queue a transaction for the next ledger, if it could enter it.
 
@@ -158,7 +174,7 @@ class Node:
                 if waiting is not None and not _may_replace(tx, waiting):
                     return Submission("TRY_AGAIN_LATER", tx_hash.hex())
                 # Core judges a submission by the last close time, not by the one to come.
-                check_valid(tx, self._next_layer(), self._head.close_time)
+                check_valid(tx, self._next_layer(), self.latest.close_time)
                 self._check_funds(tx, waiting)
             except Invalid as invalid:
                 return Submission("ERROR", tx_hash.hex(), invalid.result())
@@ -200,15 +216,42 @@ class Node:
         """A contract call with what the last ledger's state says that it needs."""
         return building.prepared(envelope, self.simulate)
 
-    def close_ledger(self, close_time: int | None = None) -> LedgerRow:
-        """Close a ledger with what is pending; raise `TimeWentBack` for too early a time."""
+    def close_ledger(
+        self, *, close_time_ms: int | None = None, without_set: bool = False
+    ) -> LedgerRow:
+        """Close a ledger with what is pending; raise `TimeWentBack` for too early a time.
+
+        Before Protocol 30's format a close time is rounded up to whole seconds. With `without_set`
+        the transactions wait on, as where validators could not get the proposed set (CAP-83).
+        """
         with self.lock:
-            chosen = self._clock(self._head.close_time) if close_time is None else close_time
-            if chosen <= self._head.close_time:
-                raise TimeWentBack(f"the last ledger closed at {self._head.close_time}")
-            transactions = self._still_valid(chosen)
-            self._pending.clear()
-            return self._close(transactions, chosen, {})
+            last = self._head.close_time_ms
+            if close_time_ms is None:
+                close_time_ms = max(last + 1, self._clock(last))
+            if close_time_ms <= last:
+                raise TimeWentBack(f"the last ledger closed at {last} ms")
+            if not self._head.has_milliseconds:
+                close_time_ms += -close_time_ms % 1000
+            transactions = self._still_valid(close_time_ms // 1000)
+            agreed = Agreed(close_time_ms, protocol=self._upgrade)
+            if without_set:
+                proposed = transaction_set(self._head.hash, transactions).to_xdr_bytes()
+                agreed = replace(agreed, proposed=sha256(proposed).digest())
+                transactions = []
+            else:
+                self._pending.clear()
+            self._upgrade = None
+            return self._close(transactions, agreed, {})
+
+    def upgrade(self, protocol: int) -> None:
+        """Have the next ledger apply an upgrade; a process that ends before it forgets it.
+
+        Protocols after 30 are closed in the format of 30. Raise `NotAnUpgrade` unless it is newer.
+        """
+        with self.lock:
+            if protocol <= self._head.protocol:
+                raise NotAnUpgrade(f"protocol {self._head.protocol} is in force")
+            self._upgrade = protocol
 
     def fund(self, address: str) -> str:
         """Queue the root's creation of an account and return the transaction's hash.
@@ -250,16 +293,16 @@ class Node:
         return sorted(kept, key=lambda tx: tx.is_soroban)
 
     def _close(
-        self, transactions: Sequence[Transaction], close_time: int, first: dict[bytes, bytes]
+        self, transactions: Sequence[Transaction], agreed: Agreed, first: dict[bytes, bytes]
     ) -> LedgerRow:
         """Close a ledger; `first` are the entries of ledger 1, which no ledger's meta tells."""
         base = Layer(self._state, self._head.sequence + 1)
         base.absorb(dict(first))
         layer = base.above()
-        applied = apply_all(transactions, layer, close_time)
+        applied = apply_all(transactions, layer, agreed.close_time_ms // 1000)
         layer.commit()
         entries = _after(self._state.entries, base.writes)
-        closed = close(self._head, close_time, applied, entries)
+        closed = close(self._head, agreed, applied, entries)
         raw = closed.meta.to_xdr_bytes()
         row = ledger_row(closed.meta, raw)
         if self._store is not None:

@@ -13,6 +13,7 @@ import httpx
 
 from indexer.devnet.local_http import local_client
 from indexer.devnet.stellar.__main__ import READY
+from indexer.devnet.stellar.ledger import PROTOCOL
 from indexer.devnet.stellar.registry import Remotes
 
 READY_WITHIN = 20.0
@@ -44,11 +45,13 @@ class StellarProcess:
         state: Path | None = None,
         remotes: Remotes | None = None,
         retention: int = 0,
+        protocol: int = PROTOCOL,
     ) -> "StellarProcess":
         """Start the process and wait until it is healthy; raise `DevnetNotReady` otherwise."""
         command = [sys.executable, "-m", "indexer.devnet.stellar", "--port", str(port)]
         command += ["--interval", "manual" if interval is None else str(interval)]
         command += ["--clock", clock, "--retention", str(retention)]
+        command += ["--protocol", str(protocol)]
         command += [] if state is None else ["--state", str(state)]
         command += [] if remotes is None else _remote_options(remotes)
         child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

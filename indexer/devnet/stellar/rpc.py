@@ -1,4 +1,4 @@
-"""The methods of Stellar RPC (v27) over the devnet's history, with its field types and errors.
+"""The methods of Stellar RPC (v30) over the devnet's history, with its field types and errors.
 
 Beware of the types: close times are strings in some answers and numbers in others, as in the real
 server. Methods whose names start with `devnet_` are this stand-in's own.
@@ -26,8 +26,7 @@ from indexer.devnet.stellar.history import (
     parse_toid,
     toid,
 )
-from indexer.devnet.stellar.ledger import PROTOCOL
-from indexer.devnet.stellar.node import FIRST_LEDGER, Node, TimeWentBack
+from indexer.devnet.stellar.node import FIRST_LEDGER, Node, NotAnUpgrade, TimeWentBack
 from indexer.devnet.stellar.rpc_errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -37,7 +36,9 @@ from indexer.devnet.stellar.rpc_errors import (
 from indexer.devnet.stellar.rpc_simulation import simulate_transaction
 from indexer.devnet.stellar.transactions import BASE_FEE, UnreadableTransaction
 
-VERSION = "isthmus-devnet (a stand-in, not a Stellar node)"
+VERSION = "30.0.0-isthmus-devnet"
+"""Of the RPC whose answers these are, as its `version` is written."""
+CORE_VERSION = "stellar-core 30.0.0 (isthmus-devnet: a stand-in, not a Stellar node)"
 EVENT_SCAN = 10_000
 """Ledgers that one getEvents call looks at."""
 LIVE_LEDGERS = 2_073_600
@@ -97,7 +98,8 @@ class Rpc:
 
     def get_network(self, _: Params) -> dict[str, Any]:
         """Passphrase and protocol."""
-        answer: dict[str, Any] = {"passphrase": PASSPHRASE, "protocolVersion": PROTOCOL}
+        protocol = self.node.latest.protocol
+        answer: dict[str, Any] = {"passphrase": PASSPHRASE, "protocolVersion": protocol}
         if self.friendbot_url is not None:
             answer["friendbotUrl"] = self.friendbot_url
         return answer
@@ -108,8 +110,8 @@ class Rpc:
             "version": VERSION,
             "commitHash": "",
             "buildTimestamp": "",
-            "captiveCoreVersion": "none",
-            "protocolVersion": PROTOCOL,
+            "captiveCoreVersion": CORE_VERSION,
+            "protocolVersion": self.node.latest.protocol,
         }
 
     def get_latest_ledger(self, _: Params) -> dict[str, Any]:
@@ -117,7 +119,7 @@ class Rpc:
         latest = self.node.latest
         return {
             "id": latest.hash,
-            "protocolVersion": PROTOCOL,
+            "protocolVersion": latest.protocol,
             "sequence": latest.sequence,
             "closeTime": str(latest.close_time),
             "headerXdr": b64(latest.header),
@@ -295,7 +297,7 @@ class Rpc:
             raise RpcError(INVALID_PARAMS, "transaction must be a base64 envelope")
         latest = self.node.latest
         try:
-            submission = self.node.submit(xdr.TransactionEnvelope.from_xdr(text))
+            submission = self.node.submit(self.node.envelope(text))
         except (UnreadableTransaction, ValueError, EOFError) as error:
             raise RpcError(INVALID_PARAMS, "invalid_xdr") from error
         answer: dict[str, Any] = {
@@ -310,16 +312,34 @@ class Rpc:
             self.node.close_ledger()
         return answer
 
+    def get_head(self, _: Params) -> dict[str, Any]:
+        """`devnet_getHead`: the last ledger and its close time in milliseconds."""
+        return _head(self.node.latest)
+
     def close_ledger(self, params: Params) -> dict[str, Any]:
-        """`devnet_closeLedger`: close a ledger now, at `closeTime` (seconds) if that is given."""
-        close_time = params.get("closeTime")
+        """`devnet_closeLedger`: close a ledger now, at `closeTimeMs` if that is given.
+
+        With `withoutSet` it takes the empty transaction set, and what is queued waits on.
+        """
+        close_time_ms = params.get("closeTimeMs")
+        if close_time_ms is not None:
+            close_time_ms = _integer(close_time_ms, "closeTimeMs")
         try:
             row = self.node.close_ledger(
-                None if close_time is None else _integer(close_time, "closeTime")
+                close_time_ms=close_time_ms, without_set=params.get("withoutSet") is True
             )
         except TimeWentBack as error:
             raise RpcError(INVALID_PARAMS, str(error)) from error
-        return {"sequence": row.sequence, "hash": row.hash, "closeTime": row.close_time}
+        return _head(row)
+
+    def upgrade(self, params: Params) -> dict[str, Any]:
+        """`devnet_upgrade`: the next ledger applies `protocolVersion`."""
+        protocol = _integer(params.get("protocolVersion"), "protocolVersion")
+        try:
+            self.node.upgrade(protocol)
+        except NotAnUpgrade as error:
+            raise RpcError(INVALID_PARAMS, str(error)) from error
+        return {"protocolVersion": protocol}
 
     def _start(self, params: Params, name: str) -> int:
         start = _integer(params.get(name) or 0, name)
@@ -345,7 +365,9 @@ METHODS: dict[str, Callable[[Rpc, Params], dict[str, Any]]] = {
     "getFeeStats": Rpc.get_fee_stats,
     "sendTransaction": Rpc.send_transaction,
     "simulateTransaction": lambda rpc, params: simulate_transaction(rpc.node, params),
+    "devnet_getHead": Rpc.get_head,
     "devnet_closeLedger": Rpc.close_ledger,
+    "devnet_upgrade": Rpc.upgrade,
 }
 """Everything that is answered."""
 
@@ -381,6 +403,15 @@ def _cursor(parse: Callable[[str], Any], text: str) -> Any:
 
 def _is_hash(text: str) -> bool:
     return len(text) == 64 and all(digit in "0123456789abcdefABCDEF" for digit in text)
+
+
+def _head(row: LedgerRow) -> dict[str, Any]:
+    return {
+        "sequence": row.sequence,
+        "hash": row.hash,
+        "protocolVersion": row.protocol,
+        "closeTimeMs": row.close_time_ms,
+    }
 
 
 def _ledger(row: LedgerRow) -> dict[str, Any]:
@@ -424,8 +455,6 @@ def _event(row: EventRow, ledger: LedgerRow) -> dict[str, Any]:
         "operationIndex": row.op,
         "transactionIndex": row.tx,
         "txHash": row.tx_hash,
-        # Deprecated: only events of successful calls are kept, so it never says false.
-        "inSuccessfulContractCall": True,
         "topic": list(row.topics),
         "value": row.value,
     }

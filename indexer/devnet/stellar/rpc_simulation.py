@@ -14,12 +14,12 @@ from indexer.devnet.stellar.simulation import AuthMode, CannotSimulate, Change, 
 def simulate_transaction(node: Node, params: Mapping[str, Any]) -> dict[str, Any]:
     """Try a transaction; it changes nothing and needs no signature.
 
-    `useUpgradedAuth` is not looked at: this network's protocol knows the older credentials alone.
+    `useUpgradedAuth` is not looked at: the devnet knows the older credentials alone.
     """
     latest = node.latest.sequence
     try:
         leeway = _leeway(params)
-        simulation = node.simulate(_envelope(params), _mode(params))
+        simulation = node.simulate(_envelope(node, params), _mode(params))
     except CannotSimulate as error:
         return {"error": str(error), "latestLedger": latest}
     answer: dict[str, Any] = {
@@ -31,9 +31,9 @@ def simulate_transaction(node: Node, params: Mapping[str, Any]) -> dict[str, Any
     return {**answer, **_outcome(simulation, leeway)}
 
 
-def _envelope(params: Mapping[str, Any]) -> xdr.TransactionEnvelope:
+def _envelope(node: Node, params: Mapping[str, Any]) -> xdr.TransactionEnvelope:
     try:
-        return xdr.TransactionEnvelope.from_xdr(params.get("transaction", ""))
+        return node.envelope(params.get("transaction", ""))
     except (ValueError, EOFError, TypeError) as error:
         raise CannotSimulate("Could not unmarshal transaction") from error
 

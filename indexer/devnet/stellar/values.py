@@ -11,6 +11,8 @@ from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_t
 
 from stellar_sdk import scval, xdr
 
+from indexer.devnet.stellar.protocol30 import MuxedContract
+
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -95,7 +97,20 @@ def triple(first: Codec[A], second: Codec[B], third: Codec[T]) -> Codec[tuple[A,
     return _codec(encode, decode)
 
 
+def _to_muxed_address(text: str) -> xdr.SCVal:
+    if not text.startswith("W"):
+        return scval.to_address(text)
+    return xdr.SCVal(xdr.SCValType.SCV_ADDRESS, address=MuxedContract.from_strkey(text))
+
+
+def _from_muxed_address(value: xdr.SCVal) -> str:
+    if isinstance(value.address, MuxedContract):
+        return value.address.strkey
+    return scval.from_address(value).address
+
+
 ADDRESS = _codec(scval.to_address, lambda value: scval.from_address(value).address)
+MUXED_ADDRESS = _codec(_to_muxed_address, _from_muxed_address)
 BOOL = _codec(scval.to_bool, scval.from_bool)
 BYTES = _codec(scval.to_bytes, scval.from_bytes)
 BYTES20 = _bytes_of(20)
@@ -108,6 +123,8 @@ U64 = _codec(scval.to_uint64, scval.from_uint64)
 VOID: Codec[None] = _codec(lambda _: scval.to_void(), scval.from_void)
 
 Address = Annotated[str, ADDRESS]
+MuxedAddress = Annotated[str, MUXED_ADDRESS]
+"""An address or, from Protocol 30 on, a muxed contract (`W…`)."""
 Bool = Annotated[bool, BOOL]
 Bytes = Annotated[bytes, BYTES]
 Bytes32 = Annotated[bytes, BYTES32]

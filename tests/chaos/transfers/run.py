@@ -100,7 +100,7 @@ def staged(site: Site, seed: int, transfers: int, run: Run) -> "Iterator[Stage]"
         url = doors.enter_context(database(site.postgres, name))
         chains = doors.enter_context(fresh_chains(folder, chance))
         ledgers = doors.enter_context(closing(Ledgers(chains.stellar_url)))
-        ledgers.close_ledger(int(time.time()) - 60)
+        ledgers.close_ledger(close_time_ms=int(time.time() - 60) * 1000)
         evm = shared(chains.evm)
         casts = _casts(seed, transfers, random.Random(chance.random()))
         for each in (*_RELAYS, SPONSOR):

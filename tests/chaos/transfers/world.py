@@ -61,19 +61,19 @@ class Ledgers(PacedClient):
 
     def tick(self) -> None:
         """A ledger, unless they are ahead of the clock. Waits for nobody's turn."""
-        last = self.close_time()
-        if last < int(time.time()):
-            self.close_ledger(real_time(last))
+        last = self.close_time_ms()
+        if last < time.time_ns() // 1_000_000:
+            self.close_ledger(close_time_ms=real_time(last))
 
-    def close_ledger(self, close_time: int | None = None) -> int:
+    def close_ledger(self, *, close_time_ms: int | None = None) -> int:
         """Close one, at a later time when somebody else closed one meanwhile."""
         while True:
             try:
-                return super().close_ledger(close_time)
+                return super().close_ledger(close_time_ms=close_time_ms)
             except ValueError as error:
-                if close_time is None or _CLOSED_ALREADY not in str(error):
+                if close_time_ms is None or _CLOSED_ALREADY not in str(error):
                     raise
-                close_time = real_time(self.close_time())
+                close_time_ms = real_time(self.close_time_ms())
 
 
 @dataclass(frozen=True)

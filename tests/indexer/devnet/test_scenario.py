@@ -79,6 +79,6 @@ def test_life_goes_on_for_longer_than_anybodys_money_or_open_orders_would_last()
         client.next_close = lambda last: last + 10
         for _ in range(150):
             book.ordinary_day()
-            client.close_ledger(client.close_time() + ORDER_TTL // 5)
+            client.close_ledger(close_time_ms=client.close_time_ms() + ORDER_TTL * 1000 // 5)
         statuses = book.deeds.expected(0, client.close_time()).orders.values()
     assert Counter(order["status"] for order in statuses)["fulfilled"] > 80

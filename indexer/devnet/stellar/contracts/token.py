@@ -11,12 +11,14 @@ from stellar_sdk import Asset, MuxedAccount, StrKey, scval, xdr
 from indexer.devnet.stellar import asset_events
 from indexer.devnet.stellar.entries import MAX_INT64
 from indexer.devnet.stellar.host import CONSTRUCTOR, Contract, exported
+from indexer.devnet.stellar.protocol30 import MuxedContract
 from indexer.devnet.stellar.values import (
     ADDRESS,
     STRING,
     Address,
     Bool,
     Int128,
+    MuxedAddress,
     String,
     Uint32,
     key,
@@ -76,6 +78,9 @@ def _allowance_key(allowed: Spender) -> xdr.SCVal:
 
 def unmuxed(receiver: str) -> tuple[str, xdr.SCVal | None]:
     """The holder behind an address that may be muxed, and the customer id if it is."""
+    if receiver.startswith("W"):
+        contract = MuxedContract.from_strkey(receiver)
+        return contract.contract_strkey, scval.to_uint64(contract.muxed_id)
     if not StrKey.is_valid_med25519_public_key(receiver):
         return receiver, None
     muxed = MuxedAccount.from_account(receiver)
@@ -97,7 +102,7 @@ class Token(Contract):
             self.env.store(_ADMIN, ADDRESS, asset.issuer)
 
     @exported("transfer")
-    def transfer(self, sender: Address, receiver: Address, amount: Int128) -> None:
+    def transfer(self, sender: Address, receiver: MuxedAddress, amount: Int128) -> None:
         """Move the sender's own balance; the receiver may be muxed."""
         self.env.require_auth(sender)
         self._move(sender, receiver, amount)
@@ -136,7 +141,7 @@ class Token(Contract):
         return self._allowance(Spender(spender, owner)).amount
 
     @exported("mint")
-    def mint(self, receiver: Address, amount: Int128) -> None:
+    def mint(self, receiver: MuxedAddress, amount: Int128) -> None:
         """Create balance; the admin alone may."""
         self.env.require_auth(self.admin())
         self._check_amount(amount)

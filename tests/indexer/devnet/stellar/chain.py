@@ -37,7 +37,7 @@ class Chain:
 
     def at(self, close_time):
         """Close an empty ledger at a time."""
-        self.node.close_ledger(close_time)
+        self.node.close_ledger(close_time_ms=close_time * 1000)
 
     def view(self) -> Layer:
         return Layer(State(self.node._state.entries), self.node.latest.sequence)
@@ -70,7 +70,7 @@ class Chain:
         """Submit, close a ledger, and return the transaction."""
         submission = self.submit(source, operations, at=at, **options)
         assert submission.status == "PENDING", refusal(submission)
-        self.node.close_ledger(at)
+        self.node.close_ledger(close_time_ms=None if at is None else at * 1000)
         row = self.node.transaction(submission.hash)
         assert row is not None
         return row

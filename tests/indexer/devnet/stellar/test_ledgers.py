@@ -11,6 +11,7 @@ from indexer.devnet.stellar import building
 from indexer.devnet.stellar.accounts import NETWORK_ID, USDC, address
 from indexer.devnet.stellar.asset_events import token_contract
 from indexer.devnet.stellar.genesis import first_entries
+from indexer.devnet.stellar.protocol30 import read
 from tests.indexer.devnet.stellar.chain import UNIT, Chain
 
 
@@ -47,7 +48,7 @@ def chain():
 
 def metas(chain):
     return [
-        xdr.LedgerCloseMeta.from_xdr_bytes(chain.node.ledger(sequence).meta).v2
+        read(xdr.LedgerCloseMeta, chain.node.ledger(sequence).meta).v2
         for sequence in range(2, chain.node.latest.sequence + 1)
     ]
 

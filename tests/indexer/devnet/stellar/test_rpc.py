@@ -14,6 +14,7 @@ from stellar_sdk.soroban_server_async import SorobanServerAsync
 from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, address, keypair
 from indexer.devnet.stellar.asset_events import token_contract
 from indexer.devnet.stellar.client import DevnetClient, Rejected
+from indexer.devnet.stellar.ledger import PROTOCOL
 from indexer.devnet.stellar.process import StellarProcess
 from indexer.devnet.stellar.rpc import Rpc
 from indexer.devnet.stellar.server import answer, friendbot
@@ -48,8 +49,10 @@ def history(alice, client):
 def test_the_network_is_a_local_one_and_says_what_it_is(client):
     network = client.server.get_network()
     assert network.passphrase == PASSPHRASE == "Standalone Network ; February 2017"
-    assert network.protocol_version == 23
-    assert "not a Stellar node" in client.server.get_version_info().version
+    version = client.server.get_version_info()
+    assert network.protocol_version == version.protocol_version == PROTOCOL
+    assert version.version.startswith("30.")
+    assert "not a Stellar node" in version.captive_core_version
 
 
 def test_an_account_that_does_not_exist_is_not_found(client):
@@ -296,10 +299,10 @@ def test_the_retention_window_hides_what_is_older():
 def test_a_ledger_closes_on_demand_and_never_back_in_time():
     chain = Chain()
     rpc = rpc_of(chain)
-    later = chain.now + 1000
-    assert ask(rpc, "devnet_closeLedger", closeTime=later)["result"]["closeTime"] == later
-    assert ask(rpc, "devnet_closeLedger", closeTime=later)["error"]["code"] == -32602
-    assert ask(rpc, "devnet_closeLedger")["result"]["closeTime"] == later + 5
+    later = (chain.now + 1000) * 1000
+    assert ask(rpc, "devnet_closeLedger", closeTimeMs=later)["result"]["closeTimeMs"] == later
+    assert ask(rpc, "devnet_closeLedger", closeTimeMs=later)["error"]["code"] == -32602
+    assert ask(rpc, "devnet_closeLedger")["result"]["closeTimeMs"] == later + 5_000
 
 
 def test_friendbot_closes_a_ledger_when_no_clock_does():
