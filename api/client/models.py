@@ -249,6 +249,12 @@ class SelfFinish(Model):
     attestation: str
 
 
+class ExtraSelfFinish(SelfFinish):
+    """With which anybody can deliver an extra movement now; `movement` is its id."""
+
+    movement: str
+
+
 class Transfer(Model):
     """A transfer. Amounts are whole base units of the chain's own asset.
 
@@ -288,6 +294,7 @@ class Transfer(Model):
     refund: Refund | None
     self_finish: SelfFinish | None
     extras: tuple[str, ...]
+    extras_self_finish: tuple[ExtraSelfFinish, ...] = ()
 
 
 class TransferPage(Model):

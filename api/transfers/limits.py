@@ -12,26 +12,20 @@ from sqlalchemy import Connection, Select, case, false, func, or_, select
 
 from api.errors import Unacceptable
 from api.transfers.progress import progress_of
+from indexer.limits import OUTSTANDING_USD, STARTED_USD, UNITS_PER_USD, units
 from indexer.networks import Network
 from indexer.projections.stages import table
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import is_behind
-from indexer.routes import EVM_DECIMALS, STELLAR_DECIMALS
-from warehouse_schema.identifiers import BaseUnits, ChainId, StellarAddress, is_evm
+from indexer.routes import STELLAR_DECIMALS
+from warehouse_schema.identifiers import BaseUnits, ChainId, StellarAddress
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
 
-STARTED_USD = 100
-"""Most that an owner starts in a UTC day, whatever becomes of it."""
-OUTSTANDING_USD = 100
-"""Most that is under way at a time; what comes late to a transfer that was over counts again."""
 STARTED = 1_000
 """Most transfers that an owner starts in a UTC day: the sum is over all that an owner has ever
 started, and a payment may be as small as its smallest unit."""
-
-_UNIT = 10**STELLAR_DECIMALS
-"""Sums are in the smaller of both base units."""
 
 
 def refuse_over_limits(
@@ -63,10 +57,10 @@ def _refuse_over_day(conn: Connection, owner: StellarAddress, more: int, now: da
         raise Unacceptable(
             f"no more than {STARTED} transfers can be started in a UTC day", code="DAILY_LIMIT"
         )
-    if started + more > STARTED_USD * _UNIT:
+    if started + more > STARTED_USD * UNITS_PER_USD:
         raise Unacceptable(
             f"no more than {STARTED_USD} USD can be started in a UTC day: "
-            f"{_dollars(STARTED_USD * _UNIT - started)} are left",
+            f"{_dollars(STARTED_USD * UNITS_PER_USD - started)} are left",
             code="DAILY_LIMIT",
         )
 
@@ -78,7 +72,7 @@ def _refuse_over_outstanding(
 
     Any other transfer may be outstanding, and is folded if that would make the difference.
     """
-    room, behind = OUTSTANDING_USD * _UNIT, dict[str, int]()
+    room, behind = OUTSTANDING_USD * UNITS_PER_USD, dict[str, int]()
     for transfer, chain, amount, is_unsure in conn.execute(_open(owner)):
         if is_unsure:
             behind[transfer] = units(chain, amount)
@@ -93,11 +87,6 @@ def _refuse_over_outstanding(
             f"{_dollars(room)} are left until a transfer is over",
             code="OUTSTANDING_LIMIT",
         )
-
-
-def units(chain: ChainId, amount: int) -> int:
-    """Base units of a coin there, as units of 10⁻⁷ dollars."""
-    return amount * 10 ** (STELLAR_DECIMALS - EVM_DECIMALS) if is_evm(chain) else amount
 
 
 def _open(owner: StellarAddress) -> Select[Any]:
@@ -138,5 +127,5 @@ def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:
 
 
 def _dollars(units: int) -> str:
-    whole, part = divmod(max(0, units), _UNIT)
+    whole, part = divmod(max(0, units), UNITS_PER_USD)
     return f"{whole}.{part:0{STELLAR_DECIMALS}d}".rstrip("0").rstrip(".")

@@ -1,12 +1,13 @@
 """Where transfers are: the indexer's own fold, of what this very transaction sees."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
 from indexer.events.services import Attestation
 from indexer.facts.messages import verified_by_nonce
@@ -19,9 +20,13 @@ from indexer.projections.stages.table import IllegalTransition
 from indexer.projections.stages.terms import terms_of
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 from warehouse_schema.intake import quotes, transfers
+from warehouse_schema.projections import transfer_progress
 from warehouse_schema.queries import any_of
 
 logger = logging.getLogger(__name__)
+
+MAX_EXTRAS = 20
+"""Attested messages of extra movements that are shown of a transfer: anybody can add movements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,8 @@ class Known:
     progress: Progress
     finish: Attestation | None
     """With which anybody may deliver it now."""
+    finish_extras: tuple[tuple[str, Attestation], ...] = ()
+    """The same of extra movements, by their ids: the oldest that wait, `MAX_EXTRAS` of them."""
 
 
 _AGREED = (
@@ -82,9 +89,10 @@ def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]
     """These transfers, in the order of their ids as given."""
     found = {loaded.evidence.terms.id: progress_of(loaded) for loaded in load(conn, network, ids)}
     agreed = _agreed(conn, ids)
+    extras = _waiting_extras(conn, found.values())
     nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
-    finish = verified_by_nonce(conn, nonces)
-    return [_known(agreed[each], found[each], finish) for each in ids]
+    finish = verified_by_nonce(conn, [*nonces, *(each.message_id for each in extras.values())])
+    return [_known(agreed[each], found[each], extras, finish) for each in ids]
 
 
 def begun(conn: Connection, transfer: str) -> Known:
@@ -98,12 +106,43 @@ def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, Agreed]:
     return {row.id: Agreed(**row._mapping) for row in conn.execute(query)}
 
 
+def _waiting_extras(conn: Connection, found: Iterable[Progress]) -> dict[str, Row[Any, Any, Any]]:
+    """Attested extra movements that nobody delivered so far, by their ids; the oldest first."""
+    ids = [extra for each in found for extra in each.extras]
+    if not ids:
+        return {}
+    columns = transfer_progress.c
+    query = (
+        select(columns.id, columns.source_chain, columns.message_id)
+        .where(
+            columns.id == any_of(ids),
+            columns.mechanism == "cctp",
+            columns.stage == "DELIVERING",
+            columns.dest_tx.is_(None),
+        )
+        .order_by(columns.sent_at, columns.id)
+    )
+    return {row.id: row for row in conn.execute(query)}
+
+
 def _known(
-    agreed: Agreed, progress: Progress, finish: Mapping[tuple[ChainId, Bytes32], Attestation]
+    agreed: Agreed,
+    progress: Progress,
+    extras: Mapping[str, Row[Any, Any, Any]],
+    finish: Mapping[tuple[ChainId, Bytes32], Attestation],
 ) -> Known:
-    nonce = progress.self_finish
+    nonce, own = progress.self_finish, {*progress.extras}
+    waiting = (
+        (each.id, attested)
+        for each in extras.values()
+        if each.id in own
+        and (attested := finish.get((each.source_chain, each.message_id))) is not None
+    )
     return Known(
-        agreed, progress, None if nonce is None else finish.get((agreed.source_chain, nonce))
+        agreed,
+        progress,
+        None if nonce is None else finish.get((agreed.source_chain, nonce)),
+        tuple(islice(waiting, MAX_EXTRAS)),
     )
 
 

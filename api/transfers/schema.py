@@ -73,6 +73,12 @@ class SelfFinish(TypedDict):
     attestation: _Hex
 
 
+class ExtraSelfFinish(SelfFinish):
+    """The same of an extra movement."""
+
+    movement: Annotated[str, Field(description="Which of `extras`.")]
+
+
 class Transfer(TypedDict):
     """A transfer. Amounts are whole base units of the chain's own asset."""
 
@@ -124,7 +130,15 @@ class Transfer(TypedDict):
         SelfFinish | None, Field(description="null unless anybody can deliver it.")
     ]
     extras: Annotated[
-        list[str], Field(description="Further burns or sends that were delivered as well.")
+        list[str],
+        Field(
+            description="Further burns or sends that pay its recipient: ids. The service delivers "
+            "them while the owner's daily limit has room; anybody can."
+        ),
+    ]
+    extras_self_finish: Annotated[
+        list[ExtraSelfFinish],
+        Field(description="With which anybody can deliver extras now: the oldest 20 that wait."),
     ]
 
 

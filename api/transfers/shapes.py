@@ -54,6 +54,11 @@ def shape_transfer(network: Network, known: Known) -> schema.Transfer:
         "refund": None if progress.refund is None else _refund(progress.refund),
         "self_finish": None if known.finish is None else _finish(network, agreed, known.finish),
         "extras": list(progress.extras),
+        "extras_self_finish": [
+            {"movement": movement, **finish}
+            for movement, attested in known.finish_extras
+            if (finish := _finish(network, agreed, attested)) is not None
+        ],
     }
 
 

@@ -1,9 +1,11 @@
 """Attested CCTP messages that transfers wait for on a chain.
 
 A message is delivered when it carries a transfer, or pays a transfer's recipient beside what was
-agreed (docs/transfers.md). Others pay for their own delivery; anybody may deliver any.
+agreed while the owner's daily limit has room (docs/transfers.md). Others pay for their own
+delivery; anybody may deliver any.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from eth_abi.abi import encode
@@ -14,9 +16,10 @@ from stellar_sdk import scval
 from indexer.errors import ConfigurationError
 from indexer.networks import EvmChain, StellarChain
 from indexer.relay.evm_signing import Call
+from indexer.relay.extras import objection_to_extra, within_limits
 from indexer.relay.slots import Owed
 from indexer.relay.stellar_signing import Invocation
-from warehouse_schema.identifiers import EvmAddress, StellarAddress
+from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
 _MOST = 100
 _RECEIVE = keccak(text="receiveMessage(bytes,bytes)")[:4]
@@ -28,10 +31,11 @@ _USED = keccak(text="usedNonces(bytes32)")[:4]
 # What is under way is always among them, for it must be known. Of more than are taken it is chance
 # that says which: what can never be delivered (to whom an issuer froze) stays the oldest for ever,
 # and would keep everything after it waiting.
-_QUERY = text("""
+_QUERY = """
     WITH waiting AS (
         SELECT DISTINCT ON (p.id)
-               p.sent_at, p.id, s.transfer, p.message_id AS nonce, a.message, a.attestation
+               p.sent_at, p.id, s.transfer, p.message_id AS nonce, a.message, a.attestation,
+               t.owner, p.source_chain, p.amount_in
         FROM projections.transfer_progress p
         JOIN projections.transfer_stages s ON s.keys @> ARRAY[p.group_key]
         JOIN intake.transfers t ON t.id = s.transfer
@@ -46,21 +50,30 @@ _QUERY = text("""
         WHERE p.mechanism = 'cctp' AND p.dest_tx IS NULL
           AND p.stage = 'DELIVERING' AND p.dest_chain = :chain
           AND q.dest_chain = :chain
-          AND (s.movement = p.id OR (p.id = ANY(s.extras) AND p.amount_in >= q.min_refund))
+          AND {condition}
           AND NOT EXISTS (
               SELECT FROM relay.obstacles o WHERE o.transfer = s.transfer AND o.cleared_at IS NULL
           )
         ORDER BY p.id, s.transfer
     ), taken AS (
-        SELECT w.*
+        SELECT w.*, o.key IS NOT NULL AS is_signed
         FROM waiting w
         LEFT JOIN relay.slots o
             ON o.chain = :chain AND o.purpose = 'deliver' AND o.key = w.nonce AND o.outcome IS NULL
         ORDER BY o.key IS NULL, random()
         LIMIT :most
     )
-    SELECT transfer, nonce, message, attestation FROM taken ORDER BY sent_at, id
-""")
+    SELECT * FROM taken ORDER BY sent_at, id
+"""
+_AGREED = text(_QUERY.format(condition="s.movement = p.id"))
+_EXTRAS = text(_QUERY.format(condition="p.id = ANY(s.extras) AND p.amount_in >= q.min_refund"))
+
+
+def _owed_messages(conn: Connection, chain: ChainId) -> Iterator[Row[Any]]:
+    """What carries a transfer, and then extras that limits allow; of each the oldest first."""
+    yield from conn.execute(_AGREED, {"chain": chain, "most": _MOST})
+    extras = conn.execute(_EXTRAS, {"chain": chain, "most": _MOST})
+    yield from within_limits(conn, extras)
 
 
 class StellarDeliveries:
@@ -74,13 +87,12 @@ class StellarDeliveries:
         self._transmitter: StellarAddress = chain.cctp_message_transmitter
 
     def owed(self, conn: Connection) -> list[Owed[Invocation]]:
-        """Messages that wait for their delivery, the oldest of them first."""
-        rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
-        return [self._delivery(row) for row in rows]
+        """Messages that wait for their delivery: those of transfers, then extras."""
+        return [self._delivery(row) for row in _owed_messages(conn, self._chain.id)]
 
     def objection(self, conn: Connection, owed: Owed[Invocation]) -> str | None:
-        """None: whoever is second delivers nothing, and pays a fee at most."""
-        return None
+        """To extras beyond a daily limit alone: a second delivery costs a fee at most."""
+        return objection_to_extra(conn, owed.subject, owed.key)
 
     def _delivery(self, row: Row[Any]) -> Owed[Invocation]:
         """Minted and forwarded in one; over once its nonce is used, whoever used it."""
@@ -105,16 +117,15 @@ class EvmDeliveries:
         self._transmitter: EvmAddress = chain.cctp_message_transmitter
 
     def owed(self, conn: Connection) -> list[Owed[Call]]:
-        """Messages that wait for their delivery, the oldest of them first."""
-        rows = conn.execute(_QUERY, {"chain": self._chain.id, "most": _MOST})
+        """Messages that wait for their delivery: those of transfers, then extras."""
         return [
             delivery(self._transmitter, row.transfer, row.nonce, row.message, row.attestation)
-            for row in rows
+            for row in _owed_messages(conn, self._chain.id)
         ]
 
     def objection(self, conn: Connection, owed: Owed[Call]) -> str | None:
-        """None, as on Stellar."""
-        return None
+        """As on Stellar."""
+        return objection_to_extra(conn, owed.subject, owed.key)
 
 
 def delivery(

@@ -85,6 +85,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.builds": (),
     "indexer.deposits": (*_NETWORKS, "indexer.routes"),
     "indexer.routes": _NETWORKS,
+    "indexer.limits": ("indexer.routes",),
     "indexer.secrets": ("indexer.errors",),
     "indexer.settings": _NETWORKS,
     "indexer.events": ("indexer.events",),
@@ -132,7 +133,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
         *("indexer.notices", *_LOOPS),
         *("indexer.secrets", "indexer.settings", "indexer.warehouse"),
         # What it may do for a deposit it asks the fold, under the transfer's lock.
-        *("indexer.deposits", "indexer.projections"),
+        *("indexer.deposits", "indexer.projections", "indexer.limits"),
     ),
     "indexer.__main__": (*_DRAIN, *_TOOLS),
     "indexer.devnet": ("indexer",),

@@ -59,13 +59,13 @@ def shown(client: FlaskClient, terms: Terms) -> Any:
     return answer.json
 
 
-def attest(conn: Connection, terms: Terms) -> None:
+def attest(conn: Connection, terms: Terms, tx: str = BURNED, nonce: str = NONCE) -> None:
     row = {
         "source_domain": 0,
-        "nonce": NONCE,
-        "message_hash": NONCE,
+        "nonce": nonce,
+        "message_hash": nonce,
         "source_chain": terms.source_chain,
-        "source_tx": BURNED,
+        "source_tx": tx,
         "burn_key": key_of(terms),
         "message": b"\x01\x02",
         "attestation": b"\x03",
@@ -124,6 +124,31 @@ def test_a_deposit_is_shown_from_its_burn_to_its_delivery(world, client):
         "destination": f"https://stellar.expert/explorer/public/tx/{'c' * 64}",
     }
     assert (done["eta"], done["self_finish"]) == (None, None)
+
+
+def test_extra_movement_is_shown_with_its_attested_message(world, client):
+    begin(world, DIRECT)
+    stand_at(world, seen(ETHEREUM, 100))
+    bring_in(world, *burn(DIRECT, 100))
+    bring_in(world, *burn(DIRECT, 101, "9"))
+    refold(world, NETWORK, [DIRECT.id])
+    extra = f"cctp:{key_of(DIRECT)}:1"
+    waiting = shown(client, DIRECT)
+    assert (waiting["extras"], waiting["extras_self_finish"]) == ([extra], [])
+    attest(world, DIRECT)
+    attest(world, DIRECT, "0x" + "9" * 64, "0x" + "02" * 32)
+    assert shown(client, DIRECT)["extras_self_finish"] == [
+        {
+            "movement": extra,
+            "chain": NETWORK.stellar.id,
+            "contract": NETWORK.stellar.cctp_forwarder,
+            "message": "0x0102",
+            "attestation": "0x03",
+        }
+    ]
+    bring_in(world, *mint(DIRECT, 900))
+    bring_in(world, *mint(DIRECT, 901, "d", "0x" + "02" * 32))
+    assert shown(client, DIRECT)["extras_self_finish"] == []
 
 
 def test_it_is_the_fold_of_now_whatever_the_keeper_has_stored(world, client):

@@ -92,6 +92,7 @@ def test_a_deposit_is_started_in_every_member(kept, starter):
         "refund": None,
         "self_finish": None,
         "extras": [],
+        "extras_self_finish": [],
     }
     assert (row["owner"], row["idempotency_key"], row["quote"]) == (ACCOUNT, KEY, quote)
     assert row["expires_at"].microsecond == 0
