@@ -9,6 +9,7 @@ Every demo begins from nothing: new chains, new databases. What an earlier one l
 
 import argparse
 import logging
+import secrets
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -123,6 +124,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         ports = services.choose_ports()
         settings = services.with_world(settings, world, circle_url)
         variables = services.environment(settings, ports)
+        page_password = secrets.token_urlsafe(16)
         with stages.timed("dagster"):
             for name in (RELAY, SPONSOR):
                 world.stellar.fund(keypair(name).public_key)
@@ -133,9 +135,8 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
                 services.code_server(ports, variables),
                 services.relay_server(ports, {**variables, **relay_keys}),
             )
-            supervisor.run_together(
-                services.webserver(ports, variables), services.daemon(ports, variables)
-            )
+            page = {**variables, services.PAGE_PASSWORD: page_password}
+            supervisor.run_together(services.webserver(ports, page), services.daemon(ports, page))
         with stages.timed("api"):
             keys = make_keys(settings.home / "keys", ports.api_url)
             users = identity.variables(identity_url)
@@ -153,7 +154,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         say(f"\nset-up: {stages}")
         _tell_result(problems, settings)
         if not options.once:
-            _tell_addresses(settings, world, ports, story)
+            _tell_addresses(settings, world, ports, story, page_password)
             _tell_identity(identity, identity_url, ports, story)
             with _stop_told():
                 Life(scenario, supervisor).go_on()
@@ -255,12 +256,14 @@ def _tell_result(problems: Sequence[str], settings: Settings) -> None:
     say(f"the processes' logs are in {settings.home / 'logs'}")
 
 
-def _tell_addresses(settings: Settings, world: World, ports: services.Ports, story: Story) -> None:
+def _tell_addresses(
+    settings: Settings, world: World, ports: services.Ports, story: Story, page_password: str
+) -> None:
     warehouse = database_url(settings).render_as_string(hide_password=True)
     provider, order = next(iter(story.book.providers)), next(iter(story.book.orders))
     say(f"""
 market page  {ports.api_url}/
-Dagster      {ports.page_url}
+Dagster      {ports.page_url} (user {services.PAGE_USER}, password {page_password})
 API          {ports.api_url}
 EVM chain    {world.evm_url} and {world.evm_ws_url}
 Stellar      {world.stellar_url} (a stand-in; friendbot at /friendbot?addr=G…)

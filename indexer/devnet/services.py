@@ -33,6 +33,9 @@ RELAY_PORT = 4100
 IDENTITY_PORT = 8100
 CIRCLE_PORT = 8200
 
+PAGE_USER = "operator"
+PAGE_PASSWORD = "ISTHMUS_PAGE_PASSWORD"
+
 _ASKED_SECONDS = 5.0
 
 
@@ -186,11 +189,11 @@ def relay_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
 
 
 def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
-    """Dagster's page."""
-    where = ("-h", HOST, "-p", str(ports.page))
+    """Dagster's page; read-only unless the variables hold `PAGE_PASSWORD`."""
+    where = ("--host", HOST, "--port", str(ports.page))
     return ChildSpec(
         name="dagster-page",
-        command=_python("dagster_webserver", *_workspaces(), *where),
+        command=_python("pipelines.page", *_workspaces(), *where),
         ready=lambda: _answers(f"{ports.page_url}/server_info"),
         environment=variables,
         directory=PROJECT,
@@ -198,11 +201,15 @@ def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
 
 
 def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
-    """What evaluates sensors and starts runs; ready when the page calls it healthy."""
+    """What evaluates sensors and starts runs; ready when the page calls it healthy.
+
+    The variables hold `PAGE_PASSWORD` where the page's do.
+    """
+    password = variables.get(PAGE_PASSWORD)
     return ChildSpec(
         name="dagster-daemon",
         command=_python("dagster._daemon", "run", *_workspaces()),
-        ready=lambda: _daemon_is_healthy(ports.page_url),
+        ready=lambda: _daemon_is_healthy(ports.page_url, password),
         environment=variables,
         directory=PROJECT,
     )
@@ -224,11 +231,12 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _daemon_is_healthy(page_url: str) -> bool:
+def _daemon_is_healthy(page_url: str, password: str | None) -> bool:
+    login = httpx.USE_CLIENT_DEFAULT if password is None else httpx.BasicAuth(PAGE_USER, password)
     query = "{ instance { daemonHealth { allDaemonStatuses { required healthy } } } }"
     try:
         with local_client(timeout=_ASKED_SECONDS) as http:
-            answer = http.post(f"{page_url}/graphql", json={"query": query})
+            answer = http.post(f"{page_url}/graphql", json={"query": query}, auth=login)
     except httpx.TransportError:
         return False
     if answer.status_code != 200:

@@ -39,6 +39,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "pipelines": ("sqlalchemy.Engine", "pydantic"),
     # Dagster's own storage, with connections that are kept.
     "pipelines.storage": ("dagster_postgres",),
+    # Serves Dagster's page behind a guard.
+    "pipelines.page": ("dagster_webserver", "starlette", "uvicorn"),
     # NOTIFY is the driver's; SQLAlchemy has no word for it.
     "api.changes": ("psycopg",),
     "api.auth.provider": ("httpx",),
@@ -154,6 +156,7 @@ ONLY: Mapping[str, tuple[str, ...]] = {
         # Their keys are for their processes alone.
         "api.settings",
         "indexer.relay.settings",
+        "pipelines.page.settings",
         # Tells its workers where to put their figures together.
         "api.__main__",
         # Hands its own environment on to the processes it starts.

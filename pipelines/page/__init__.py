@@ -1,0 +1,1 @@
+"""Dagster's page behind a guard: host, origin, method and login are checked before Dagster is."""
