@@ -20,14 +20,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from flask import Flask, current_app, request
+from flask import Flask, Response, current_app, g, has_request_context, request
 from limits import RateLimitItem
-from limits.errors import StorageError
-from limits.storage import Storage
+from sqlalchemy.exc import SQLAlchemyError
 
 from api.clients import neighbourhood
 from api.errors import TooMany
-from api.rate_storage import Memory
+from api.rate_storage import Hit, Memory, Storage
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +51,31 @@ class Rates:
     """Budgets that all processes count together."""
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A client's window of one budget, as draft-ietf-httpapi-ratelimit-headers-11 describes it."""
+
+    budget: str
+    item: RateLimitItem
+    remaining: int
+    seconds_left: float
+
+    @property
+    def reset_seconds(self) -> int:
+        """Whole seconds until the budget is full again, at least 1."""
+        return max(1, math.ceil(self.seconds_left))
+
+    @property
+    def policy(self) -> str:
+        """An item of `RateLimit-Policy`."""
+        return f'"{self.budget}";q={self.item.amount};w={self.item.get_expiry()}'
+
+    @property
+    def limit(self) -> str:
+        """An item of `RateLimit`."""
+        return f'"{self.budget}";r={self.remaining};t={self.reset_seconds}'
+
+
 class Limiter:
     """Counts, and refuses. Any thread may ask."""
 
@@ -73,34 +97,37 @@ class Limiter:
         self._refused: dict[str, float] = {}
         """Key → when its window ends, in the order in which they were refused."""
 
-    def count(self, budget: str, who: str) -> None:
-        """Take one request off a client's budget. Raises `TooMany` when there is nothing left."""
+    def count(self, budget: str, who: str) -> Window | None:
+        """Take one request off a client's budget; None where the budget has no end.
+
+        Raises `TooMany` when there is nothing left.
+        """
         item = self._rates.budgets.get(budget)
         if item is None:
-            return
+            return None
         key = item.key_for(budget, who)
         ends = self._refused.get(key) if self._refused else None
         if ends is None or ends <= self._clock():
-            ends = self._counted(budget, item, key)
-            if ends is None:
-                return
+            hit = self._hit(budget, item, key)
+            if hit.hits <= item.amount:
+                return Window(budget, item, item.amount - hit.hits, hit.ends - self._clock())
+            ends = hit.ends
             self._remember(key, ends)
         self._on_refusal(budget)
-        raise _refusal(budget, item, ends - self._clock())
+        raise _refusal(Window(budget, item, 0, ends - self._clock()))
 
-    def _counted(self, budget: str, item: RateLimitItem, key: str) -> float | None:
-        """When to come again, if this was one too many."""
+    def _hit(self, budget: str, item: RateLimitItem, key: str) -> Hit:
         shared = self._shared if budget in self._rates.shared else None
         if shared is None or self._clock() < self._shared_again_at:
-            return _hit(self._own, item, key)
+            return self._own.hit(key, item.get_expiry())
         try:
-            return _hit(shared, item, key)
-        except StorageError as error:
+            return shared.hit(key, item.get_expiry())
+        except SQLAlchemyError as error:
             self._shared_again_at = self._clock() + _OUTAGE_SECONDS
             # Not the error as a whole: it would quote the statement's parameters.
-            kind = type(error.args[0]).__name__
+            kind = type(getattr(error, "orig", None) or error).__name__
             logger.warning("requests are counted by each process for itself: %s", kind)
-            return _hit(self._own, item, key)
+            return self._own.hit(key, item.get_expiry())
 
     def _remember(self, key: str, ends: float) -> None:
         with self._lock:
@@ -110,23 +137,15 @@ class Limiter:
                 del self._refused[next(iter(self._refused))]
 
 
-def _hit(storage: Storage, item: RateLimitItem, key: str) -> float | None:
-    """The library's fixed window, which would make the key once more."""
-    if storage.incr(key, item.get_expiry()) <= item.amount:
-        return None
-    return storage.get_expiry(key)
-
-
-def _refusal(budget: str, item: RateLimitItem, left: float) -> TooMany:
-    seconds = max(1, math.ceil(left))
-    window = item.get_expiry()
+def _refusal(window: Window) -> TooMany:
+    item = window.item
     return TooMany(
-        f"more than {item.amount} requests in {window} seconds; try again in {seconds} s",
+        f"more than {item.amount} requests in {item.get_expiry()} seconds; "
+        f"try again in {window.reset_seconds} s",
         headers={
-            "Retry-After": str(seconds),
-            # draft-ietf-httpapi-ratelimit-headers-11
-            "RateLimit-Policy": f'"{budget}";q={item.amount};w={window}',
-            "RateLimit": f'"{budget}";r=0;t={seconds}',
+            "Retry-After": str(window.reset_seconds),
+            "RateLimit-Policy": window.policy,
+            "RateLimit": window.limit,
         },
     )
 
@@ -135,6 +154,7 @@ def limit_rates(app: Flask, limiter: Limiter) -> None:
     """Count every request by its address, before it is looked at any further."""
     app.extensions[_KEY] = limiter
     app.before_request(_count_address)
+    app.after_request(_add_headers)
 
 
 def _count_address() -> None:
@@ -142,11 +162,25 @@ def _count_address() -> None:
     if path in FREE:
         return
     budget = SIGN_IN if path in _SIGN_IN_PATHS and request.method != "OPTIONS" else READS
-    limiter: Limiter = current_app.extensions[_KEY]
-    limiter.count(budget, neighbourhood(request.remote_addr or ""))
+    _count(budget, neighbourhood(request.remote_addr or ""))
 
 
 def count_owner(account: str) -> None:
     """Take one request off an owner's budget. Raises `TooMany`."""
+    _count(OWNER, account)
+
+
+def _count(budget: str, who: str) -> None:
     limiter: Limiter = current_app.extensions[_KEY]
-    limiter.count(OWNER, account)
+    window = limiter.count(budget, who)
+    if window is not None and has_request_context():
+        g.setdefault("rate_windows", []).append(window)
+
+
+def _add_headers(response: Response) -> Response:
+    """What is left of each budget that the request was counted in; a 429 names its own."""
+    windows: list[Window] = g.get("rate_windows", [])
+    if windows and "RateLimit" not in response.headers:
+        response.headers["RateLimit-Policy"] = ", ".join(window.policy for window in windows)
+        response.headers["RateLimit"] = ", ".join(window.limit for window in windows)
+    return response
