@@ -1,6 +1,5 @@
 """What owners submit: read strictly, held against what they were shown, kept once."""
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +8,7 @@ from sqlalchemy import Connection, func, insert, select
 from api.actions.onboarding import shown_onboardings
 from api.actions.rules import decide, issued_on_stellar, issued_orders
 from api.errors import BadRequest, Conflict, Unacceptable
+from api.identifiers import canonical_hex
 from api.parsing import Strict
 from api.transfers.progress import progress_of
 from indexer.actions.evm_calls import Order
@@ -21,8 +21,6 @@ from indexer.projections.stages.load import load
 from indexer.projections.stages.table import Stage
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
 from warehouse_schema.intake import CHANNEL, consents, quotes, submissions, transfers
-
-_HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
 
 class NewSubmission(Strict):
@@ -60,9 +58,10 @@ def read_hash(asked: NewSubmission) -> TxHash:
     """The hash of an `evm_tx`. Raises `BadRequest`."""
     if asked.signed_xdr is not None:
         raise BadRequest("signed_xdr is for stellar_tx: leave it out", code="BAD_SUBMISSION")
-    if asked.hash is None or not _HASH.fullmatch(asked.hash):
-        raise BadRequest("hash must be 0x and 64 hex digits", code="BAD_SUBMISSION")
-    return TxHash(asked.hash.lower())
+    found = canonical_hex(asked.hash or "", 64)
+    if found is None:
+        raise BadRequest("hash must be 64 hex digits, as in 0x5f…", code="BAD_SUBMISSION")
+    return TxHash(f"0x{found}")
 
 
 def read_signed(asked: NewSubmission) -> str:

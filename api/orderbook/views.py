@@ -1,12 +1,11 @@
 """The reads of the order book."""
 
-import re
-
 from flask import Blueprint, Flask, Response, current_app, g
 
 from api.auth.owner import public
 from api.deps import deps
 from api.errors import BadRequest, NotFound
+from api.identifiers import canonical_hex
 from api.orderbook.books import Answer, Books
 from api.orderbook.filters import FILTERS, parse_filters, parse_provider
 from api.orderbook.queries import Book
@@ -19,7 +18,6 @@ orderbook = Blueprint("orderbook", __name__, url_prefix="/api/v1")
 orderbook.before_request(public)
 
 _KEY = "isthmus.books"
-_ORDER_ID = re.compile(r"[0-9a-f]{64}")
 
 
 def hold_books(app: Flask, books: Books) -> None:
@@ -86,8 +84,7 @@ def _books() -> Books:
 
 
 def _parse_order_id(text: str) -> Bytes32:
-    if not _ORDER_ID.fullmatch(text):
-        raise BadRequest(
-            f"{text!r} is not an order id (64 lower-case hex digits)", code="BAD_INTENT_ID"
-        )
-    return Bytes32(f"0x{text}")
+    found = canonical_hex(text, 64)
+    if found is None:
+        raise BadRequest(f"{text!r} is not an order id (64 hex digits)", code="BAD_INTENT_ID")
+    return Bytes32(f"0x{found}")

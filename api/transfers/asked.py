@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from pydantic import field_validator
+
 from api.errors import BadRequest
+from api.identifiers import canonical_hex
 from api.parsing import Strict
 
 DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
 
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_SPACED_OFFSET = re.compile(r"^(.{10}[T ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})$")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,]{5,20}(Z|[+-][0-9]{2}:?[0-9]{2})?)?")
 
 
@@ -19,6 +23,11 @@ class NewTransfer(Strict):
     """The body of `POST /v1/transfers`."""
 
     quote_id: str
+
+    @field_validator("quote_id")
+    @classmethod
+    def _read_quote_id(cls, text: str) -> str:
+        return canonical_hex(text, 32) or text
 
     @property
     def fingerprint(self) -> str:
@@ -53,6 +62,8 @@ def read_page(query: Mapping[str, str]) -> Page:
 def _before(text: str) -> datetime | None:
     if not text:
         return None
+    # In a query string a `+` that is not escaped means a space.
+    text = _SPACED_OFFSET.sub(r"\1+\2", text)
     try:
         # The library reads more than times, such as weeks.
         moment = datetime.fromisoformat(text) if _TIME.fullmatch(text) else None
@@ -60,7 +71,7 @@ def _before(text: str) -> datetime | None:
         moment = None
     if moment is None:
         raise BadRequest(
-            "before must be an ISO 8601 time such as 2026-11-22T08:30:00.123456Z, with + as %2B",
+            "before must be an ISO 8601 time such as 2026-11-22T08:30:00.123456Z",
             code="BAD_CURSOR",
         )
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

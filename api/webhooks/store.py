@@ -4,7 +4,6 @@ Registering runs under the owner's lock: so limits hold, and a place that is reg
 once is one webhook.
 """
 
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from sqlalchemy import Connection, Row, Select, func, insert, not_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.errors import BadRequest, NotFound, Unacceptable, Unavailable
+from api.identifiers import canonical_hex
 from api.webhooks.asked import Page
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
@@ -26,8 +26,6 @@ MOST = 5
 """Webhooks of an owner."""
 MOST_A_DAY = 50
 """That an owner registers within 24 hours, whatever becomes of them: rows are kept."""
-
-_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,8 @@ def list_webhooks(conn: Connection, owner: StellarAddress) -> Sequence[Row[Any]]
 
 def access_webhook(conn: Connection, owner: StellarAddress, webhook: str) -> Row[Any]:
     """It, if it is one of this owner's. Raises `NotFound`, whoever else may have it."""
-    query = _mine(owner).where(webhooks.c.id == webhook)
-    found = conn.execute(query).one_or_none() if _ID.fullmatch(webhook) else None
+    query = _mine(owner).where(webhooks.c.id == canonical_hex(webhook, 32))
+    found = conn.execute(query).one_or_none()
     if found is None:
         raise NotFound("you have no such webhook", code="WEBHOOK_NOT_FOUND")
     return found

@@ -80,6 +80,12 @@ def test_the_status_is_the_ledgers_word_and_not_this_machines_clock(client, book
     assert client.get(PATH + ID).json["status"] == "active"
 
 
+@pytest.mark.parametrize("written", [ID.upper(), "0x" + ID, "0X" + ID.upper()])
+def test_an_id_reads_alike_in_any_case_and_with_0x(client, book, written):
+    insert_order(book)
+    assert client.get(PATH + written).json["intentId"] == ID
+
+
 def test_an_id_that_was_never_seen_is_not_found(client, book):
     response = client.get(PATH + "00" * 32)
     assert response.status_code == 404
@@ -88,7 +94,7 @@ def test_an_id_that_was_never_seen_is_not_found(client, book):
 
 @pytest.mark.parametrize(
     "malformed",
-    ["x", "0x" + ID, ID.upper(), ID[:-1], ID + "0", "g" + ID[1:], ID[:-1] + "%0A", ID + "%0A", "1"],
+    ["x", "0x", "0x0x" + ID, ID[:-1], ID + "0", "g" + ID[1:], ID[:-1] + "%0A", ID + "%0A", "1"],
 )
 def test_a_malformed_id_is_refused(cut_off, malformed):
     response = cut_off.get(PATH + malformed)

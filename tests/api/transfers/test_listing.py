@@ -76,6 +76,13 @@ def test_a_cursor_is_an_iso_time(kept, starter):
         assert shown["id"] == made
 
 
+def test_a_plus_in_a_cursor_needs_no_escape(kept, starter):
+    made = insert_transfer(kept)
+    for offset in ("+00:00", "+0530"):
+        assert page(starter, f"?before=2999-01-01T00:00:00{offset}")["transfers"][0]["id"] == made
+        assert page(starter, f"?before=2001-01-01T00:00:00{offset}")["transfers"] == []
+
+
 def test_a_cursor_may_be_before_all_time(kept, starter):
     insert_transfer(kept)
     for before in ("0001-01-01", "0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59Z"):

@@ -122,6 +122,7 @@ def test_the_same_key_gives_the_same_transfer_whatever_has_changed(kept, starter
     quote = insert_quote(kept)
     made = start(starter, quote, KEY).json
     assert start(starter, quote, KEY).json == made
+    assert start(starter, f"0x{quote.upper()}", KEY).json == made
     for _ in range(4):
         insert_transfer(kept, amount_in=20_000_000)
     insert_transfer(kept)
