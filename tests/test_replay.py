@@ -10,8 +10,7 @@ from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.engine import URL
 
 from indexer.chains.stellar import StellarReader
-from indexer.decode.ledger_hashes import LedgerProof
-from indexer.decode.ledgers import Ledger
+from indexer.decode.ledgers import Ledger, LedgerProof
 from indexer.errors import InconsistentAnswer
 from indexer.events.raw import Block, StellarEvent
 from indexer.networks import EvmChain, load_network

@@ -48,6 +48,11 @@ blocks = Table(
     text("parent_hash", "Hash of the block before; rows join by it"),
     seconds("time", "Block timestamp or ledger close time, unix seconds"),
     small("protocol_version", "Stellar protocol version; null on EVM", nullable=True),
+    number(
+        "close_time_ms",
+        "Ledger close time, unix milliseconds; null before Stellar protocol 30 and on EVM",
+        nullable=True,
+    ),
     number("events", "Raw logs or events of ours kept from this block"),
     PrimaryKeyConstraint("chain", "height"),
     UniqueConstraint("chain", "hash"),

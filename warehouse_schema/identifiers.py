@@ -23,6 +23,9 @@ Height = NewType("Height", int)
 UnixSeconds = NewType("UnixSeconds", int)
 """Seconds since 1970 UTC, as blocks and ledgers carry them."""
 
+UnixMilliseconds = NewType("UnixMilliseconds", int)
+"""Milliseconds since 1970 UTC, as ledgers carry them from protocol 30 on."""
+
 BlockHash = NewType("BlockHash", str)
 """EVM block hash (`0x` + 64 hex) or Stellar ledger hash (64 hex); lower-case."""
 

@@ -64,10 +64,8 @@ class LakeCounts:
     ledgers: int = 0
     hits: int = 0
     """Ledgers with a needle in them, which were decoded."""
-    slow: int = 0
-    """Hits that only the SDK could decode."""
     unread: int = 0
-    """Hits that nothing could decode."""
+    """Hits that this build could not decode."""
 
 
 class LakeReader:
@@ -157,17 +155,15 @@ class LakeReader:
 
     def _decode(self, ledger: BatchedLedger) -> Ledger | UnreadLedger:
         """A hit."""
-        raw, height = ledger.meta, ledger.block.height
+        raw = ledger.meta
         try:
             with self._naming_itself():
-                decoded, why_slow = decode_meta(raw, self._chain)
+                decoded, _ = decode_meta(raw, self._chain)
         except UndecodableLedger as error:
             self._count(hits=1)
             self._kept = None
             return UnreadLedger(ledger.block, str(error), raw, self._store.name)
-        if why_slow is not None:
-            logger.warning("walked in vain chain=%s %d: %s", self.chain, height, why_slow)
-        self._count(hits=1, slow=why_slow is not None)
+        self._count(hits=1)
         return decoded
 
     def _count(self, **more: int) -> None:

@@ -20,9 +20,10 @@ import zstandard
 from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
 from indexer.chains.stellar_filters import wanted_by
 from indexer.decode.batches import split_batch
-from indexer.decode.close_meta import parse_whole
-from indexer.decode.ledger_hashes import LedgerProof, is_of_network, verify_ledger
-from indexer.decode.ledgers import Ledger, block_of_meta, check_linked, read_ledger
+from indexer.decode.close_meta import decode_meta
+from indexer.decode.ledgers import Ledger, LedgerProof, block_of_meta, check_linked
+from indexer.decode.xdr_skip import Malformed
+from indexer.decode.xdr_walk import is_of_network
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -77,8 +78,8 @@ class RecordedLedgers:
     def check_identity(self) -> None:
         """Raise `WrongChain` unless each ledger's transactions are of the configured network."""
         for height, raw in self._metas.items():
-            with suppress(UndecodableLedger):
-                if not is_of_network(parse_whole(raw, self.chain), self._chain.passphrase):
+            with suppress(Malformed):
+                if not is_of_network(raw, self._chain.passphrase):
                     raise WrongChain(
                         f"recorded ledger {height} is not of {self._chain.passphrase!r}"
                     )
@@ -116,9 +117,7 @@ class RecordedLedgers:
 
     def _prove(self, height: Height) -> tuple[Ledger, LedgerProof]:
         self._check_recorded(height)
-        meta = parse_whole(self._metas[height], self.chain)
-        proof = verify_ledger(meta, self._chain.passphrase)
-        return read_ledger(meta, self.chain), proof
+        return decode_meta(self._metas[height], self._chain, every_contract=True)
 
     def _check_recorded(self, height: Height) -> None:
         if height > max(self._blocks):

@@ -1,51 +1,44 @@
-"""Ledgers from `LedgerCloseMeta` XDR: header, transactions, and events with their RPC ids.
+"""Ledgers as far as they are read, and their headers from XDR bytes.
 
-Wrappers v0 (before protocol 20), v1 and v2; transaction meta v1 to v4, of which v3 and v4 hold
-events. What a ledger says of itself is proven in `indexer.decode.ledger_hashes`.
+A header is hashed as it stands in the bytes, never as it would be encoded again. The rest of a
+ledger is read and proven in `indexer.decode.xdr_walk`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import count, pairwise
-from typing import TypeAlias
+from itertools import pairwise
 
-from stellar_sdk import StrKey, xdr
-from xdrlib3 import Unpacker
-
-from indexer.decode.positions import (
-    AFTER_ALL_TRANSACTION,
-    AFTER_TRANSACTION_OPERATION,
-    FEE_CHARGES_TRANSACTION,
-    EventId,
-)
+from indexer.decode.xdr_language import constant
+from indexer.decode.xdr_skip import Malformed, fields, skipper
 from indexer.errors import InconsistentAnswer, UnsupportedProtocol
-from indexer.events.common import Provenance
 from indexer.events.raw import Block, StellarEvent
 from warehouse_schema.identifiers import (
     BlockHash,
     ChainId,
     Height,
-    StellarAddress,
     TxHash,
+    UnixMilliseconds,
     UnixSeconds,
 )
 
-NEWEST_PROTOCOL = 28
-"""Newest protocol whose XDR the installed SDK knows; a newer ledger is refused unread."""
+NEWEST_PROTOCOL = 30
+"""Newest protocol whose XDR `xdr_language` knows; a newer ledger is refused unread."""
 _NEWEST_WRAPPER = 2
 """Newest version of `LedgerCloseMeta`. A node writes all its ledgers in one, whoever uses them."""
 
-ClosedLedger: TypeAlias = xdr.LedgerCloseMetaV0 | xdr.LedgerCloseMetaV1 | xdr.LedgerCloseMetaV2
-Applied: TypeAlias = xdr.TransactionResultMeta | xdr.TransactionResultMetaV1
-
-_SUCCESS = frozenset(
-    (
-        xdr.TransactionResultCode.txSUCCESS,
-        xdr.TransactionResultCode.txFEE_BUMP_INNER_SUCCESS,
-    )
+_HASH = 32
+_EXTENSION = skipper("LedgerCloseMetaExt")
+_HEADER, _AFTER_HEADER = skipper("LedgerHeader"), dict(fields("LedgerHeaderHistoryEntry"))["ext"]
+_VALUE, _UPGRADES = skipper("StellarValue"), dict(fields("StellarValue"))["upgrades"]
+_WITH_MILLISECONDS = (
+    constant("STELLAR_VALUE_SIGNED_MS"),
+    constant("STELLAR_VALUE_EMPTY_TX_SET_MS"),
 )
-_STAGE = xdr.TransactionEventStage
+"""Arms of a `StellarValue` that begin with the close time in milliseconds (CAP-88).
+
+The protocol of the ledger before decides the arm: the ledger that upgrades to protocol 30 still has
+an older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,80 +65,41 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
-class _Emitted:
-    """An event and where it was emitted."""
+class LedgerProof:
+    """How much of a ledger's contract events its header proves."""
 
-    event_id: EventId
-    transaction: LedgerTransaction
-    event: xdr.ContractEvent
+    invocations: int
+    """Successful contract invocations."""
+    unproven: tuple[TxHash, ...]
+    """Invocations whose events do not hash to their result, where that is known to happen: ledgers
+    before protocol 23 that were re-encoded with meta v4, which rewrites old events."""
 
 
-def read_ledger(meta: bytes | xdr.LedgerCloseMeta, chain: ChainId) -> Ledger:
-    """Read a ledger of that chain.
+def block_of_meta(raw: bytes, chain: ChainId) -> Block:
+    """The header of a `LedgerCloseMeta`, without reading the rest.
 
     Raises `UnsupportedProtocol` when it is newer than our XDR, `InconsistentAnswer` when it is no
     ledger or its header does not hash to its name.
     """
-    closed = closed_ledger(parse_meta(meta) if isinstance(meta, bytes) else meta)
-    block = _block(closed.ledger_header, chain)
-    transactions = tuple(_transactions(closed.tx_processing))
-    events = sorted(
-        _emitted(closed.tx_processing, transactions, block.height),
-        key=lambda emitted: emitted.event_id,
-    )
-    return Ledger(
-        block=block,
-        transactions=transactions,
-        events=tuple(_event(e, block) for e in events if e.transaction.successful),
-        failed_fees=tuple(_event(e, block) for e in events if not e.transaction.successful),
-    )
-
-
-def parse_meta(raw: bytes) -> xdr.LedgerCloseMeta:
-    """Read `LedgerCloseMeta`. Raises as `read_ledger` does."""
-    # The header first: of a ledger that is newer than our XDR, nothing else may be believed.
-    header_entry(raw)
+    wrapper = _integer(raw, 0, 4)
     try:
-        return xdr.LedgerCloseMeta.from_xdr_bytes(raw)
-    except EOFError as error:
-        raise InconsistentAnswer("not the XDR of a ledger: it ends before its end") from error
-    except (ValueError, RecursionError) as error:
+        at = _EXTENSION(raw, 4) if wrapper > 0 else 4
+    except Malformed as error:
         raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
-
-
-def closed_ledger(meta: xdr.LedgerCloseMeta) -> ClosedLedger:
-    """What the wrapper holds, of whichever version."""
-    for closed in (meta.v0, meta.v1, meta.v2):
-        if closed is not None:
-            return closed
-    raise InconsistentAnswer(f"a ledger in a wrapper of unknown version {meta.v}")
-
-
-def block_of_meta(raw: bytes, chain: ChainId) -> Block:
-    """The header of a `LedgerCloseMeta`, without reading the rest. Raises as `read_ledger`."""
-    return _block(header_entry(raw), chain)
-
-
-def block_of_header(raw: bytes, chain: ChainId) -> Block:
-    """A `LedgerHeaderHistoryEntry`, as RPC's headerXdr has it. Raises as `read_ledger` does."""
-    return _block(_header_entry(Unpacker(raw), raw, 0), chain)
-
-
-def header_entry(raw: bytes) -> xdr.LedgerHeaderHistoryEntry:
-    """The header of a `LedgerCloseMeta`, without reading the rest. Raises as `read_ledger`."""
-    unpacker = Unpacker(raw)
-    try:
-        wrapper = unpacker.unpack_uint()
-        if wrapper > 0:
-            xdr.LedgerCloseMetaExt.unpack(unpacker)
-    except (ValueError, EOFError) as error:
-        raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
-    entry = _header_entry(unpacker, raw, unpacker.get_position())
-    if wrapper > _NEWEST_WRAPPER and _names_itself(entry):
+    block, _ = _block(raw, at, chain)
+    if wrapper > _NEWEST_WRAPPER:
         raise UnsupportedProtocol(
             f"a ledger in a wrapper of version {wrapper}; this build reads up to {_NEWEST_WRAPPER}"
         )
-    return entry
+    return block
+
+
+def block_of_header(raw: bytes, chain: ChainId) -> Block:
+    """A `LedgerHeaderHistoryEntry`, as RPC's headerXdr has it. Raises as `block_of_meta` does."""
+    block, end = _block(raw, 0, chain)
+    if end != len(raw):
+        raise InconsistentAnswer(f"a ledger header of {end} bytes in {len(raw)}")
+    return block
 
 
 def check_linked(blocks: Sequence[Block]) -> None:
@@ -155,109 +109,50 @@ def check_linked(blocks: Sequence[Block]) -> None:
             raise InconsistentAnswer(f"ledger {child.height} does not follow {parent.height}")
 
 
-def _header_entry(unpacker: Unpacker, raw: bytes, start: int) -> xdr.LedgerHeaderHistoryEntry:
-    # After 32 bytes of hash the protocol version stands first, so that it can be read whatever a
-    # later protocol puts behind it.
-    protocol = int.from_bytes(raw[start + 32 : start + 36], "big")
+def _block(raw: bytes, at: int, chain: ChainId) -> tuple[Block, int]:
+    """The `LedgerHeaderHistoryEntry` that begins at `at`, and where it ends."""
+    # The protocol version stands first in a header, so that it can be read whatever a later
+    # protocol puts behind it.
+    begin = at + _HASH
+    protocol = _integer(raw, begin, 4)
     if protocol > NEWEST_PROTOCOL:
         raise UnsupportedProtocol(
             f"a ledger of protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"
         )
+    value = begin + 4 + _HASH
     try:
-        return xdr.LedgerHeaderHistoryEntry.unpack(unpacker)
-    except (ValueError, EOFError) as error:
+        after_value, header_end = _VALUE(raw, value), _HEADER(raw, begin)
+        end = _AFTER_HEADER(raw, header_end)
+    except Malformed as error:
         raise InconsistentAnswer(f"not the XDR of a ledger header: {error}") from error
-
-
-def _names_itself(entry: xdr.LedgerHeaderHistoryEntry) -> bool:
-    return sha256(entry.header.to_xdr_bytes()).digest() == entry.hash.hash
-
-
-def _block(entry: xdr.LedgerHeaderHistoryEntry, chain: ChainId) -> Block:
-    header = entry.header
-    if not _names_itself(entry):
-        name = entry.hash.hash.hex()
+    height, name = _integer(raw, after_value + 2 * _HASH, 4), raw[at:begin]
+    if sha256(raw[begin:header_end]).digest() != name:
+        raise InconsistentAnswer(f"ledger {height}: its header does not hash to {name.hex()}")
+    close_time, close_time_ms = _close_time(raw, value)
+    if close_time_ms is not None and close_time_ms // 1000 != close_time:
         raise InconsistentAnswer(
-            f"ledger {header.ledger_seq.uint32}: its header does not hash to {name}"
+            f"ledger {height} closed at {close_time} s and at {close_time_ms} ms"
         )
-    return Block(
+    block = Block(
         chain=chain,
-        height=Height(header.ledger_seq.uint32),
-        hash=BlockHash(entry.hash.hash.hex()),
-        parent_hash=BlockHash(header.previous_ledger_hash.hash.hex()),
-        time=UnixSeconds(header.scp_value.close_time.time_point.uint64),
-        protocol_version=header.ledger_version.uint32,
+        height=Height(height),
+        hash=BlockHash(name.hex()),
+        parent_hash=BlockHash(raw[begin + 4 : value].hex()),
+        time=close_time,
+        protocol_version=protocol,
+        close_time_ms=close_time_ms,
     )
+    return block, end
 
 
-def _transactions(applied: Sequence[Applied]) -> Iterator[LedgerTransaction]:
-    for index, each in enumerate(applied, start=1):
-        yield LedgerTransaction(
-            hash=TxHash(each.result.transaction_hash.hash.hex()),
-            index=index,
-            successful=each.result.result.result.code in _SUCCESS,
-        )
+def _close_time(raw: bytes, value: int) -> tuple[UnixSeconds, UnixMilliseconds | None]:
+    """Of the `StellarValue` that begins at `value`: transaction set, close time, upgrades, arm."""
+    at = value + _HASH
+    arm = _UPGRADES(raw, at + 8)
+    has_milliseconds = _integer(raw, arm, 4) in _WITH_MILLISECONDS
+    milliseconds = UnixMilliseconds(_integer(raw, arm + 4, 8)) if has_milliseconds else None
+    return UnixSeconds(_integer(raw, at, 8)), milliseconds
 
 
-def _emitted(
-    applied: Sequence[Applied], transactions: Sequence[LedgerTransaction], ledger: Height
-) -> Iterator[_Emitted]:
-    """Every event, numbered as Stellar RPC numbers it; charges and refunds count on."""
-    charges, refunds = count(), count()
-    for transaction, each in zip(transactions, applied, strict=True):
-        meta, after = each.tx_apply_processing, count()
-        for staged in _staged_events(meta):
-            if staged.stage is _STAGE.TRANSACTION_EVENT_STAGE_BEFORE_ALL_TXS:
-                event_id = EventId(ledger, FEE_CHARGES_TRANSACTION, 0, next(charges))
-            elif staged.stage is _STAGE.TRANSACTION_EVENT_STAGE_AFTER_TX:
-                event_id = EventId(
-                    ledger, transaction.index, AFTER_TRANSACTION_OPERATION, next(after)
-                )
-            else:
-                event_id = EventId(ledger, AFTER_ALL_TRANSACTION, 0, next(refunds))
-            yield from _of_contract(event_id, transaction, staged.event)
-        for operation, events in enumerate(operation_events(meta)):
-            for index, event in enumerate(events):
-                event_id = EventId(ledger, transaction.index, operation, index)
-                yield from _of_contract(event_id, transaction, event)
-
-
-def _of_contract(
-    event_id: EventId, transaction: LedgerTransaction, event: xdr.ContractEvent
-) -> Iterator[_Emitted]:
-    """The event if a contract emitted it; others take a number too, but are not given."""
-    if event.type is xdr.ContractEventType.CONTRACT and event.contract_id is not None:
-        yield _Emitted(event_id, transaction, event)
-
-
-def _staged_events(meta: xdr.TransactionMeta) -> Sequence[xdr.TransactionEvent]:
-    return () if meta.v4 is None else meta.v4.events
-
-
-def operation_events(meta: xdr.TransactionMeta) -> Sequence[Sequence[xdr.ContractEvent]]:
-    """Events by operation. Meta v3 keeps those of its one operation with the transaction."""
-    if meta.v4 is not None:
-        return [operation.events for operation in meta.v4.operations]
-    if meta.v3 is not None and meta.v3.soroban_meta is not None:
-        return [meta.v3.soroban_meta.events]
-    return []
-
-
-def _event(emitted: _Emitted, block: Block) -> StellarEvent:
-    event = emitted.event
-    if event.contract_id is None or event.body.v0 is None:
-        raise InconsistentAnswer(f"event {emitted.event_id} has no contract or no body")
-    return StellarEvent(
-        seen=Provenance(
-            chain=block.chain,
-            height=block.height,
-            block_hash=block.hash,
-            tx_hash=emitted.transaction.hash,
-            position=emitted.event_id.position,
-            block_time=block.time,
-        ),
-        event_id=str(emitted.event_id),
-        contract=StellarAddress(StrKey.encode_contract(event.contract_id.contract_id.hash)),
-        topics=tuple(topic.to_xdr_bytes() for topic in event.body.v0.topics),
-        value=event.body.v0.data.to_xdr_bytes(),
-    )
+def _integer(raw: bytes, at: int, size: int) -> int:
+    return int.from_bytes(raw[at : at + size], "big")

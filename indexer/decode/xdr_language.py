@@ -1,15 +1,16 @@
 """The XDR language (RFC 4506, section 6), and the definitions of Stellar's protocol in it.
 
 The SDK prints each type's definition in the docstring of its class, word for word from the `.x`
-files of the protocol it implements. They are read from there, so that whoever works on bytes by
-them knows the same protocol as the SDK and no second copy can fall behind it.
+files of the protocol it implements: protocol 28. `protocol_30.x` holds the definitions that have
+changed since; they replace the SDK's.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
+from pathlib import Path
 from typing import TypeAlias
 
 from stellar_sdk import xdr
@@ -105,6 +106,11 @@ def type_names() -> frozenset[str]:
     return frozenset(_sources())
 
 
+def constant(name: str) -> int:
+    """The value of a constant or of an enum's member. Raises `KeyError` for an unknown name."""
+    return _constants()[name]
+
+
 def parse(source: str) -> Type:
     """One definition. Raises `ValueError` for what is not of the language."""
     return _Parser(source).definition()
@@ -113,27 +119,54 @@ def parse(source: str) -> Type:
 @cache
 def _sources() -> Mapping[str, str]:
     """Type name → its definition. Definitions inside of others have no name, and stay there."""
-    found = {}
-    for kind in vars(xdr).values():
-        source = _source(kind) if isinstance(kind, type) else ""
-        if named := _NAMED.match(source) or _TYPEDEF.match(source):
-            found[named[1]] = source
+    found = _named(_of_sdk())
     if not found:
         raise ConfigurationError("the SDK's XDR is read from its docstrings: run without -OO")
+    return found | _named(_changed())
+
+
+@cache
+def _constants() -> Mapping[str, int]:
+    """Name → value of every constant, and of every enum's members."""
+    found = {name: value for name, value in vars(constants).items() if isinstance(value, int)}
+    for kind in vars(xdr).values():
+        if isinstance(kind, type) and issubclass(kind, IntEnum):
+            found |= {member.name: member.value for member in kind}
+    for source in _changed():
+        if source.startswith(("const", "enum")):
+            found |= {name: int(value) for name, value in _CONSTANT.findall(source)}
     return found
 
 
+def _of_sdk() -> Iterator[str]:
+    for kind in vars(xdr).values():
+        if isinstance(kind, type):
+            yield (kind.__doc__ or "").partition(_TITLE)[2]
+
+
+def _changed() -> list[str]:
+    return _DEFINITION.findall(_CHANGED.read_text("ascii"))
+
+
+def _named(sources: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for source in sources:
+        if named := _NAMED.match(source) or _TYPEDEF.match(source):
+            found[named[1]] = source
+    return found
+
+
+_CHANGED = Path(__file__).with_name("protocol_30.x")
 _TITLE = "XDR Source Code::"
 _NAMED = re.compile(r"\s*(?:struct|union|enum)\s+(?!switch\b)(\w+)")
 _TYPEDEF = re.compile(r"\s*typedef\b[^;]*?(\w+)\s*(?:<[^>]*>|\[[^\]]*\])?\s*;", re.DOTALL)
+_CONSTANT = re.compile(r"(\w+)\s*=\s*(\d+)")
+_DEFINITION = re.compile(r"^(?:const|typedef)\b[^;]*;|^(?:struct|union|enum)\b.*?^\};", re.M | re.S)
+"""A definition of a `.x` file: it begins, and one in braces ends, at the start of a line."""
 _TOKEN = re.compile(
     r"\s*(?://[^\n]*|/\*.*?\*/|(0[xX][0-9a-fA-F]+|-?\d+|\w+|[{}()\[\]<>;:,=*]))", re.S
 )
 _NUMBERS = {"int": 4, "hyper": 8, "float": 4, "double": 8}
-
-
-def _source(kind: type) -> str:
-    return (kind.__doc__ or "").partition(_TITLE)[2]
 
 
 class _Parser:
@@ -170,7 +203,7 @@ class _Parser:
     def _length(self) -> tuple[int, bool]:
         """`[n]`, `<n>` or `<>`."""
         counted = self._next() == "<"
-        most = LONGEST if self._peek() == ">" else _constant(self._next())
+        most = LONGEST if self._peek() == ">" else _value(self._next())
         self._expect(">" if counted else "]")
         return most, counted
 
@@ -204,7 +237,7 @@ class _Parser:
         while not self._taken("}"):
             self._next()
             self._expect("=")
-            values.add(_constant(self._next()))
+            values.add(_value(self._next()))
             self._taken(",")
         return Enumeration(frozenset(values))
 
@@ -218,7 +251,7 @@ class _Parser:
         while not self._taken("}"):
             labels = []
             while self._taken("case"):
-                labels.append(_constant(self._next()))
+                labels.append(_value(self._next()))
                 self._expect(":")
             if not labels:
                 raise ValueError(f"an arm begins with {self._peek()!r}; only `case` is known")
@@ -258,18 +291,6 @@ def _tokens(source: str) -> Iterator[str]:
             yield found[1]
 
 
-def _constant(word: str) -> int:
-    """A number, or what the protocol calls it: a constant or a member of an enum."""
-    if word[0].isdigit() or word[0] == "-":
-        return int(word, 0)
-    value = getattr(constants, word, None)
-    return _members()[word] if value is None else int(value)
-
-
-@cache
-def _members() -> Mapping[str, int]:
-    """Member → value, of every enum of the protocol."""
-    enums = (kind for kind in vars(xdr).values() if isinstance(kind, type))
-    return {
-        member.name: member.value for kind in enums if issubclass(kind, IntEnum) for member in kind
-    }
+def _value(word: str) -> int:
+    """A number, or what the protocol calls it."""
+    return int(word, 0) if word[0].isdigit() or word[0] == "-" else constant(word)

@@ -69,22 +69,21 @@ _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 """By the number of bytes modulo four."""
 
 _compiled: dict[str, _Compiled] = {}
+_recursive: dict[str, Skipper] = {}
 _begun: set[str] = set()
 
 
 def _named(name: str) -> _Compiled:
     if name in _begun:
-        # Inside of itself a type is looked up when it is met, once it is there.
-        return lambda raw, at: _call(_compiled[name], raw, at)
+        # Inside of itself a type is looked up when it is met, once it is there. Each call more
+        # would be one level less that a value may nest.
+        return lambda raw, at: _recursive[name](raw, at)
     if name not in _compiled:
         _begun.add(name)
         _compiled[name] = _compile(definition(name))
+        _recursive[name] = _skipper(_compiled[name])
         _begun.remove(name)
     return _compiled[name]
-
-
-def _call(compiled: _Compiled, raw: bytes, at: int) -> int:
-    return at + compiled if isinstance(compiled, int) else compiled(raw, at)
 
 
 def _compile(kind: Type) -> _Compiled:

@@ -1,10 +1,14 @@
-"""Ledgers read from their bytes: what `ledgers` and `ledger_hashes` give, at a part of the cost.
+"""Ledgers from `LedgerCloseMeta` XDR: transactions, events with their RPC ids, and their proof.
 
-Nothing is built but what is kept. A skipper passes over every field, so that the whole ledger is
-seen to be XDR to its last byte, and on the way it is noted where transactions, results and events
-stand. Slices of the bytes are then hashed against the header, and cut into events.
+Wrappers v0 (before protocol 20), v1 and v2; transaction meta v1 to v4, of which v3 and v4 hold
+events. A skipper passes over every field, so that the whole ledger is seen to be XDR to its last
+byte, and on the way it is noted where transactions, results and events stand. Slices of the bytes
+are then hashed against the header, and cut into events.
 
-Stricter than the SDK, never laxer: what is refused here may still be read by `ledgers`.
+The header hashes to the ledger's name; it holds the hash of the transaction set and that of the
+results in order of application. Each result of a contract invocation holds the hash of its return
+value and its events. Events of classic operations, and fees, have no such proof: for them the
+source is trusted. Rules: stellar-core's LedgerManager and Stellar-ledger.x.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,8 +19,7 @@ from itertools import count
 
 from stellar_sdk import StrKey, xdr
 
-from indexer.decode.ledger_hashes import LedgerProof
-from indexer.decode.ledgers import Ledger, LedgerTransaction, block_of_meta
+from indexer.decode.ledgers import Ledger, LedgerProof, LedgerTransaction, block_of_meta
 from indexer.decode.positions import (
     AFTER_ALL_TRANSACTION,
     AFTER_TRANSACTION_OPERATION,
@@ -102,17 +105,20 @@ class _Walked:
 def walk_ledger(
     raw: bytes, chain: ChainId, passphrase: str, contracts: Collection[StellarAddress] | None = None
 ) -> tuple[Ledger, LedgerProof]:
-    """Read a ledger and recompute every hash of it: what `read_ledger` and `verify_ledger` give.
+    """Read a ledger and recompute every hash of it.
 
     With `contracts`, only their events are given. Raises `Malformed` for what is not the XDR of a
     ledger or is not written as an encoder would, `InconsistentAnswer` when a hash differs, and
-    `UnsupportedProtocol` as `parse_meta` does.
+    `UnsupportedProtocol` as `block_of_meta` does.
     """
     block = block_of_meta(raw, chain)
     walked = _walk(raw)
     _check_set(raw, block, walked)
     _check_results(raw, block, walked)
-    _check_names(raw, block, walked, passphrase)
+    if not _are_named(raw, walked, passphrase):
+        raise InconsistentAnswer(
+            f"ledger {block.height}: its results are not those of its transactions"
+        )
     proof = _proof(raw, block, walked)
     transactions = [_transaction(raw, *each) for each in enumerate(walked.applied, start=1)]
     kept = None if contracts is None else frozenset(map(StrKey.decode_contract, contracts))
@@ -127,6 +133,14 @@ def walk_ledger(
         ),
         proof,
     )
+
+
+def is_of_network(raw: bytes, passphrase: str) -> bool:
+    """Whether a ledger's transactions hash to its results' under that passphrase.
+
+    An empty ledger is of any network. Raises `Malformed`.
+    """
+    return _are_named(raw, _walk(raw), passphrase)
 
 
 # Where things stand.
@@ -311,7 +325,7 @@ def _base_fee(raw: bytes, at: int) -> int:
     return at + 4 + 8 * _flag(raw, at)
 
 
-# What the header says of it, as in `ledger_hashes`.
+# What the header says of it.
 
 
 def _check_set(raw: bytes, block: Block, walked: _Walked) -> None:
@@ -330,15 +344,13 @@ def _check_results(raw: bytes, block: Block, walked: _Walked) -> None:
     _check(block, "results", committed, raw[begin : begin + _HASH])
 
 
-def _check_names(raw: bytes, block: Block, walked: _Walked, passphrase: str) -> None:
+def _are_named(raw: bytes, walked: _Walked, passphrase: str) -> bool:
+    """Whether the transactions of the set are those that the results name."""
     network = sha256(passphrase.encode()).digest()
     named = sorted(
         sha256(network + before + raw[signed]).digest() for before, signed in walked.signed
     )
-    if named != sorted(_name(raw, applied) for applied in walked.applied):
-        raise InconsistentAnswer(
-            f"ledger {block.height}: its results are not those of its transactions"
-        )
+    return named == sorted(_name(raw, applied) for applied in walked.applied)
 
 
 def _proof(raw: bytes, block: Block, walked: _Walked) -> LedgerProof:
@@ -390,7 +402,7 @@ def _check(block: Block, what: str, committed: bytes, digest: bytes) -> None:
         raise InconsistentAnswer(f"ledger {block.height}: its {what} do not hash to {digest.hex()}")
 
 
-# What is kept of it, as in `ledgers`.
+# What is kept of it.
 
 
 def _transaction(raw: bytes, index: int, applied: _Applied) -> LedgerTransaction:

@@ -9,6 +9,7 @@ from warehouse_schema.identifiers import (
     EvmAddress,
     Height,
     StellarAddress,
+    UnixMilliseconds,
     UnixSeconds,
 )
 
@@ -24,6 +25,8 @@ class Block:
     time: UnixSeconds
     protocol_version: int | None = None
     """Stellar's; None on EVM."""
+    close_time_ms: UnixMilliseconds | None = None
+    """`time` in milliseconds, of ledgers that carry it: from the second of protocol 30 on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ from stellar_sdk import scval, xdr
 
 from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
-from indexer.decode.ledger_hashes import verify_ledger
-from indexer.decode.ledgers import Ledger, header_entry, parse_meta, read_ledger
+from indexer.decode.ledgers import Ledger
 from indexer.drain import MAX_BLOCKS
 from indexer.networks import StellarChain
 from tests.bench.site import tell
+from tests.factories.sdk_ledgers import header_entry, parse_meta, read_ledger, verify_ledger
 from tests.factories.stellar_events import account
 from tests.factories.stellar_lake import batch_of, compressed, name_of, recorded_raws, write_lake
 from tests.factories.stellar_recorded import PUBNET

@@ -7,7 +7,7 @@ from pathlib import Path
 from stellar_sdk import xdr
 
 from indexer.chains.recorded import recorded_ledgers
-from indexer.decode.ledgers import closed_ledger, parse_meta
+from tests.factories.sdk_ledgers import closed_ledger, parse_meta
 from tests.factories.stellar_recorded import FOLDER
 
 LAKE_51000294 = FOLDER / "ledgers" / "ledger-51000294.xdr.gz"

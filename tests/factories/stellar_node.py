@@ -15,11 +15,11 @@ from typing import Any
 
 from stellar_sdk import xdr
 
-from indexer.decode.ledgers import header_entry
 from indexer.decode.positions import parse_event_id
 from indexer.devnet.local_http import HOST
 from indexer.devnet.local_server import Handler, Server, answering
 from indexer.events.raw import StellarEvent
+from tests.factories.sdk_ledgers import header_entry
 from tests.factories.stellar_recorded import FOLDER
 
 PASSPHRASE = "Standalone Network ; February 2017"

@@ -19,8 +19,7 @@ from indexer.chains.evm import EvmReader
 from indexer.chains.ports import ChainReader
 from indexer.chains.recorded import RecordedLedgers
 from indexer.chains.stellar import StellarReader
-from indexer.decode.ledger_hashes import LedgerProof
-from indexer.decode.ledgers import Ledger
+from indexer.decode.ledgers import Ledger, LedgerProof
 from indexer.decode.stellar_assets import LookAlike, classify_asset_event
 from indexer.drain import drain_once
 from indexer.errors import WrongChain

@@ -20,8 +20,6 @@ from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader, Range
 from indexer.chains.stellar import StellarReader
-from indexer.decode.ledger_hashes import _invocation_hash
-from indexer.decode.ledgers import closed_ledger, parse_meta
 from indexer.drain import drain_once
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.events.raw import Block, StellarEvent
@@ -32,6 +30,7 @@ from indexer.projections.rebuild import differences
 from indexer.quarantine import retry
 from tests.factories.damage import damaged
 from tests.factories.quarantine import drained, history, mended, network
+from tests.factories.sdk_ledgers import closed_ledger, invocation_hash, parse_meta
 from tests.factories.stellar_lake import (
     DEVNET,
     FIRST,
@@ -104,7 +103,7 @@ class Lake:
         called = {
             each.result.transaction_hash.hash.hex()
             for each in applied
-            if _invocation_hash(each.result.result) is not None
+            if invocation_hash(each.result.result) is not None
         }
         return [event for event in given.events if event.seen.tx_hash in called]
 

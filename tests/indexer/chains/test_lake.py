@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -15,14 +14,11 @@ import zstandard
 from stellar_sdk import scval, xdr
 
 from indexer.chains import lake
-from indexer.chains.lake import LakeCounts, LakeReader
+from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader, Range
 from indexer.chains.recorded import RecordedLedgers
 from indexer.chains.stellar import StellarReader
-from indexer.decode import close_meta
-from indexer.decode.ledgers import parse_meta
-from indexer.decode.xdr_skip import Malformed
 from indexer.devnet.stellar.rpc import Rpc
 from indexer.devnet.stellar.server import DevnetServer
 from indexer.errors import (
@@ -34,6 +30,7 @@ from indexer.errors import (
 )
 from indexer.networks import StellarChain
 from tests.factories.object_stores import serving_objects
+from tests.factories.sdk_ledgers import parse_meta
 from tests.factories.stellar_lake import (
     DEVNET,
     FIRST,
@@ -141,9 +138,8 @@ def test_only_ledgers_with_a_needle_are_decoded(tmp_path: Path, opened: Open) ->
     reader = opened(write_lake(tmp_path, history_metas()))
     reader.read(h(FIRST), h(20), [])
     reader.read(h(21), LAST, [])
-    counts = reader.counts
-    assert (counts.ledgers, counts.slow) == (LAST - FIRST + 1, 0)
-    assert 0 < counts.hits < 10
+    assert reader.counts.ledgers == LAST - FIRST + 1
+    assert 0 < reader.counts.hits < 10
 
 
 def test_ledgers_of_issued_transactions_are_decoded(tmp_path: Path, opened: Open) -> None:
@@ -367,25 +363,7 @@ def test_a_hit_that_was_tampered_with_is_refused(tmp_path: Path, opened: Open) -
         opened(url).read(h(FIRST), LAST, [])
 
 
-# Ledgers that the walk cannot read.
-
-
-def test_what_the_walk_refuses_is_decoded_by_the_sdk(
-    by_node: Range,
-    tmp_path: Path,
-    opened: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    def refuse(*_: Any) -> Any:
-        raise Malformed("99 at 1000")
-
-    monkeypatch.setattr(close_meta, "walk_ledger", refuse)
-    reader = opened(write_lake(tmp_path, history_metas()))
-    with caplog.at_level(logging.WARNING):
-        assert reader.read(h(FIRST), LAST, watched_accounts()) == by_node
-    assert reader.counts == LakeCounts(44, reader.counts.hits, reader.counts.hits)
-    assert reader.counts.hits == caplog.text.count("walked in vain") > 0
+# Ledgers that cannot be decoded.
 
 
 def _unknown_arm(raw: bytes) -> bytes:
@@ -399,7 +377,7 @@ def _put(tmp_path: Path, height: int, raw: bytes) -> None:
     path.write_bytes(compressed(batch_of([raw], height)))
 
 
-def test_what_neither_can_read_is_given_without_its_events(
+def test_undecodable_ledger_is_given_without_its_events(
     by_node: Range, tmp_path: Path, opened: Open
 ) -> None:
     height, raw = _hit()

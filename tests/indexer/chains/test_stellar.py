@@ -107,8 +107,8 @@ def test_a_node_of_another_network_is_refused(node: FakeStellarNode, reader: Cha
 
 
 def test_a_protocol_beyond_our_xdr_is_refused(node: FakeStellarNode, reader: ChainReader) -> None:
-    node.protocol = 29
-    with pytest.raises(UnsupportedProtocol, match="29"):
+    node.protocol = 31
+    with pytest.raises(UnsupportedProtocol, match="31"):
         reader.check_identity()
 
 

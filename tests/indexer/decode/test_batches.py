@@ -8,8 +8,9 @@ from stellar_sdk import xdr
 
 from indexer.decode import batches
 from indexer.decode.batches import split_batch
-from indexer.decode.ledgers import parse_meta, read_ledger
+from indexer.decode.ledgers import block_of_meta
 from indexer.errors import InconsistentAnswer
+from tests.factories.sdk_ledgers import parse_meta
 from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, history_metas, recorded_raws
 from tests.factories.stellar_recorded import PUBNET
 
@@ -18,7 +19,7 @@ def test_a_batch_gives_its_ledgers_as_they_were() -> None:
     metas = history_metas()
     found = split_batch(batch_of(metas, FIRST), DEVNET.id)
     assert [ledger.meta for ledger in found] == list(metas)
-    assert [ledger.block for ledger in found] == [read_ledger(m, DEVNET.id).block for m in metas]
+    assert [ledger.block for ledger in found] == [block_of_meta(m, DEVNET.id) for m in metas]
 
 
 def test_a_batch_is_what_the_sdk_writes() -> None:

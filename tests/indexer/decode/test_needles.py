@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from stellar_sdk import StrKey, scval, xdr
 
 from indexer.chains.stellar_filters import wanted_by
-from indexer.decode.ledgers import read_ledger
 from indexer.decode.needles import needles_of
+from indexer.decode.xdr_walk import walk_ledger
 from tests.factories.stellar_events import account, contract
 from tests.factories.stellar_lake import (
     DEVNET,
@@ -41,17 +41,18 @@ def test_a_token_alone_is_no_needle() -> None:
 
 
 def test_every_wanted_event_of_a_recorded_ledger_makes_it_a_hit() -> None:
-    meta, raw = recorded_metas()[63092990], recorded_raws()[63092990]
+    raw = recorded_raws()[63092990]
+    events = walk_ledger(raw, PUBNET.id, PUBNET.passphrase)[0].events
     accounts = {
         scval.from_address(xdr.SCVal.from_xdr_bytes(topic)).address
-        for event in read_ledger(meta, PUBNET.id).events
+        for event in events
         if event.contract == PUBNET.usdc_contract
         for topic in event.topics[1:-1]
     }
     assert len(accounts) > 5
     for each in accounts:
         assert needles_of(PUBNET, [each]).are_in(raw)
-    for event in read_ledger(meta, PUBNET.id).events:
+    for event in events:
         chain = dataclasses.replace(PUBNET, escrow=event.contract)
         assert needles_of(chain, []).are_in(raw)
 
@@ -60,7 +61,7 @@ def test_a_ledger_of_a_devnet_is_a_hit_if_it_holds_a_wanted_event() -> None:
     watched = [*DEVNET.watched, *watched_accounts()]
     needles, is_wanted = needles_of(DEVNET, watched), wanted_by(DEVNET, watched)
     hits = {
-        raw: any(is_wanted(event) for event in read_ledger(raw, DEVNET.id).events)
+        raw: any(map(is_wanted, walk_ledger(raw, DEVNET.id, DEVNET.passphrase)[0].events))
         for raw in history_metas()
     }
     assert all(needles.are_in(raw) for raw, wanted in hits.items() if wanted)

@@ -42,10 +42,10 @@ def by_an_older_build(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def drain_all(engine: Engine, reader: ChainReader, *unreadable: Height, **options: int) -> None:
         def decode_meta(raw: bytes, chain: Any) -> Any:
-            ledger, why = genuine(raw, chain)
+            ledger, proof = genuine(raw, chain)
             if ledger.block.height in unreadable:
                 raise UndecodableLedger(f"ledger {ledger.block.height} cannot be decoded: 99 at 4")
-            return ledger, why
+            return ledger, proof
 
         with monkeypatch.context() as older:
             older.setattr(lake, "decode_meta", decode_meta)

@@ -218,6 +218,12 @@ def upgrade() -> None:
             comment="Stellar protocol version; null on EVM",
         ),
         sa.Column(
+            "close_time_ms",
+            sa.BigInteger(),
+            nullable=True,
+            comment="Ledger close time, unix milliseconds; null before Stellar protocol 30 and on EVM",
+        ),
+        sa.Column(
             "events",
             sa.BigInteger(),
             nullable=False,
