@@ -48,7 +48,7 @@ from indexer.revision_commands import add_revise
 from indexer.settings import Settings, load_settings
 from indexer.stopping import told_to_stop
 from indexer.warehouse import open_engine
-from warehouse_schema.identifiers import parse_chain_id
+from warehouse_schema.identifiers import ChainId
 
 
 def main() -> int:
@@ -82,7 +82,7 @@ def _arguments() -> argparse.Namespace:
         command = commands.add_parser(name, help=about)
         command.set_defaults(run=run)
         if run in (_follow, _clear):
-            command.add_argument("chain", type=parse_chain_id, help="CAIP-2 id, such as eip155:1")
+            command.add_argument("chain", help="CAIP-2 id, such as eip155:1")
         if run is _clear:
             command.add_argument("subject", help="what the alarm is about, as `status` prints it")
         if run is _quarantine:
@@ -101,7 +101,7 @@ def _arguments() -> argparse.Namespace:
 
 def _follow(settings: Settings, arguments: argparse.Namespace) -> int:
     should_stop = told_to_stop()
-    chain = settings.network.chain(arguments.chain)
+    chain = settings.network.chain(ChainId(arguments.chain))
     reader = open_reader(settings, chain)
     engine = open_engine(settings, "indexer")
     try:
@@ -188,8 +188,9 @@ def _where(status: ChainStatus) -> list[str]:
 
 
 def _clear(settings: Settings, arguments: argparse.Namespace) -> int:
+    chain = settings.network.chain(ChainId(arguments.chain))
     with open_engine(settings, "indexer").begin() as conn:
-        cleared = clear_alarms_about(conn, arguments.chain, arguments.subject)
+        cleared = clear_alarms_about(conn, chain.id, arguments.subject)
     print(f"{cleared} alarms cleared")
     return 0 if cleared else 1
 

@@ -9,14 +9,14 @@ from indexer import revision
 from indexer.settings import Settings
 from indexer.warehouse import database_url, open_engine
 from warehouse_schema.engine import make_engine
-from warehouse_schema.identifiers import parse_chain_id
+from warehouse_schema.identifiers import ChainId
 
 
 def add_revise(parser: argparse.ArgumentParser) -> None:
     """The steps of a revision, each with what runs it."""
     steps = parser.add_subparsers(dest="step", required=True)
     begin = steps.add_parser("start", help="make room beside the live tables (database owner)")
-    begin.add_argument("chains", nargs="+", type=parse_chain_id, help="chains to decode anew")
+    begin.add_argument("chains", nargs="+", help="chains to decode anew")
     begin.set_defaults(run=_start)
     fill = steps.add_parser("fill", help="decode raw facts anew; goes on where it stopped")
     fill.set_defaults(run=_fill)
@@ -30,8 +30,9 @@ def add_revise(parser: argparse.ArgumentParser) -> None:
 
 
 def _start(settings: Settings, arguments: argparse.Namespace) -> int:
-    revision.start(make_engine(database_url(settings)), settings.network, arguments.chains)
-    print(f"a revision of {', '.join(arguments.chains)} is under way")
+    chains = [settings.network.chain(ChainId(each)).id for each in arguments.chains]
+    revision.start(make_engine(database_url(settings)), settings.network, chains)
+    print(f"a revision of {', '.join(chains)} is under way")
     return 0
 
 

@@ -27,6 +27,8 @@ from urllib.parse import urlsplit
 from indexer.addresses import evm_address
 from indexer.errors import ConfigurationError
 from indexer.networks import NETWORKS, Chain, EvmChain, Network, StellarChain, load_network
+from indexer.networks.variables import in_capitals as in_capitals
+from indexer.networks.variables import rpc_variable as rpc_variable
 from warehouse_schema.identifiers import ChainId, Height
 
 C = TypeVar("C", EvmChain, StellarChain)
@@ -87,11 +89,6 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     )
 
 
-def rpc_variable(chain: ChainId) -> str:
-    """Name of the variable that holds a chain's node URLs."""
-    return f"ISTHMUS_RPC_{in_capitals(chain)}"
-
-
 def lake_variable(chain: ChainId) -> str:
     """Name of the variable that holds a chain's data lake."""
     return f"ISTHMUS_LAKE_{in_capitals(chain)}"
@@ -105,11 +102,6 @@ def start_variable(chain: ChainId) -> str:
 def operator_variable(chain: ChainId) -> str:
     """Name of the variable that says who moves deposits on."""
     return f"ISTHMUS_DEPOSIT_OPERATOR_{in_capitals(chain)}"
-
-
-def in_capitals(chain: ChainId) -> str:
-    """A chain's id as it stands in names of variables."""
-    return chain.upper().replace(":", "_").replace("-", "_")
 
 
 def _with_starts(env: Mapping[str, str], network: Network) -> Network:

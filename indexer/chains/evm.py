@@ -27,6 +27,7 @@ from indexer.chains.evm_questions import (
 )
 from indexer.chains.finality import Finality
 from indexer.chains.http import AnswerTooLong, NodeTimedOut
+from indexer.chains.identity import check_evm_node
 from indexer.chains.jsonrpc import HeadsLost, JsonRpc, NewHeads, NoSuchMethod
 from indexer.chains.nodes import asked_of_all, node_of_chain
 from indexer.chains.ports import Range
@@ -37,7 +38,6 @@ from indexer.errors import (
     NodeUnavailable,
     PermanentChainError,
     RangeTooWide,
-    WrongChain,
 )
 from indexer.events.raw import Block, EvmLog
 from indexer.networks import EvmChain
@@ -290,9 +290,7 @@ class EvmReader:
     def _identify(self, node: JsonRpc) -> None:
         if node in self._identified:
             return
-        served = number(node.call("eth_chainId", []), "chain id")
-        if served != self._chain.number:
-            raise WrongChain(f"{node.host} serves eip155:{served}, {self.chain} is configured")
+        check_evm_node(node, self._chain)
         self._identified.add(node)
 
     def _block(self, asked: Height | str) -> Block:

@@ -7,9 +7,10 @@ by the contract itself (`minAmountLD`, the value of the call). Threads may share
 import time
 from collections.abc import Sequence
 
+from indexer.chains.identity import check_evm_node
 from indexer.chains.in_turn import REQUEST_SECONDS, Nodes, over_http
 from indexer.chains.jsonrpc import JsonRpc
-from indexer.errors import InconsistentAnswer, WrongChain
+from indexer.errors import InconsistentAnswer
 from indexer.networks import EvmChain
 from warehouse_schema.identifiers import EvmAddress
 
@@ -56,9 +57,7 @@ class _Node:
     def vouch(self) -> None:
         if time.monotonic() <= self._until:
             return
-        served = number(self.rpc.call("eth_chainId", []), self.host)
-        if served != self._chain.number:
-            raise WrongChain(f"{self.host} serves eip155:{served}, not {self._chain.id}")
+        check_evm_node(self.rpc, self._chain)
         self._until = time.monotonic() + VOUCHED_SECONDS
 
     def forget(self) -> None:

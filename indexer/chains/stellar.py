@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from indexer.chains.beat import Beat
+from indexer.chains.identity import check_stellar_node
 from indexer.chains.nodes import asked_of_all, node_of_chain
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.stellar_filters import Filter, filters_of_calls, wanted_by
@@ -33,7 +34,6 @@ from indexer.errors import (
     RetentionGap,
     RetryableChainError,
     UnsupportedProtocol,
-    WrongChain,
 )
 from indexer.events.common import Provenance
 from indexer.networks import StellarChain
@@ -83,13 +83,7 @@ class StellarReader:
     def _identify(self, node: StellarRpc) -> None:
         if node in self._identified:
             return
-        network = node.call("getNetwork", {})
-        passphrase = _field(network, "passphrase", str)
-        protocol = _field(network, "protocolVersion", int)
-        if passphrase != self._chain.passphrase:
-            raise WrongChain(
-                f"{node.host} serves {passphrase!r}, not {self.chain}'s {self._chain.passphrase!r}"
-            )
+        protocol = check_stellar_node(node, self._chain)
         if protocol > NEWEST_PROTOCOL:
             raise UnsupportedProtocol(
                 f"{self.chain} runs protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"

@@ -44,12 +44,16 @@ class RequestRefused(RetryableChainError):
     """The node calls the request invalid, as it does for ledgers that it does not have."""
 
 
+class UnknownMethod(PermanentChainError):
+    """The node does not know the method: it is no Stellar RPC, or too old, or it is not offered."""
+
+
 class StellarRpc:
     """One Stellar RPC node."""
 
     def __init__(self, url: str, *, timeout: float) -> None:
         self.host = host_of(url)
-        self._url = url
+        self.url = url
         self._seconds = timeout * LONGEST_ANSWER
         self._client = client(timeout=timeout, headers={"content-type": "application/json"})
 
@@ -61,16 +65,19 @@ class StellarRpc:
         """The result of one call, which is an object for every method that we use.
 
         Raises `RequestRefused`, `RangeTooWide` when the answer takes too long or is too big,
-        `NodeUnavailable`, `InconsistentAnswer`, or `PermanentChainError` when the URL is no
-        Stellar RPC that we may use.
+        `NodeUnavailable`, `InconsistentAnswer`, `UnknownMethod`, or another `PermanentChainError`
+        when the URL is none that we may use.
         """
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        request: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method}
+        if params:
+            # A method without parameters, such as getVersionInfo, refuses an empty object.
+            request["params"] = params
         where = f"{method} at {self.host}"
         try:
             response = exchange(
                 self._client,
                 "POST",
-                self._url,
+                self.url,
                 content=orjson.dumps(request),
                 seconds=self._seconds,
                 most_bytes=MAX_ANSWER_BYTES,
@@ -106,7 +113,7 @@ def _classified(error: dict[str, Any], where: str) -> IndexerError:
     if code == _TIME_LIMIT:
         return RangeTooWide(message)
     if code == _UNKNOWN_METHOD:
-        return PermanentChainError(message)
+        return UnknownMethod(message)
     return NodeUnavailable(message)
 
 

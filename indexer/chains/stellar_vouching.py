@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from indexer.chains.identity import check_stellar_node
 from indexer.chains.in_turn import Nodes, over_http
 from indexer.chains.stellar_rpc import StellarRpc
-from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
+from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable
 from indexer.networks import StellarChain
 from warehouse_schema.identifiers import Height
 
@@ -33,9 +34,7 @@ class VouchedNode:
         """Check that it serves our network and is well: else its "no such account" is empty."""
         if time.monotonic() <= self._until:
             return
-        passphrase = self.rpc.call("getNetwork", {}).get("passphrase")
-        if passphrase != self._chain.passphrase:
-            raise WrongChain(f"{self.host} serves {passphrase!r}, not {self._chain.id}")
+        check_stellar_node(self.rpc, self._chain)
         health = self.rpc.call("getHealth", {})
         if health.get("status") != "healthy":
             raise NodeUnavailable(f"{self.host} is {health.get('status')!r}")

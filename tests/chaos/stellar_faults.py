@@ -31,7 +31,7 @@ class AnswerFault(Fault):
         [call], [reply] = exchange.calls, exchange.replies()
         if call["method"] != self.method or "result" not in reply:
             return None
-        spoilt = self.spoil(call["params"], reply["result"], exchange.rng)
+        spoilt = self.spoil(call.get("params", {}), reply["result"], exchange.rng)
         if spoilt is None:
             return None
         return Response(orjson.dumps({**reply, "result": spoilt}))

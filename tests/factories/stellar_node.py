@@ -82,7 +82,9 @@ class FakeStellarNode:
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
         self.calls.append((method, params))
-        answer = getattr(self, f"_{method}")
+        answer = getattr(self, f"_{method}", None)
+        if answer is None:
+            raise RpcError(-32601, "method not found")
         if method not in self._answers:
             return answer(params)
         return self._answers[method](params, lambda: answer(params))
@@ -158,7 +160,7 @@ def serving(node: FakeStellarNode) -> Iterator[FakeStellarNode]:
         def do_POST(self) -> None:
             request = json.loads(self.body())
             try:
-                answer = {"result": node.call(request["method"], request["params"])}
+                answer = {"result": node.call(request["method"], request.get("params", {}))}
             except RpcError as error:
                 answer = {"error": {"code": error.code, "message": error.message}}
             except HttpAnswer as http:

@@ -29,7 +29,8 @@ def command(
     def run(*arguments: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["indexer", *arguments])
         code = main()
-        return code, capsys.readouterr().out
+        said = capsys.readouterr()
+        return code, said.out + said.err
 
     return run
 
@@ -95,3 +96,16 @@ def test_the_builds_name_follows_the_decoders(monkeypatch: pytest.MonkeyPatch) -
         with monkeypatch.context() as other:
             other.setattr(f"indexer.builds.{name}", value)
             assert decoder_build.__wrapped__() != genuine
+
+
+@pytest.mark.parametrize(
+    "arguments", [("follow", "stellar"), ("clear", "stellar", "7"), ("revise", "start", "stellar")]
+)
+def test_unknown_chain_names_the_chains_there_are(
+    command: Command, arguments: tuple[str, ...]
+) -> None:
+    assert command(*arguments) == (
+        1,
+        "NetworkFileError: network devnet has no chain stellar; it has stellar:devnet, "
+        "eip155:31337\n",
+    )

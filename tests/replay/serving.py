@@ -42,6 +42,6 @@ def _answered(node: Node, request: Any) -> Any:
         return [_answered(node, each) for each in request]
     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
     try:
-        return answer | {"result": node.call(request["method"], request["params"])}
+        return answer | {"result": node.call(request["method"], request.get("params", {}))}
     except Refused as refused:
         return answer | {"error": {"code": refused.code, "message": refused.message}}

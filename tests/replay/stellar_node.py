@@ -22,6 +22,7 @@ from tests.replay.serving import Refused
 from warehouse_schema.identifiers import Height
 
 _INVALID = -32600
+_UNKNOWN_METHOD = -32601
 _END_OF_LEDGER = 0xFFFFFFFF
 
 
@@ -41,6 +42,8 @@ class RecordedStellarNode:
 
     def call(self, method: str, params: Any) -> dict[str, Any]:
         """The result of one call. Raises `Refused` for a ledger that was not recorded."""
+        if method not in self._methods:
+            raise Refused(_UNKNOWN_METHOD, "method not found")
         return self._methods[method](params)
 
     def _network(self, _: Any) -> dict[str, Any]:

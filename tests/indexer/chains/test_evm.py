@@ -226,7 +226,7 @@ def test_what_the_node_does_not_have_yet_is_behind(reader):
 
 def test_a_node_of_another_chain_is_refused_before_anything_is_read(anvil):
     with reading(replace(CHAIN, id=ChainId("eip155:1")), anvil.http) as reader:
-        with pytest.raises(WrongChain, match="serves eip155:31337, eip155:1 is configured"):
+        with pytest.raises(WrongChain, match="serves eip155:31337, not eip155:1"):
             reader.check_identity()
         with pytest.raises(WrongChain):
             reader.head()

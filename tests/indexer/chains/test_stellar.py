@@ -12,7 +12,7 @@ from stellar_sdk import scval, xdr
 from indexer.chains import stellar
 from indexer.chains.ports import ChainReader, StellarEvent
 from indexer.chains.stellar import StellarReader
-from indexer.chains.stellar_rpc import StellarRpc
+from indexer.chains.stellar_rpc import StellarRpc, UnknownMethod
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -476,7 +476,7 @@ def test_after_a_lie_nothing_of_the_node_is_believed(
         (RpcError(-32001, "request exceeded"), RangeTooWide, NodeUnavailable),
         (RpcError(-32003, "aborted"), NodeUnavailable, NodeUnavailable),
         (RpcError(-32005, "slow down"), NodeUnavailable, NodeUnavailable),
-        (RpcError(-32601, "method not found"), PermanentChainError, PermanentChainError),
+        (RpcError(-32601, "method not found"), UnknownMethod, UnknownMethod),
     ],
 )
 def test_a_failure_says_whether_trying_again_helps(

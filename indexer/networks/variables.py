@@ -1,0 +1,13 @@
+"""Names of the environment variables of one chain, as settings read them and errors name them."""
+
+from warehouse_schema.identifiers import ChainId
+
+
+def in_capitals(chain: ChainId) -> str:
+    """A chain's id as it stands in names of variables."""
+    return chain.upper().replace(":", "_").replace("-", "_")
+
+
+def rpc_variable(chain: ChainId) -> str:
+    """Name of the variable that holds a chain's node URLs."""
+    return f"ISTHMUS_RPC_{in_capitals(chain)}"
