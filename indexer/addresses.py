@@ -1,5 +1,8 @@
 """Is this address valid on that chain? Pure checks, with the reason when it is not."""
 
+import base64
+from binascii import crc_hqx
+
 from eth_utils.address import is_checksum_address
 from stellar_sdk import StrKey
 
@@ -65,4 +68,17 @@ def bytes32_as_evm(word: Bytes32) -> EvmAddress | None:
 
 def bytes32_as_account(word: Bytes32) -> StellarAddress:
     """The `G…` strkey of a raw ed25519 key."""
-    return StellarAddress(StrKey.encode_ed25519_public_key(bytes.fromhex(word[2:])))
+    return account_of_key(bytes.fromhex(word[2:]))
+
+
+def account_of_key(key: bytes) -> StellarAddress:
+    """The `G…` strkey of the 32 bytes of an ed25519 key (SEP-23).
+
+    The SDK's encoder takes 45 µs, too long for each account of each ledger.
+    """
+    payload = _ACCOUNT_VERSION + key
+    checksum = crc_hqx(payload, 0).to_bytes(2, "little")
+    return StellarAddress(base64.b32encode(payload + checksum).decode())
+
+
+_ACCOUNT_VERSION = bytes([6 << 3])

@@ -20,6 +20,7 @@ from indexer.facts import quarantine, store
 from indexer.facts.kept import keep
 from indexer.facts.reorg import final_heights, find_fork, rewind
 from indexer.facts.store import Cursor
+from indexer.facts.watchlist import StoredWatchlist
 from indexer.networks import Chain, Network
 from indexer.projections.apply import apply, unapply
 from indexer.projections.stages.store import refold_final
@@ -108,14 +109,14 @@ def bring_in(
     """One range towards a head, or one step back where the chain forked. Raises as `drain_once`."""
     chain = network.chain(reader.chain)
     with conn.begin():
-        cursor, asked_for = store.read_outset(conn, chain.id)
+        cursor = store.read_cursor(conn, chain.id)
     if cursor is not None and _forked_at_head(cursor, head):
         return _take_back(conn, reader, network, chain, cursor, head)
     first = Height(chain.first_height if cursor is None else cursor.height + 1)
     if head.height < first:
         return Step(cursor, None)
     last = Height(min(head.height, first + max_blocks - 1))
-    fresh = reader.read(first, last, [*chain.watched, *asked_for])
+    fresh = reader.read(first, last, StoredWatchlist.on(conn, chain))
     if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
         return _take_back(conn, reader, network, chain, cursor, head)
     moved = _cursor_at(fresh.blocks[-1], head, cursor)

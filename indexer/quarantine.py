@@ -18,7 +18,8 @@ from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from indexer.builds import decoder_build
 from indexer.chains.ports import ChainReader, RawEvent
-from indexer.chains.stellar_filters import wanted_by
+from indexer.chains.stellar_filters import wanted_events
+from indexer.chains.watchlist import Watched
 from indexer.decode.close_meta import decode_meta
 from indexer.drain import CHANNEL
 from indexer.errors import (
@@ -32,6 +33,7 @@ from indexer.errors import (
 from indexer.facts import quarantine, store
 from indexer.facts.kept import keep
 from indexer.facts.quarantine import Quarantined, State
+from indexer.facts.watchlist import StoredWatchlist
 from indexer.networks import Network
 from indexer.outages import passes
 from indexer.projections.book_events import FOLDS
@@ -107,9 +109,9 @@ def _retry(
 ) -> Trial | None:
     with engine.connect() as conn:
         raw = quarantine.raw_of(conn, ledger.chain, ledger.height)
-        watched = [*network.stellar.watched, *store.watched_addresses(conn, ledger.chain)]
     if raw is None:
         return None
+    watched = StoredWatchlist.of(engine, network.stellar)
     found = _from_bytes(network, ledger, raw, watched)
     if isinstance(found, _Failure) and reader is not None:
         found = _from_source(reader, ledger, watched, found)
@@ -126,7 +128,7 @@ def _retry(
 
 
 def _from_bytes(
-    network: Network, ledger: Quarantined, raw: bytes, watched: Sequence[str]
+    network: Network, ledger: Quarantined, raw: bytes, watched: Watched
 ) -> Sequence[RawEvent] | _Failure:
     chain = network.stellar
     try:
@@ -137,11 +139,11 @@ def _from_bytes(
         return _Failure("damaged", str(error))
     if decoded.block.hash != ledger.block_hash:
         return _Failure("damaged", f"these are the bytes of ledger {decoded.block.hash}")
-    return list(filter(wanted_by(chain, watched), decoded.events))
+    return wanted_events(chain, watched, decoded.events)
 
 
 def _from_source(
-    reader: ChainReader, ledger: Quarantined, watched: Sequence[str], before: _Failure
+    reader: ChainReader, ledger: Quarantined, watched: Watched, before: _Failure
 ) -> Sequence[RawEvent] | _Failure:
     """The ledger's events, read anew; `before` is why they could not be had from its bytes."""
     try:

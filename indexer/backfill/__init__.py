@@ -28,4 +28,3 @@ from indexer.backfill.run import backfill as backfill
 from indexer.backfill.run import bring_in as bring_in
 from indexer.backfill.run import finish_backfill as finish_backfill
 from indexer.backfill.run import plan_spans as plan_spans
-from indexer.backfill.run import watched_on as watched_on

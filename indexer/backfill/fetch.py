@@ -16,6 +16,7 @@ from indexer.backfill.chunks import Chunk, chunk_of_columns, chunk_of_range
 from indexer.chains.evm import EvmReader
 from indexer.chains.evm_history import EvmHistory
 from indexer.chains.ports import ChainReader
+from indexer.chains.watchlist import Watched
 from indexer.drain import MAX_BLOCKS
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.networks import Chain, EvmChain
@@ -63,7 +64,7 @@ class Source:
 
 @contextmanager
 def source(
-    reader: ChainReader, chain: Chain, watched: Sequence[str], readers: int = READERS
+    reader: ChainReader, chain: Chain, watched: Watched, readers: int = READERS
 ) -> Iterator[Source]:
     """As columns, by several connections, where the reader has them; else by the reader alone."""
     if not (isinstance(reader, EvmReader) and isinstance(chain, EvmChain)):
@@ -83,13 +84,13 @@ def source(
 
 
 def _as_objects(
-    reader: ChainReader, chain: Chain, watched: Sequence[str], first: Height, last: Height
+    reader: ChainReader, chain: Chain, watched: Watched, first: Height, last: Height
 ) -> Chunk:
     return chunk_of_range(chain, reader.read(first, last, watched))
 
 
 def _columnar(
-    history: EvmHistory, chain: EvmChain, watched: Sequence[str], first: Height, last: Height
+    history: EvmHistory, chain: EvmChain, watched: Watched, first: Height, last: Height
 ) -> Chunk:
     return chunk_of_columns(chain, history.read_columns(first, last, watched))
 

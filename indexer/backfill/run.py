@@ -25,6 +25,7 @@ from indexer.chains.ports import ChainReader
 from indexer.errors import ConfigurationError, RangeRefused
 from indexer.facts import store
 from indexer.facts.backfills import Backfill
+from indexer.facts.watchlist import StoredWatchlist
 from indexer.networks import Chain, Network
 from indexer.projections.rebuild import rebuild
 from warehouse_schema.identifiers import ChainId, Height
@@ -62,7 +63,7 @@ def backfill(
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
-    watched = watched_on(engine, chain)
+    watched = StoredWatchlist.of(engine, chain)
     with backfiller(engine, chain.id) as conn:
         _refuse(conn, reader, chain, first, last)
         now = take_up(conn, chain.id, first, last)
@@ -71,12 +72,6 @@ def backfill(
             chunks = fetch_ahead(fetchers, Height(now.done + 1), last)
             now = _commit_all(conn, network, now, chunks, meter, on_progress)
         _finish(engine, conn, network, now, meter, on_progress)
-
-
-def watched_on(engine: Engine, chain: Chain) -> list[str]:
-    """Addresses of a chain whose token movements are wanted: the network's, and the clients'."""
-    with engine.connect() as conn:
-        return [*chain.watched, *store.watched_addresses(conn, chain.id)]
 
 
 # The same in steps: plan the spans, bring each of them in, finish.
@@ -127,7 +122,7 @@ def bring_in(
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
-    watched = watched_on(engine, chain)
+    watched = StoredWatchlist.of(engine, chain)
     with engine.connect() as conn:
         start = take_up(conn, chain.id, *whole)
     # From here on: the rate is then that of all who work on it, while this one waits as well.

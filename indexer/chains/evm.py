@@ -19,9 +19,11 @@ from typing import Any
 
 from indexer.chains.evm_answers import EvmAnswers, EvmReceipt, Header, number
 from indexer.chains.evm_questions import (
+    MAX_RECIPIENTS,
     Filter,
     emitter_filters,
     header_call,
+    recipient_of,
     transfer_filters,
     union,
 )
@@ -31,6 +33,7 @@ from indexer.chains.identity import check_evm_node
 from indexer.chains.jsonrpc import HeadsLost, JsonRpc, NewHeads, NoSuchMethod
 from indexer.chains.nodes import asked_of_all, node_of_chain
 from indexer.chains.ports import Range
+from indexer.chains.watchlist import Watched, Watchlist, as_watchlist
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -159,7 +162,7 @@ class EvmReader:
                 raise NodeUnavailable(f"{node.host} does not name final blocks, others did")
             return tags
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Blocks `first … last` and our logs in them, from one node.
 
         A range of up to some 90 blocks is one request. A range whose answer does not come in time
@@ -174,9 +177,10 @@ class EvmReader:
                 raise
             raise RangeTooWide(f"{self.chain}: blocks {first} to {last}: {error}") from error
 
-    def _read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
-        heights = range(first, last + 1)
-        transfers = transfer_filters(self._chain, watched)
+    def _read(self, first: Height, last: Height, watched: Watched) -> Range:
+        heights, watchlist = range(first, last + 1), as_watchlist(watched)
+        listed = watchlist.listed(MAX_RECIPIENTS)
+        transfers = transfer_filters(self._chain, listed)
         filters = [*self._events, *transfers]
         calls = [
             *(header_call(hex(height)) for height in heights),
@@ -193,7 +197,22 @@ class EvmReader:
                 raise InconsistentAnswer(f"{self.chain}: block {last} was replaced while reading")
             if self._chain.bloom_is_reliable:
                 self._check_blooms(node, headers, logs, [*self._emitters, *transfers])
+        if listed is None:
+            logs = self._to_watched(logs, watchlist)
         return Range(tuple(header.block for header in headers), tuple(logs))
+
+    def _to_watched(self, logs: Sequence[EvmLog], watchlist: Watchlist) -> list[EvmLog]:
+        """The logs without transfers of tokens to recipients that are not watched."""
+        transfers = union(transfer_filters(self._chain, None))
+        recipients = {
+            log.seen: recipient_of(log.topics)
+            for log in logs
+            if transfers.wants(log.address, log.topics)
+        }
+        watched = frozenset(watchlist.among(frozenset(recipients.values())))
+        return [
+            log for log in logs if log.seen not in recipients or recipients[log.seen] in watched
+        ]
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Block until the head is above `above`, at most `timeout` seconds; then the head or None.

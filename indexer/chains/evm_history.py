@@ -22,11 +22,18 @@ import polars as pl
 
 from indexer.chains.evm import EvmReader
 from indexer.chains.evm_answers import ROUND_CAPS, Header
-from indexer.chains.evm_questions import Filter, header_call, transfer_filters
+from indexer.chains.evm_questions import (
+    MAX_RECIPIENTS,
+    Filter,
+    header_call,
+    transfer_filters,
+    union,
+)
 from indexer.chains.http import AnswerTooLong, NodeTimedOut
 from indexer.chains.jsonrpc import Call, JsonRpc, classified
 from indexer.chains.nodes import asked_of_all
 from indexer.chains.receipts import bloom_of
+from indexer.chains.watchlist import Watched, Watchlist, as_watchlist
 from indexer.decode.evm import TRANSFER_TOPIC
 from indexer.decode.evm_columns import logs_of
 from indexer.errors import InconsistentAnswer, RangeTooWide
@@ -110,7 +117,7 @@ class EvmHistory(EvmReader):
         urls = [node.url for node in reader._nodes]
         return cls(reader._chain, urls, checks_roots=reader._checks_roots)
 
-    def read_columns(self, first: Height, last: Height, watched: Sequence[str]) -> EvmColumns:
+    def read_columns(self, first: Height, last: Height, watched: Watched) -> EvmColumns:
         """Blocks `first … last` and our logs in them, from one node.
 
         `RangeTooWide` asks the caller to halve the range; an answer that is too large, or takes too
@@ -127,9 +134,10 @@ class EvmHistory(EvmReader):
                 raise
             raise RangeTooWide(f"{self.chain}: blocks {first} to {last}: {error}") from error
 
-    def _read_columns(self, first: Height, last: Height, watched: Sequence[str]) -> EvmColumns:
-        heights = range(first, last + 1)
-        transfers = transfer_filters(self._chain, watched)
+    def _read_columns(self, first: Height, last: Height, watched: Watched) -> EvmColumns:
+        heights, watchlist = range(first, last + 1), as_watchlist(watched)
+        listed = watchlist.listed(MAX_RECIPIENTS)
+        transfers = transfer_filters(self._chain, listed)
         with self._node() as node:
             headers = self._answers.headers(
                 heights, node.batch([header_call(hex(h)) for h in heights])
@@ -142,6 +150,8 @@ class EvmHistory(EvmReader):
                 raise InconsistentAnswer(f"{self.chain}: block {last} was replaced while reading")
             if self._chain.bloom_is_reliable:
                 self._check_bloom_columns(node, headers, logs, [*self._emitters, *transfers])
+        if listed is None:
+            logs = self._columns_to_watched(logs, watchlist)
         return EvmColumns(tuple(header.block for header in headers), logs)
 
     def _columns(self, node: JsonRpc, asked: Filter, headers: Sequence[Header]) -> pl.DataFrame:
@@ -153,6 +163,15 @@ class EvmHistory(EvmReader):
         logs = self._placed(self._well_formed(answers), headers)
         self._refuse(logs, ~_was_asked_for(asked), "was not asked for")
         return logs.select(*LOG_COLUMNS)
+
+    def _columns_to_watched(self, logs: pl.DataFrame, watchlist: Watchlist) -> pl.DataFrame:
+        """`_to_watched`, over the columns."""
+        is_transfer = _was_asked_for(union(transfer_filters(self._chain, None)))
+        recipient = pl.lit("0x") + pl.col("topics").list.get(2, null_on_oob=True).str.slice(26)
+        recipients = logs.filter(is_transfer).select(recipient).to_series().drop_nulls().unique()
+        watched = watchlist.among(recipients.to_list())
+        is_watched = recipient.is_in(sorted(watched)).fill_null(value=False)
+        return logs.filter(~is_transfer | is_watched)
 
     def _parsed(self, array: bytes) -> pl.DataFrame:
         if not array[1:-1].strip():

@@ -1,6 +1,6 @@
 """What an EVM node is asked for: headers, and logs by contract, topic and recipient."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,10 @@ from warehouse_schema.identifiers import BlockHash, Bytes32, EvmAddress, Height,
 
 RECIPIENTS_PER_QUERY = 500
 """Watched recipients of one transfer query; nodes bound the size of a filter."""
+MAX_RECIPIENTS = 2_000
+"""Watched recipients that a node is asked about. Where there are more, all transfers of the tokens
+are read and the recipients looked up here, so that a block costs no more however many are watched.
+The queries for 2,000 have 136 KB, as much as some 200 logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +63,23 @@ def emitter_filters(chain: EvmChain) -> list[Filter]:
     return [Filter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()]
 
 
-def transfer_filters(chain: EvmChain, watched: Sequence[str]) -> list[Filter]:
-    """Transfers of known tokens to watched recipients, so many of them a query."""
+def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[Filter]:
+    """Transfers of known tokens to listed recipients, so many of them a query; None: to anybody."""
     tokens, transfer = frozenset(chain.tokens), frozenset({TRANSFER_TOPIC})
-    recipients = sorted({evm_as_bytes32(parse_evm_address(each)) for each in watched})
     if not tokens:
         return []
+    if listed is None:
+        return [Filter(tokens, transfer)]
+    recipients = sorted({evm_as_bytes32(parse_evm_address(each)) for each in listed})
     return [
         Filter(tokens, transfer, frozenset(recipients[start : start + RECIPIENTS_PER_QUERY]))
         for start in range(0, len(recipients), RECIPIENTS_PER_QUERY)
     ]
+
+
+def recipient_of(topics: Sequence[str]) -> EvmAddress:
+    """Recipient of an ERC-20 transfer by its topics; the zero address where there is none."""
+    return EvmAddress("0x" + topics[2][26:] if len(topics) > 2 else "0x" + "00" * 20)
 
 
 def union(filters: Sequence[Filter]) -> Filter:

@@ -6,9 +6,9 @@ each ledger names the one before, wherever it comes from.
 """
 
 import logging
-from collections.abc import Sequence
 
 from indexer.chains.ports import Block, ChainReader, Range
+from indexer.chains.watchlist import Watched
 from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap, RetryableChainError
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -48,7 +48,7 @@ class HealingReader:
             logger.warning("header from lake chain=%s height=%d: %s", self.chain, height, gap)
             return self._lake.block(height)
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`.
 
         `NodeBehind` while the lake has not got to what the node has forgotten; `RetentionGap` when
@@ -69,7 +69,7 @@ class HealingReader:
         self._node.close()
         self._lake.close()
 
-    def _heal(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def _heal(self, first: Height, last: Height, watched: Watched) -> Range:
         reached = self._lake.head().height
         if reached >= last:
             return self._lake.read(first, last, watched)

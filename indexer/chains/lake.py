@@ -17,7 +17,7 @@ Objects are fetched and decompressed in threads, a few ahead of the one that is 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,11 +28,12 @@ import zstandard
 
 from indexer.chains.lake_store import CONFIGURATION, FIRST_LEDGER, Batch, LakeStore, Layout
 from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
-from indexer.chains.stellar_filters import wanted_by
+from indexer.chains.stellar_filters import wanted_events
+from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.decode.batches import BatchedLedger, split_batch
 from indexer.decode.close_meta import decode_meta
 from indexer.decode.ledgers import Ledger, check_linked
-from indexer.decode.needles import needles_of
+from indexer.decode.needles import accounts_in, needles_of
 from indexer.decode.transaction_set import check_transaction_set
 from indexer.errors import (
     ConfigurationError,
@@ -108,23 +109,25 @@ class LakeReader:
         (ledger,) = self._ledgers(height, height)
         return ledger.block
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`."""
-        needles = needles_of(self._chain, watched, self._issued())
-        is_wanted = wanted_by(self._chain, watched)
+        needles, watchlist = needles_of(self._chain, self._issued()), as_watchlist(watched)
         blocks: list[Block] = []
         events: list[StellarEvent] = []
         unread: list[UnreadLedger] = []
         for ledger in self._ledgers(first, last):
             blocks.append(ledger.block)
-            if not needles.are_in(ledger.batch, ledger.begin, ledger.end):
+            raw, begin, end = ledger.batch, ledger.begin, ledger.end
+            if not (
+                needles.are_in(raw, begin, end) or watchlist.among(accounts_in(raw, begin, end))
+            ):
                 self._check_miss(ledger)
                 continue
             found = self._decode(ledger)
             if isinstance(found, UnreadLedger):
                 unread.append(found)
             else:
-                events += filter(is_wanted, found.events)
+                events += wanted_events(self._chain, watchlist, found.events)
         with self._naming_itself():
             check_linked(blocks)
         self._count(ledgers=len(blocks), unread=len(unread))

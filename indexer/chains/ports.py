@@ -1,9 +1,9 @@
 """What we ask of a chain, whichever it is."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from indexer.chains.watchlist import Watched
 from indexer.events.raw import Block as Block
 from indexer.events.raw import EvmLog as EvmLog
 from indexer.events.raw import RawEvent as RawEvent
@@ -36,7 +36,7 @@ class ChainReader(Protocol):
     def block(self, height: Height) -> Block:
         """One block of the node's current chain. `NodeBehind` if it has not got there."""
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Blocks and events of `first … last`, checked against each other before they are given.
 
         `watched` are addresses whose token movements are wanted beside the contracts' events.

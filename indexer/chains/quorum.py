@@ -18,6 +18,7 @@ from indexer.chains.evm import EvmReader
 from indexer.chains.evm_answers import EvmReceipt
 from indexer.chains.finality import Finality, height_reached
 from indexer.chains.ports import Block, Range
+from indexer.chains.watchlist import Watched
 from indexer.chains.witnesses import (
     NEEDED,
     NotEnoughSources,
@@ -83,7 +84,7 @@ class Quorum:
         """The block at a height of the chain that all of them follow."""
         return self._agreed(f"block {height}", lambda witness: witness.block(height))
 
-    def agreed_logs(self, block: Block, watched: Sequence[str]) -> tuple[RawEvent, ...]:
+    def agreed_logs(self, block: Block, watched: Watched) -> tuple[RawEvent, ...]:
         """Every log of ours in this very block, in order.
 
         `block` is a witness too: `SourcesDisagree` when all of them have another one there.
@@ -96,7 +97,7 @@ class Quorum:
             )
         return found.events
 
-    def agreed_range(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def agreed_range(self, first: Height, last: Height, watched: Watched) -> Range:
         """Blocks and logs of `first … last`: same hashes, and same logs in the same order.
 
         For reading again what one node gave. `RangeTooWide` when a node refuses that many.

@@ -10,7 +10,7 @@ import base64
 import binascii
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +18,8 @@ from pathlib import Path
 import zstandard
 
 from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
-from indexer.chains.stellar_filters import wanted_by
+from indexer.chains.stellar_filters import wanted_events
+from indexer.chains.watchlist import Watched
 from indexer.decode.batches import split_batch
 from indexer.decode.close_meta import decode_meta
 from indexer.decode.ledgers import Ledger, LedgerProof, block_of_meta, check_linked
@@ -93,16 +94,15 @@ class RecordedLedgers:
         self._check_recorded(height)
         return self._blocks[height]
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`, all of which must be recorded."""
-        is_wanted = wanted_by(self._chain, watched)
         blocks = [self.block(Height(height)) for height in range(first, last + 1)]
         check_linked(blocks)
         events: list[StellarEvent] = []
         unread: list[UnreadLedger] = []
         for block in blocks:
             try:
-                events += filter(is_wanted, self.ledger(block.height).events)
+                events += wanted_events(self._chain, watched, self.ledger(block.height).events)
             except UndecodableLedger as error:
                 unread.append(UnreadLedger(block, str(error), self._metas[block.height], _SOURCE))
         return Range(tuple(blocks), tuple(events), tuple(unread))

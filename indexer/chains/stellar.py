@@ -19,8 +19,14 @@ from indexer.chains.beat import Beat
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.nodes import asked_of_all, node_of_chain
 from indexer.chains.ports import Block, Range, StellarEvent
-from indexer.chains.stellar_filters import Filter, filters_of_calls, wanted_by
+from indexer.chains.stellar_filters import (
+    Filter,
+    filters_of_calls,
+    is_asked_for,
+    wanted_events,
+)
 from indexer.chains.stellar_rpc import RequestRefused, StellarRpc
+from indexer.chains.watchlist import Watched
 from indexer.decode.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
 from indexer.decode.positions import EventId, parse_event_id
 from indexer.errors import (
@@ -104,7 +110,7 @@ class StellarReader:
         """One ledger's header. `NodeBehind` or `RetentionGap` when the node does not have it."""
         return self._asked(lambda: self._blocks(height, height)[0])
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`; the rule is in `stellar_filters`."""
         return self._asked(lambda: self._read(first, last, watched))
 
@@ -130,17 +136,21 @@ class StellarReader:
         for node in self._nodes:
             node.close()
 
-    def _read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def _read(self, first: Height, last: Height, watched: Watched) -> Range:
         blocks = self._blocks(first, last)
         check_linked(blocks)
         by_height = {block.height: block for block in blocks}
-        is_wanted = wanted_by(self._chain, watched)
         found: dict[str, StellarEvent] = {}
-        for filters in filters_of_calls(self._chain, watched):
-            for record in self._passing(first, last, filters):
-                event = _event(record, by_height)
-                if not is_wanted(event) or found.setdefault(event.event_id, event) != event:
-                    raise InconsistentAnswer(f"event {event.event_id} is not what was asked for")
+        for filters in filters_of_calls(self._chain):
+            for records in self._passing(first, last, filters):
+                events = [_event(record, by_height) for record in records]
+                for event in events:
+                    if not is_asked_for(self._chain, event):
+                        raise _unasked(event)
+                # A page at a time: a token may have more events than fit into memory at once.
+                for event in wanted_events(self._chain, watched, events):
+                    if found.setdefault(event.event_id, event) != event:
+                        raise _unasked(event)
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
 
     # Calls.
@@ -252,8 +262,8 @@ class StellarReader:
 
     def _passing(
         self, first: Height, last: Height, filters: list[Filter]
-    ) -> Iterator[Mapping[str, Any]]:
-        """Records of `first … last` that pass the filters, page by page, failed calls left out.
+    ) -> Iterator[list[Mapping[str, Any]]]:
+        """Pages of the records of `first … last` that pass the filters, failed calls left out.
 
         A page that is not full, even an empty one, may still end before `last`: only its cursor
         says how far it looked.
@@ -266,11 +276,12 @@ class StellarReader:
                 page = self._call("getEvents", **where, filters=filters, pagination=pagination)
             self._check_reach(page, first, last)
             records = _objects(page, "events")
-            for record in records:
-                # Whether all of the range came is for the cursor to say, not for one record.
-                is_within = _ledger(record) <= last
-                if is_within and record.get("inSuccessfulContractCall", True):
-                    yield record
+            # Whether all of the range came is for the cursor to say, not for one record.
+            yield [
+                record
+                for record in records
+                if _ledger(record) <= last and record.get("inSuccessfulContractCall", True)
+            ]
             previous, cursor = cursor, _field(page, "cursor", str)
             if _is_done(cursor, last, full=len(records) >= EVENTS_PER_CALL):
                 return
@@ -288,6 +299,10 @@ class StellarReader:
             raise NodeBehind(f"{self.chain}: events end at {latest}, before {last}")
         if oldest > first:
             raise RetentionGap(f"{self.chain}: events begin at {oldest}, after {first}")
+
+
+def _unasked(event: StellarEvent) -> InconsistentAnswer:
+    return InconsistentAnswer(f"event {event.event_id} is not what was asked for")
 
 
 def _is_done(cursor: str, last: Height, *, full: bool) -> bool:

@@ -5,20 +5,22 @@ be relied on nothing shows it but another node. What is found is alarmed and men
 the range; nothing is mended here, because which side is wrong is not known here.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from sqlalchemy import Engine
 
 from indexer.chains.ports import Range
+from indexer.chains.watchlist import Watched
 from indexer.decode import decode
 from indexer.errors import Undecodable
 from indexer.events.raw import Block, RawEvent
 from indexer.facts import store
+from indexer.facts.watchlist import StoredWatchlist
 from indexer.networks import Chain
 from warehouse_schema.identifiers import Height
 
-Reading: TypeAlias = Callable[[Height, Height, Sequence[str]], Range]
+Reading: TypeAlias = Callable[[Height, Height, Watched], Range]
 """`ChainReader.read` of another node, or `Quorum.agreed_range`."""
 
 ALARM = "rescan"
@@ -33,9 +35,7 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
     between the two readings. Addresses that were watched only later show up as missed, and a
     backfill is right for these, too. Raises what `read` raises.
     """
-    with engine.connect() as conn:
-        watched = [*chain.watched, *store.watched_addresses(conn, chain.id)]
-    fresh = read(first, last, watched)
+    fresh = read(first, last, StoredWatchlist.of(engine, chain))
     with engine.begin() as conn:
         blocks = store.blocks_between(conn, chain.id, first, last)
         events = store.read_raw(conn, chain.id, first, last)

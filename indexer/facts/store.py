@@ -38,7 +38,6 @@ from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into, str
 from indexer.facts.rows import copy_rows as copy_rows
 from warehouse_schema.facts import alarms, blocks, cursors, orphans, quarantined_ledgers
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash, UnixSeconds, is_evm
-from warehouse_schema.intake import watched_addresses as watched
 from warehouse_schema.queries import any_of
 
 _AT_ONCE = 1_000
@@ -318,15 +317,6 @@ def _blocks(chain: ChainId) -> Select[Any]:
     return select(*_BLOCK_COLUMNS).where(blocks.c.chain == chain)
 
 
-def watched_addresses(conn: Connection, chain: ChainId) -> list[str]:
-    """Addresses that clients and operators asked to watch on a chain."""
-    return list(conn.scalars(_watched_on(chain)))
-
-
-def _watched_on(chain: ChainId) -> Select[str]:
-    return select(watched.c.address).where(watched.c.chain == chain).order_by(watched.c.address)
-
-
 def _stream(
     conn: Connection,
     shelf: Shelf,
@@ -369,16 +359,6 @@ def read_cursor(conn: Connection, chain: ChainId) -> Cursor | None:
     """How far a chain is; None before its first range."""
     row = conn.execute(select(*_CURSOR_COLUMNS).where(cursors.c.chain == chain)).one_or_none()
     return None if row is None else Cursor(*row)
-
-
-def read_outset(conn: Connection, chain: ChainId) -> tuple[Cursor | None, list[str]]:
-    """What a range begins with: `read_cursor` and `watched_addresses`, in one statement."""
-    addresses = func.array(_watched_on(chain).scalar_subquery()).label("addresses")
-    always = select(addresses).subquery()
-    outset = always.outerjoin(cursors, cursors.c.chain == chain)
-    row = conn.execute(select(always, *_CURSOR_COLUMNS).select_from(outset)).one()
-    wanted, *cursor = row
-    return (None if cursor[0] is None else Cursor(*cursor)), list(wanted)
 
 
 def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:

@@ -11,6 +11,7 @@ from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
 from indexer.chains.ports import Block, EvmLog, Range
+from indexer.chains.watchlist import Watched
 from indexer.errors import NodeBehind, RangeTooWide
 from indexer.events.common import Provenance
 from indexer.networks import EvmChain, Network, load_network
@@ -142,7 +143,7 @@ class FakeChain:
             raise NodeBehind(f"no block {height}")
         return self.blocks[height]
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Blocks and logs of a range."""
         self.before_read(first, last)
         if last - first + 1 > self.max_range:

@@ -1,9 +1,9 @@
 """A reader that leaves out what it should give, as a node may without contradicting itself."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from indexer.chains.ports import Block, ChainReader, Range
+from indexer.chains.watchlist import Watched
 from indexer.events.raw import StellarEvent
 from tests.factories.stellar_lake import DEVNET
 from warehouse_schema.identifiers import Height
@@ -17,7 +17,7 @@ class Forgetful:
         self._reader = reader
         self.leaves_out = set(heights)
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         found = self._reader.read(first, last, watched)
         return replace(found, events=tuple(filter(self._is_given, found.events)))
 

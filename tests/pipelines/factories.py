@@ -1,6 +1,6 @@
 """Things that pipelines meet, with good defaults."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
@@ -10,6 +10,7 @@ import dagster as dg
 from sqlalchemy import Engine
 
 from indexer.chains.ports import Block, Range
+from indexer.chains.watchlist import Watched
 from indexer.drain import Progress
 from indexer.facts.status import ChainStatus
 from pipelines.defs.resources import ChainNodes, Warehouse
@@ -96,7 +97,7 @@ class QuietChain:
     def block(self, height: Height) -> Block:
         return make_block(height, self.chain)
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         return Range(tuple(make_block(n, self.chain) for n in range(first, last + 1)), ())
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:

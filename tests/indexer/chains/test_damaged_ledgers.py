@@ -8,7 +8,7 @@ import base64
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader, Range
 from indexer.chains.stellar import StellarReader
+from indexer.chains.watchlist import Watched
 from indexer.drain import drain_once
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.events.raw import Block, StellarEvent
@@ -224,7 +225,7 @@ class Damaged:
     def head(self) -> Block:
         return self._reader.head()
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         sound = self._reader.read(first, last, watched)
         events = tuple(map(self._damaged, sound.events))
         self.given += events

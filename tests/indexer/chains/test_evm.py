@@ -14,6 +14,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
 from indexer.chains.evm import EvmReader
+from indexer.chains.evm_questions import (
+    MAX_RECIPIENTS,
+    RECIPIENTS_PER_QUERY,
+    transfer_filters,
+)
 from indexer.chains.jsonrpc import MAX_BATCH, JsonRpc
 from indexer.decode.evm import TRANSFER_TOPIC, topic_of
 from indexer.devnet.evm_node import AnvilProcess
@@ -185,6 +190,21 @@ def test_more_watched_addresses_than_one_query_holds_are_all_asked_for(anvil, re
     head = reader.head().height
     found = reader.read(head, head, many)
     assert [log.topics[2] for log in found.events] == [word(many[i]) for i in (0, 600, 1_199)]
+
+
+def test_recipients_beyond_limit_are_looked_up_here(anvil, reader):
+    many = [address(number) for number in range(0x5000, 0x5000 + MAX_RECIPIENTS + 1)]
+    anvil.emit(*(transfer(USDC, each, 1) for each in (many[0], UNWATCHED, many[-1])))
+    head = reader.head().height
+    found = reader.read(head, head, many)
+    assert [log.topics[2] for log in found.events] == [word(many[0]), word(many[-1])]
+
+
+def test_queries_stop_growing_with_recipients():
+    listed = [address(number) for number in range(0x5000, 0x5000 + MAX_RECIPIENTS)]
+    assert len(transfer_filters(CHAIN, [])) == 0
+    assert len(transfer_filters(CHAIN, listed)) == MAX_RECIPIENTS / RECIPIENTS_PER_QUERY
+    assert len(transfer_filters(CHAIN, None)) == 1
 
 
 def test_a_chain_without_our_contracts_is_asked_for_no_logs(anvil):

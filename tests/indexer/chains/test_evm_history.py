@@ -11,6 +11,7 @@ from indexer.addresses import evm_as_bytes32
 from indexer.chains import evm_history
 from indexer.chains.evm import EvmReader
 from indexer.chains.evm_history import LOG_COLUMNS, EvmColumns, EvmHistory
+from indexer.chains.evm_questions import MAX_RECIPIENTS
 from indexer.chains.receipts import bloom_of
 from indexer.decode.evm import TRANSFER_TOPIC, topic_of
 from indexer.decode.evm_columns import logs_of
@@ -151,6 +152,21 @@ def test_columns_are_what_the_reader_reads():
     assert tuple(logs_of(columns.logs, CHAIN.id)) == objects.events
     assert columns.logs.height == 6 + 4
     assert columns.logs.schema == LOG_COLUMNS
+
+
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_columns_of_many_recipients_are_what_the_reader_reads(is_watched):
+    watched = [address(number) for number in range(0x5000, 0x5000 + MAX_RECIPIENTS + 1)]
+    watched += [WATCHED] if is_watched else []
+    with serving(FakeNode()) as url:
+        reader = EvmReader(CHAIN, [url])
+        history = EvmHistory.beside(reader)
+        objects = reader.read(Height(1), Height(LAST), watched)
+        columns = history.read_columns(Height(1), Height(LAST), watched)
+        reader.close()
+        history.close()
+    assert tuple(logs_of(columns.logs, CHAIN.id)) == objects.events
+    assert columns.logs.height == (6 + 4 if is_watched else 6)
 
 
 def test_a_range_without_logs_is_an_empty_frame():

@@ -16,6 +16,7 @@ from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import Block, ChainReader, Range
 from indexer.chains.stellar import StellarReader
+from indexer.chains.watchlist import Watched
 from indexer.devnet.stellar.rpc import Rpc
 from indexer.devnet.stellar.server import DevnetServer
 from indexer.drain import Progress, drain_once
@@ -179,7 +180,7 @@ class _Other:
 
     chain = DEVNET.id
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         if first <= 30:
             raise RetentionGap("gone")
         with _node(0) as node:

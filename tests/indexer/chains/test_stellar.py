@@ -220,15 +220,42 @@ def test_ledgers_without_our_events_are_given_too(reader: ChainReader) -> None:
     assert given.events == ()
 
 
-def test_a_movement_between_watched_accounts_is_given_once(
+def test_movement_of_watched_accounts_is_given_once(
     node: FakeStellarNode, reader: ChainReader
 ) -> None:
-    accounts = [account(f"watched {n}") for n in range(9)]
-    node.emit(_transfer(accounts[0], accounts[8], 7))
+    node.emit(_transfer(ALICE, BOB, 7), _transfer(account("a stranger"), account("another"), 7))
+    for watched in ([ALICE], [BOB], [ALICE, BOB]):
+        (event,) = reader.read(h(7), h(7), watched).events
+        assert isinstance(event, StellarEvent)
+        assert event.topics[1] == scval.to_address(ALICE).to_xdr_bytes()
+    assert reader.read(h(7), h(7), []).events == ()
+
+
+def test_calls_do_not_grow_with_watched_accounts(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    node.emit(_transfer(ALICE, BOB, 7))
+    accounts = [ALICE, *(account(f"watched {n}") for n in range(500))]
     assert len(reader.read(h(7), h(7), accounts).events) == 1
-    # 7 contracts make one call of 2 filters; 9 accounts × 6 topic filters make 3 calls.
-    calls = node.asked("getEvents")
-    assert [len(call["filters"]) for call in calls] == [2, 5, 5, 1]
+    # 7 contracts and 2 tokens make one call of 2 filters.
+    assert [len(call["filters"]) for call in node.asked("getEvents")] == [2]
+
+
+def test_approval_of_watched_account_is_left_out(
+    node: FakeStellarNode, reader: ChainReader
+) -> None:
+    approval = make_asset_event(
+        "approve",
+        ALICE,
+        BOB,
+        asset=USDC,
+        emitter=CHAIN.usdc_contract,
+        data=scval.to_int128(5),
+        ledger=7,
+        chain=CHAIN.id,
+    )
+    node.emit(approval)
+    assert reader.read(h(7), h(7), [ALICE, BOB]).events == ()
 
 
 @pytest.mark.parametrize("per_call", [1, 2, 3, 7, 8])
@@ -631,9 +658,10 @@ def test_a_call_has_its_parameters_by_name(node: FakeStellarNode, reader: ChainR
     assert ledgers == {"startLedger": 7, "pagination": {"limit": 3}}
     (events,) = node.asked("getEvents")
     assert (events["startLedger"], events["endLedger"]) == (7, 10)
-    assert list(itertools.chain(*(f["contractIds"] for f in events["filters"]))) == list(
-        CHAIN.event_contracts
-    )
+    assert list(itertools.chain(*(f["contractIds"] for f in events["filters"]))) == [
+        *CHAIN.event_contracts,
+        *CHAIN.tokens,
+    ]
 
 
 def test_an_error_in_the_body_says_more_than_the_status(node: FakeStellarNode) -> None:

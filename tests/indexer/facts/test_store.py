@@ -12,9 +12,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Numeric,
-    delete,
     func,
-    insert,
     literal,
     select,
     text,
@@ -42,7 +40,6 @@ from tests.factories.events import (
 )
 from warehouse_schema import facts, projections
 from warehouse_schema.identifiers import Height, UnixSeconds, is_evm
-from warehouse_schema.intake import watched_addresses
 
 ALL_TYPES = sorted(EVENT_TYPES.values(), key=lambda event_type: event_type.__name__)
 
@@ -387,21 +384,6 @@ def test_an_alarm_stands_once_until_it_is_cleared(connection: Connection) -> Non
     assert count(connection, facts.alarms) == 3
 
 
-def test_addresses_to_watch_are_those_of_the_chain(connection: Connection) -> None:
-    rows = [(EVM, "0x02"), (EVM, "0x01"), (STELLAR, "G…")]
-    connection.execute(
-        insert(watched_addresses),
-        [{"chain": chain, "address": address, "reason": "a test"} for chain, address in rows],
-    )
-    assert store.watched_addresses(connection, EVM) == ["0x01", "0x02"]
-    assert store.read_outset(connection, EVM) == (None, ["0x01", "0x02"])
-    store.move_cursor(connection, None, make_cursor(100))
-    assert store.read_outset(connection, EVM) == (make_cursor(100), ["0x01", "0x02"])
-    connection.execute(delete(watched_addresses))
-    assert store.watched_addresses(connection, EVM) == []
-    assert store.read_outset(connection, EVM) == (make_cursor(100), [])
-
-
 def test_the_indexer_may_do_all_of_this(indexer_engine: Engine) -> None:
     with indexer_engine.begin() as connection:
         append_events(connection, make_event(OftSent))
@@ -409,7 +391,6 @@ def test_the_indexer_may_do_all_of_this(indexer_engine: Engine) -> None:
         store.hold(connection, EVM, "why")
         store.raise_alarm(connection, EVM, "kind", "subject", "detail")
         store.clear_alarm(connection, EVM, "kind", "subject")
-        store.watched_addresses(connection, EVM)
         assert len(store.take_back(connection, EVM, above=Height(99))) == 1
         store.move_cursor(connection, make_cursor(100), make_cursor(99))
 

@@ -1,7 +1,7 @@
 """A ledger that cannot be decoded costs its own contents, until a build can decode it."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from indexer.backfill import backfill
 from indexer.builds import decoder_build
 from indexer.chains.lake import LakeReader
 from indexer.chains.ports import Range
+from indexer.chains.watchlist import Watched
 from indexer.decode import close_meta
 from indexer.drain import CHANNEL
 from indexer.errors import (
@@ -221,7 +222,7 @@ class Answering:
     def __init__(self, said: Range | Exception) -> None:
         self.said = said
 
-    def read(self, first: Height, last: Height, watched: Sequence[str]) -> Range:
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
         if isinstance(self.said, Exception):
             raise self.said
         return self.said

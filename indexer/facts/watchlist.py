@@ -1,0 +1,74 @@
+"""The watched addresses of a chain as they are stored: those of the network file and of clients."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from sqlalchemy import Connection, Engine, select
+
+from indexer.facts.store import raise_alarm
+from indexer.networks import Chain
+from warehouse_schema.identifiers import is_evm, parse_evm_address
+from warehouse_schema.intake import watched_addresses
+from warehouse_schema.queries import any_of
+
+ALARM = "watched_address"
+
+
+class StoredWatchlist:
+    """A `Watchlist` over `intake.watched_addresses`. Asks anew each time, so it is never old."""
+
+    def __init__(
+        self, chain: Chain, begin: Callable[[], AbstractContextManager[Connection]]
+    ) -> None:
+        """`begin` gives a connection for one transaction."""
+        self._chain, self._begin = chain, begin
+        self._fixed = frozenset(chain.watched)
+
+    @classmethod
+    def of(cls, engine: Engine, chain: Chain) -> "StoredWatchlist":
+        """With connections of an engine; threads may share it."""
+        return cls(chain, engine.begin)
+
+    @classmethod
+    def on(cls, conn: Connection, chain: Chain) -> "StoredWatchlist":
+        """On a connection that is in no transaction whenever the list is asked."""
+
+        @contextmanager
+        def begin() -> Iterator[Connection]:
+            with conn.begin():
+                yield conn
+
+        return cls(chain, begin)
+
+    def among(self, addresses: Collection[str]) -> Collection[str]:
+        """Those of `addresses` that are watched."""
+        if not addresses:
+            return frozenset()
+        columns = watched_addresses.c
+        query = select(columns.address).where(
+            columns.chain == self._chain.id, columns.address == any_of(addresses)
+        )
+        with self._begin() as conn:
+            return self._fixed.intersection(addresses).union(conn.scalars(query))
+
+    def listed(self, most: int) -> Collection[str] | None:
+        """All of them; None when there are more than `most`."""
+        columns = watched_addresses.c
+        query = select(columns.address).where(columns.chain == self._chain.id).limit(most + 1)
+        with self._begin() as conn:
+            found = self._fixed.union(conn.scalars(query))
+            if len(found) > most:
+                return None
+            malformed = {each for each in found if is_evm(self._chain.id) and not _is_evm(each)}
+            # The table's check refuses them. One that is there all the same must not stop a chain.
+            for each in malformed:
+                raise_alarm(conn, self._chain.id, ALARM, each[:100], "is no address: not watched")
+            return found - malformed
+
+
+def _is_evm(address: str) -> bool:
+    try:
+        parse_evm_address(address)
+    except ValueError:
+        return False
+    return True
