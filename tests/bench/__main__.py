@@ -29,6 +29,7 @@ from tests.bench import (
     transfer_create,
     transfer_progress,
     transfers_sustained,
+    watched_accounts,
 )
 from tests.bench.site import tell
 
@@ -57,6 +58,7 @@ FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
     "deposit_gas": deposit_gas.measure,
     "submission_verify": submission_verify.measure,
     "redecode": redecode.measure,
+    "watched_accounts": watched_accounts.measure,
 }
 
 
