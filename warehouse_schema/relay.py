@@ -65,7 +65,11 @@ slots = Table(
     # A day's budget, and what failed in a row: by what is recent, however much went before.
     Index("ix_slots_opened", "chain", "opened_at"),
     Index("ix_slots_closed", "chain", "account", "closed_at"),
-    Index("ix_slots_failed", "chain", "purpose", "key", postgresql_where=sql("outcome = 'failed'")),
+    Index(
+        "ix_slots_failed",
+        *("chain", "purpose", "key"),
+        postgresql_where=sql("outcome IN ('failed', 'late')"),
+    ),
     schema=RELAY,
     comment="Numbers of accounts of ours, each given to one purpose",
 )

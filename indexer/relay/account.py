@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from indexer.errors import CallReverted, PermanentChainError, RetryableChainError
+from indexer.paid_failures import reason_to_wait
 from indexer.relay import store
 from indexer.relay.patience import Patience
 from indexer.relay.slots import (
@@ -223,9 +224,10 @@ class AccountRelay(Generic[C]):
         return Close("overtaken", 0) if is_overtaken else None
 
     def _judged(self, step: Close, owed: Owed[C] | None) -> Close:
-        """Without effect because somebody else was first: no failure, or strangers could stop us.
+        """Without effect because somebody else was first, or because it is not to be done now.
 
-        Whoever is quick can have us pay for nothing now and then; the day's budget bounds that.
+        It does not stop the account, or strangers could. It counts as a failure of the thing and of
+        its owner all the same.
         """
         if step.outcome != "failed":
             return step
@@ -314,9 +316,12 @@ class AccountRelay(Generic[C]):
         """Sign and keep the first transaction for something, or say why not."""
         with conn.begin():
             failures = store.failures_of(conn, self.account.chain, owed.purpose, owed.key)
+            backoff = reason_to_wait(conn, owed.subject)
             own = store.next_number(conn, self.account)
         if failures >= MOST_FAILURES:
             return f"failed {failures} times"
+        if backoff is not None:
+            return backoff
         number = self._wire.next_number(own)
         try:
             signed = self._wire.sign(number, owed.call)

@@ -64,7 +64,7 @@ def _given_up(conn: Connection, failures: int) -> list[Row[Any]]:
         select(columns.chain, columns.purpose, columns.subject)
         .join_from(slots, transfer_stages, stages.transfer == columns.subject)
         .where(
-            columns.outcome == "failed",
+            store.has_failed(),
             ~store.is_pardoned(),
             stages.stage.not_in(over) | (stages.goes_back != []),
         )

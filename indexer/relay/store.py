@@ -150,16 +150,27 @@ def taken_keys(
 
 
 def failures_of(conn: Connection, chain: ChainId, purpose: Purpose, key: str) -> int:
-    """How often something was included and had no effect, since an operator let it go on."""
+    """How often something was paid for without effect, since an operator let it go on."""
     columns = slots.c
     count = select(func.count()).where(
         columns.chain == chain,
         columns.purpose == purpose,
         columns.key == key,
-        columns.outcome == "failed",
+        has_failed(),
         ~is_pardoned(),
     )
     return conn.scalar(count) or 0
+
+
+def has_failed() -> ColumnElement[bool]:
+    """Whether a slot counts against its thing.
+
+    Of a refund that somebody else made first none does: its address may be paid again.
+    """
+    columns = slots.c
+    return (columns.outcome == "failed") | (
+        (columns.outcome == "late") & (columns.purpose != "refund")
+    )
 
 
 def is_pardoned() -> ColumnElement[bool]:
@@ -409,7 +420,7 @@ def pardon(conn: Connection, chain: ChainId, transfer: str | None) -> int:
     of = () if transfer is None else (columns.subject == transfer,)
     failed = (
         select(columns.purpose, columns.key)
-        .where(columns.chain == chain, columns.outcome == "failed", ~is_pardoned(), *of)
+        .where(columns.chain == chain, has_failed(), ~is_pardoned(), *of)
         .distinct()
         .subquery()
     )

@@ -88,6 +88,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.deposits": (*_NETWORKS, "indexer.routes"),
     "indexer.routes": _NETWORKS,
     "indexer.limits": ("indexer.routes",),
+    "indexer.paid_failures": (),
     "indexer.secrets": ("indexer.errors",),
     "indexer.settings": _NETWORKS,
     "indexer.events": ("indexer.events",),
@@ -135,7 +136,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
         *("indexer.notices", *_LOOPS),
         *("indexer.secrets", "indexer.settings", "indexer.warehouse"),
         # What it may do for a deposit it asks the fold, under the transfer's lock.
-        *("indexer.deposits", "indexer.projections", "indexer.limits"),
+        *("indexer.deposits", "indexer.projections", "indexer.limits", "indexer.paid_failures"),
     ),
     "indexer.__main__": (*_DRAIN, *_TOOLS),
     "indexer.devnet": ("indexer",),

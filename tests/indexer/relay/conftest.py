@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 from eth_account.signers.local import LocalAccount
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.engine import URL
 
@@ -35,7 +35,7 @@ from tests.indexer.devnet.stellar.chain import Chain
 from tests.indexer.relay.ledger import LedgerStand
 from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import blocks, cursors
-from warehouse_schema.relay import attempts, slots
+from warehouse_schema.relay import attempts, pardons, slots
 
 EVM = load_network("devnet").evm[0]
 RELAYER, STRANGER = dev_account(3), dev_account(4)
@@ -210,6 +210,13 @@ class Stand:
                     " sent_at = sent_at - :past"
                 ).bindparams(past=timedelta(seconds=seconds))
             )
+
+    def outwait(self, seconds: int = 3600) -> None:
+        """The pause after what failed: every slot was closed that much earlier."""
+        past = timedelta(seconds=seconds)
+        with self.engine.begin() as conn:
+            conn.execute(update(slots).values(closed_at=slots.c.closed_at - past))
+            conn.execute(update(pardons).values(given_at=pardons.c.given_at - past))
 
     def health(self) -> Any:
         with self.engine.connect() as conn:

@@ -95,22 +95,15 @@ def fail(stand: Stand) -> None:
 
 def test_what_fails_again_and_again_is_let_be_and_stops_nothing_else(stand: Stand):
     # Its recipient may be who makes it fail, by what he does in the same ledger.
-    message, relay = stand.owed(), stand.relay()
-    stand.devnet.rpc("evm_setAutomine", False)
-    stand.turns(relay)
-    for _ in range(MOST_FAILURES):
-        fail(stand)
-        turn = stand.turns(relay)
-        assert turn.failed == 1
-    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES
+    message = given_up(stand)
+    turn = stand.turns(stand.relay())
     assert f"failed {MOST_FAILURES} times" in turn.refused[0]
     with stand.relay_engine.connect() as conn:
         [complaint] = complaints(conn)
     assert f"deliver of {message.nonce[2:34]} failed {MOST_FAILURES} times" in complaint
     assert f"resume {stand.chain.id} {message.nonce[2:34]}" in complaint
     other = stand.owed()
-    stand.devnet.rpc("evm_setAutomine", True)
-    assert stand.turns(relay).opened == 1
+    assert stand.turns(stand.relay()).opened == 1
     assert (stand.received(message), stand.received(other)) == (0, AMOUNT)
 
 
@@ -137,14 +130,9 @@ def test_who_is_let_go_on_fails_as_often_as_before_and_no_more(stand: Stand):
     message = given_up(stand)
     with stand.relay_engine.begin() as conn:
         assert store.pardon(conn, stand.chain.id, None) == 1
-    relay = stand.relay()
-    stand.devnet.rpc("evm_setAutomine", False)
-    stand.turns(relay)
-    for _ in range(MOST_FAILURES):
-        fail(stand)
-        turn = stand.turns(relay)
+    fail_each_time(stand)
     assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * 2 * MOST_FAILURES
-    assert turn.opened == 0
+    assert stand.turns(stand.relay()).opened == 0
 
 
 def test_a_pardon_signs_nothing_anew_for_what_may_still_land(stand: Stand):
@@ -162,15 +150,21 @@ def test_a_pardon_signs_nothing_anew_for_what_may_still_land(stand: Stand):
 
 def given_up(stand: Stand) -> Message:
     """What has failed too often."""
-    message, relay = stand.owed(), stand.relay()
-    stand.devnet.rpc("evm_setAutomine", False)
-    stand.turns(relay)
-    for _ in range(MOST_FAILURES):
-        fail(stand)
-        stand.turns(relay)
-    stand.devnet.rpc("evm_setAutomine", True)
+    message = stand.owed()
+    fail_each_time(stand)
     assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES
     return message
+
+
+def fail_each_time(stand: Stand) -> None:
+    """What is owed fails as often as it is sent, by processes that begin each time."""
+    stand.devnet.rpc("evm_setAutomine", False)
+    for _ in range(MOST_FAILURES):
+        assert stand.turns(stand.relay()).sent == 1
+        fail(stand)
+        assert stand.turns(stand.relay()).failed == 1
+        stand.outwait()
+    stand.devnet.rpc("evm_setAutomine", True)
 
 
 def test_who_fails_at_one_thing_after_the_other_stops(stand: Stand):
@@ -184,5 +178,6 @@ def test_who_fails_at_one_thing_after_the_other_stops(stand: Stand):
     assert stand.turns(relay) == Turn()
     with stand.relay_engine.begin() as conn:
         assert store.let_go_on(conn, stand.chain.id) == 1
-    stand.turns(relay)
+    stand.outwait()
+    stand.turns(stand.relay())
     assert [stand.received(each) for each in messages] == [AMOUNT] * MOST_FAILURES

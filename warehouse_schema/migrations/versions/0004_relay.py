@@ -259,7 +259,7 @@ def upgrade() -> None:
         ["chain", "purpose", "key"],
         unique=False,
         schema="relay",
-        postgresql_where=sa.text("outcome = 'failed'"),
+        postgresql_where=sa.text("outcome IN ('failed', 'late')"),
     )
     op.create_index(
         "ix_slots_open",
