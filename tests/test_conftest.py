@@ -50,7 +50,8 @@ def test_what_a_connection_writes_is_seen_by_nobody_else(
     connection: Connection, shared_engine: Engine
 ) -> None:
     connection.execute(
-        text("INSERT INTO intake.watched_addresses VALUES ('eip155:1', '0x00', 'a test')")
+        text("INSERT INTO intake.watched_addresses VALUES ('eip155:1', :address, 'a test')"),
+        {"address": "0x" + "00" * 20},
     )
     with shared_engine.connect() as other:
         assert other.scalar(text("SELECT count(*) FROM intake.watched_addresses")) == 0

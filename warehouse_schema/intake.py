@@ -45,6 +45,12 @@ watched_addresses = Table(
     text("reason", "Why it is watched: what asked for it"),
     recorded("since"),
     PrimaryKeyConstraint("chain", "address"),
+    # What else a follower read here, it would have to make an address of.
+    CheckConstraint(
+        "CASE WHEN starts_with(chain, 'eip155:') THEN address ~ '^0x[0-9a-f]{40}$'"
+        " WHEN starts_with(chain, 'stellar:') THEN address ~ '^G[A-Z2-7]{55}$' ELSE false END",
+        name="address",
+    ),
     schema=INTAKE,
     comment="Addresses whose token movements are kept, beside those of the network file",
 )

@@ -1,7 +1,10 @@
 """Watched addresses are looked up among those that a block names, or listed where they are few."""
 
-from sqlalchemy import Connection, Engine, insert
+import pytest
+from sqlalchemy import Connection, Engine, insert, text
+from sqlalchemy.exc import IntegrityError
 
+from indexer.facts.store import open_alarms
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.networks import load_network
 from tests.factories.stellar_events import account
@@ -40,3 +43,36 @@ def test_watchlist_asks_between_transactions_of_its_connection(engine: Engine) -
         watchlist = StoredWatchlist.on(connection, EVM)
         assert set(watchlist.among([EVM.watched[0]])) == {EVM.watched[0]}
         assert not connection.in_transaction()
+
+
+@pytest.mark.parametrize(
+    ("chain", "address"),
+    [
+        (EVM.id, ""),
+        (EVM.id, "0x01"),
+        (EVM.id, FIRST + "\n"),
+        (EVM.id, "0x" + "AB" * 20),
+        (EVM.id, account("alice")),
+        (STELLAR.id, FIRST),
+        (STELLAR.id, "G" + "1" * 55),
+        (STELLAR.id, "C" + account("alice")[1:]),
+        ("solana:mainnet", FIRST),
+    ],
+)
+def test_api_role_cannot_watch_a_malformed_address(
+    api_engine: Engine, chain: str, address: str
+) -> None:
+    with api_engine.connect() as connection, pytest.raises(IntegrityError, match="check"):
+        watch(connection, (chain, address))
+
+
+def test_malformed_row_is_skipped_with_an_alarm(engine: Engine, indexer_engine: Engine) -> None:
+    with engine.begin() as connection:
+        drop = "ALTER TABLE intake.watched_addresses DROP CONSTRAINT ck_watched_addresses_address"
+        connection.execute(text(drop))
+        watch(connection, (EVM.id, "no address"), (EVM.id, FIRST))
+    watchlist = StoredWatchlist.of(indexer_engine, EVM)
+    assert set(watchlist.listed(10) or ()) == {*EVM.watched, FIRST}
+    with engine.connect() as connection:
+        [alarm] = open_alarms(connection)
+    assert (alarm.chain, alarm.kind, alarm.subject) == (EVM.id, "watched_address", "no address")

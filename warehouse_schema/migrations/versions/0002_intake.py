@@ -135,6 +135,11 @@ def upgrade() -> None:
             nullable=False,
             comment="Database clock",
         ),
+        sa.CheckConstraint(
+            "CASE WHEN starts_with(chain, 'eip155:') THEN address ~ '^0x[0-9a-f]{40}$'"
+            " WHEN starts_with(chain, 'stellar:') THEN address ~ '^G[A-Z2-7]{55}$' ELSE false END",
+            name=op.f("ck_watched_addresses_address"),
+        ),
         sa.PrimaryKeyConstraint("chain", "address", name=op.f("pk_watched_addresses")),
         schema="intake",
         comment="Addresses whose token movements are kept, beside those of the network file",
