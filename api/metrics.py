@@ -155,6 +155,11 @@ class Warehouse(Collector):
             "Whether a chain's ingestion can be relied on, as routes and `/readyz` say it: 1 or 0.",
             labels=["chain"],
         )
+        ahead = GaugeMetricFamily(
+            "isthmus_protocol_ahead",
+            "Protocol that a chain's node is ready for and its follower cannot read; 0: none.",
+            labels=["chain"],
+        )
         age = GaugeMetricFamily(
             "isthmus_orderbook_age_seconds", "Since the last folded ledger closed."
         )
@@ -173,9 +178,10 @@ class Warehouse(Collector):
                     family.add_metric([status.chain], value)
             is_well = judge(self._network.chain(status.chain), status).is_well
             well.add_metric([status.chain], float(is_well))
+            ahead.add_metric([status.chain], float(status.protocol_ahead or 0))
         if seconds is not None:
             age.add_metric([], seconds)
-        yield from (up, lag, idle, well, age)
+        yield from (up, lag, idle, well, ahead, age)
 
 
 class Exporter:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from indexer.chains.ports import Block, ChainReader
+from indexer.chains.upgrades import TellsUpgrades
 from indexer.drain import MAX_BLOCKS, Progress, bring_in, follower, note_finality
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.facts import store
@@ -24,6 +25,8 @@ _HEAD_WAIT = 1.0
 _FINALITY_SECONDS = 2.0
 """Least seconds between two questions of what is final: chains name it minutes behind their head,
 the quickest a few seconds."""
+_UPGRADE_SECONDS = 300.0
+"""Between two questions of what nodes are ready for: their software is replaced weeks before."""
 _RANGES_UNTIL_REFUSAL_IS_FORGOTTEN = 50
 _FIRST_BACKOFF = 0.2
 _LONGEST_BACKOFF = 30.0
@@ -131,6 +134,8 @@ class _Session:
         self._committed = committed
         self._size = _RangeSize()
         self._finality = _Seldom(_FINALITY_SECONDS)
+        self._upgrades = _Seldom(_UPGRADE_SECONDS)
+        self._upgrades.want()
         self._reported_at = float("-inf")
         self._failure: str | None = None
         self._identified = self._moving = False
@@ -151,6 +156,8 @@ class _Session:
             self._note(progress)
         if self._finality.is_due():
             note_finality(self._conn, self._reader, self._network)
+        if isinstance(self._reader, TellsUpgrades) and self._upgrades.is_due():
+            self._note_upgrade(self._reader)
         self._look_out(progress)
 
     def ask_for_less(self, error: RangeTooWide) -> None:
@@ -199,6 +206,17 @@ class _Session:
                 store.clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
         self._size.grow()
         self._finality.want()
+
+    def _note_upgrade(self, reader: TellsUpgrades) -> None:
+        """Ask which protocol is ahead. What a node does not tell holds nothing up."""
+        self._upgrades.want()
+        try:
+            upgrade = reader.upgrade_ahead()
+        except (RetryableChainError, PermanentChainError) as error:
+            logger.warning("no word of upgrades chain=%s: %s", self._reader.chain, error)
+            return
+        with self._conn.begin():
+            store.note_upgrade(self._conn, self._reader.chain, upgrade)
 
     def _look_out(self, progress: Progress | None) -> None:
         """Find the next head to look at: while behind, by asking again, at the head by waiting."""

@@ -75,6 +75,11 @@ cursors = Table(
     recorded("updated_at", "When the chain last moved, database clock"),
     recorded("reported_at", "When its follower last reported, database clock"),
     text("failure", "Why its node could not be read last; null when it could", nullable=True),
+    small(
+        "protocol_ahead",
+        "Protocol that its node is ready for and its follower cannot read; null: none",
+        nullable=True,
+    ),
     schema=FACTS,
     comment="How far each chain is. Moves in the transaction that writes the rows it stands for",
 )

@@ -8,6 +8,7 @@ each ledger names the one before, wherever it comes from.
 import logging
 
 from indexer.chains.ports import Block, ChainReader, Range
+from indexer.chains.upgrades import TellsUpgrades, Upgrade
 from indexer.chains.watchlist import Watched
 from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap, RetryableChainError
 from warehouse_schema.identifiers import ChainId, Height
@@ -35,6 +36,10 @@ class HealingReader:
             self._lake.check_identity()
         except RetryableChainError as error:
             logger.warning("no lake to heal a gap from chain=%s: %s", self.chain, error)
+
+    def upgrade_ahead(self) -> Upgrade | None:
+        """What the node says."""
+        return self._node.upgrade_ahead() if isinstance(self._node, TellsUpgrades) else None
 
     def head(self) -> Block:
         """The node's head."""

@@ -26,6 +26,8 @@ from indexer.chains.stellar_filters import (
     wanted_events,
 )
 from indexer.chains.stellar_rpc import RequestRefused, StellarRpc
+from indexer.chains.stellar_software import check_software, upgrade_ahead
+from indexer.chains.upgrades import Upgrade
 from indexer.chains.watchlist import Watched
 from indexer.decode.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
 from indexer.decode.positions import EventId, parse_event_id
@@ -82,7 +84,10 @@ class StellarReader:
         self._beat = Beat(chain.block_seconds)
 
     def check_identity(self) -> None:
-        """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain."""
+        """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain.
+
+        `ConfigurationError` when it runs software that loses events.
+        """
         self._identified.clear()
         self._asked(lambda: None)
 
@@ -94,7 +99,12 @@ class StellarReader:
             raise UnsupportedProtocol(
                 f"{self.chain} runs protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"
             )
+        check_software(node, self._chain)
         self._identified.add(node)
+
+    def upgrade_ahead(self) -> Upgrade | None:
+        """The protocol beyond this build that the node is ready for; None when there is none."""
+        return self._asked(lambda: upgrade_ahead(self._nodes[0]))
 
     def head(self) -> Block:
         """The newest ledger seen. Nodes behind one address may differ: it never goes back."""
@@ -160,7 +170,7 @@ class StellarReader:
 
         A range that is too wide is the asker's fault.
         """
-        return asked_of_all(self._nodes, lambda: self._of_one(ask))
+        return asked_of_all(self._nodes, lambda: self._of_one(ask), ConfigurationError)
 
     def _of_one(self, ask: Callable[[], T]) -> T:
         try:

@@ -96,4 +96,6 @@ def _warnings(status: ChainStatus) -> list[str]:
         found.append(f"{status.open_alarms} open alarms")
     if status.quarantined:
         found.append(f"{status.quarantined} ledgers in quarantine")
+    if status.protocol_ahead is not None:
+        found.append(f"protocol {status.protocol_ahead} is ahead, which this build cannot read")
     return found

@@ -42,9 +42,19 @@ class ChainStatus:
     open_alarms: int
     quarantined: int = 0
     """Ledgers that nobody could decode so far."""
+    protocol_ahead: int | None = None
+    """Protocol that the node is ready for and the follower's build cannot read."""
 
 
-_CURSOR_COLUMNS = ("height", "head_height", "block_time", "head_time", "held", "failure")
+_CURSOR_COLUMNS = (
+    "height",
+    "head_height",
+    "block_time",
+    "head_time",
+    "held",
+    "failure",
+    "protocol_ahead",
+)
 
 
 def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
@@ -95,4 +105,5 @@ def _status(row: Any) -> ChainStatus:
         held=row.held,
         open_alarms=row.open_alarms,
         quarantined=row.quarantined,
+        protocol_ahead=row.protocol_ahead,
     )

@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
+from indexer.chains.upgrades import Upgrade
 from indexer.errors import FollowerConflict
 from indexer.events.common import Event, Provenance
 from indexer.events.oft import OftSent
@@ -50,6 +51,11 @@ _BLOCK_COLUMNS = [blocks.c[field.name] for field in fields(Block)]
 
 UNDECODABLE = "undecodable"
 """Kind of alarm: an event of ours that could not be decoded."""
+
+PROTOCOL_AHEAD = "protocol_ahead"
+"""Kind of alarm: a node is ready for a protocol that this build cannot read."""
+_PROTOCOL = "protocol"
+"""What that alarm is about: no chain's own id, whose alarms go when the chain moves."""
 
 E = TypeVar("E", bound=Event)
 
@@ -409,6 +415,16 @@ def report(conn: Connection, chain: ChainId, failure: str | None) -> None:
         .where(cursors.c.chain == chain)
         .values(reported_at=func.clock_timestamp(), failure=failure)
     )
+
+
+def note_upgrade(conn: Connection, chain: ChainId, upgrade: Upgrade | None) -> None:
+    """Record which protocol is ahead that cannot be read, with its alarm, or that none is."""
+    protocol = None if upgrade is None else upgrade.protocol
+    conn.execute(update(cursors).where(cursors.c.chain == chain).values(protocol_ahead=protocol))
+    if upgrade is None:
+        clear_alarm(conn, chain, PROTOCOL_AHEAD, _PROTOCOL)
+    else:
+        raise_alarm(conn, chain, PROTOCOL_AHEAD, _PROTOCOL, upgrade.detail)
 
 
 def hold(conn: Connection, chain: ChainId, reason: str) -> None:

@@ -18,6 +18,8 @@ from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.streaming import PATIENCE, serving
 from warehouse_schema.identifiers import UnixSeconds
 
+SEPOLIA = "eip155:11155111"
+
 TESTNET = load_network("testnet")
 
 
@@ -81,11 +83,14 @@ def test_what_clients_make_up_makes_no_new_figure(reader):
 
 def test_ingestion_is_read_when_somebody_looks(reader, book):
     insert_cursor(book, STELLAR)
+    insert_cursor(book, SEPOLIA, held="wrong chain", protocol_ahead=31)
     client, _ = watched(reader)
     found = read(client)
+    assert found["isthmus_chain_well"] == {(STELLAR,): 1, (SEPOLIA,): 0}
+    assert found["isthmus_protocol_ahead"] == {(STELLAR,): 0, (SEPOLIA,): 31}
     assert found["isthmus_warehouse_up"] == {(): 1}
     assert found["isthmus_orderbook_age_seconds"] == {(): 7}
-    assert set(found["isthmus_ingestion_idle_seconds"]) == {(STELLAR,)}
+    assert set(found["isthmus_ingestion_idle_seconds"]) == {(STELLAR,), (SEPOLIA,)}
 
 
 def test_a_lost_database_is_a_figure():

@@ -45,7 +45,7 @@ def test_a_raw_table_has_the_fields_of_its_type_and_the_outcome(raw_type: type[A
 
 def test_blocks_and_cursors_have_the_fields_of_theirs() -> None:
     assert names(facts.blocks) == [*own_fields(Block), "events"]
-    of_follower = ["held", "updated_at", "reported_at", "failure"]
+    of_follower = ["held", "updated_at", "reported_at", "failure", "protocol_ahead"]
     assert names(facts.cursors) == [*own_fields(Cursor), *of_follower]
 
 

@@ -14,7 +14,7 @@ Left out, because a crash may change them and nothing else may:
 - the daily figures: only Dagster computes them, if the run lasts over a midnight;
 - `projections.reconciliation`: only Dagster looks, every five minutes, if the run lasts over one;
 - `facts.message_polls`: when services are asked again, by the machine's clock;
-- why a cursor's node could not be read last (`failure`): the run's story too;
+- why a cursor's node could not be read last, and what it is ready for: the run's story too;
 - a cursor's safe and final heights: `drain_once` does not record them. They are held against the
   chain itself (`finality_problems`).
 """
@@ -42,7 +42,7 @@ _LEFT_OUT = {
         for name in ("transfer_events", "provider_days", "market_days", "route_days", "days_done")
     ),
 }
-_LEFT_OUT_COLUMNS = {"facts.cursors": {"safe_height", "final_height", "failure"}}
+_LEFT_OUT_COLUMNS = {"facts.cursors": {"safe_height", "final_height", "failure", "protocol_ahead"}}
 _IN_ORDER = {"projections.stream_events": "id"}
 """Tables whose order counts, and the column that gives it."""
 

@@ -48,6 +48,8 @@ class FakeStellarNode:
     def __init__(self, *, latest: int, oldest: int = 1, passphrase: str = PASSPHRASE) -> None:
         self.url = ""
         self.passphrase, self.protocol, self.oldest = passphrase, 27, oldest
+        self.version, self.core = "30.0.0-4f524bba", "stellar-core 27.1.0 (3589a696)"
+        """What getVersionInfo says that the node and its core are."""
         self.scan = 10_000
         """Ledgers that one getEvents call looks at."""
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -91,6 +93,13 @@ class FakeStellarNode:
 
     def _getNetwork(self, _: Any) -> Any:  # noqa: N802
         return {"passphrase": self.passphrase, "protocolVersion": self.protocol}
+
+    def _getVersionInfo(self, _: Any) -> Any:  # noqa: N802
+        return {
+            "version": self.version,
+            "captiveCoreVersion": self.core,
+            "protocolVersion": self.protocol,
+        }
 
     def _getHealth(self, _: Any) -> Any:  # noqa: N802
         return {

@@ -1,6 +1,7 @@
 """What followers report between blocks, and what `status` says once they do not."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from sqlalchemy import Engine, func, select, text, update
 
 from indexer import following
 from indexer.__main__ import main
+from indexer.chains.upgrades import Upgrade
 from indexer.errors import NodeUnavailable
+from indexer.facts.checks import open_alarms
 from indexer.following import follow
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from warehouse_schema.facts import cursors
@@ -118,6 +121,44 @@ def test_status_names_why_a_node_cannot_be_read(indexer_engine: Engine, status):
     code, line = status()
     assert code == 1
     assert line.endswith("NODE_FAILING: no new block for 95 s: node:8545: ConnectError")
+
+
+@dataclass
+class ChainWithUpgrade(FakeChain):
+    """A chain whose node says what it is ready for."""
+
+    ahead: Upgrade | None = None
+
+    def upgrade_ahead(self) -> Upgrade | None:
+        return self.ahead
+
+
+def test_upgrade_ahead_is_alarm_and_status(
+    indexer_engine: Engine, status, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(following, "_UPGRADE_SECONDS", 0.0)
+    chain = ChainWithUpgrade(NETWORK, ahead=Upgrade(31, "node:8000 is ready for protocol 31"))
+    chain.grow(3)
+    follow_until(indexer_engine, chain, lambda: _protocol_ahead(indexer_engine) == 31)
+    code, line = status()
+    assert code == 1
+    assert line == (
+        f"{ETHEREUM}: at 3 of 3, 0 s behind, 1 open alarms, protocol 31 is ahead, which this build "
+        "cannot read"
+    )
+    assert open_alarms(indexer_engine, ETHEREUM) == [
+        "protocol_ahead protocol: node:8000 is ready for protocol 31"
+    ]
+    # Under a build that reads it, the reader no longer says so.
+    chain.ahead = None
+    follow_until(indexer_engine, chain, lambda: _protocol_ahead(indexer_engine) is None)
+    assert status()[0] == 0
+    assert open_alarms(indexer_engine, ETHEREUM) == []
+
+
+def _protocol_ahead(engine: Engine) -> int | None:
+    with engine.connect() as conn:
+        return conn.scalar(select(cursors.c.protocol_ahead))
 
 
 def _height(engine: Engine) -> int | None:

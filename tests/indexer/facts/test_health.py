@@ -65,6 +65,7 @@ def test_each_reason_begins_at_its_limit(changes, reason, detail):
     [
         ({"open_alarms": 2}, "2 open alarms"),
         ({"quarantined": 3}, "3 ledgers in quarantine"),
+        ({"protocol_ahead": 31}, "protocol 31 is ahead, which this build cannot read"),
     ],
 )
 def test_warning_leaves_the_chain_well(changes, warning):

@@ -756,6 +756,12 @@ def upgrade() -> None:
             nullable=True,
             comment="Why its node could not be read last; null when it could",
         ),
+        sa.Column(
+            "protocol_ahead",
+            sa.Integer(),
+            nullable=True,
+            comment="Protocol that its node is ready for and its follower cannot read; null: none",
+        ),
         sa.PrimaryKeyConstraint("chain", name=op.f("pk_cursors")),
         schema="facts",
         comment="How far each chain is. Moves in the transaction that writes the rows it stands for",
