@@ -50,10 +50,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a request carries, in any of the media types."""
+    """The JSON that a request carries."""
 
     shape: Any
-    media_types: Sequence[str] = ("application/json",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from flask import Flask
 from pydantic import TypeAdapter
-from pydantic.json_schema import JsonSchemaMode
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from werkzeug.routing import Rule
 
 import api.actions.description
@@ -40,6 +40,7 @@ from api.description import (
     Posted,
 )
 from api.errors import CODES
+from api.parsing import JSON
 from api.rates import FREE
 from api.webhooks.description import POSTED
 
@@ -224,7 +225,19 @@ class Components:
 @cache
 def _schema_of(shape: Any, mode: JsonSchemaMode) -> Mapping[str, Any]:
     """The same for every app, and most of the work of a document."""
-    return TypeAdapter(shape).json_schema(mode=mode, ref_template="#/components/schemas/{model}")
+    return TypeAdapter(shape).json_schema(
+        mode=mode,
+        ref_template="#/components/schemas/{model}",
+        schema_generator=_WithoutNullDefaults,
+    )
+
+
+class _WithoutNullDefaults(GenerateJsonSchema):
+    """Leaves out `default: null`: generators of typed clients make such a member required."""
+
+    def default_schema(self, schema: Any) -> JsonSchemaValue:
+        made = super().default_schema(schema)
+        return {name: value for name, value in made.items() if (name, value) != ("default", None)}
 
 
 _ERROR: Json = {
@@ -274,8 +287,7 @@ def _operation(
         said["description"] = operation.description
     if operation.body is not None:
         schema = components.schema(operation.body.shape, "validation")
-        content = {media_type: {"schema": schema} for media_type in operation.body.media_types}
-        said["requestBody"] = {"required": True, "content": content}
+        said["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
     return said
 
 

@@ -14,7 +14,6 @@ from api.description import (
     Schema,
     cached,
 )
-from api.parsing import FORM, JSON
 
 _ACCOUNT: Schema = {"type": "string", "format": "stellar-account", "pattern": "^G[A-Z2-7]{55}$"}
 _TAG = "Who is asking"
@@ -50,9 +49,11 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="A token for a signed challenge (SEP-10)",
         description=(
             "Signed by keys of the account that reach its medium threshold. A challenge gives one "
-            "token. Errors carry their `message` once more as `error`."
+            "token. Errors carry their `message` once more as `error`. As SEP-10 asks, a form "
+            "(`application/x-www-form-urlencoded`) with the same field is read too."
         ),
-        body=Body(SignedChallenge, (JSON, FORM)),
+        # Of two media types openapi-python-client 0.29 makes a module that cannot be imported.
+        body=Body(SignedChallenge),
         answers=(Answer(200, "The token.", Token, headers=(_NOT_KEPT, _OPEN)),),
         refusals={
             400: (

@@ -5,12 +5,15 @@ Values are not repeated in messages: what stands there is what would be right.
 
 import re
 from dataclasses import dataclass
+from typing import Annotated, get_args
+
+from pydantic import Field
 
 from api.errors import BadRequest, NotTheOwner
 from api.parsing import Strict
 from indexer.addresses import evm_address, stellar_account
 from indexer.networks import EvmChain, Network, StellarChain
-from indexer.routes import FundingMode, Route, RouteEnd, find_route, routes
+from indexer.routes import FundingMode, Route, RouteEnd, RouteId, find_route, routes
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,
@@ -26,7 +29,7 @@ _ZERO = "0x" + "00" * 20
 class NewQuote(Strict):
     """The body of `POST /v1/quotes`."""
 
-    route: str
+    route: Annotated[str, Field(json_schema_extra={"enum": list(get_args(RouteId))})]
     amount_in: str
     source_chain: str
     source_address: str

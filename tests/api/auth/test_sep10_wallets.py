@@ -3,66 +3,17 @@
 import json
 import os
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import jwt
-import pytest
-from sqlalchemy import delete
 from stellar_sdk import TransactionEnvelope
 from stellar_sdk.sep.stellar_toml import fetch_stellar_toml
 from stellar_sdk.sep.stellar_web_authentication import read_challenge_transaction
-from werkzeug.serving import make_server
 
-from indexer.chains.stellar_accounts import AccountReader
-from indexer.decode.accounts import account_key
-from tests.factories.accounts import make_account_entry
-from tests.factories.sep10 import NETWORK, PASSPHRASE, WALLET, make_sep10, make_sign_in_app
-from tests.factories.stellar_node import FakeStellarNode, serving
-from warehouse_schema.access import used_challenges
-from warehouse_schema.identifiers import StellarAddress
+from tests.factories.sep10 import WALLET
 
 WALLETS = Path(__file__).parent / "wallets"
-Serve = Callable[[str], Any]
-
-
-@pytest.fixture
-def serve(reader, owner) -> Iterator[Serve]:
-    """`serve("host")` or `serve("host:port")`: what challenges call the server; gives its home."""
-
-    @contextmanager
-    def live(kind: str) -> Iterator[str]:
-        node = FakeStellarNode(latest=20, passphrase=PASSPHRASE)
-        account = StellarAddress(WALLET.public_key)
-        node.entries[account_key(account)] = make_account_entry(account)
-        with serving(node):
-            accounts = AccountReader(NETWORK.stellar, [node.url])
-            # The port is known once the server listens, and the app is asked only then.
-            server = make_server("127.0.0.1", 0, lambda *call: app(*call), threaded=True)
-            home = f"127.0.0.1:{server.port}"
-            sep10 = make_sep10(
-                home_domain=home,
-                web_auth_domain=home if kind == "host:port" else "127.0.0.1",
-                endpoint=f"http://{home}/auth",
-            )
-            app = make_sign_in_app(reader, accounts, sep10=sep10)
-            thread = threading.Thread(target=server.serve_forever)
-            thread.start()
-            try:
-                yield home
-            finally:
-                server.shutdown()
-                thread.join()
-                server.server_close()
-                accounts.close()
-
-    yield live
-    with owner.begin() as connection:
-        connection.execute(delete(used_challenges))
 
 
 def run(script: str, home: str) -> subprocess.CompletedProcess[str]:
