@@ -1,6 +1,6 @@
 """The code location: a factory for each followed chain, and what stands beside them.
 
-dagster api grpc -m pipelines.definitions
+python -m pipelines.code_server pipelines.definitions
 """
 
 import dagster as dg

@@ -71,7 +71,7 @@ def checked(name: str, asset: dg.AssetKey, question: str, cron: str) -> dg.Defin
         selection=dg.AssetSelection.checks_for_assets(asset),
         description=question,
         executor_def=dg.in_process_executor,
-        tags={"dagster/max_runtime": "300"},
+        tags={"dagster/max_runtime": "1800"},
     )
     schedule = dg.ScheduleDefinition(
         job=job, cron_schedule=cron, default_status=dg.DefaultScheduleStatus.RUNNING

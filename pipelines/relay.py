@@ -1,6 +1,6 @@
 """The relay's code location: a process of its own whose environment alone holds the relay's keys.
 
-dagster api grpc -m pipelines.relay
+python -m pipelines.code_server pipelines.relay
 """
 
 from collections.abc import Iterator

@@ -96,6 +96,9 @@ def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str
         "DAGSTER_DISABLE_TELEMETRY": "1",
         # gRPC's own handling of forks can abort a program that the code server starts.
         "GRPC_ENABLE_FORK_SUPPORT": "0",
+        # A server that is gone breaks the connection; one that is slow is waited for.
+        "DAGSTER_GRPC_TIMEOUT_SECONDS": "600",
+        "DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": "2",
         "PYTHONUNBUFFERED": "1",
         # Everybody here is one address. Requests are counted all the same.
         "ISTHMUS_LIMIT_READS": "1000000/second",
@@ -166,23 +169,20 @@ def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> Chil
 
 def code_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     """The process that holds Dagster's definitions and launches their runs."""
-    where = ("-h", HOST, "-p", str(ports.code))
-    return ChildSpec(
-        name="dagster-code",
-        command=_python("dagster", "api", "grpc", "-m", "pipelines.definitions", *where),
-        ready=lambda: listens(ports.code),
-        environment=variables,
-        directory=PROJECT,
-    )
+    return _code_server("dagster-code", "pipelines.definitions", ports.code, variables)
 
 
 def relay_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     """The process that holds the relay's definitions and launches its runs; it alone has keys."""
-    where = ("-h", HOST, "-p", str(ports.relay))
+    return _code_server("dagster-relay", "pipelines.relay", ports.relay, variables)
+
+
+def _code_server(name: str, module: str, port: int, variables: Mapping[str, str]) -> ChildSpec:
+    where = ("--host", HOST, "--port", str(port))
     return ChildSpec(
-        name="dagster-relay",
-        command=_python("dagster", "api", "grpc", "-m", "pipelines.relay", *where),
-        ready=lambda: listens(ports.relay),
+        name=name,
+        command=_python("pipelines.code_server", module, *where),
+        ready=lambda: listens(port),
         environment=variables,
         directory=PROJECT,
     )

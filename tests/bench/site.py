@@ -15,7 +15,6 @@ import psycopg
 from sqlalchemy import Engine, NullPool, create_engine, text
 
 from indexer.devnet.databases import fresh_databases
-from indexer.devnet.process_groups import members
 from indexer.devnet.services import demo_settings, environment, with_world
 from indexer.devnet.supervisor import Child, PostgresService, Supervisor
 from indexer.devnet.world import Pace, World, start_world
@@ -24,6 +23,7 @@ from indexer.networks import load_network
 from indexer.settings import Settings
 from indexer.warehouse import database_url, embedded_postgres, open_engine
 from tests.bench.processor import owner_of_port
+from tests.run_processes import run_pids
 from warehouse_schema import locks
 
 
@@ -128,17 +128,8 @@ def follower_pids(settings: Settings, code_server: Child) -> dict[str, int]:
             values = {"locks": locks.FOLLOWER, "chain": chain.id}
             port = conn.execute(_SESSION, values).scalar_one()
             name = f"run_{chain.id.partition(':')[0].replace('eip155', 'evm')}"
-            found[name] = owner_of_port(port, _run_pids(code_server))
+            found[name] = owner_of_port(port, run_pids(code_server.pid))
     return found
-
-
-def _run_pids(code_server: Child) -> list[int]:
-    """Processes of the runs of Dagster: what the code server spawns, and nothing else of it is."""
-    return [
-        process.pid
-        for process in members(code_server.pid)
-        if b"spawn_main" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    ]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

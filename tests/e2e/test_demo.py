@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from api.client import Isthmus, NotReached, Patience
-from indexer.devnet.process_groups import MARK, members
+from indexer.devnet.process_groups import MARK
 from tests.memory import server_folder
+from tests.run_processes import run_pids
 
 PROJECT = Path(__file__).resolve().parents[2]
 RUNNING = "Ctrl-C stops everything"
@@ -103,12 +104,8 @@ class Demo:
         return next(int(entry["pid"]) for entry in entries if entry["name"] == name)
 
     def runs(self) -> list[int]:
-        """Processes of the followers: what the code server has spawned."""
-        return [
-            process.pid
-            for process in members(self.child("dagster-code"))
-            if b"spawn_main" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-        ]
+        """Processes of the runs, the followers among them."""
+        return run_pids(self.child("dagster-code"))
 
     def heights(self) -> dict[str, int]:
         """How far each chain is, by the API; nothing while it does not answer."""

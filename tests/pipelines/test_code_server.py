@@ -1,0 +1,117 @@
+"""Runs of the code server: forks of one process that has imported the definitions."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from dagster import DagsterEventType, DagsterInstance, DagsterRunStatus
+from dagster._core.test_utils import create_run_for_test
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import GrpcServerTarget
+
+from indexer.devnet.process_groups import members
+from indexer.devnet.supervisor import free_port, listens
+from tests.run_processes import run_pids
+
+PATIENCE = 120.0
+"""Seconds for what takes a second on a quiet machine."""
+MODULE = "tests.pipelines.waiting_definitions"
+
+
+@dataclass(frozen=True)
+class CodeServer:
+    process: subprocess.Popen[bytes]
+    port: int
+    instance: DagsterInstance
+
+    def launch(self) -> str:
+        """Start the job that goes on until SIGTERM; the run's id once it is under way."""
+        target = GrpcServerTarget(
+            host="127.0.0.1", port=self.port, socket=None, location_name="tests"
+        )
+        with WorkspaceProcessContext(self.instance, target) as context:
+            workspace = context.create_request_context()
+            repository = workspace.get_code_location("tests").get_repository("__repository__")
+            job = repository.get_full_job("wait")
+            run = create_run_for_test(
+                self.instance,
+                job_name="wait",
+                remote_job_origin=job.get_remote_origin(),
+                job_code_origin=job.get_python_origin(),
+            )
+            self.instance.launch_run(run.run_id, workspace)
+        wait_for(lambda: self.is_under_way(run.run_id))
+        return run.run_id
+
+    def is_under_way(self, run_id: str) -> bool:
+        """Whether its step listens to signals."""
+        events = self.instance.all_logs(run_id, of_type=DagsterEventType.ASSET_MATERIALIZATION)
+        return len(events) > 0
+
+    def status(self, run_id: str) -> DagsterRunStatus:
+        run = self.instance.get_run_by_id(run_id)
+        assert run is not None
+        return run.status
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.05)
+
+
+def semaphores() -> set[str]:
+    return {path.name for path in Path("/dev/shm").glob("sem.mp-*")}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[CodeServer]:
+    (tmp_path / "dagster.yaml").touch()
+    port = free_port()
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(tmp_path),
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
+        "DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": "2",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.code_server", MODULE, "--port", str(port)],
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        with DagsterInstance.from_config(str(tmp_path)) as instance:
+            wait_for(lambda: listens(port))
+            yield CodeServer(process, port, instance)
+    finally:
+        if members(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.timeout(3 * PATIENCE)
+def test_killed_run_is_on_record_as_failed(server: CodeServer) -> None:
+    run_id = server.launch()
+    [pid] = run_pids(server.process.pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: server.status(run_id) == DagsterRunStatus.FAILURE)
+    assert run_pids(server.process.pid) == []
+
+
+@pytest.mark.timeout(3 * PATIENCE)
+def test_sigterm_to_the_group_ends_runs_in_order_and_leaves_nothing(server: CodeServer) -> None:
+    before = semaphores()
+    run_ids = [server.launch(), server.launch()]
+    assert len(run_pids(server.process.pid)) == 2
+    os.killpg(server.process.pid, signal.SIGTERM)
+    server.process.wait(PATIENCE)
+    assert [server.status(run_id) for run_id in run_ids] == [DagsterRunStatus.SUCCESS] * 2
+    wait_for(lambda: members(server.process.pid) == [])
+    assert not semaphores() - before
