@@ -4,10 +4,9 @@ A node's word is enough: a wrong footprint, number or fee makes a transaction fa
 nothing, and amounts and recipients are never a node's to say.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from stellar_sdk import scval, xdr
 from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.stellar_issues import Issue, does
@@ -27,6 +26,7 @@ from indexer.actions.stellar_tx import Spent, StellarTx, completed, draft, next_
 from indexer.chains.stellar_accounts import AccountReader, SeenAccount
 from indexer.chains.stellar_calls import StellarCalls
 from indexer.chains.stellar_vouching import consistent
+from indexer.decode.scval import amount, parse, record, vector
 from indexer.decode.soroban import Simulated, Trapped
 from indexer.errors import CallReverted, ConfigurationError
 from indexer.networks import StellarChain
@@ -72,7 +72,7 @@ class StellarState:
             return order
         answer = self._asked(allowance_call(order, owner))
         with consistent(order.token):
-            allowance = BaseUnits(_whole(answer))
+            allowance = amount(parse(answer))
         return approval(order, allowance, ledger) or order
 
     def issue(
@@ -115,36 +115,36 @@ class StellarState:
         again = [each.issued for each in issued if (each.sequence, each.does) == wanted]
         return again[-1] if again else self.issue(step, owner, number, expires_at)
 
-    def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits) -> OftQuote:
+    def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, given: BaseUnits) -> OftQuote:
         """What the OFT would do with an amount. Raises `CallReverted` when nothing."""
-        answer = self._asked(quote_oft_call(oft, NOBODY, eid, to, amount))
+        answer = self._asked(quote_oft_call(oft, NOBODY, eid, to, given))
         with consistent(oft):
-            limit, _, receipt = scval.from_vec(answer)
-            limits, moved = scval.from_struct(limit), scval.from_struct(receipt)
+            limit, _, receipt = vector(parse(answer))
+            limits, moved = record("limit", limit), record("receipt", receipt)
             return OftQuote(
-                least=_member(limits, "min_amount_ld"),
-                most=_member(limits, "max_amount_ld"),
-                sent=_member(moved, "amount_sent_ld"),
-                received=_member(moved, "amount_received_ld"),
+                least=limits.read("min_amount_ld", amount),
+                most=limits.read("max_amount_ld", amount),
+                sent=moved.read("amount_sent_ld", amount),
+                received=moved.read("amount_received_ld", amount),
             )
 
     def quote_send(self, send: SendOnStellar) -> BaseUnits:
         """Stroops of XLM that the message of a send costs; its own fee does not matter."""
         answer = self._asked(quote_send_call(send, NOBODY))
         with consistent(send.oft):
-            fee = scval.from_struct(answer)
-            if _member(fee, "zro_fee"):
+            fee = record("fee", parse(answer))
+            if fee.read("zro_fee", amount):
                 raise ValueError("a fee in a token that is not paid")
-            return _member(fee, "native_fee")
+            return fee.read("native_fee", amount)
 
     def close(self) -> None:
         """Let go of the connections."""
         self._accounts.close()
         self._calls.close()
 
-    def _asked(self, question: Operation) -> xdr.SCVal:
-        drafted = draft(self._chain.passphrase, NOBODY, 1, FAR_OFF, [question])
-        return xdr.SCVal.from_xdr_bytes(self._tried(drafted).value)
+    def _asked(self, question: Operation) -> bytes:
+        """What a view returns, as XDR of an SCVal."""
+        return self._tried(draft(self._chain.passphrase, NOBODY, 1, FAR_OFF, [question])).value
 
     def _tried(self, drafted: StellarTx) -> Simulated:
         found = self._calls.simulate(drafted.envelope)
@@ -160,17 +160,3 @@ def open_stellar_state(settings: Settings) -> StellarState:
     if not urls:
         raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
     return StellarState(chain, urls)
-
-
-def _member(struct: Mapping[str, xdr.SCVal], name: str) -> BaseUnits:
-    if name not in struct:
-        raise ValueError(f"no {name} in the answer")
-    return BaseUnits(_whole(struct[name]))
-
-
-def _whole(value: xdr.SCVal) -> int:
-    """An i128 that is no less than nothing. Raises `ValueError`."""
-    number = scval.from_int128(value)
-    if number < 0:
-        raise ValueError(f"{number} is less than nothing")
-    return number

@@ -12,7 +12,7 @@ from typing import Any
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.in_turn import Nodes, over_http
 from indexer.chains.stellar_rpc import StellarRpc
-from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable
+from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, Undecodable
 from indexer.networks import StellarChain
 from warehouse_schema.identifiers import Height
 
@@ -65,7 +65,7 @@ def consistent(host: str) -> Iterator[None]:
     """What cannot be read in here is an answer that contradicts itself."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, Undecodable) as error:
         raise InconsistentAnswer(f"{host}: {error}") from error
 
 

@@ -9,19 +9,24 @@ carried the administrator as topic 1; both forms are read.
 from dataclasses import dataclass
 from functools import lru_cache
 
-from stellar_sdk import Asset, scval, xdr
+from stellar_sdk import Asset
 from stellar_sdk.exceptions import AssetCodeInvalidError, AssetIssuerInvalidError
 
 from indexer.decode.scval import (
+    Kind,
+    ScVal,
     Topics,
     address,
     amount,
     as_text,
+    blob,
     boolean,
     mapping,
     parse,
     signed_amount,
+    string,
     topic_name,
+    u64,
 )
 from indexer.errors import Undecodable
 from indexer.events.common import Provenance
@@ -96,7 +101,7 @@ def asset_contract(name: str, passphrase: str) -> StellarAddress | None:
 
 def _claimed_asset(event: StellarEvent) -> str | None:
     last = parse(event.topics[-1])
-    return None if last.type is not xdr.SCValType.SCV_STRING else as_text(scval.from_string(last))
+    return as_text(string(last)) if last.kind is Kind.SCV_STRING else None
 
 
 def _asset_id(name: str) -> AssetId:
@@ -138,7 +143,7 @@ def _amount_and_muxed_id(
     """An i128, or a map of it and of the recipient's muxed id; unknown keys are ignored."""
     try:
         data = parse(event.value)
-        if data.type is not xdr.SCValType.SCV_MAP:
+        if data.kind is not Kind.SCV_MAP:
             return (signed_amount(data) if kind == "fee" else amount(data)), None
         fields = mapping(data)
         if "amount" not in fields:
@@ -149,17 +154,24 @@ def _amount_and_muxed_id(
         raise Undecodable(f"{kind}: data {error}") from error
 
 
-def _muxed_id(value: xdr.SCVal) -> str:
-    """`123`, `text:…`, `bytes:<hex>` for text that is not UTF-8 or has NUL, `hash:<hex>`."""
-    if value.type is xdr.SCValType.SCV_U64:
-        return str(scval.from_uint64(value))
-    if value.type is xdr.SCValType.SCV_BYTES:
-        return f"hash:{scval.from_bytes(value).hex()}"
-    if value.type is xdr.SCValType.SCV_STRING:
-        raw = scval.from_string(value)
-        decoded = as_text(raw)
-        return f"bytes:{raw.hex()}" if decoded is None else f"text:{decoded}"
-    raise Undecodable(f"has a to_muxed_id of type {value.type.name}")
+def _muxed_id(value: ScVal) -> str | None:
+    """`123`, `text:…`, `bytes:<hex>` for text that is not UTF-8 or has NUL, `hash:<hex>`.
+
+    None for void, which is the same as no id. A muxed contract's id is always a u64 (CAP-84).
+    """
+    match value.kind:
+        case Kind.SCV_VOID:
+            return None
+        case Kind.SCV_U64:
+            return str(u64(value))
+        case Kind.SCV_BYTES:
+            return f"hash:{blob(value).hex()}"
+        case Kind.SCV_STRING:
+            raw = string(value)
+            decoded = as_text(raw)
+            return f"bytes:{raw.hex()}" if decoded is None else f"text:{decoded}"
+        case _:
+            raise Undecodable(f"has a to_muxed_id of type {value.kind.name}")
 
 
 def _authorization(event: StellarEvent, topics: Topics, asset: AssetId) -> AssetAuthorization:

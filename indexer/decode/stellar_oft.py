@@ -7,12 +7,11 @@ the receiver, and None otherwise.
 
 from dataclasses import dataclass
 
-from stellar_sdk import xdr
-
 from indexer.addresses import contract_as_bytes32
 from indexer.decode.lz_packet import guid_of, parse_oft_message, parse_packet, sender_of
 from indexer.decode.scval import (
     Fields,
+    ScVal,
     Topics,
     address,
     amount,
@@ -155,7 +154,7 @@ def lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert
     )
 
 
-def _origin(value: xdr.SCVal) -> _Origin:
+def _origin(value: ScVal) -> _Origin:
     fields = record("origin", value)
     return _Origin(
         src_eid=fields.read("src_eid", u32),

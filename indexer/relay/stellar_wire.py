@@ -1,7 +1,7 @@
 """Stellar as an account of ours meets it when it has a contract to call."""
 
-from stellar_sdk import xdr
-
+from indexer.chains.stellar_vouching import consistent
+from indexer.decode.scval import Kind, ScVal, boolean, parse
 from indexer.errors import CallReverted, NodeUnavailable
 from indexer.relay.slots import Owed, Signed, Slot
 from indexer.relay.stellar_numbers import BID, VALID_SECONDS, StellarNumbers, again
@@ -24,8 +24,8 @@ class StellarWire(StellarNumbers):
         except CallReverted as error:
             raise NodeUnavailable(f"{owed.is_over.function} did not answer: {error}") from error
         if owed.is_over_at_nought:
-            return value.type == xdr.SCValType.SCV_VOID
-        return value.b is True
+            return value.kind is Kind.SCV_VOID
+        return value.kind is Kind.SCV_BOOL and boolean(value)
 
     def sign(self, number: int, call: Invocation) -> Signed:
         """A first transaction."""
@@ -44,7 +44,8 @@ class StellarWire(StellarNumbers):
         envelope = with_resources(envelope, self.nodes.tried(envelope.to_xdr()))
         return signed(self.key, envelope)
 
-    def _try(self, number: int, call: Invocation) -> xdr.SCVal:
+    def _try(self, number: int, call: Invocation) -> ScVal:
         bounds = Bounds(UnixSeconds(0), UnixSeconds(0))
         envelope = unsigned(self.address, self.chain.passphrase, number, call, BID, bounds)
-        return xdr.SCVal.from_xdr_bytes(self.nodes.tried(envelope.to_xdr()).value)
+        with consistent(self.chain.id):
+            return parse(self.nodes.tried(envelope.to_xdr()).value)

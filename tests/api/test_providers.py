@@ -12,6 +12,8 @@ from tests.factories.projections import (
     insert_rail,
     insert_terms,
 )
+from tests.indexer.test_addresses import CONTRACT
+from tests.indexer.test_addresses import MUXED as MUXED_CONTRACT
 
 PATH = "/api/v1/providers/"
 
@@ -156,6 +158,13 @@ def test_a_malformed_address_is_refused(cut_off, malformed):
     response = cut_off.get(PATH + malformed)
     assert response.status_code == 400
     assert response.json["code"] == "BAD_ADDRESS"
+
+
+def test_muxed_contract_as_provider_returns_400_naming_the_contract(cut_off):
+    response = cut_off.get(PATH + MUXED_CONTRACT)
+    assert (response.status_code, response.json["code"]) == (400, "BAD_ADDRESS")
+    assert response.json["message"].startswith("provider: ")
+    assert f"muxed id 123456 of {CONTRACT}" in response.json["message"]
 
 
 def test_without_a_book_no_provider_is_denied(client, rows):

@@ -50,6 +50,7 @@ from tests.factories.sep10 import (
     sign,
 )
 from tests.factories.tokens import URL
+from tests.indexer.test_addresses import MUXED as MUXED_CONTRACT
 from warehouse_schema.access import used_challenges
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import StellarAddress
@@ -142,6 +143,7 @@ def test_giving_challenges_writes_nothing(client, owner) -> None:
         ({"account": WALLET.public_key[:-1] + "\n"}, "BAD_ADDRESS"),
         ({"account": WALLET.secret}, "BAD_ADDRESS"),
         ({"account": MuxedAccount(WALLET.public_key, 7).account_muxed}, "BAD_ADDRESS"),
+        ({"account": MUXED_CONTRACT}, "BAD_ADDRESS"),
         ({"account": StrKey.encode_contract(b"c" * 32)}, "BAD_ADDRESS"),
         ({"account": f"{WALLET.public_key}:7"}, "BAD_ADDRESS"),
         ({"account": [WALLET.public_key, ALICE.public_key]}, "REPEATED_PARAMETER"),

@@ -30,6 +30,7 @@ from tests.factories.quotes import (
     withdrawal,
 )
 from tests.factories.tokens import ACCOUNT
+from tests.indexer.test_addresses import MUXED as MUXED_CONTRACT
 from warehouse_schema.facts import cursors
 from warehouse_schema.intake import quotes
 from warehouse_schema.relay import health
@@ -257,6 +258,8 @@ def test_a_refusal_names_the_member_that_is_wrong(kept, asker, code):
         (sending(dest_address=ACCOUNT), "BAD_DEST_ADDRESS", "another account"),
         (sending(dest_address="M" + "A" * 68), "BAD_DEST_ADDRESS", "neither memo nor muxed"),
         (sending(dest_address=EVM), "BAD_DEST_ADDRESS", "G…"),
+        (sending(dest_address=MUXED_CONTRACT), "BAD_DEST_ADDRESS", "dest_address must be"),
+        (sending(source_address=MUXED_CONTRACT), "BAD_SOURCE_ADDRESS", "source_address must be"),
         (withdrawal(funding_mode="direct"), "BAD_FUNDING_MODE", "leave it out"),
         (make_body(funding_mode="card"), "BAD_FUNDING_MODE", "direct"),
         (withdrawal(source_address=OTHER), "NOT_THE_OWNER", "source_address"),

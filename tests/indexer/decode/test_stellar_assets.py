@@ -170,6 +170,8 @@ def test_a_movement_without_a_muxed_id_has_none() -> None:
     assert _movement(_event("transfer", ALICE, BOB)).to_muxed_id is None
     in_a_map = scval.to_struct({"amount": FIVE})
     assert _movement(_event("transfer", ALICE, BOB, data=in_a_map)).to_muxed_id is None
+    void = _with_muxed_id(scval.to_void())
+    assert _movement(_event("transfer", ALICE, BOB, data=void)).to_muxed_id is None
 
 
 @pytest.mark.parametrize(
