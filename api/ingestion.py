@@ -6,10 +6,13 @@ and their errors, is for operators: `python -m indexer status`, Dagster's checks
 
 from collections.abc import Collection, Sequence
 
+from sqlalchemy import Connection
+
 from api.errors import ChainUnavailable
 from indexer.facts.health import SENTENCES, judge
 from indexer.facts.status import ChainStatus
 from indexer.networks import Network
+from indexer.reconciliation import MAX_AGE_SECONDS, is_overdue
 
 
 def refuse_unwell(
@@ -20,6 +23,15 @@ def refuse_unwell(
         reason = judge(network.chain(status.chain), status).reason
         if status.chain in chains and reason is not None:
             raise ChainUnavailable(f"{status.chain} {SENTENCES[reason]}: {what} now")
+
+
+def complaints(conn: Connection, network: Network, statuses: Sequence[ChainStatus]) -> list[str]:
+    """Why not to rely on what is shown: chains that are unwell, and a reconciliation long ago."""
+    reasons = {each.chain: judge(network.chain(each.chain), each).reason for each in statuses}
+    found = [f"{chain} {SENTENCES[reason]}" for chain, reason in reasons.items() if reason]
+    if is_overdue(conn):
+        found.append(f"the last reconciliation is over {MAX_AGE_SECONDS // 60} minutes old")
+    return found
 
 
 def followed(network: Network, statuses: Sequence[ChainStatus]) -> list[ChainStatus]:

@@ -9,6 +9,7 @@ python -m indexer check
 python -m indexer quarantine --retry
 python -m indexer backfill --chain eip155:1 --from 19000000 --to 19999999
 python -m indexer heal
+python -m indexer reconcile
 python -m indexer rebuild
 python -m indexer forget
 python -m indexer days
@@ -43,6 +44,7 @@ from indexer.keeper import keep_transfers
 from indexer.projections.rebuild import differences, rebuild
 from indexer.quarantine import retry, retry_untried
 from indexer.readers import open_reader
+from indexer.reconciliation import reconcile
 from indexer.retention import forget
 from indexer.revision_commands import add_revise
 from indexer.settings import Settings, load_settings
@@ -76,6 +78,7 @@ def _arguments() -> argparse.Namespace:
         (_clear, "clear", "take back the alarms about a subject, once it is mended"),
         (_check, "check", "do facts join, does a refold equal what is stored"),
         (_quarantine, "quarantine", "ledgers that could not be decoded"),
+        (_reconcile, "reconcile", "look whether the money adds up, and write down what was seen"),
         (_rebuild, "rebuild", "write the projections anew from the facts"),
         (_forget, "forget", "delete what owners were told long ago, and quotes nobody used"),
     ):
@@ -223,6 +226,21 @@ def _quarantine(settings: Settings, arguments: argparse.Namespace) -> int:
         print(ledger)
     print(f"{len(left)} in quarantine; this build is {decoder_build()}")
     return 1 if left else 0
+
+
+def _reconcile(settings: Settings, _: argparse.Namespace) -> int:
+    seen = reconcile(open_engine(settings, "indexer"), settings.network)
+    for flow in seen.flows:
+        print(
+            f"{flow.mechanism} {flow.source_chain or 'elsewhere'} to "
+            f"{flow.dest_chain or 'elsewhere'}: sent {flow.sent.amount}, delivered "
+            f"{flow.delivered.amount}, fees {flow.fees}, on the way {flow.on_the_way.amount}, "
+            f"unexplained {flow.unexplained.amount}"
+        )
+    for finding in seen.findings:
+        print(f"{finding.check}: {finding.detail}")
+    print("it adds up" if not seen.findings else f"{len(seen.findings)} findings")
+    return 1 if seen.findings else 0
 
 
 def _forget(settings: Settings, _: argparse.Namespace) -> int:

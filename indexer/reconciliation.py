@@ -57,6 +57,10 @@ PATIENCE: Mapping[Turn, int] = {
 """Seconds that a transfer may wait for somebody's turn before a person has to look. For its user it
 waits until it expires, and this is how long expiring may take."""
 
+MAX_AGE_SECONDS = 3_600
+"""A sum that does not add up is to be seen within the hour. Dagster looks every five minutes while
+that is cheap, and at least twice in this time however dear it is."""
+
 _progress = transfer_progress.c
 
 
@@ -122,6 +126,18 @@ def reconcile(engine: Engine, network: Network) -> Reconciliation:
         conn.execute(delete(reconciliation))
         conn.execute(insert(reconciliation), row)
     return seen
+
+
+def is_overdue(conn: Connection) -> bool:
+    """Whether the last look is too long ago, by the database's clock.
+
+    Before the first look, whether the first transfer is: until then there is no money to look at.
+    """
+    looked = select(reconciliation.c.at).scalar_subquery()
+    begun = select(func.min(transfers.c.started_at)).scalar_subquery()
+    age = func.extract("epoch", func.now() - func.coalesce(looked, begun))
+    seconds = conn.scalar(select(age))
+    return seconds is not None and seconds > MAX_AGE_SECONDS
 
 
 def _written(value: Any) -> Any:

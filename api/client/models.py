@@ -157,6 +157,7 @@ class Status(Model):
 
     at: AwareDatetime | None
     adds_up: bool | None
+    reasons: tuple[str, ...] = ()
     flows: tuple[Flow, ...]
     under_way: dict[str, int]
     findings: dict[str, int]

@@ -16,7 +16,8 @@ OPERATIONS: Mapping[str, Operation] = {
         name="isReady",
         tag="Health",
         summary="Whether to send traffic here",
-        description="Database, tables of this build, and every chain that is followed.",
+        description="Database, tables of this build, every chain that is followed, and that the "
+        "money was looked at within the hour.",
         answers=(
             Answer(200, "Traffic is welcome.", Ready),
             Answer(503, "It is not, for these reasons.", NotReady, headers=(RETRY_AFTER,)),

@@ -9,9 +9,9 @@ from api.auth.owner import public
 from api.deps import deps, snapshot
 from api.errors import NotReady
 from api.health import schema
-from api.ingestion import followed
-from indexer.facts.health import SENTENCES, Reason, judge
-from indexer.facts.status import ChainStatus, chain_status
+from api.ingestion import complaints, followed
+from indexer.facts.health import judge
+from indexer.facts.status import ChainStatus, chain_status_on
 from warehouse_schema.migrate import current_revision, head_revision
 
 health = Blueprint("health", __name__)
@@ -26,7 +26,7 @@ def alive() -> schema.Alive:
 
 @health.get("/readyz")
 def ready() -> schema.Ready:
-    """Whether to send traffic here: database, tables of this build, every followed chain."""
+    """Whether to send traffic here: database, tables, every followed chain, reconciliation."""
     try:
         reasons, chains = _examine()
     except OperationalError as error:
@@ -44,22 +44,19 @@ def _examine() -> tuple[list[str], list[schema.ChainReadiness]]:
         # The tables below may not be there, or not be the ones this build reads.
         return [f"the database is at revision {revision}, this build at {_newest_revision()}"], []
     network = deps().network
-    reasons, chains = [], []
-    for status in followed(network, chain_status(deps().engine, network)):
-        reason = judge(network.chain(status.chain), status).reason
-        chains.append(_shape_chain(status, reason))
-        if reason is not None:
-            reasons.append(f"{status.chain} {SENTENCES[reason]}")
-    return reasons, chains
+    with snapshot() as connection:
+        statuses = followed(network, chain_status_on(connection, network))
+        reasons = complaints(connection, network, statuses)
+    return reasons, [_shape_chain(status) for status in statuses]
 
 
-def _shape_chain(status: ChainStatus, reason: Reason | None) -> schema.ChainReadiness:
+def _shape_chain(status: ChainStatus) -> schema.ChainReadiness:
     return {
         "chain": status.chain,
         "height": status.height,
         "lag_seconds": status.lag_seconds,
         "age_seconds": None if status.idle_seconds is None else int(status.idle_seconds),
-        "reason": reason,
+        "reason": judge(deps().network.chain(status.chain), status).reason,
     }
 
 

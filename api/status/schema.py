@@ -50,6 +50,13 @@ class Status(TypedDict):
 
     at: Annotated[Moment | None, Field(description="As of when; null: nobody looked so far.")]
     adds_up: Annotated[bool | None, Field(description="Whether nothing was found.")]
+    reasons: Annotated[
+        list[str],
+        Field(
+            description="Why not to rely on this: chains that are not well, as `/readyz` has them, "
+            "and a reconciliation that is over an hour old. Empty when all is well."
+        ),
+    ]
     flows: list[Flow]
     under_way: Annotated[
         dict[Stage, Count], Field(description="Transfers that are not over, by stage.")

@@ -11,21 +11,22 @@ from sqlalchemy import Row
 from api.status import schema
 from api.times import iso_moment
 
-NOTHING: schema.Status = {
-    "at": None,
-    "adds_up": None,
-    "flows": [],
-    "under_way": {},
-    "findings": {},
-}
-"""Before the first look."""
 
-
-def shape_status(row: Row[Any]) -> schema.Status:
-    """A row of `projections.reconciliation`."""
+def shape_status(row: Row[Any] | None, reasons: list[str]) -> schema.Status:
+    """A row of `projections.reconciliation`, None before the first look, and what is unwell."""
+    if row is None:
+        return {
+            "at": None,
+            "adds_up": None,
+            "reasons": reasons,
+            "flows": [],
+            "under_way": {},
+            "findings": {},
+        }
     return {
         "at": iso_moment(row.at),
         "adds_up": not row.findings,
+        "reasons": reasons,
         "flows": row.flows,
         "under_way": row.stages,
         "findings": dict(Counter(finding["check"] for finding in row.findings)),

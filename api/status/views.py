@@ -4,10 +4,12 @@ from flask import Blueprint
 from sqlalchemy import select
 
 from api.auth.owner import public
-from api.deps import snapshot
+from api.deps import deps, snapshot
+from api.ingestion import complaints, followed
 from api.responses import cacheable
 from api.status import schema
-from api.status.shapes import NOTHING, shape_status
+from api.status.shapes import shape_status
+from indexer.facts.status import chain_status_on
 from warehouse_schema.projections import reconciliation
 
 status = Blueprint("status", __name__)
@@ -17,7 +19,10 @@ status.after_request(cacheable)
 
 @status.get("/v1/status")
 def show_status() -> schema.Status:
-    """Whether the money adds up, as Dagster's `reconcile` saw it last."""
+    """Whether the money adds up, as `reconcile` saw it last, and what is not well."""
     with snapshot() as conn:
         row = conn.execute(select(reconciliation)).one_or_none()
-    return NOTHING if row is None else shape_status(row)
+        network = deps().network
+        statuses = followed(network, chain_status_on(conn, network))
+        reasons = complaints(conn, network, statuses)
+    return shape_status(row, reasons)

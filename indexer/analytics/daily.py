@@ -105,7 +105,7 @@ def last_closed_day(conn: Connection, network: Network, figure: Figure) -> date 
 def due_days(conn: Connection, network: Network, figure: Figure) -> list[date]:
     """The days that are over and are not computed as their facts are now, oldest first."""
     chains = figure.chains(conn, network)
-    first, last = days.first_day(conn, chains), last_closed_day(conn, network, figure)
+    first, last = days.first_event_day(conn, chains), last_closed_day(conn, network, figure)
     if first is None or last is None:
         return []
     done = _done(conn, figure)

@@ -36,12 +36,15 @@ class DayWritten:
 
 
 def due_days(conn: Connection, what: ExportSet, folder: Path) -> list[date]:
-    """The days whose files are to be written, oldest first."""
+    """The days whose files are to be written, oldest first, from that of the first event on."""
     files = ExportFolder(folder)
+    first = days.first_event_day(conn, days.ingested_chains(conn))
+    if first is None:
+        return []
     due = []
     for day, state in _states(conn, what).items():
         note = files.note(what.name, day)
-        if note is None or note.state != state:
+        if day >= first and (note is None or note.state != state):
             due.append(day)
     return due
 

@@ -22,8 +22,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from warehouse_schema.columns import day_of as day_column
-from warehouse_schema.facts import blocks, changed_days, cursors
-from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
+from warehouse_schema.facts import blocks, changed_days, cursors, evm_logs, stellar_events
+from warehouse_schema.identifiers import ChainId, Height, UnixSeconds, is_evm
 from warehouse_schema.queries import any_of
 
 SECONDS = 86_400
@@ -65,6 +65,21 @@ def first_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
             select(blocks.c.time).where(blocks.c.chain == chain).order_by(blocks.c.height).limit(1)
         )
         for chain in chains
+    ]
+    return min((day_of(time) for time in times if time is not None), default=None)
+
+
+def first_event_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
+    """The earliest day in which anything of ours happened on one of the chains.
+
+    Blocks are stored without events too, and a local chain's first block may be of 1970.
+    """
+    times = [
+        conn.scalar(
+            select(raw.c.block_time).where(raw.c.chain == chain).order_by(raw.c.height).limit(1)
+        )
+        for chain in chains
+        for raw in (evm_logs if is_evm(chain) else stellar_events,)
     ]
     return min((day_of(time) for time in times if time is not None), default=None)
 

@@ -85,8 +85,16 @@ def _job(
     )
 
 
-def paced(name: str, selection: dg.AssetSelection, asks: str) -> dg.Definitions:
-    """A job whose schedule starts it the less often, the longer it takes."""
+def paced(
+    name: str,
+    selection: dg.AssetSelection,
+    asks: str,
+    at_least_every: float = _AT_LEAST_EVERY,
+) -> dg.Definitions:
+    """A job whose schedule starts it the less often, the longer it takes.
+
+    `at_least_every` is seconds: it never rests longer.
+    """
 
     @dg.schedule(
         name=f"{name}_schedule",
@@ -94,27 +102,29 @@ def paced(name: str, selection: dg.AssetSelection, asks: str) -> dg.Definitions:
         cron_schedule=_LOOK,
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=f"Every five minutes while that takes {SHARE:.0%} of the time, less often "
-        "when it would take more, once a day in any case.",
+        f"when it would take more, every {at_least_every / 3600:g} hours in any case.",
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        return next_check(context.instance, name, time.time())
+        return next_check(context.instance, name, time.time(), at_least_every)
 
     job = _job(name, selection, asks, int(_AT_LEAST_EVERY))
     return dg.Definitions(jobs=[job], schedules=[schedule])
 
 
-def next_check(instance: dg.DagsterInstance, job: str, now: float) -> dg.RunRequest | dg.SkipReason:
+def next_check(
+    instance: dg.DagsterInstance, job: str, now: float, at_least_every: float = _AT_LEAST_EVERY
+) -> dg.RunRequest | dg.SkipReason:
     """Start a check of all history, or say how long it still rests; `now` is in unix seconds."""
     records = instance.get_run_records(dg.RunsFilter(job_name=job), limit=1)
     if records and records[0].dagster_run.status in IN_FLIGHT:
         return dg.SkipReason("the last one is still under way")
-    left = rest(records[0], now) if records else 0.0
+    left = rest(records[0], now, at_least_every) if records else 0.0
     return dg.SkipReason(f"again in {left:.0f} s") if left > 0 else dg.RunRequest()
 
 
-def rest(last: dg.RunRecord, now: float) -> float:
+def rest(last: dg.RunRecord, now: float, at_least_every: float = _AT_LEAST_EVERY) -> float:
     """Seconds until a check is due again, by how long it took last; `now` is in unix seconds."""
     if last.start_time is None or last.end_time is None:
         return 0.0
-    pause = min(_AT_LEAST_EVERY, (last.end_time - last.start_time) / SHARE)
+    pause = min(at_least_every, (last.end_time - last.start_time) / SHARE)
     return last.start_time + pause - now

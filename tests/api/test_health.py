@@ -4,7 +4,9 @@ import pytest
 from sqlalchemy import text
 
 from tests.factories.app import make_app
-from tests.factories.projections import LEDGER, STELLAR, insert_cursor
+from tests.factories.intake import ask
+from tests.factories.projections import LEDGER, STELLAR, insert_cursor, insert_reconciliation
+from tests.factories.stage_facts import DIRECT
 
 SEPOLIA = "eip155:11155111"
 
@@ -101,6 +103,28 @@ def test_every_reason_is_named(client, rows):
 def test_what_a_node_said_is_not_for_everyone(client, rows):
     insert_cursor(rows, STELLAR, held="https://node.example/v2/SECRET answered 403")
     assert b"node.example" not in client.get("/readyz").data
+
+
+@pytest.mark.parametrize(("age", "status"), [(3_500, 200), (3_700, 503)])
+def test_ready_while_reconciliation_is_recent(client, rows, age, status):
+    insert_cursor(rows, STELLAR)
+    insert_reconciliation(rows, age_seconds=age)
+    response = client.get("/readyz")
+    assert response.status_code == status
+    old = ["the last reconciliation is over 60 minutes old"]
+    assert response.json.get("reasons", []) == (old if status == 503 else [])
+
+
+def test_transfers_without_a_reconciliation_are_not_ready(engine, api_engine):
+    client = make_app(api_engine).test_client()
+    with engine.begin() as connection:
+        insert_cursor(connection, STELLAR)
+    assert client.get("/readyz").status_code == 200
+    with engine.begin() as connection:
+        ask(connection, DIRECT)
+    assert client.get("/readyz").json["reasons"] == [
+        "the last reconciliation is over 60 minutes old"
+    ]
 
 
 def test_it_is_not_ready_on_tables_of_another_revision(engine, api_engine):

@@ -9,12 +9,14 @@ from indexer.projections.stages.store import refold
 from indexer.reconciliation import PATIENCE, reconcile
 from tests.factories.app import make_app
 from tests.factories.intake import ask
+from tests.factories.projections import insert_cursor, insert_reconciliation
 from tests.factories.stage_facts import DIRECT, bring_in, burn, mint
 from tests.factories.stage_history import EXPIRY, make_terms
 from tests.factories.transfers import NETWORK
 from warehouse_schema.events import cctp_burns
 
 PATH = "/v1/status"
+NOT_INGESTED = "stellar:testnet has not been ingested yet"
 EACH = str(DIRECT.amount_in * 10)
 
 
@@ -36,7 +38,27 @@ def seen(engine: Engine, indexer_engine: Engine, api_engine: Engine):
 
 def test_before_anybody_looked_nothing_is_claimed(api_engine: Engine):
     shown = make_app(api_engine).test_client().get(PATH).json
-    assert shown == {"at": None, "adds_up": None, "flows": [], "under_way": {}, "findings": {}}
+    assert shown == {
+        "at": None,
+        "adds_up": None,
+        "reasons": [NOT_INGESTED],
+        "flows": [],
+        "under_way": {},
+        "findings": {},
+    }
+
+
+def test_what_is_unwell_is_named_as_readyz_does(engine: Engine, api_engine: Engine):
+    with engine.begin() as conn:
+        insert_cursor(conn, "stellar:testnet", held="https://node.example/SECRET")
+        insert_reconciliation(conn, age_seconds=3_700)
+    client = make_app(api_engine).test_client()
+    reasons = client.get(PATH).json["reasons"]
+    assert reasons == [
+        "stellar:testnet is on hold",
+        "the last reconciliation is over 60 minutes old",
+    ]
+    assert client.get("/readyz").json["reasons"] == reasons
 
 
 def test_what_went_between_chains_is_shown(seen):
@@ -47,6 +69,7 @@ def test_what_went_between_chains_is_shown(seen):
     assert shown.pop("at").endswith("Z")
     assert shown == {
         "adds_up": True,
+        "reasons": [NOT_INGESTED],
         "flows": [
             {
                 "mechanism": "cctp",

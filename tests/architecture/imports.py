@@ -73,7 +73,7 @@ _TOOLS = (
     "indexer.quarantine",
     *("indexer.revision", "indexer.analytics", "indexer.export", "indexer.day_commands"),
     *("indexer.backfill_command", "indexer.revision_commands"),
-    *("indexer.heal", "indexer.heal_command", "indexer.retention"),
+    *("indexer.heal", "indexer.heal_command", "indexer.reconciliation", "indexer.retention"),
 )
 
 DOWNHILL: Mapping[str, tuple[str, ...]] = {

@@ -3,7 +3,6 @@
 Amounts are given in USDC or fiat units as text or int (`"12.5"`) and stored as 7-decimal integers.
 """
 
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -206,8 +205,8 @@ def fulfilled(**fields: Any) -> dict[str, Any]:
     }
 
 
-def insert_reconciliation(connection: Connection) -> None:
-    """A look at the money that found it to add up."""
+def insert_reconciliation(connection: Connection, *, age_seconds: int = 0) -> None:
+    """A look at the money that found it to add up, so long ago by the database's clock."""
     flow = {
         "mechanism": "cctp",
         "source_chain": "eip155:11155111",
@@ -219,12 +218,12 @@ def insert_reconciliation(connection: Connection) -> None:
         "unexplained": {"count": 0, "amount": "0"},
     }
     row = {
-        "at": datetime.fromtimestamp(CLOSE_TIME, UTC),
+        "at": text(f"now() - interval '{age_seconds} seconds'"),
         "flows": [flow],
         "stages": {"ATTESTING": 1, "AWAITING_SIGNATURE": 2},
         "findings": [],
     }
-    connection.execute(insert(projections.reconciliation), row)
+    connection.execute(insert(projections.reconciliation).values(row))
 
 
 def insert_cursor(

@@ -4,15 +4,18 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete, select
 
 from indexer.__main__ import main
 from indexer.builds import decoder_build
 from indexer.chains.ports import UnreadLedger
 from indexer.decode.ledgers import block_of_meta
 from indexer.facts import quarantine, store
+from tests.factories.stage_facts import DIRECT, bring_in, burn
 from tests.factories.stellar_lake import DEVNET, FIRST, history_metas
+from warehouse_schema.events import cctp_burns
 from warehouse_schema.identifiers import Height
+from warehouse_schema.projections import reconciliation
 
 Command = Callable[..., tuple[int, str]]
 
@@ -109,3 +112,22 @@ def test_unknown_chain_names_the_chains_there_are(
         "NetworkFileError: network devnet has no chain stellar; it has stellar:devnet, "
         "eip155:31337\n",
     )
+
+
+def test_reconcile_prints_flows_and_findings(command: Command, engine: Engine) -> None:
+    with engine.begin() as conn:
+        bring_in(conn, *burn(DIRECT, 100, "a"))
+    code, printed = command("reconcile")
+    assert code == 0
+    assert printed.splitlines() == [
+        f"cctp eip155:1 to stellar:pubnet: sent {DIRECT.amount_in * 10}, delivered 0, fees 0, on "
+        f"the way {DIRECT.amount_in * 10}, unexplained 0",
+        "it adds up",
+    ]
+    with engine.begin() as conn:
+        assert conn.scalar(select(reconciliation.c.findings)) == []
+        conn.execute(delete(cctp_burns))
+    code, printed = command("reconcile")
+    assert code == 1
+    assert "movements_hold_all_facts: " in printed
+    assert printed.endswith("1 findings\n")

@@ -222,6 +222,11 @@ def test_what_reads_all_history_rests_the_longer_the_longer_it_took(took, pause)
     assert rest(record, now=1_000.0 + pause) == 0.0
 
 
+def test_rest_is_bounded_by_the_longest_pause():
+    record = make_record(started=1_000.0, ended=8_200.0)
+    assert rest(record, now=1_000.0, at_least_every=1_800) == 1_800
+
+
 def test_a_check_that_did_not_start_is_due():
     assert rest(make_record(started=None, ended=5.0), now=6.0) == 0.0
 

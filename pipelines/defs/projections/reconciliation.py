@@ -5,7 +5,14 @@ from collections.abc import Iterator
 import dagster as dg
 
 from indexer.networks import Network
-from indexer.reconciliation import CHECKS, Check, Flow, reconcile, sentences
+from indexer.reconciliation import (
+    CHECKS,
+    MAX_AGE_SECONDS,
+    Check,
+    Flow,
+    reconcile,
+    sentences,
+)
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.projections.names import RECONCILIATION, TRANSFER_PROGRESS, TRANSFER_STAGES
 from pipelines.defs.resources import Warehouse
@@ -28,7 +35,12 @@ def reconciliations(network: Network) -> dg.Definitions:
     asset = _asset(network)
     return dg.Definitions.merge(
         dg.Definitions(assets=[asset]),
-        paced(RECONCILE_JOB, dg.AssetSelection.assets(asset), "Does the money add up?"),
+        paced(
+            RECONCILE_JOB,
+            dg.AssetSelection.assets(asset),
+            "Does the money add up?",
+            at_least_every=MAX_AGE_SECONDS / 2,
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-from sqlalchemy import Engine, Table, select, text
+from sqlalchemy import Engine, Table, insert, select, text
 
 from indexer.analytics.daily import BOOK, ROUTES, compute
 from indexer.errors import DayStillOpen, FollowerConflict
@@ -194,6 +194,15 @@ def test_a_day_is_due_until_it_is_exported_and_again_when_it_changes(
     list(compute(ingested, NETWORK, BOOK, LAST, LAST))
     assert due(ingested, FIGURES, tmp_path) == [LAST]
     assert due(ingested, FACTS, tmp_path / "another") == DAYS
+
+
+def test_days_before_the_first_event_are_not_due(ingested: Engine, tmp_path: Path) -> None:
+    genesis = insert(blocks).values(
+        chain=CHAIN, height=0, hash="0", parent_hash="", time=0, events=0
+    )
+    with ingested.begin() as conn:
+        conn.execute(genesis)
+    assert due(ingested, FACTS, tmp_path) == due(ingested, FIGURES, tmp_path) == DAYS
 
 
 def test_writing_a_day_again_gives_the_same_bytes(exported: Engine, tmp_path: Path) -> None:
