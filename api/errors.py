@@ -113,6 +113,9 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "NOT_MINED": Code(422, "Too few nodes know that the transaction was mined: try again."),
         "DAILY_LIMIT": Code(422, "More than may be started in a UTC day."),
         "OUTSTANDING_LIMIT": Code(422, "More than may be under way at a time."),
+        "TOO_MANY_FAILURES": Code(
+            422, "Too many of the owner's transactions failed today at the service's expense."
+        ),
         "WEBHOOK_LIMIT": Code(422, "More webhooks than an owner may have, or register in a day."),
         "UPGRADE_REQUIRED": Code(426, "This path speaks WebSocket, version 13."),
         "TOO_MANY": Code(429, "More requests than one address or owner may make."),

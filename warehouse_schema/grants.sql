@@ -79,14 +79,14 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
 -- indexer does: of an attempt it sees that it is there, and for whom, never what was signed, but for
 -- what owners are to sign as well.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
-GRANT SELECT ON relay.health, relay.onboardings, relay.obstacles TO isthmus_api;
+GRANT SELECT ON relay.health, relay.onboardings, relay.obstacles, relay.pardons TO isthmus_api;
 -- An owner sees what became of his webhooks.
 GRANT SELECT ON relay.webhook_states, relay.webhook_deliveries, relay.webhook_senders
     TO isthmus_api;
 GRANT DELETE ON relay.webhook_deliveries TO isthmus_relay;
 GRANT SELECT (chain, account, number, subject, purpose, tx_hash, created_at)
     ON relay.attempts TO isthmus_api;
-GRANT SELECT (chain, account, number, subject, purpose, key, outcome)
+GRANT SELECT (chain, account, number, subject, purpose, key, outcome, spent, closed_at)
     ON relay.slots TO isthmus_api;
 
 -- access: of nobody's concern but the api's; what has expired is deleted.

@@ -116,12 +116,17 @@ obstacles = Table(
     "obstacles",
     metadata,
     Column("id", Integer, Identity(always=True), primary_key=True, comment="Row id"),
-    text("transfer", "Transfer that cannot be delivered", index=True),
-    text("kind", "no_trustline: the recipient can mend it; frozen: its asset's issuer alone"),
+    text("transfer", "Transfer that cannot go on", index=True),
+    text(
+        "kind",
+        "no_trustline: the recipient can mend it; frozen: its asset's issuer alone; "
+        "paused: the issuer or the bridge; would_fail: what the owner signed, not sent as long "
+        "as it stands",
+    ),
     text("detail", "The sentence that its owner reads"),
     recorded("since"),
     moment("cleared_at", "When it was gone, database clock; null while it stands", nullable=True),
-    CheckConstraint("kind IN ('no_trustline', 'frozen')", name="kind"),
+    CheckConstraint("kind IN ('no_trustline', 'frozen', 'paused', 'would_fail')", name="kind"),
     Index(
         "uq_obstacles_standing",
         "transfer",
@@ -129,7 +134,7 @@ obstacles = Table(
         postgresql_where=sql("cleared_at IS NULL"),
     ),
     schema=RELAY,
-    comment="Why recipients on Stellar cannot be paid, as the relay found when it looked",
+    comment="Why transfers cannot go on, as the relay found when it looked",
 )
 
 breaks = Table(

@@ -44,7 +44,7 @@ OPERATIONS: Mapping[str, Operation] = {
             404: ("TRANSFER_NOT_FOUND",),
             409: ("DUPLICATE_SUBMISSION", "NOT_AWAITED"),
             415: ("UNSUPPORTED_MEDIA_TYPE",),
-            422: ("SUBMISSION_MISMATCH", "NOT_MINED"),
+            422: ("SUBMISSION_MISMATCH", "NOT_MINED", "TOO_MANY_FAILURES"),
             503: ("CHAIN_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
         },
     ),

@@ -61,6 +61,7 @@ class FromStellar:
     """A payment, burn or send that its owner has to sign on Stellar."""
 
     agreed: Agreed
+    source_asset: AssetId
     dest_asset: AssetId
     ingested: Height
     """Of Stellar: what is later may have moved the money already."""
@@ -112,7 +113,8 @@ def _task(conn: Connection, network: Network, terms: Terms) -> Task:
         return Deposit(agreed, row.source_asset, row.dest_asset)
     height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
     issued = issued_on_stellar(conn, network, terms.id)
-    return FromStellar(agreed, row.dest_asset, Height(conn.scalar(height) or 0), issued)
+    ingested = Height(conn.scalar(height) or 0)
+    return FromStellar(agreed, row.source_asset, row.dest_asset, ingested, issued)
 
 
 def issued_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[Issue, ...]:

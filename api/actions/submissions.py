@@ -17,6 +17,7 @@ from indexer.actions.stellar_check import SignedTx, UnlikeIssued, check_signed
 from indexer.actions.stellar_tx import StellarTx
 from indexer.decode.accounts import SigningRules
 from indexer.networks import Network
+from indexer.paid_failures import paid_failures
 from indexer.projections.stages.load import load
 from indexer.projections.stages.table import Stage
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
@@ -157,6 +158,7 @@ def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None
     refuse_known(conn, transfer, found.tx)
     if found.signed is not None:
         _refuse_unawaited(conn, network, transfer, "AWAITING_SIGNATURE")
+        _refuse_after_failures(conn, transfer)
     of_others = select(submissions.c.log).where(submissions.c.tx_hash == found.tx)
     taken = set(conn.scalars(of_others))
     free = [log for log in found.logs if log not in taken]
@@ -186,6 +188,17 @@ def _refuse_unawaited(conn: Connection, network: Network, transfer: str, awaitin
             f"the transfer is {stage}: no transaction is sent for it now",
             code="NOT_AWAITED",
             stage=stage,
+        )
+
+
+def _refuse_after_failures(conn: Connection, transfer: str) -> None:
+    """The relay would not pay for it, and it would wait until its time is over."""
+    failures = paid_failures(conn, transfer).get("owner")
+    if failures is not None and failures.are_too_many:
+        raise Unacceptable(
+            f"{failures.failed} transactions for you failed today at our expense: we send no more "
+            "before the next UTC day; send it to the network yourself, or sign again then",
+            code="TOO_MANY_FAILURES",
         )
 
 

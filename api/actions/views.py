@@ -36,6 +36,7 @@ from api.transfers.progress import known
 from api.transfers.schema import Transfer
 from api.transfers.shapes import shape_transfer
 from indexer.actions.evm_calls import EvmCalls, evm_calls, order_of
+from indexer.actions.payment_check import payer_problem
 from indexer.actions.stellar_check import unfunded
 from indexer.actions.stellar_orders import stellar_order
 from indexer.errors import CallReverted
@@ -162,6 +163,9 @@ def _transaction(task: FromStellar) -> _Made | Nothing:
     if source is None:
         raise Unavailable("this process asks no ledger", code="LEDGER_UNAVAILABLE")
     terms, network = task.agreed.terms, deps().network
+    # An approval succeeds without the money, and its fee would be paid in vain.
+    if payer_problem(held_accounts().trustline(terms.owner, task.source_asset), terms.amount_in):
+        return Nothing("would_fail")
     order = stellar_order(network, task.agreed)
     try:
         made = source.following(order, terms.owner, terms.expires_at, task.ingested, task.issued)

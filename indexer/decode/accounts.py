@@ -41,6 +41,8 @@ class Trustline:
     """Whether its issuer lets it be paid."""
     room: BaseUnits
     """How much more it takes: its limit less what it holds and has offered to buy."""
+    spendable: BaseUnits
+    """What it can pay: what it holds less what it has offered to sell."""
 
 
 def account_key(account: StellarAddress) -> str:
@@ -70,12 +72,15 @@ def trustline(entry: str) -> Trustline:
     if line is None or line.asset.type == xdr.AssetType.ASSET_TYPE_POOL_SHARE:
         raise ValueError(f"a ledger entry of type {data.type.name}, not an asset's TRUSTLINE")
     asset = Asset.from_xdr_object(line.asset)
-    offered = 0 if line.ext.v1 is None else line.ext.v1.liabilities.buying.int64
+    liabilities = None if line.ext.v1 is None else line.ext.v1.liabilities
+    buying = 0 if liabilities is None else liabilities.buying.int64
+    selling = 0 if liabilities is None else liabilities.selling.int64
     return Trustline(
         account=_address(line.account_id.account_id.ed25519),
         asset=AssetId(f"stellar:{asset.code}:{asset.issuer}"),
         is_authorized=bool(line.flags.uint32 & xdr.TrustLineFlags.AUTHORIZED_FLAG),
-        room=BaseUnits(max(0, line.limit.int64 - line.balance.int64 - offered)),
+        room=BaseUnits(max(0, line.limit.int64 - line.balance.int64 - buying)),
+        spendable=BaseUnits(max(0, line.balance.int64 - selling)),
     )
 
 

@@ -1,4 +1,4 @@
-"""Rows that say why recipients on Stellar cannot be paid; the fold of transfers reads them.
+"""Rows that say why transfers cannot go on; the fold of transfers reads them.
 
 The caller commits. Every moment is the database's clock.
 """
@@ -13,7 +13,7 @@ from warehouse_schema.identifiers import AssetId, BaseUnits, ChainId, StellarAdd
 from warehouse_schema.intake import CHANNEL
 from warehouse_schema.relay import obstacles
 
-Kind: TypeAlias = Literal["no_trustline", "frozen"]
+Kind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fail"]
 
 # What an extra delivery of a transfer waits for is the same recipient's to mend. Two indexes find
 # what is looked at; one condition for both would have every transfer read.
@@ -22,7 +22,7 @@ _AWAITED = text("""
         SELECT transfer FROM projections.transfer_stages
         WHERE stage IN ('DELIVERING', 'AWAITING_TRUSTLINE')
         UNION
-        SELECT transfer FROM relay.obstacles WHERE cleared_at IS NULL
+        SELECT transfer FROM relay.obstacles WHERE cleared_at IS NULL AND kind <> 'would_fail'
     )
     SELECT s.transfer, q.dest_address, q.dest_asset, q.amount_out, o.kind, o.detail,
            s.stage IN ('DELIVERING', 'AWAITING_TRUSTLINE', 'ON_HOLD') AS waits
@@ -38,7 +38,7 @@ _AWAITED = text("""
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Why somebody cannot be paid."""
+    """Why a transfer cannot go on."""
 
     kind: Kind
     detail: str
@@ -72,6 +72,16 @@ def awaited(conn: Connection, chain: ChainId) -> Sequence[Awaited]:
         )
         for row in conn.execute(_AWAITED, {"chain": chain})
     ]
+
+
+def note(conn: Connection, transfer: str, found: Found | None) -> None:
+    """As `settle`, unless that very thing stands already, or nothing does."""
+    columns = obstacles.c
+    query = select(columns.kind, columns.detail)
+    query = query.where(columns.transfer == transfer, columns.cleared_at.is_(None))
+    row = conn.execute(query).one_or_none()
+    if found != (None if row is None else Found(row.kind, row.detail)):
+        settle(conn, transfer, found)
 
 
 def settle(conn: Connection, transfer: str, found: Found | None) -> None:

@@ -197,7 +197,7 @@ def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> AccountRelay
 @contextmanager
 def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
     with closing(_stellar_nodes(settings, payer)) as nodes:
-        yield Submitter(payer.chain, nodes, payer.key, payer.limits)
+        yield Submitter(payer.chain, nodes, payer.key, payer.limits, time.monotonic)
 
 
 @contextmanager

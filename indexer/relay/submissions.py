@@ -6,7 +6,7 @@ transaction was never sent, so a slot here is of what he signed and not of his a
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,9 +15,13 @@ from sqlalchemy import Connection
 from indexer.chains.stellar_sender import Applied, StellarAccountNodes, Window
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.networks import StellarChain
-from indexer.relay import store
+from indexer.paid_failures import paid_failures
+from indexer.relay import obstacles, store
 from indexer.relay.account import Limits, Turn
 from indexer.relay.keys import StellarKey
+from indexer.relay.obstacles import Found
+from indexer.relay.patience import Patience
+from indexer.relay.preflight import submission_problem
 from indexer.relay.slots import Attempt, Close, Outcome, Purpose, Replace, Send, Slot, Step, Wait
 from indexer.relay.stellar_signing import bounds_of, bumped, sequence_of
 from indexer.relay.store import Account, Submitted
@@ -31,6 +35,7 @@ BID = 10_000
 """Stroops an operation that a first bump bids; each further one ten times that, which is what a
 queue wants of a replacement."""
 MOST_ATTEMPTS = 4
+RESUMES = "nothing more is paid for until the next UTC day"
 _LOCK = "submissions"
 _KIND: Purpose = "submit"
 
@@ -78,9 +83,16 @@ class Submitter:
     """Sends what owners of a chain signed; one account of ours pays. One thread's."""
 
     def __init__(
-        self, chain: StellarChain, nodes: StellarAccountNodes, key: StellarKey, limits: Limits
+        self,
+        chain: StellarChain,
+        nodes: StellarAccountNodes,
+        key: StellarKey,
+        limits: Limits,
+        clock: Callable[[], float],
     ) -> None:
+        """`clock` counts seconds: it paces what would fail, and nothing rests on it."""
         self._chain, self._nodes, self._key, self._limits = chain, nodes, key, limits
+        self._patience = Patience(clock)
         self.account = Account(chain.id, _LOCK)
         """Not one: the name under which one process of all sends them."""
         self._since: datetime | None = None
@@ -150,21 +162,40 @@ class Submitter:
         with conn.begin():
             taken = store.taken_keys(conn, self._chain.id, _KIND, [*waiting])
         for tx, each in waiting.items():
-            if tx in taken:
+            # What no ledger takes any more costs nothing, and its owner has to hear of it.
+            is_free = tx in applied or bounds_of(each.envelope).last < window.latest
+            if tx in taken or not (is_free or self._may_pay(conn, each, turn)):
                 continue
             signed = bumped(self._key, self._chain.passphrase, each.envelope, BID)
             number = sequence_of(each.envelope)
             attempt = Attempt.unsent(signed)
             slot = Slot(number, _KIND, tx, each.transfer, (attempt,))
-            # What no ledger takes any more costs nothing, and its owner has to hear of it.
-            is_free = tx in applied or bounds_of(each.envelope).last < window.latest
             with conn.begin():
                 if not is_free and self._is_too_much(conn, signed.most_cost):
                     turn.refused.append(f"submit {tx}: over the day's budget")
                     continue
                 store.open_slot(conn, Account(self._chain.id, tx), slot, signed.most_cost)
+                obstacles.note(conn, each.transfer, None)
             turn.opened += 1
             logger.info("bumped chain=%s transfer=%s tx=%s", self._chain.id, each.transfer, tx)
+
+    def _may_pay(self, conn: Connection, each: Submitted, turn: Turn) -> bool:
+        """Whether it would succeed now, and few enough of its owner's failed today."""
+        if not self._patience.may(each.tx):
+            return False
+        with conn.begin():
+            failures = paid_failures(conn, each.transfer).get("owner")
+        if failures is not None and failures.are_too_many:
+            problem: str | None = f"{failures.failed} transactions failed today: {RESUMES}"
+        else:
+            problem = submission_problem(self._chain, self._nodes, each.envelope)
+        if problem is None:
+            return True
+        self._patience.refused(each.tx)
+        turn.refused.append(f"submit {each.tx}: {problem}")
+        with conn.begin():
+            obstacles.note(conn, each.transfer, Found("would_fail", problem))
+        return False
 
     def _replace(
         self, conn: Connection, each: Submission, submitted: Submitted, turn: Turn

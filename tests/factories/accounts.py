@@ -40,12 +40,13 @@ def make_trustline_entry(
     limit: int = 2**63 - 1,
     flags: int = 1,
     offered: int | None = None,
+    selling: int = 0,
 ) -> str:
     """Base64 LedgerEntryData of `stellar:CODE:ISSUER`; `offered`: buying liabilities."""
     code, _, issuer = asset.removeprefix("stellar:").partition(":")
     entry = Trustline(account, Asset(code, issuer), balance, limit, flags).to_entry()
     if offered is not None and entry.trust_line is not None:
-        liabilities = xdr.Liabilities(buying=xdr.Int64(offered), selling=xdr.Int64(0))
+        liabilities = xdr.Liabilities(buying=xdr.Int64(offered), selling=xdr.Int64(selling))
         v1 = xdr.TrustLineEntryV1(liabilities, xdr.TrustLineEntryV1Ext(0))
         entry.trust_line.ext = xdr.TrustLineEntryExt(1, v1=v1)
     return entry.to_xdr()

@@ -26,6 +26,8 @@ deposit address, the delivery on the destination chain, a deposit back, an accou
 
 NO_TRUSTLINE = "no_trustline"
 """The obstacle that the recipient can clear by itself."""
+WOULD_FAIL = "would_fail"
+"""The obstacle that keeps the relay from sending what the owner signed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,17 @@ class Sent:
     tx: TxHash
     """On Stellar the inner hash, which no fee bump changes."""
     purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Failed:
+    """A transaction of the owner's that a ledger included without effect."""
+
+    at: UnixSeconds
+    """When that was final, by the database's clock."""
+    tx: TxHash
+    sent_at: UnixSeconds
+    """When it was submitted."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -148,6 +161,7 @@ class Evidence:
     attempts: tuple[Sent, ...] = ()
     dead: frozenset[TxHash] = frozenset()
     """Transactions proven never to take effect any more: failed, or overtaken at finality."""
+    failed: tuple[Failed, ...] = ()
     paid: tuple[Payment, ...] = ()
     returned: tuple[Payment, ...] = ()
     carried: tuple[Carried, ...] = ()

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from indexer.projections.stages import table
 from indexer.projections.stages.evidence import (
     NO_TRUSTLINE,
+    WOULD_FAIL,
     Carried,
     Evidence,
     Landed,
@@ -36,6 +37,8 @@ Reason: TypeAlias = Literal[
     "short_payment",
     "wrong_token",
     "not_included",
+    "would_fail",
+    "transaction_failed",
     "source_reorged",
     "not_final",
     "not_attested",
@@ -110,6 +113,7 @@ def fold(evidence: Evidence) -> Progress:
     pending = () if claim or settled else _pending(evidence)
     till = _till(evidence, pending)
     story = _Story(_first_stage(evidence), terms.started_at)
+    _tell_failed(story, evidence)
     _tell_before(story, evidence, till, settled, claim)
     if settled is not None and claim is None:
         story.go("REFUNDED", settled.at, terms.source_chain, settled.tx)
@@ -217,6 +221,14 @@ def _first_stage(evidence: Evidence) -> Stage:
     return "AWAITING_FUNDS" if is_paid_in else "AWAITING_SIGNATURE"
 
 
+def _tell_failed(story: _Story, evidence: Evidence) -> None:
+    """Transactions of the owner that a ledger included without effect: signed and sent in vain."""
+    first, chain = story.stage, evidence.terms.source_chain
+    for each in evidence.failed:
+        story.go("SUBMITTED", each.sent_at, chain, each.tx)
+        story.go(first, each.at, chain, each.tx)
+
+
 def _tell_before(
     story: _Story, evidence: Evidence, till: Till, settled: Place | None, claim: Carried | None
 ) -> None:
@@ -288,7 +300,8 @@ def _source_sent(evidence: Evidence) -> list[Sent]:
 
 def _obstacle(evidence: Evidence, stage: Stage) -> Obstacle | None:
     """What puts the transfer on hold: what is over needs nobody to look at it."""
-    standing = sorted(each for each in evidence.obstacles if each.kind != NO_TRUSTLINE)
+    others = (NO_TRUSTLINE, WOULD_FAIL)
+    standing = sorted(each for each in evidence.obstacles if each.kind not in others)
     return standing[0] if standing and not table.is_terminal(stage) else None
 
 
@@ -310,8 +323,9 @@ def _why(
         detail = min(trustline) if stage == "AWAITING_TRUSTLINE" else claim.why
         return _CARRIED_WAITS.get(stage), detail
     if stage == "SUBMITTED":
-        is_lost = any(isinstance(each, TakenBack) for each in pending)
-        return ("source_reorged" if is_lost else "not_included"), None
+        return _why_not_included(evidence, pending)
+    if stage == "AWAITING_SIGNATURE":
+        return _why_signed_again(evidence)
     if stage == "AWAITING_FUNDS":
         return _why_not_funded(till), None
     if stage == "REFUNDING":
@@ -319,6 +333,21 @@ def _why(
     if stage in ("CANCELLED", "EXPIRED") and till.owes(BaseUnits(1)):
         return "below_minimum", None
     return None, None
+
+
+def _why_not_included(evidence: Evidence, pending: Sequence[_Pending]) -> tuple[Reason, str | None]:
+    if any(isinstance(each, TakenBack) for each in pending):
+        return "source_reorged", None
+    hindered = [each.detail for each in evidence.obstacles if each.kind == WOULD_FAIL]
+    return ("would_fail", hindered[0]) if hindered else ("not_included", None)
+
+
+def _why_signed_again(evidence: Evidence) -> tuple[Reason | None, str | None]:
+    """That the newest transaction failed, if it did."""
+    newest = max(evidence.submissions, default=None)
+    if newest is None or newest.tx not in {each.tx for each in evidence.failed}:
+        return None, None
+    return "transaction_failed", f"transaction {newest.tx} was included and failed"
 
 
 _CARRIED_WAITS: dict[Stage, Reason] = {

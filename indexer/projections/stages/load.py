@@ -17,6 +17,7 @@ from indexer.facts.store import events_by_key
 from indexer.networks import Network
 from indexer.projections.stages.evidence import (
     Evidence,
+    Failed,
     Obstacle,
     Payment,
     Place,
@@ -64,6 +65,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
                 submissions=tuple(submitted[each.terms.id]),
                 attempts=tuple(signed[each.terms.id]),
                 dead=frozenset(over[each.terms.id].dead),
+                failed=tuple(sorted(over[each.terms.id].failed)),
                 taken_back=tuple(lost[each.terms.id]),
                 paid=tuple(paid[each.terms.id]),
                 returned=tuple(returned[each.terms.id]),
@@ -143,6 +145,7 @@ class _Over:
 
     dead: set[TxHash] = field(default_factory=set)
     """What nobody waits for any more."""
+    failed: list[Failed] = field(default_factory=list)
     slots: int = 0
 
 
@@ -164,8 +167,10 @@ def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
             columns.purpose,
             columns.key,
             columns.outcome,
+            unix(columns.closed_at).label("closed_at"),
             hashes,
             submissions.c.signed,
+            unix(submissions.c.submitted_at).label("submitted_at"),
         )
         .outerjoin(
             submissions,
@@ -174,9 +179,14 @@ def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
         .where(columns.subject == any_of(ids), columns.outcome.is_not(None))
     )
     found: dict[str, _Over] = defaultdict(_Over)
-    for transfer, purpose, key, outcome, sent, signed in conn.execute(query):
+    for transfer, purpose, key, outcome, closed_at, sent, signed, submitted_at in conn.execute(
+        query
+    ):
         over = found[transfer]
         over.slots += 1
+        if (purpose, outcome) == ("submit", "failed") and submitted_at is not None:
+            failure = Failed(UnixSeconds(closed_at), TxHash(key), UnixSeconds(submitted_at))
+            over.failed.append(failure)
         transactions = {*sent, key} if purpose == "submit" else set(sent)
         if (purpose, outcome) != ("submit", "done") or not _moves_money(signed):
             over.dead |= transactions

@@ -190,7 +190,8 @@ def test_twins_are_not_shown_one_transaction_that_pays_but_one_of_them(kept, act
 
 
 def test_a_withdrawal_is_a_burn_with_its_id_and_asks_no_trustline(kept, actor, stellar, accounts):
-    accounts.lines.clear()
+    own = (OWNER, MAINNET.stellar.usdc)
+    accounts.lines = {own: accounts.lines[own]}
     transfer, stellar.made = stellar_withdrawal(kept), drafted()
     assert ask_action(actor, transfer).json["action"]["kind"] == "stellar_tx"
     [(order, *_)] = stellar.asked
@@ -205,6 +206,18 @@ def test_nobody_is_paid_who_cannot_be(kept, actor, stellar, accounts):
     accounts.lines[NOBODY, USDC] = replace(line, room=99_999_999)
     assert nothing(ask_action(actor, transfer)) == "no_room"
     assert stellar.asked == stored(kept, transfer) == []
+
+
+@pytest.mark.parametrize("make", [stellar_payment, stellar_withdrawal])
+def test_payer_without_the_money_is_shown_no_transaction(kept, actor, accounts, stellar, make):
+    transfer, key = make(kept), (OWNER, MAINNET.stellar.usdc)
+    amount = 100_000_000 if make is stellar_payment else 200_000_000
+    stellar.made, line = drafted(), accounts.lines[key]
+    for changes in ({"spendable": amount - 1}, {"is_authorized": False}):
+        accounts.lines[key] = replace(line, **changes)
+        assert nothing(ask_action(actor, transfer)) == "would_fail"
+    accounts.lines[key] = replace(line, spendable=amount)
+    assert ask_action(actor, transfer).json["action"] is not None
 
 
 def test_what_would_fail_or_may_have_been_sent_already_is_not_shown(kept, actor, stellar):

@@ -27,7 +27,7 @@ from api.client import (
 )
 from tests.api.actions.test_signed import ME, drafted, signed
 from tests.factories.acting import deposit, order_for, stellar_payment
-from tests.factories.actions import ETHEREUM, OWNER, PAYER, TX
+from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TX
 from tests.factories.quotes import asking
 from tests.factories.sep10 import make_rules
 from tests.factories.started import NOBODY
@@ -167,6 +167,7 @@ def test_the_example_of_the_clients_page_runs(kept, actor, evm, monkeypatch, cap
 
 def test_a_payment_is_verified_signed_and_handed_in(kept, actor, accounts, stellar):
     accounts.rules[ME] = make_rules()
+    accounts.lines[ME, MAINNET.stellar.usdc] = accounts.lines[OWNER, MAINNET.stellar.usdc]
     stellar.made = drafted(until=int(time.time()) + 1_700)
     transfer = stellar_payment(kept, owner=ME, source_address=ME)
     wanted = Outgoing(

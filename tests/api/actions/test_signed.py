@@ -2,20 +2,24 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, func, select, update
 from stellar_sdk import Keypair, TransactionBuilder
 
 from api.auth.accounts import LedgerUnavailable
 from indexer.actions.stellar_orders import Pay, operation_of
 from indexer.actions.stellar_tx import draft
+from indexer.paid_failures import MAX_PAID_FAILURES
 from tests.factories.acting import ask_action, stellar_payment, submit
 from tests.factories.actions import MAINNET, OWNER
 from tests.factories.projections import CLOSE_TIME
+from tests.factories.relay import signed as sign
 from tests.factories.sep10 import WALLET, make_rules
 from tests.factories.started import NOBODY, cancel, show
 from warehouse_schema.intake import submissions
+from warehouse_schema.relay import attempts, slots
 
 ME = WALLET.public_key
 PASSPHRASE = MAINNET.stellar.passphrase
@@ -49,6 +53,7 @@ def stored(kept: Connection) -> list[tuple]:
 def payer(actor, accounts, stellar):
     """An app whose ledger knows the wallet and whom it pays."""
     accounts.rules[ME] = make_rules()
+    accounts.lines[ME, MAINNET.stellar.usdc] = accounts.lines[OWNER, MAINNET.stellar.usdc]
     stellar.made = drafted()
     return actor
 
@@ -99,6 +104,20 @@ def test_what_no_ledger_will_take_in_time_is_refused(kept, payer, transfer, stel
     ask_action(payer, transfer, ME)
     late = hand_in(payer, transfer, signed(stellar.made))
     assert refused(late) == ("SUBMISSION_MISMATCH", ["time"])
+
+
+def test_too_many_paid_failures_refuse_the_submission(kept, payer, transfer, stellar):
+    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    for number in range(MAX_PAID_FAILURES):
+        tx = f"{number:064x}"
+        sign(kept, MAINNET.stellar.id, "submit", transfer, tx, key=tx, **failed)
+    answer = hand_in(payer, transfer, signed(stellar.made))
+    assert refused(answer)[0] == "TOO_MANY_FAILURES"
+    assert "send it to the network yourself" in answer.json["message"]
+    kept.execute(update(slots).values(closed_at=slots.c.closed_at - timedelta(days=1)))
+    assert hand_in(payer, transfer, signed(stellar.made)).status_code == 200
+    kept.execute(delete(attempts))
+    kept.execute(delete(slots))
 
 
 def test_any_transaction_that_was_ever_shown_will_do(kept, payer, transfer, stellar):

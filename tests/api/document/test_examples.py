@@ -38,6 +38,7 @@ from api.stream.speech import read_speech
 from api.web import Web
 from indexer.decode.accounts import Trustline
 from indexer.errors import NodeUnavailable
+from indexer.paid_failures import MAX_PAID_FAILURES
 from tests.api.actions.test_signed import ME, drafted, signed
 from tests.api.webhooks.conftest import make_webhook_app
 from tests.factories.acting import (
@@ -79,6 +80,7 @@ from tests.factories.quotes import (
     make_body,
     make_quote_app,
 )
+from tests.factories.relay import signed as signed_by_relay
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app, sign
 from tests.factories.started import (
     KEY,
@@ -349,7 +351,8 @@ def test_an_action_and_a_submission_are_the_examples(
     evm, accounts = FixedEvm(), FixedAccounts()
     client = make_transfer_app(reader, network=MAINNET, evm=evm, accounts=accounts).test_client()
     transfer = deposit(rows, id="5e" * 16)
-    line = Trustline(StellarAddress(OWNER), MAINNET.stellar.usdc, True, BaseUnits(2**63 - 1))
+    much = BaseUnits(2**62)
+    line = Trustline(StellarAddress(OWNER), MAINNET.stellar.usdc, True, much, much)
     accounts.lines[OWNER, MAINNET.stellar.usdc] = line
     example("showAction", "200", ask_action(client, transfer).json)
     example("submitTransaction", "NOT_MINED", submit(client, transfer).json)
@@ -374,12 +377,21 @@ def test_an_action_and_a_submission_are_the_examples(
     example("showAction", "CHAIN_UNAVAILABLE", ask_action(few.test_client(), other).json)
     example("submitTransaction", "CHAIN_UNAVAILABLE", submit(few.test_client(), other).json)
     paid, stellar = stellar_payment(rows, owner=ME, source_address=ME), FixedStellar(drafted())
-    accounts.lines[NOBODY, MAINNET.stellar.usdc] = line
+    for account in (NOBODY, ME):
+        accounts.lines[account, MAINNET.stellar.usdc] = line
     signer = make_transfer_app(reader, network=MAINNET, stellar=stellar, accounts=accounts)
     ask_action(signer.test_client(), paid, ME)
     accounts.rules[ME] = make_rules()
-    cancel(signer.test_client(), paid, ME)
     given = {"kind": "stellar_tx", "signed_xdr": signed(stellar.made)}
+    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    for number in range(MAX_PAID_FAILURES):
+        tx = f"{number:064x}"
+        signed_by_relay(rows, MAINNET.stellar.id, "submit", paid, tx, key=tx, **failed)
+    refused = submit(signer.test_client(), paid, None, ME, **given)
+    example("submitTransaction", "TOO_MANY_FAILURES", refused.json)
+    for table in (relay.attempts, relay.slots):
+        rows.execute(delete(table))
+    cancel(signer.test_client(), paid, ME)
     late = submit(signer.test_client(), paid, None, ME, **given)
     example("submitTransaction", "NOT_AWAITED", late.json)
     accounts.failure = LedgerUnavailable("the ledger cannot be read right now")

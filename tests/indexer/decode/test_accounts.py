@@ -87,6 +87,12 @@ def test_a_trustline_that_its_issuer_has_not_authorized_takes_nothing(flags) -> 
     assert not trustline(make_trustline_entry(ALICE, USDC, flags=flags)).is_authorized
 
 
+def test_trustline_cannot_spend_what_is_offered() -> None:
+    offered = make_trustline_entry(ALICE, USDC, balance=100, limit=1_000, offered=0, selling=40)
+    assert trustline(offered).spendable == 60
+    assert trustline(make_trustline_entry(ALICE, USDC, balance=100)).spendable == 100
+
+
 def test_a_trustlines_key_names_account_and_asset() -> None:
     key = xdr.LedgerKey.from_xdr(trustline_key(ALICE, USDC)).trust_line
     assert Asset.from_xdr_object(key.asset) == Asset("USDC", BOB)

@@ -45,7 +45,7 @@ class Looks:
     def line(self, message: Message, *, authorized: bool = True, room: int = AMOUNT) -> None:
         account, asset = StellarAddress(message.recipient), STELLAR.usdc
         assert asset is not None
-        held = Trustline(account, asset, authorized, BaseUnits(room))
+        held = Trustline(account, asset, authorized, BaseUnits(room), BaseUnits(0))
         self.accounts.lines[account, asset] = held
 
 

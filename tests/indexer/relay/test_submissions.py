@@ -1,25 +1,29 @@
 """What owners signed is sent in fee bumps: as it is, once, and told when it is over."""
 
+import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import func, insert, select, update
 from stellar_sdk import Asset, Keypair, TransactionEnvelope
-from stellar_sdk.operation import Payment
-from stellar_sdk.utils import from_xdr_amount
+from stellar_sdk.operation import ChangeTrust, Payment
+from stellar_sdk.utils import from_xdr_amount, to_xdr_amount
 
 from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.devnet.stellar.accounts import ROOT, keypair
+from indexer.devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, keypair
 from indexer.devnet.stellar.accounts import address as resident
 from indexer.errors import NodeUnavailable
+from indexer.paid_failures import MAX_PAID_FAILURES
+from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import load
 from indexer.relay import store
 from indexer.relay.account import Limits, Turn
 from indexer.relay.keys import LocalStellarKey
 from indexer.relay.submissions import Submitter
 from tests.factories.intake import ask
+from tests.factories.relay import signed as sign
 from tests.factories.stage_history import make_terms
 from tests.factories.transfers import NETWORK
 from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
@@ -52,13 +56,17 @@ def stand(ledger_stand: LedgerStand) -> LedgerStand:
 
 
 def accepted(
-    stand: LedgerStand, seconds: int = 600, owner: Keypair | None = None, **changes: Any
+    stand: LedgerStand,
+    seconds: int = 600,
+    owner: Keypair | None = None,
+    operation: Payment | None = None,
+    **changes: Any,
 ) -> Signed:
     number = next(stand.numbers)
     owner = owner or stand.chain.open(f"owner {number}")
     bounds = (0, stand.chain.now + seconds)
     payment = Payment(resident("admin"), Asset.native(), "1")
-    envelope = stand.chain.envelope(owner, [payment], time_bounds=bounds)
+    envelope = stand.chain.envelope(owner, [operation or payment], time_bounds=bounds)
     terms = replace(
         make_terms(),
         id=f"{number % 2**64:032x}",
@@ -88,7 +96,7 @@ def submitter(
     if payer is None:
         stand.chain.open("payer of owners")
     key = LocalStellarKey(keypair("payer of owners"))
-    return Submitter(STELLAR, stand.opened[-1], key, limits)
+    return Submitter(STELLAR, stand.opened[-1], key, limits, time.monotonic)
 
 
 def turns(stand: LedgerStand, sender: Submitter) -> Turn:
@@ -154,6 +162,106 @@ class Lost(StellarAccountNodes):
 
     def send(self, envelope: str) -> str:
         return "PENDING"
+
+
+def test_payment_that_would_fail_is_not_paid_for(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand)
+    drain(stand, signed)
+    turn = turns(stand, sender)
+    assert (turn.opened, turn.refused) == (
+        *(0, [f"submit {signed.tx}: the payer has too little XLM above its minimum balance"]),
+    )
+    assert told(stand, signed) == ("SUBMITTED", "would_fail")
+    assert turns(stand, sender) == Turn(), "it is looked at again after a pause"
+    stand.chain.run(keypair(ROOT), Payment(signed.owner.public_key, Asset.native(), "5"))
+    sender = submitter(stand)
+    assert turns(stand, sender).opened == 1
+    assert told(stand, signed) == ("SUBMITTED", "not_included")
+    stand.close()
+    assert turns(stand, sender).done == 1
+
+
+@pytest.mark.parametrize(
+    ("balance", "trusts", "problem"),
+    [
+        ("9", True, "the payer can spend 90000000 stroops of the asset, 100000000 are needed"),
+        ("10", False, "the recipient has no trustline for the asset"),
+        ("10", True, None),
+    ],
+    ids=["short", "no trustline", "enough"],
+)
+def test_payment_of_asset_is_tried_before_it_is_paid_for(
+    stand: LedgerStand, balance: str, trusts: bool, problem: str | None
+):
+    owner, recipient = (
+        stand.chain.open(f"{who} {next(stand.numbers)}") for who in ("payer", "paid")
+    )
+    stand.chain.run(owner, ChangeTrust(USDC))
+    stand.chain.pay(keypair(USDC_ISSUER), owner.public_key, to_xdr_amount(balance))
+    if trusts:
+        stand.chain.run(recipient, ChangeTrust(USDC))
+    signed = accepted(stand, owner=owner, operation=Payment(recipient.public_key, USDC, "10"))
+    refused = [] if problem is None else [f"submit {signed.tx}: {problem}"]
+    assert turns(stand, submitter(stand)).refused == refused
+
+
+def test_failed_transaction_stands_in_timeline_and_reason(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand, Lost)
+    assert turns(stand, sender).opened == 1
+    # Between the trial and the ledger.
+    drain(stand, signed)
+    stand.grow_older(15)
+    assert turns(stand, submitter(stand)).sent == 1
+    stand.close()
+    assert turns(stand, submitter(stand)).failed == 1
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    progress = fold(loaded.evidence)
+    steps = [(step.stage, step.tx) for step in progress.timeline]
+    assert steps == [
+        ("AWAITING_SIGNATURE", None),
+        ("SUBMITTED", signed.tx),
+        ("AWAITING_SIGNATURE", signed.tx),
+    ]
+    assert progress.reason == "transaction_failed"
+    assert progress.detail == f"transaction {signed.tx} was included and failed"
+
+
+def test_owner_with_too_many_failures_waits_for_next_day(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand)
+    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    with stand.engine.begin() as conn:
+        for number in range(MAX_PAID_FAILURES):
+            tx = f"{number:064x}"
+            sign(conn, STELLAR.id, "submit", signed.transfer, tx, key=tx, **failed)
+    [refused] = turns(stand, sender).refused
+    assert "10 transactions failed today" in refused
+    assert told(stand, signed) == ("SUBMITTED", "would_fail")
+    with stand.engine.begin() as conn:
+        conn.execute(update(slots).values(closed_at=slots.c.closed_at - timedelta(days=1)))
+    assert turns(stand, submitter(stand)).opened == 1
+
+
+def drain(stand: LedgerStand, signed: Signed) -> None:
+    """Let others take all that the owner can spend, and leave its number alone."""
+    account = stand.chain.account(signed.owner.public_key)
+    assert account is not None
+    rest = Payment(
+        resident(ROOT), Asset.native(), from_xdr_amount(account.spendable), signed.owner.public_key
+    )
+    helper = stand.chain.open(f"helper {next(stand.numbers)}")
+    envelope = stand.chain.envelope(helper, [rest])
+    envelope.sign(signed.owner)
+    stand.chain.node.submit(envelope.to_xdr_object())
+    stand.close()
+
+
+def told(stand: LedgerStand, signed: Signed) -> tuple[str, str | None]:
+    """Stage and reason of its transfer."""
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    progress = fold(loaded.evidence)
+    return progress.stage, progress.reason
 
 
 def test_what_no_ledger_took_in_time_is_over_and_known_to_be(stand: LedgerStand):

@@ -91,14 +91,14 @@ def upgrade() -> None:
     op.create_table(
         "obstacles",
         sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
-        sa.Column(
-            "transfer", sa.Text(), nullable=False, comment="Transfer that cannot be delivered"
-        ),
+        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer that cannot go on"),
         sa.Column(
             "kind",
             sa.Text(),
             nullable=False,
-            comment="no_trustline: the recipient can mend it; frozen: its asset's issuer alone",
+            comment="no_trustline: the recipient can mend it; frozen: its asset's issuer alone; "
+            "paused: the issuer or the bridge; would_fail: what the owner signed, not sent as long "
+            "as it stands",
         ),
         sa.Column("detail", sa.Text(), nullable=False, comment="The sentence that its owner reads"),
         sa.Column(
@@ -114,10 +114,13 @@ def upgrade() -> None:
             nullable=True,
             comment="When it was gone, database clock; null while it stands",
         ),
-        sa.CheckConstraint("kind IN ('no_trustline', 'frozen')", name=op.f("ck_obstacles_kind")),
+        sa.CheckConstraint(
+            "kind IN ('no_trustline', 'frozen', 'paused', 'would_fail')",
+            name=op.f("ck_obstacles_kind"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_obstacles")),
         schema="relay",
-        comment="Why recipients on Stellar cannot be paid, as the relay found when it looked",
+        comment="Why transfers cannot go on, as the relay found when it looked",
     )
     op.create_index(
         op.f("ix_obstacles_transfer"), "obstacles", ["transfer"], unique=False, schema="relay"
