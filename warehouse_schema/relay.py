@@ -223,6 +223,12 @@ webhook_states = Table(
         "up); null while something is",
         nullable=True,
     ),
+    Column(
+        "is_prompt",
+        Boolean,
+        nullable=False,
+        comment="Whether the last attempt was taken within 3 s: other places wait among themselves",
+    ),
     recorded("written_at", "Database clock, of the last attempt"),
     CheckConstraint("stopped IN ('gone', 'unreachable')", name="stopped"),
     CheckConstraint("position >= 0 AND failures >= 0 AND given_up >= 0", name="counts"),

@@ -58,7 +58,8 @@ def tell_some(conn: Connection, how_many: int = 1, owner: str = ACCOUNT) -> str:
 
 def insert_state(conn: Connection, webhook: str, position: int, **changes: Any) -> None:
     """How far it is."""
-    row = {"webhook": webhook, "position": position, "failures": 0, "given_up": 0, **changes}
+    row = {"webhook": webhook, "position": position, "failures": 0, "given_up": 0}
+    row |= {"is_prompt": True, **changes}
     conn.execute(insert(webhook_states).values(row))
 
 

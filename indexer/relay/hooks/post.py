@@ -9,9 +9,10 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -21,6 +22,8 @@ Address: TypeAlias = IPv4Address | IPv6Address
 CONNECT_SECONDS = 5.0
 WHOLE_SECONDS = 10.0
 """From the connection to the status: each piece of an answer that drips in would be in time."""
+PROMPT_SECONDS = 3.0
+"""The same for the first attempt at a place; a place that takes longer waits among its like."""
 _MOST_ADDRESSES = 2
 
 _CARRY_IPV4 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"), ip_network("2002::/16"))
@@ -37,6 +40,13 @@ class Answer:
 
     status: int | None
     error: str | None
+    seconds: float = field(default=0.0, compare=False)
+    """From the start of the attempt to its end."""
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the event was taken, within `PROMPT_SECONDS`."""
+        return self.is_taken and self.seconds < PROMPT_SECONDS
 
     @property
     def is_taken(self) -> bool:
@@ -74,6 +84,7 @@ def post(
 
     `admits` is another than `is_public` on the local chains and in tests alone.
     """
+    began = time.monotonic()
     deadline = _Deadline(whole_seconds)
     try:
         parts = urlsplit(url)
@@ -82,11 +93,12 @@ def post(
         connection = _Connection(*where, context, admits, deadline)
         with closing(connection), deadline:
             connection.request("POST", path, body, dict(headers))
-            return Answer(connection.getresponse().status, None)
+            status = connection.getresponse().status
+            return Answer(status, None, time.monotonic() - began)
     except (OSError, http.client.HTTPException, ValueError) as error:
         # Of the name as well, which a stranger chose: no place of one owner stops those of all.
         # Never what the other side wrote: it is shown to whoever registered the place.
-        return Answer(None, type(error).__name__.lstrip("_"))
+        return Answer(None, type(error).__name__.lstrip("_"), time.monotonic() - began)
 
 
 class _Deadline:

@@ -8,7 +8,7 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -19,20 +19,26 @@ from indexer.errors import RetryableChainError
 from indexer.notices import heard, listen
 from indexer.outages import outlasting
 from indexer.relay.hooks import store
-from indexer.relay.hooks.post import WHOLE_SECONDS, Address, Answer, is_public, post
+from indexer.relay.hooks.post import (
+    PROMPT_SECONDS,
+    WHOLE_SECONDS,
+    Address,
+    Answer,
+    is_public,
+    post,
+)
 from indexer.relay.hooks.retrying import verdict
 from indexer.relay.hooks.signing import public_text, signed_headers
-from indexer.relay.hooks.store import Due, Event
+from indexer.relay.hooks.store import Due, Event, Lane
 from indexer.relay.keys import StellarKey
 from warehouse_schema.identifiers import UnixSeconds
 from warehouse_schema.projections import TOLD_CHANNEL
 
 logger = logging.getLogger(__name__)
 
-PROVEN_AT_ONCE = 12
-"""Posts at a time to places that took the last one."""
-OTHERS_AT_ONCE = 4
-"""And to all others: whoever registers places that never answer keeps nobody else waiting."""
+AT_ONCE: Mapping[Lane, int] = {"new": 24, "prompt": 12, "slow": 6}
+"""Posts at a time. Each lane has places of its own, so that silent places delay no other lane; a
+new place has `PROMPT_SECONDS` for its first event, and then belongs to one of the other lanes."""
 TURN_SECONDS = 1.0
 _MOMENT_SECONDS = 0.2
 """Longest that what is new waits while something is under way."""
@@ -63,10 +69,15 @@ class Poster:
     admits: Callable[[Address], bool] = is_public
     """To which addresses; another than this on the local chains and in tests alone."""
     whole_seconds: float = WHOLE_SECONDS
+    prompt_seconds: float = PROMPT_SECONDS
+    """For the first event of a new place."""
     clock: Callable[[], float] = time.time
 
-    def send(self, due: Due) -> Answer:
-        """Sign and post it. Raises `RetryableChainError` when a key's service does not answer."""
+    def send(self, due: Due, whole_seconds: float) -> Answer:
+        """Sign and post it within that time.
+
+        Raises `RetryableChainError` when a key's service does not answer.
+        """
         body = body_of(due.event)
         at = UnixSeconds(int(self.clock()))
         headers = signed_headers(self.key, event_id(due.event), at, body)
@@ -76,7 +87,7 @@ class Poster:
             headers,
             context=self.context,
             admits=self.admits,
-            whole_seconds=self.whole_seconds,
+            whole_seconds=whole_seconds,
         )
 
 
@@ -120,7 +131,7 @@ def send_webhooks(
         with (
             outlasting("webhooks", _LOST_SECONDS, should_stop),
             store.writer(engine) as conn,
-            ThreadPoolExecutor(PROVEN_AT_ONCE + OTHERS_AT_ONCE, "webhooks") as pool,
+            ThreadPoolExecutor(sum(AT_ONCE.values()), "webhooks") as pool,
         ):
             _Posting(conn, poster, pool).go_on(should_stop, on_progress)
 
@@ -130,8 +141,7 @@ class _Posting:
 
     def __init__(self, conn: Connection, poster: Poster, pool: ThreadPoolExecutor) -> None:
         self._conn, self._poster, self._pool = conn, poster, pool
-        self._under_way: dict[Future[Answer], tuple[Due, bool]] = {}
-        """And whether it is to a proven place."""
+        self._under_way: dict[Future[Answer], tuple[Due, Lane]] = {}
         self._due_at = {self._show: 0.0, self._forget: 0.0}
         self._key_rests_until = 0.0
 
@@ -166,15 +176,16 @@ class _Posting:
         """Post whatever there is a place for."""
         if time.monotonic() < self._key_rests_until:
             return
-        busy = [due.webhook for due, _ in self._under_way.values()]
-        for proven, places in ((True, PROVEN_AT_ONCE), (False, OTHERS_AT_ONCE)):
-            free = places - sum(each is proven for _, each in self._under_way.values())
-            if not free:
+        poster = self._poster
+        for lane, places in AT_ONCE.items():
+            busy = [due.owner for due, its_lane in self._under_way.values() if its_lane == lane]
+            if len(busy) == places:
                 continue
             with self._conn.begin():
-                found = store.due(self._conn, proven=proven, but=busy, most=free)
+                found = store.due(self._conn, lane, busy=busy, limit=places - len(busy))
+            seconds = poster.prompt_seconds if lane == "new" else poster.whole_seconds
             for due in found:
-                self._under_way[self._pool.submit(self._poster.send, due)] = (due, proven)
+                self._under_way[self._pool.submit(poster.send, due, seconds)] = (due, lane)
 
     def _wait(self) -> None:
         """Until something is over, there is news, or it is time to look again."""

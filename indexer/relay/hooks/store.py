@@ -3,13 +3,14 @@
 Every moment is the database's clock.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     Float,
@@ -23,12 +24,14 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from indexer.errors import FollowerConflict
 from indexer.relay.hooks.post import Answer
 from indexer.relay.hooks.retrying import Standing, Verdict
 from warehouse_schema import locks
+from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers, webhook_removals, webhooks
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.queries import any_of
@@ -50,11 +53,17 @@ class Event:
     told_at: datetime
 
 
+Lane: TypeAlias = Literal["new", "prompt", "slow"]
+"""Webhooks wait among their like: `new` was never tried, `prompt` took its last event within
+`PROMPT_SECONDS`, `slow` is every other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """An event that is a webhook's next, now."""
 
     webhook: str
+    owner: StellarAddress
     url: str
     position: int
     """Up to which its events are over."""
@@ -80,25 +89,35 @@ def writer(engine: Engine) -> Iterator[Connection]:
             conn.invalidate()
 
 
-def due(conn: Connection, *, proven: bool, but: Collection[str], most: int) -> list[Due]:
-    """What is to be sent now: the next event of each webhook, who waits longest first.
+def due(conn: Connection, lane: Lane, *, busy: Collection[StellarAddress], limit: int) -> list[Due]:
+    """The next event of webhooks in the lane, the longest-waiting first.
 
-    `proven` are those of which the last attempt was taken; `but` are left out.
+    At most one webhook of an owner, and none of the `busy` owners: an owner's places wait for each
+    other and for no other owner's.
     """
-    is_proven = func.coalesce(webhook_states.c.failures, 1) == 0
-    query = (
+    one_an_owner = (
         _next()
-        .where(is_proven if proven else not_(is_proven), not_(webhooks.c.id == any_of(but)))
-        .order_by("next_at", "told_at", webhooks.c.id)
-        .limit(most)
+        .where(_IN_LANE[lane], not_(webhooks.c.owner == any_of(busy)))
+        .ext(distinct_on(webhooks.c.owner))
+        .order_by(webhooks.c.owner, "next_at", "told_at", webhooks.c.id)
+        .subquery()
     )
+    found = one_an_owner.c
+    query = select(one_an_owner).order_by(found.next_at, found.told_at, found.webhook).limit(limit)
     return [_due(row) for row in conn.execute(query)]
+
+
+_IN_LANE: Mapping[Lane, ColumnElement[bool]] = {
+    "new": webhook_states.c.webhook.is_(None),
+    "prompt": webhook_states.c.is_prompt,
+    "slow": not_(webhook_states.c.is_prompt),
+}
 
 
 def _due(row: Any) -> Due:
     event = Event(**{field.name: getattr(row, field.name) for field in fields(Event)})
     standing = Standing(row.failures, row.given_up, row.tried_for)
-    return Due(row.webhook, row.url, row.position, event, standing)
+    return Due(row.webhook, row.owner, row.url, row.position, event, standing)
 
 
 def _next() -> Select[Any]:
@@ -125,6 +144,7 @@ def _next() -> Select[Any]:
     return (
         select(
             webhooks.c.id.label("webhook"),
+            webhooks.c.owner,
             webhooks.c.url,
             position.label("position"),
             *(event.c[field.name] for field in fields(Event)),
@@ -158,6 +178,7 @@ def note(conn: Connection, tried: Due, answer: Answer, came: Verdict) -> None:
         "given_up": came.given_up,
         "next_at": None if came.pause is None else now + timedelta(seconds=came.pause),
         "stopped": came.stopped,
+        "is_prompt": answer.is_prompt,
         "written_at": now,
     }
     written = upsert(webhook_states).values(webhook=tried.webhook, **values)

@@ -13,12 +13,14 @@ import pytest
 from stellar_sdk import Keypair
 
 from indexer.devnet.webhook_receiver import make_certificate
-from indexer.relay.hooks.post import Answer
+from indexer.relay.hooks.post import WHOLE_SECONDS, Answer
 from indexer.relay.hooks.retrying import Standing
 from indexer.relay.hooks.run import Poster
 from indexer.relay.hooks.store import Due, Event
 from indexer.relay.keys import LocalStellarKey
+from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import PUBLIC_KEY
+from warehouse_schema.identifiers import StellarAddress
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "webhooks.md").read_text()
 [EXAMPLE] = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -58,7 +60,7 @@ def due(url: str, number: int, stage: str) -> Due:
         reason=None,
         told_at=datetime.now(UTC),
     )
-    return Due("webhook", url, number - 1, event, Standing())
+    return Due("webhook", StellarAddress(ACCOUNT), url, number - 1, event, Standing())
 
 
 def test_it_takes_what_the_service_posts_once_and_refuses_everybody_else(
@@ -72,9 +74,9 @@ def test_it_takes_what_the_service_posts_once_and_refuses_everybody_else(
     ours = sender(SEED)
     first = due(url, 1, "SUBMITTED")
     for each in (first, first, due(url, 2, "COMPLETED")):
-        assert ours.send(each) == Answer(204, None)
+        assert ours.send(each, WHOLE_SECONDS) == Answer(204, None)
     stranger = sender(Keypair.random().secret)
-    assert stranger.send(due(url, 3, "REFUNDED")) == Answer(400, None)
+    assert stranger.send(due(url, 3, "REFUNDED"), WHOLE_SECONDS) == Answer(400, None)
     assert capsys.readouterr().out.splitlines() == [
         f"{'5e' * 16} SUBMITTED",
         f"{'5e' * 16} COMPLETED",

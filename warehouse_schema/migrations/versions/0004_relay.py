@@ -387,6 +387,12 @@ def upgrade() -> None:
             comment="Why nothing is sent there any more: gone (410), unreachable (events in a row were given up); null while something is",
         ),
         sa.Column(
+            "is_prompt",
+            sa.Boolean(),
+            nullable=False,
+            comment="Whether the last attempt was taken within 3 s: other places wait among themselves",
+        ),
+        sa.Column(
             "written_at",
             sa.DateTime(timezone=True),
             server_default=sa.text("now()"),

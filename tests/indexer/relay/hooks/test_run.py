@@ -17,6 +17,8 @@ from stellar_sdk import Keypair
 from indexer.devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
 from indexer.errors import FollowerConflict, NodeUnavailable
 from indexer.relay.hooks import run, store
+from indexer.relay.hooks.post import PROMPT_SECONDS, Answer
+from indexer.relay.hooks.retrying import verdict
 from indexer.relay.hooks.run import Poster, Sent, send_webhooks
 from indexer.relay.keys import LocalStellarKey
 from tests.factories.projections import address
@@ -236,31 +238,83 @@ def test_nothing_is_sent_to_a_place_that_was_taken_back(
     assert [each.path for each in receiver.heard] == ["/hooks"]
 
 
-def test_places_that_never_answer_hold_up_nobody_else(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
-) -> None:
+@pytest.fixture
+def silent(receiver: Receiver) -> Iterator[Receiver]:
+    """Answers at `/hooks/good` alone."""
     over = threading.Event()
 
     def answer(posted: Posted) -> int:
-        if posted.path == "/hooks/never":
+        if posted.path != "/hooks/good":
             over.wait(PATIENCE)
         return 204
 
     receiver.answer = answer
+    yield receiver
+    over.set()
+
+
+def test_silent_places_delay_no_new_place(
+    engine: Engine, relay_engine: Engine, sender: Poster, silent: Receiver
+) -> None:
     with engine.begin() as conn:
-        for _ in range(run.OTHERS_AT_ONCE + 3):
-            insert_webhook(conn, f"{receiver.url}/never", owner=OTHER)
-        tell_some(conn, owner=OTHER)
-        proven = insert_webhook(conn, f"{receiver.url}/good")
-        insert_state(conn, proven, 0)
-        tell_some(conn, 3)
+        for number in range(60):
+            # Failing already, so that each of the lane's places is taken at once.
+            owner = address(100 + number)
+            failing = insert_webhook(conn, f"{silent.url}/never", owner=owner)
+            insert_state(conn, failing, 0, failures=1, is_prompt=False)
+            tell_some(conn, owner=owner)
     with sending(relay_engine, sender):
-        try:
-            for _ in range(3):
-                assert receiver.wait_for(lambda all_: to(all_, "/hooks/good") >= 3, PATIENCE)
-            assert to(receiver.heard, "/hooks/never") <= run.OTHERS_AT_ONCE
-        finally:
-            over.set()
+        slow = run.AT_ONCE["slow"]
+        assert silent.wait_for(lambda all_: to(all_, "/hooks/never") == slow, PATIENCE)
+        with engine.begin() as conn:
+            insert_webhook(conn, f"{silent.url}/good")
+            tell_some(conn)
+        assert silent.wait_for(lambda all_: to(all_, "/hooks/good") == 1, PATIENCE)
+        # Not one silent place has come to its end.
+        assert to(silent.heard, "/hooks/never") == slow
+
+
+def test_a_silent_new_place_is_left_after_prompt_seconds(
+    engine: Engine, relay_engine: Engine, sender: Poster, silent: Receiver
+) -> None:
+    with engine.begin() as conn:
+        webhook = insert_webhook(conn, f"{silent.url}/never")
+        tell_some(conn)
+    # With the time of every other attempt this would outlast the test's patience.
+    with sending(relay_engine, replace(sender, prompt_seconds=0.2, whole_seconds=900.0)):
+        until(engine, is_failing(webhook, 1))
+    with engine.begin() as conn:
+        assert not state_of(conn, webhook).is_prompt
+
+
+def test_places_of_one_owner_wait_for_each_other(
+    engine: Engine, relay_engine: Engine, sender: Poster, silent: Receiver
+) -> None:
+    with engine.begin() as conn:
+        for number in range(5):
+            insert_webhook(conn, f"{silent.url}/never/{number}", owner=OTHER)
+        tell_some(conn, owner=OTHER)
+        insert_webhook(conn, f"{silent.url}/good")
+        tell_some(conn)
+    with sending(relay_engine, sender):
+        assert silent.wait_for(lambda all_: to(all_, "/hooks/good") == 1, PATIENCE)
+        assert sum(each.path.startswith("/hooks/never") for each in silent.heard) == 1
+
+
+def test_a_place_that_takes_slowly_leaves_the_prompt_ones(
+    connection: Connection,
+) -> None:
+    webhook = insert_webhook(connection)
+    insert_state(connection, webhook, 0)
+    tell_some(connection, 2)
+    [due] = store.due(connection, "prompt", busy=(), limit=9)
+    taken = Answer(204, None, seconds=PROMPT_SECONDS)
+    store.note(connection, due, taken, verdict(due.standing, taken, 0.0))
+    assert store.due(connection, "prompt", busy=(), limit=9) == []
+    [due] = store.due(connection, "slow", busy=(), limit=9)
+    again = replace(taken, seconds=0.1)
+    store.note(connection, due, again, verdict(due.standing, again, 0.0))
+    assert state_of(connection, webhook).is_prompt
 
 
 def to(posted: list[Posted], path: str) -> int:
