@@ -7,7 +7,7 @@ writes it once.
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, func, select, text
@@ -16,7 +16,7 @@ from indexer.builds import decoder_build
 from indexer.chains.finality import TellsFinality, final_by_depth
 from indexer.chains.ports import Block, ChainReader, Range
 from indexer.errors import FollowerConflict, InconsistentAnswer
-from indexer.facts import quarantine, store
+from indexer.facts import proofs, quarantine, store
 from indexer.facts.kept import keep
 from indexer.facts.reorg import final_heights, find_fork, rewind
 from indexer.facts.store import Cursor
@@ -24,6 +24,7 @@ from indexer.facts.watchlist import StoredWatchlist
 from indexer.networks import Chain, Network
 from indexer.projections.apply import apply, unapply
 from indexer.projections.stages.store import refold_final
+from indexer.proving import Proving
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 
@@ -64,13 +65,18 @@ class Progress:
 def drain_once(
     engine: Engine, reader: ChainReader, network: Network, *, max_blocks: int = MAX_BLOCKS
 ) -> Progress | None:
-    """Bring in at most one range; None when there is nothing new.
+    """Bring in at most one range, and prove what is wanted; None when there is nothing new.
 
     What a node says of finality is recorded by `indexer.following` alone. Raises the errors of
     `indexer.errors`; whatever is raised, nothing half-written stays.
     """
     with follower(engine, reader.chain) as conn:
-        return bring_in(conn, reader, network, reader.head(), max_blocks).progress
+        progress = bring_in(conn, reader, network, reader.head(), max_blocks).progress
+        proving = Proving.beside(reader, network)
+        if proving is not None:
+            with closing(proving):
+                proving.prove_wanted(conn)
+        return progress
 
 
 @contextmanager
@@ -147,6 +153,7 @@ def _commit(
         # The cursor first: a second writer fails here, before it has written anything.
         store.move_cursor(conn, cursor, moved)
         store.append(conn, fresh.blocks, decoded)
+        proofs.note_unproven(conn, chain, fresh.blocks[0].height, last.height)
         quarantine.put(conn, fresh.unread, decoder_build())
         events = [item.event for item in decoded if item.event is not None]
         apply(conn, network, chain.id, fresh.blocks, events)

@@ -4,6 +4,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
@@ -16,6 +17,7 @@ from indexer.facts import store
 from indexer.facts.store import Cursor
 from indexer.networks import Network
 from indexer.outages import passes
+from indexer.proving import Proving
 from indexer.stopping import pause
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -103,19 +105,19 @@ def _follow(
         on_progress(progress)
         backoff.reset()
 
-    session = _Session(conn, reader, network, committed)
-    while not should_stop():
-        try:
-            session.turn()
-            session.report()
-        except RangeTooWide as error:
-            session.ask_for_less(error)
-            session.report()
-        except RetryableChainError as error:
-            logger.warning("node chain=%s: %s", reader.chain, error)
-            session.look_again()
-            session.report(str(error))
-            backoff.pause(error.retry_after, session.report_again)
+    with closing(_Session(conn, reader, network, committed)) as session:
+        while not should_stop():
+            try:
+                session.turn()
+                session.report()
+            except RangeTooWide as error:
+                session.ask_for_less(error)
+                session.report()
+            except RetryableChainError as error:
+                logger.warning("node chain=%s: %s", reader.chain, error)
+                session.look_again()
+                session.report(str(error))
+                backoff.pause(error.retry_after, session.report_again)
 
 
 class _Session:
@@ -133,6 +135,7 @@ class _Session:
         self._network = network
         self._committed = committed
         self._size = _RangeSize()
+        self._proving = Proving.beside(reader, network)
         self._finality = _Seldom(_FINALITY_SECONDS)
         self._upgrades = _Seldom(_UPGRADE_SECONDS)
         self._upgrades.want()
@@ -154,11 +157,18 @@ class _Session:
         progress = self._bring_in()
         if progress is not None:
             self._note(progress)
+        if self._proving is not None:
+            self._proving.prove_wanted(self._conn)
         if self._finality.is_due():
             note_finality(self._conn, self._reader, self._network)
         if isinstance(self._reader, TellsUpgrades) and self._upgrades.is_due():
             self._note_upgrade(self._reader)
         self._look_out(progress)
+
+    def close(self) -> None:
+        """Let go of what it opened itself."""
+        if self._proving is not None:
+            self._proving.close()
 
     def ask_for_less(self, error: RangeTooWide) -> None:
         """Halve the range. Raises `PermanentChainError` when it is a block already."""

@@ -7,6 +7,7 @@
 | `DATABASE_URL` | a Postgres ≥ 14 of your own; unset means the embedded one |
 | `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
 | `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
+| `ISTHMUS_LOG_PROOF_<CHAIN>` | how an EVM chain's logs are proven, in place of the network file's |
 | `ISTHMUS_DEPOSIT_OPERATOR_<CHAIN>` | account of the relay that moves deposits on, `0x…` |
 | `ISTHMUS_EXPORT` | folder of the Parquet files, default `export` under `ISTHMUS_HOME` |
 | `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
@@ -26,8 +27,17 @@ from urllib.parse import urlsplit
 
 from indexer.addresses import evm_address
 from indexer.errors import ConfigurationError
-from indexer.networks import NETWORKS, Chain, EvmChain, Network, StellarChain, load_network
+from indexer.networks import (
+    NETWORKS,
+    Chain,
+    EvmChain,
+    Network,
+    StellarChain,
+    load_network,
+    parse_log_proof,
+)
 from indexer.networks.variables import in_capitals as in_capitals
+from indexer.networks.variables import log_proof_variable as log_proof_variable
 from indexer.networks.variables import rpc_variable as rpc_variable
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -68,7 +78,8 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     name = env.get("ISTHMUS_NETWORK", "devnet")
     if name not in NETWORKS:
         raise ConfigurationError(f"ISTHMUS_NETWORK is {name!r}; it must be one of {NETWORKS}")
-    network = _with_service(env, _with_operators(env, _with_starts(env, load_network(name))))
+    network = _with_starts(env, load_network(name))
+    network = _with_service(env, _with_operators(env, _with_log_proofs(env, network)))
     _refuse_strangers(env, network)
     nodes = {chain.id: _nodes(env, chain) for chain in network.chains}
     for chain in network.chains:
@@ -122,6 +133,20 @@ def _with_starts(env: Mapping[str, str], network: Network) -> Network:
     )
 
 
+def _with_log_proofs(env: Mapping[str, str], network: Network) -> Network:
+    def proven(chain: EvmChain) -> EvmChain:
+        variable = log_proof_variable(chain.id)
+        text = env.get(variable)
+        if not text:
+            return chain
+        try:
+            return replace(chain, log_proof=parse_log_proof(text))
+        except ValueError as error:
+            raise ConfigurationError(f"{variable}: {error}") from error
+
+    return replace(network, evm=tuple(proven(chain) for chain in network.evm))
+
+
 def _with_operators(env: Mapping[str, str], network: Network) -> Network:
     """Where there is no factory nobody could move a deposit on: that is a mistake, too."""
 
@@ -157,9 +182,10 @@ def _with_service(env: Mapping[str, str], network: Network) -> Network:
 
 def _refuse_strangers(env: Mapping[str, str], network: Network) -> None:
     """A variable of a chain that the network does not have is a mistake, not a wish."""
-    per_chain = (rpc_variable, start_variable, lake_variable, operator_variable)
+    of_evm = (operator_variable, log_proof_variable)
+    per_chain = (rpc_variable, start_variable, lake_variable, *of_evm)
     known = {variable(chain.id) for chain in network.chains for variable in per_chain}
-    known.discard(operator_variable(network.stellar.id))
+    known -= {variable(network.stellar.id) for variable in of_evm}
     prefixes = tuple(variable(ChainId("")) for variable in per_chain)
     for variable in sorted(env):
         if variable.startswith(prefixes) and variable not in known:

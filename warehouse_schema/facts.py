@@ -2,7 +2,8 @@
 
 A row's key is where it came from, `(chain, block_hash, position)`, so that reading a range again
 changes nothing and a reorganised block can be taken back whole. Nothing here is ever updated,
-except a chain's cursor, an alarm's end and the count of a day's changes. What services beside the
+except a chain's cursor, an alarm's end, the count of a day's changes and whether a block's proof is
+wanted. What services beside the
 chains say of a message stands at the end: attestations stay, a status gives way to the next one,
 and so does what a backfill under way has done, or what was last said of a ledger in quarantine.
 """
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.schema import SchemaItem
 
@@ -158,6 +160,27 @@ orphans = Table(
     Index("ix_orphans_chain_tx_hash", "chain", "tx_hash"),
     schema=FACTS,
     comment="Raw logs of blocks that a chain took back",
+)
+
+unproven_blocks = Table(
+    "unproven_blocks",
+    metadata,
+    chain(),
+    text("block_hash", "Hash of the block"),
+    height(),
+    Column(
+        "wanted",
+        Boolean,
+        nullable=False,
+        server_default=false(),
+        comment="Whether a transfer's deposit or delivery rests on it",
+    ),
+    PrimaryKeyConstraint("chain", "block_hash"),
+    Index("ix_unproven_blocks_chain_height", "chain", "height"),
+    Index("ix_unproven_blocks_wanted", "chain", postgresql_where=Column("wanted")),
+    schema=FACTS,
+    comment="EVM blocks with logs of ours whose logs only one node's word stands for. No deposit "
+    "is funded and no transfer completed by them. A row goes when the logs are proven",
 )
 
 quarantined_ledgers = Table(

@@ -4,7 +4,7 @@
 --
 --              facts                    projections     intake          relay            access   analytics
 --   indexer    insert, delete           all             read            read             –        read
---              (update: three tables)
+--              (update: four tables)
 --   api        read                     read            insert          read, in part    all      –
 --   relay      read                     read            read            insert, update*  –        –
 --   analyst    read                     read            –               –                –        read
@@ -31,13 +31,14 @@ GRANT SELECT ON ALL TABLES IN SCHEMA isthmus
     TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 
 -- facts: rows come and, when a chain takes its blocks back, go. They never change, but for a
--- chain's cursor, an alarm's end and the count of a day's changes.
+-- chain's cursor, an alarm's end, the count of a day's changes and whether a proof is wanted.
 GRANT USAGE ON SCHEMA facts
     TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 GRANT SELECT ON ALL TABLES IN SCHEMA facts
     TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 GRANT INSERT, DELETE ON ALL TABLES IN SCHEMA facts TO isthmus_indexer;
-GRANT UPDATE ON facts.cursors, facts.alarms, facts.changed_days TO isthmus_indexer;
+GRANT UPDATE ON facts.cursors, facts.alarms, facts.changed_days, facts.unproven_blocks
+    TO isthmus_indexer;
 ALTER DEFAULT PRIVILEGES IN SCHEMA facts
     GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 ALTER DEFAULT PRIVILEGES IN SCHEMA facts

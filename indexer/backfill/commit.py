@@ -19,7 +19,7 @@ from indexer.errors import (
     RangeRefused,
 )
 from indexer.events.common import Event
-from indexer.facts import backfills, days, quarantine, store
+from indexer.facts import backfills, days, proofs, quarantine, store
 from indexer.facts.backfills import Backfill
 from indexer.facts.columns_copy import copy_text
 from indexer.networks import Chain, Network
@@ -109,9 +109,12 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         _check_seams(conn, chunk)
         again = _events_between(conn, chunk.chain, chunk.first, now.done)
         alarmed = {*store.undecodables(conn, chunk.chain, chunk.first, chunk.last)}
+        proven = proofs.proven_logs(conn, chunk.chain, chunk.first, chunk.last)
         before = _remove(conn, chunk)
         for copied in chunk.copies:
             copy_text(conn, copied)
+        proofs.note_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
+        proofs.keep_proven(conn, proven)
         days.note_change(conn, chunk.chain, chunk.first, chunk.last)
         _settle_alarms(conn, chunk, alarmed)
         burn_keys, guids = touched_movements(before)

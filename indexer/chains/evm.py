@@ -69,9 +69,7 @@ class EvmReader:
     they are polled for. `timeout`, in seconds, bounds each request.
 
     `needs_tags`: refuse nodes that cannot name safe and finalized blocks, instead of going by
-    depth. `checks_roots`: receipts have to give the root that the header names, and headers their
-    own hash; only for chains whose headers and receipts are Ethereum's or the OP Stack's.
-    `stuck_after`: seconds without a new head before the next node is asked.
+    depth. `stuck_after`: seconds without a new head before the next node is asked.
     """
 
     def __init__(
@@ -81,14 +79,12 @@ class EvmReader:
         *,
         timeout: float = 10.0,
         needs_tags: bool = False,
-        checks_roots: bool = False,
         stuck_after: float | None = None,
     ) -> None:
         self.chain = chain.id
         self._chain = chain
         self._needs_tags = needs_tags
-        self._checks_roots = checks_roots
-        self._answers = EvmAnswers(chain, checks_roots=checks_roots)
+        self._answers = EvmAnswers(chain)
         self._has_tags = False
         self._nodes = deque(
             JsonRpc(url, timeout=timeout) for url in urls if url.startswith(("http://", "https://"))
@@ -140,6 +136,16 @@ class EvmReader:
     def block(self, height: Height) -> Block:
         """One block of the node's current chain."""
         return self._block(height)
+
+    @property
+    def config(self) -> EvmChain:
+        """The chain as it is configured."""
+        return self._chain
+
+    @property
+    def urls(self) -> list[str]:
+        """The `http(s)` URLs of its nodes."""
+        return [node.url for node in self._nodes]
 
     @property
     def has_tags(self) -> bool:
@@ -256,8 +262,8 @@ class EvmReader:
     def proven_receipt(self, tx: TxHash) -> EvmReceipt | None:
         """As `transaction_receipt`, held against all receipts of its block and their proofs.
 
-        The block is the one of the node's current chain at that height, bloom and (with
-        `checks_roots`) receipts root and hash check out, and the same receipt is among its.
+        The block is the one of the node's current chain at that height, what the chain's
+        `log_proof` proves checks out, and the same receipt is among its.
         """
         return asked_of_all(self._nodes, lambda: self._proven_receipt(tx))
 
@@ -273,14 +279,28 @@ class EvmReader:
                     f"{self.chain}: the receipt of {tx} is of block {receipt.block_hash}, block"
                     f" {receipt.height} is {header.block.hash}"
                 )
-            if self._checks_roots:
-                self._answers.check_hash(answer, header)
             among = [each for each in self._receipts(node, header) if each["transactionHash"] == tx]
         if [self._answers.receipt(each, tx) for each in among] != [receipt]:
             raise InconsistentAnswer(
                 f"{self.chain}: the receipt of {tx} is not the one among its block's"
             )
         return receipt
+
+    def logs_of_receipts(self, block: Block) -> tuple[EvmLog, ...]:
+        """Every log of this very block, in order, out of all its receipts.
+
+        Where the chain's `log_proof` is `receipts`, the block's hash proves them. Raises
+        `NodeBehind` while no node has this block at its height.
+        """
+        return asked_of_all(self._nodes, lambda: self._logs_of_receipts(block))
+
+    def _logs_of_receipts(self, block: Block) -> tuple[EvmLog, ...]:
+        with self._node() as node:
+            header = self._answers.header(node.call(*header_call(hex(block.height))), block.height)
+            if header.block != block:
+                raise NodeBehind(f"{node.host} has {header.block.hash} at {block.height}")
+            receipts = self._receipts(node, header)
+        return tuple(self._answers.logs_of_receipts(receipts, block))
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -349,7 +369,7 @@ class EvmReader:
             answer = pushed.next(left)
             if answer is not None:
                 self._unpushed = 0
-                block = self._answers.header(answer, "newHeads").block
+                block = self._answers.pushed(answer)
                 if block.height > above:
                     return block
         head = self._head_above(above)

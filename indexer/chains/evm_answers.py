@@ -21,6 +21,7 @@ from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, Unsuppo
 from indexer.events.common import Provenance
 from indexer.events.raw import Block, EvmLog
 from indexer.networks import EvmChain
+from indexer.networks.variables import log_proof_variable
 from warehouse_schema.identifiers import (
     BlockHash,
     Bytes32,
@@ -75,15 +76,13 @@ class Header:
 
 
 class EvmAnswers:
-    """Reads the answers of one chain's nodes.
+    """Reads the answers of one chain's nodes, and checks what the chain's `log_proof` allows."""
 
-    `checks_roots`: receipts have to give the root that their header names.
-    """
-
-    def __init__(self, chain: EvmChain, *, checks_roots: bool) -> None:
+    def __init__(self, chain: EvmChain) -> None:
         self.chain = chain.id
         self._bloom_is_reliable = chain.bloom_is_reliable
-        self._checks_roots = checks_roots
+        self._checks_hashes = chain.log_proof in ("receipts", "header")
+        self._checks_roots = chain.log_proof == "receipts"
 
     def headers(self, heights: Sequence[int], replies: Sequence[Reply]) -> list[Header]:
         """The headers at these heights, one after another, each the parent of the next."""
@@ -101,7 +100,27 @@ class EvmAnswers:
         return headers
 
     def header(self, answer: Any, asked: int | str) -> Header:
-        """A header; where a height was asked for, of that height. Raises `NodeBehind` if none."""
+        """A header; where a height was asked for, of that height. Raises `NodeBehind` if none.
+
+        Where the chain's headers are Ethereum's, its hash is recomputed.
+        """
+        header = self._header(answer, asked)
+        if isinstance(asked, int) and header.block.height != asked:
+            raise InconsistentAnswer(
+                f"{self.chain}: block {header.block.height} came for block {asked}"
+            )
+        if self._checks_hashes:
+            self._check_hash(answer, header)
+        return header
+
+    def pushed(self, answer: Any) -> Block:
+        """A block as a subscription to new heads names it: a hint, read again before it counts.
+
+        Its hash is not recomputed: nodes leave fields out there.
+        """
+        return self._header(answer, "newHeads").block
+
+    def _header(self, answer: Any, asked: int | str) -> Header:
         if answer is None:
             raise NodeBehind(f"{self.chain}: the node has no block {asked} yet")
         try:
@@ -121,10 +140,6 @@ class EvmAnswers:
             raise InconsistentAnswer(
                 f"{self.chain}: block {asked} is malformed: {error}"
             ) from error
-        if isinstance(asked, int) and header.block.height != asked:
-            raise InconsistentAnswer(
-                f"{self.chain}: block {header.block.height} came for block {asked}"
-            )
         return header
 
     def logs(
@@ -219,7 +234,7 @@ class EvmAnswers:
             raise InconsistentAnswer(f"{self.chain}: the {of} do not give its root")
         return list(answers)
 
-    def check_hash(self, answer: Mapping[str, Any], header: Header) -> None:
+    def _check_hash(self, answer: Mapping[str, Any], header: Header) -> None:
         """Raise unless the header, as the node gave it, hashes to the hash that it names."""
         try:
             computed = header_hash(answer)
@@ -230,8 +245,39 @@ class EvmAnswers:
         if computed != header.block.hash:
             raise InconsistentAnswer(
                 f"{self.chain}: the header of block {header.block.height} hashes to {computed}, not"
-                f" to {header.block.hash}"
+                f" to {header.block.hash}. If a fork added fields to the chain's headers, set"
+                f" {log_proof_variable(self.chain)}=operators until a build knows them"
             )
+
+    def logs_of_receipts(
+        self, receipts: Iterable[Mapping[str, Any]], block: Block
+    ) -> Iterator[EvmLog]:
+        """The logs of all receipts of a block (`receipts`), in order.
+
+        A log's place is counted here: no root covers the index that the node names.
+        """
+        of = f"receipts of block {block.height}"
+        position = -1
+        for receipt in receipts:
+            for log in self.receipt_logs(receipt, of):
+                position += 1
+                if log.position != position:
+                    raise InconsistentAnswer(
+                        f"{self.chain}: {of} have log {log.position} misplaced"
+                    )
+                yield EvmLog(
+                    seen=Provenance(
+                        chain=self.chain,
+                        height=block.height,
+                        block_hash=block.hash,
+                        tx_hash=TxHash(parse_bytes32(receipt["transactionHash"])),
+                        position=position,
+                        block_time=block.time,
+                    ),
+                    address=log.address,
+                    topics=log.topics,
+                    data=log.data,
+                )
 
     def receipt(self, answer: Any, tx: TxHash) -> EvmReceipt:
         """The receipt of that transaction."""

@@ -104,9 +104,8 @@ class EvmHistory(EvmReader):
         urls: Sequence[str],
         *,
         timeout: float = SECONDS,
-        checks_roots: bool = False,
     ) -> None:
-        super().__init__(chain, urls, timeout=timeout, checks_roots=checks_roots)
+        super().__init__(chain, urls, timeout=timeout)
         for node in self._nodes:
             node.close()
         self._nodes = deque(_TextRpc(node.url, timeout=timeout) for node in self._nodes)
@@ -114,8 +113,7 @@ class EvmHistory(EvmReader):
     @classmethod
     def beside(cls, reader: EvmReader) -> Self:
         """One for the same chain and nodes, with connections of its own."""
-        urls = [node.url for node in reader._nodes]
-        return cls(reader._chain, urls, checks_roots=reader._checks_roots)
+        return cls(reader.config, reader.urls)
 
     def read_columns(self, first: Height, last: Height, watched: Watched) -> EvmColumns:
         """Blocks `first … last` and our logs in them, from one node.

@@ -50,7 +50,6 @@ class Quorum:
         *,
         needed: int = NEEDED,
         timeout: float = 10.0,
-        checks_roots: bool = False,
     ) -> None:
         self.chain = chain.id
         self._needed = needed
@@ -62,11 +61,7 @@ class Quorum:
                 f" {', '.join(sorted(operators)) or 'none'}"
             )
         self._witnesses = [
-            (
-                operator_of(url),
-                EvmReader(chain, [url], timeout=timeout, checks_roots=checks_roots),
-            )
-            for url in nodes
+            (operator_of(url), EvmReader(chain, [url], timeout=timeout)) for url in nodes
         ]
 
     def __enter__(self) -> Self:

@@ -4,7 +4,8 @@ A node that forges a receipt has to forge the root in the header, and with it th
 which other nodes and the next block's parent hash name too. Pure; answers are JSON-RPC's objects.
 
 Sources: Yellow Paper 4.3 (bloom, header) and appendix H (trie); EIP-2718 (typed receipts); the OP
-Stack's deposit receipts (execution engine specification, Canyon).
+Stack's deposit receipts (execution engine specification, Canyon); Arbitrum's transaction types
+(OffchainLabs/go-ethereum, `core/types/receipt.go`: its receipts are encoded as typed ones).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ BLOOM_BITS = 2048
 
 _ETHEREUM_TYPES = range(5)
 """Legacy, EIP-2930, EIP-1559, EIP-4844 and EIP-7702: one receipt shape."""
+_ARBITRUM_TYPES = frozenset({0x64, 0x65, 0x66, 0x68, 0x69, 0x6A})
+"""Deposit, unsigned, contract, retry, submit retryable and internal: Ethereum's receipt shape."""
 _OP_DEPOSIT = 0x7E
 
 
@@ -59,7 +62,7 @@ def encoded_receipt(receipt: Mapping[str, Any]) -> bytes:
     if kind == _OP_DEPOSIT:
         if receipt.get("depositReceiptVersion") is not None:
             fields += [_int(receipt["depositNonce"]), _int(receipt["depositReceiptVersion"])]
-    elif kind not in _ETHEREUM_TYPES:
+    elif kind not in _ETHEREUM_TYPES and kind not in _ARBITRUM_TYPES:
         raise UnknownReceiptType(f"receipts of transaction type {kind:#x}")
     encoded: bytes = rlp.encode(fields)
     return encoded if kind == 0 else bytes([kind]) + encoded

@@ -37,7 +37,14 @@ from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts import days
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into, streaming
 from indexer.facts.rows import copy_rows as copy_rows
-from warehouse_schema.facts import alarms, blocks, cursors, orphans, quarantined_ledgers
+from warehouse_schema.facts import (
+    alarms,
+    blocks,
+    cursors,
+    orphans,
+    quarantined_ledgers,
+    unproven_blocks,
+)
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash, UnixSeconds, is_evm
 from warehouse_schema.queries import any_of
 
@@ -212,7 +219,7 @@ def remove_range(
     taken = list(read_events(conn, EVENT_SHELVES, chain, first, last))
     emptied = [EVENT_SHELVES[event_type].table for event_type in {type(event) for event in taken}]
     raw = (shelf.table for shelf in RAW_SHELVES.values())
-    for table in (*emptied, *raw, quarantined_ledgers, blocks):
+    for table in (*emptied, *raw, quarantined_ledgers, unproven_blocks, blocks):
         conn.execute(delete(table).where(_lies_in(table, chain, first, last)))
     return taken
 
@@ -298,14 +305,14 @@ def events_of_transactions(
 
 def block_at(conn: Connection, chain: ChainId, height: Height) -> Block | None:
     """The stored block at a height."""
-    query = _blocks(chain).where(blocks.c.height == height)
+    query = stored_blocks(chain).where(blocks.c.height == height)
     row = conn.execute(query).one_or_none()
     return None if row is None else Block(*row)
 
 
 def last_block(conn: Connection, chain: ChainId, first: Height, last: Height) -> Block | None:
     """The highest stored block of `first … last`."""
-    within = _blocks(chain).where(blocks.c.height.between(first, last))
+    within = stored_blocks(chain).where(blocks.c.height.between(first, last))
     row = conn.execute(within.order_by(blocks.c.height.desc()).limit(1)).one_or_none()
     return None if row is None else Block(*row)
 
@@ -314,12 +321,15 @@ def blocks_between(
     conn: Connection, chain: ChainId, first: Height, last: Height
 ) -> Iterator[Block]:
     """Stored blocks from `first` to `last` inclusive, in order, streamed as `read_events` does."""
-    query = _blocks(chain).where(blocks.c.height.between(first, last)).order_by(blocks.c.height)
+    query = (
+        stored_blocks(chain).where(blocks.c.height.between(first, last)).order_by(blocks.c.height)
+    )
     for rows in streaming(conn, query, _AT_ONCE):
         yield from starmap(Block, rows)
 
 
-def _blocks(chain: ChainId) -> Select[Any]:
+def stored_blocks(chain: ChainId) -> Select[Any]:
+    """The stored blocks of a chain: a row is the fields of `Block`."""
     return select(*_BLOCK_COLUMNS).where(blocks.c.chain == chain)
 
 

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from stellar_sdk import Asset
 
@@ -28,6 +28,24 @@ from warehouse_schema.identifiers import (
 
 NETWORKS = ("mainnet", "testnet", "devnet")
 _FOLDER = Path(__file__).parent
+
+LogProof: TypeAlias = Literal["receipts", "header", "operators", "none"]
+"""What shows that the logs of an EVM block are the chain's, and not one node's invention.
+
+`receipts`: header hashes are recomputed, and receipts give the receipts root of their header.
+`header`: header hashes are recomputed; the receipts of the chain do not give the root, so a second
+operator has to have the same logs. `operators`: the header has fields of its own as well.
+`none`: one node is believed.
+"""
+
+
+def parse_log_proof(text: str) -> LogProof:
+    """One of the words of `LogProof`. Raises `ValueError` that names them."""
+    for known in get_args(LogProof):
+        if text == known:
+            proof: LogProof = known
+            return proof
+    raise ValueError(f"{text!r} is none of {', '.join(get_args(LogProof))}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +82,8 @@ class EvmChain:
     deposit_operator: EvmAddress | None = None
     """Account of the relay that moves new deposits on (`ISTHMUS_DEPOSIT_OPERATOR_…`); without it
     nobody is given one either."""
+    log_proof: LogProof = "none"
+    """Required in network files; `ISTHMUS_LOG_PROOF_…` replaces it."""
 
     @property
     def first_height(self) -> Height:
@@ -272,6 +292,7 @@ def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
         start_height=table.optional("start_height", int, Height),
         rpc=tuple(table.optional("rpc", list) or ()),
         bloom_is_reliable=table.required("bloom_is_reliable", bool),
+        log_proof=table.reading("log_proof", table.required("log_proof", str), parse_log_proof),
         block_seconds=float(table.required("block_seconds", (int, float))),
         explorer_tx=table.optional("explorer_tx", str),
         cctp_domain=table.optional("cctp_domain", int),

@@ -11,3 +11,8 @@ def in_capitals(chain: ChainId) -> str:
 def rpc_variable(chain: ChainId) -> str:
     """Name of the variable that holds a chain's node URLs."""
     return f"ISTHMUS_RPC_{in_capitals(chain)}"
+
+
+def log_proof_variable(chain: ChainId) -> str:
+    """Name of the variable that says how an EVM chain's logs are proven."""
+    return f"ISTHMUS_LOG_PROOF_{in_capitals(chain)}"

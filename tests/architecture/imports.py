@@ -66,7 +66,7 @@ _CHAINS = (*_DECODE, "indexer.chains")
 _FACTS = (*_CHAINS, "indexer.builds", "indexer.facts")
 _LOOPS = ("indexer.stopping", "indexer.outages")
 _PROJECTIONS = (*_DECODE, "indexer.facts", "indexer.projections")
-_DRAIN = (*_FACTS, "indexer.projections", "indexer.drain", *_LOOPS)
+_DRAIN = (*_FACTS, "indexer.projections", "indexer.proving", "indexer.drain", *_LOOPS)
 _TOOLS = (
     *("indexer.settings", "indexer.readers", "indexer.warehouse"),
     *("indexer.attestations", "indexer.backfill", "indexer.following", "indexer.keeper"),
@@ -103,6 +103,7 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
         *("indexer.analytics", "indexer.export", "indexer.facts"),
         *("indexer.settings", "indexer.warehouse"),
     ),
+    "indexer.proving": (*_FACTS, "indexer.projections"),
     "indexer.drain": _DRAIN,
     "indexer.following": _DRAIN,
     "indexer.backfill": _DRAIN,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -10,6 +10,7 @@ from indexer.chains.quorum import Quorum
 from indexer.chains.witnesses import NotEnoughSources, SourcesDisagree, operator_of
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError, WrongChain
 from indexer.facts.rescan import rescan
+from indexer.networks import LogProof
 from tests.faults.fault import Fault
 from tests.faults.lies import (
     DroppedLog,
@@ -40,9 +41,10 @@ class Witnesses:
     world: Followed
 
     @contextmanager
-    def quorum(self, count: int = 3, **options) -> Iterator[Quorum]:
+    def quorum(self, count: int = 3, log_proof: LogProof = "none", **options) -> Iterator[Quorum]:
         urls = [node.url for node in self.nodes[:count]]
-        with Quorum(self.world.chain, urls, timeout=5.0, **options) as quorum:
+        chain = replace(self.world.chain, log_proof=log_proof)
+        with Quorum(chain, urls, timeout=5.0, **options) as quorum:
             yield quorum
 
 
@@ -72,7 +74,7 @@ def send(world: Followed) -> tuple[TxHash, Height]:
 
 def test_what_all_say_is_agreed(witnesses: Witnesses) -> None:
     tx, height = send(witnesses.world)
-    with witnesses.quorum(checks_roots=True) as quorum:
+    with witnesses.quorum(log_proof="receipts") as quorum:
         block = quorum.agreed_block(height)
         logs = quorum.agreed_logs(block, [WATCHED])
         receipt = quorum.agreed_receipt(tx)
@@ -137,7 +139,7 @@ def test_a_forged_receipt_does_not_give_the_root_of_its_block(witnesses: Witness
         # All lie alike: only the proof tells.
         assert int.from_bytes(quorum.agreed_receipt(tx).logs[0].data, "big") == 10_000
     refused = pytest.raises(NotEnoughSources, match="do not give its root")
-    with witnesses.quorum(checks_roots=True) as quorum, refused:
+    with witnesses.quorum(log_proof="receipts") as quorum, refused:
         quorum.agreed_receipt(tx)
 
 
@@ -146,7 +148,7 @@ def test_a_forged_header_does_not_have_its_own_hash(witnesses: Witnesses) -> Non
     for node in witnesses.nodes:
         node.inject(ForgedHeader())
     refused = pytest.raises(NotEnoughSources, match="hashes to")
-    with witnesses.quorum(checks_roots=True) as quorum, refused:
+    with witnesses.quorum(log_proof="receipts") as quorum, refused:
         quorum.agreed_receipt(tx)
 
 

@@ -54,6 +54,12 @@ def test_a_lake_is_the_stellar_chains() -> None:
     assert load_settings({"ISTHMUS_NETWORK": "mainnet"}).lakes == {}
 
 
+def test_log_proof_of_the_network_file_can_be_replaced() -> None:
+    assert [each.log_proof for each in load_settings({}).network.evm] == ["receipts"]
+    [chain] = load_settings({"ISTHMUS_LOG_PROOF_EIP155_31337": "operators"}).network.evm
+    assert chain.log_proof == "operators"
+
+
 def test_the_operator_of_deposits_is_an_account_where_there_is_a_factory() -> None:
     account = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
     [chain] = load_settings({"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": account}).network.evm
@@ -70,6 +76,8 @@ def test_the_operator_of_deposits_is_an_account_where_there_is_a_factory() -> No
         ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "ISTHMUS_RPC_EIP155_31337: a URL must be"),
         ({"ISTHMUS_RPC_EIP155_1": "https://a.example"}, "ISTHMUS_RPC_EIP155_1: network devnet has"),
         ({"ISTHMUS_START_EIP155_31337": "soon"}, "ISTHMUS_START_EIP155_31337 is 'soon'"),
+        ({"ISTHMUS_LOG_PROOF_EIP155_31337": "hope"}, "'hope' is none of receipts, header"),
+        ({"ISTHMUS_LOG_PROOF_STELLAR_DEVNET": "none"}, "LOG_PROOF_STELLAR_DEVNET"),
         ({"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": "me"}, "OPERATOR_EIP155_31337 is no address"),
         ({"ISTHMUS_DEPOSIT_OPERATOR_STELLAR_DEVNET": "me"}, "OPERATOR_STELLAR_DEVNET"),
         (

@@ -54,6 +54,7 @@ ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
     ("facts.cursors", "indexer"): frozenset({"UPDATE"}),
     ("facts.alarms", "indexer"): frozenset({"UPDATE"}),
     ("facts.changed_days", "indexer"): frozenset({"UPDATE"}),
+    ("facts.unproven_blocks", "indexer"): frozenset({"UPDATE"}),
     # Those that nobody used, long after they expired.
     ("intake.quotes", "indexer"): frozenset({"DELETE"}),
     # How the relay is; and of what it signed, what owners are to sign as well.

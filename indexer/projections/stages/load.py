@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Select, and_, func, select
 
 from indexer.decode.soroban import called_function
 from indexer.events.tokens import DepositRefunded, Erc20Transfer
+from indexer.facts.proofs import BlockKey, unproven_among
 from indexer.facts.store import events_by_key
 from indexer.networks import Network
 from indexer.projections.stages.evidence import (
@@ -43,6 +44,8 @@ class Loaded:
     """Burn keys and guids of its movements."""
     inputs: int
     """Rows of clients and relay among the evidence."""
+    unproven: frozenset[BlockKey] = frozenset()
+    """Blocks that hold more of it, left out until their logs are proven."""
 
 
 def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loaded]:
@@ -56,7 +59,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
     submitted, signed = _submissions(conn, all_ids), _attempts(conn, all_ids)
     moved = movements_of(conn, network, terms, together, _named(submitted, signed))
     lost, over = _lost(conn, ids), _over(conn, ids)
-    paid, returned = _deposits(conn, terms)
+    deposits = _deposits(conn, terms)
     hindered = _hindered(conn, ids)
     return [
         Loaded(
@@ -67,8 +70,8 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
                 dead=frozenset(over[each.terms.id].dead),
                 failed=tuple(sorted(over[each.terms.id].failed)),
                 taken_back=tuple(lost[each.terms.id]),
-                paid=tuple(paid[each.terms.id]),
-                returned=tuple(returned[each.terms.id]),
+                paid=tuple(deposits.paid[each.terms.id]),
+                returned=tuple(deposits.returned[each.terms.id]),
                 carried=tuple(moved[each.terms.id].carried),
                 beside=tuple(moved[each.terms.id].beside),
                 obstacles=tuple(hindered[each.terms.id].standing),
@@ -79,6 +82,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
             + over[each.terms.id].slots
             + hindered[each.terms.id].rows
             + (each.cancelled_at is not None),
+            unproven=frozenset(deposits.unproven[each.terms.id] | moved[each.terms.id].unproven),
         )
         for each in sorted(begun, key=lambda each: each.terms.id)
     ]
@@ -244,24 +248,41 @@ def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[TakenBack]]:
     return defaultdict(list, {transfer: [*lost.values()] for transfer, lost in found.items()})
 
 
-_Payments = dict[str, list[Payment]]
+@dataclass(slots=True)
+class _Deposits:
+    """What was paid to deposit addresses, and what these gave back, by transfer."""
+
+    paid: dict[str, list[Payment]] = field(default_factory=lambda: defaultdict(list))
+    returned: dict[str, list[Payment]] = field(default_factory=lambda: defaultdict(list))
+    unproven: dict[str, set[BlockKey]] = field(default_factory=lambda: defaultdict(set))
 
 
-def _deposits(conn: Connection, terms: Iterable[Terms]) -> tuple[_Payments, _Payments]:
-    """What was paid to deposit addresses, and what these gave back."""
+def _deposits(conn: Connection, terms: Iterable[Terms]) -> _Deposits:
     of_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
-    paid: _Payments = defaultdict(list)
-    returned: _Payments = defaultdict(list)
-    for event in events_by_key(conn, Erc20Transfer, "recipient", list(of_address)):
-        _note(paid, of_address[event.recipient], event)
-    for refund in events_by_key(conn, DepositRefunded, "deposit", list(of_address)):
-        _note(returned, of_address[refund.deposit], refund)
-    return paid, returned
+    paid = events_by_key(conn, Erc20Transfer, "recipient", list(of_address))
+    refunds = events_by_key(conn, DepositRefunded, "deposit", list(of_address))
+    unproven = unproven_among(conn, (event.seen for event in (*paid, *refunds)))
+    found = _Deposits()
+    for event in paid:
+        _note(found, found.paid, of_address[event.recipient], event, unproven)
+    for refund in refunds:
+        _note(found, found.returned, of_address[refund.deposit], refund, unproven)
+    return found
 
 
-def _note(into: _Payments, terms: Terms, event: Erc20Transfer | DepositRefunded) -> None:
+def _note(
+    found: _Deposits,
+    into: dict[str, list[Payment]],
+    terms: Terms,
+    event: Erc20Transfer | DepositRefunded,
+    unproven: Collection[BlockKey],
+) -> None:
     """An address is the same on all chains; what is paid on another one is not the transfer's."""
     seen = event.seen
-    if seen.chain == terms.source_chain:
-        place = Place(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
-        into[terms.id].append(Payment(place, Address(event.token), event.amount))
+    if seen.chain != terms.source_chain:
+        return
+    if (seen.chain, seen.block_hash) in unproven:
+        found.unproven[terms.id].add((seen.chain, seen.block_hash))
+        return
+    place = Place(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
+    into[terms.id].append(Payment(place, Address(event.token), event.amount))

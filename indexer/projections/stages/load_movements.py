@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import (
     ARRAY,
@@ -17,9 +17,10 @@ from sqlalchemy import (
 from indexer.decode.cctp_message import TRANSFER_TAG_SIZE, transfer_tag
 from indexer.events.cctp import DepositForBurn, MessageReceived
 from indexer.events.common import Provenance
-from indexer.events.oft import OftSent, PacketSent, PacketVerified
+from indexer.events.oft import OftReceived, OftSent, PacketSent, PacketVerified
 from indexer.events.tokens import AssetMovement
 from indexer.facts.messages import attested_at
+from indexer.facts.proofs import BlockKey, unproven_among
 from indexer.facts.rows import EVENT_SHELVES
 from indexer.facts.store import events_by_key, events_of_transactions, events_where
 from indexer.networks import Network
@@ -58,6 +59,8 @@ class Movements:
     beside: list[str] = field(default_factory=list)
     """Movements that pay the recipient otherwise than agreed."""
     keys: set[str] = field(default_factory=set)
+    unproven: set[BlockKey] = field(default_factory=set)
+    """Blocks of deliveries that count once their logs are proven."""
 
     def add(self, row: TransferProgress, carried: Carried) -> None:
         """One more movement between chains."""
@@ -120,13 +123,16 @@ def _add_burns(
     keys = {burn.message.burn_key for _, burn in burns}
     keys |= {burn.message.burn_key for _, burn in beside}
     keys |= {mint.message.burn_key for _, mint in mints}
-    rows = rows_by_key(conn, {key for key in keys if key is not None})
+    rows, unproven = _proven_rows(
+        conn, MessageReceived, "burn_key", {key for key in keys if key is not None}
+    )
     ready = attested_at(conn, _awaited(rows.values()))
     for each, burn in burns:
         source = _place(burn.message.seen)
         row = _take(rows, burn.message.burn_key, source_tx=source.tx)
         if row is not None:
             found[each.id].add(row, _carried(row, source, finals, ready))
+            found[each.id].unproven |= unproven[row.id]
     for each, burn in beside:
         other = _take(rows, burn.message.burn_key, source_tx=burn.message.seen.tx_hash)
         if other is not None:
@@ -134,7 +140,9 @@ def _add_burns(
     for each, mint in mints:
         nonce = mint.message.nonce
         alone = _take(rows, mint.message.burn_key, source_tx=None, message_id=nonce)
-        if alone is not None:
+        if alone is not None and unproven[alone.id]:
+            found[each.id].unproven |= unproven[alone.id]
+        elif alone is not None:
             found[each.id].add(alone, _carried(alone, None, finals, ready))
 
 
@@ -215,6 +223,52 @@ def any_bytes(words: Iterable[bytes]) -> ColumnElement[bytes]:
 
 
 _Rows = Mapping[str, list[TransferProgress]]
+_Unproven = Mapping[str, set[BlockKey]]
+"""Movement → the block of its delivery, if its logs are not proven."""
+
+
+def _proven_rows(
+    conn: Connection,
+    delivery: type[MessageReceived] | type[OftReceived],
+    column: str,
+    keys: Collection[str],
+) -> tuple[_Rows, _Unproven]:
+    """The movements of these keys; a delivery that is not proven did not happen so far.
+
+    `delivery`: what a delivery is seen by, and the column of its key.
+    """
+    rows = rows_by_key(conn, keys)
+    delivered = {(row.dest_chain, row.dest_tx) for own in rows.values() for row in own}
+    seen = [
+        event.seen
+        for event in events_by_key(conn, delivery, column, sorted(keys))
+        if (event.seen.chain, event.seen.tx_hash) in delivered
+    ]
+    unproven = unproven_among(conn, seen)
+    blocks: dict[tuple[str | None, str | None], BlockKey] = {
+        (each.chain, each.tx_hash): (each.chain, each.block_hash)
+        for each in seen
+        if (each.chain, each.block_hash) in unproven
+    }
+    found: dict[str, set[BlockKey]] = defaultdict(set)
+    for own in rows.values():
+        for at, row in enumerate(own):
+            block = blocks.get((row.dest_chain, row.dest_tx))
+            if block is not None:
+                found[row.id].add(block)
+                own[at] = _undelivered(row)
+    return rows, found
+
+
+def _undelivered(row: TransferProgress) -> TransferProgress:
+    return replace(
+        row,
+        stage="DELIVERING",
+        stage_reason="the block of its delivery is not proven yet",
+        dest_tx=None,
+        delivered_at=None,
+        amount_out=None,
+    )
 
 
 def _take(rows: _Rows, key: str | None, **wanted: str | None) -> TransferProgress | None:
@@ -287,7 +341,7 @@ def _add_sends(
     found: dict[str, Movements],
 ) -> None:
     guids = [each.id.removeprefix("oft:") for own in given.values() for each in own]
-    rows = rows_by_key(conn, guids)
+    rows, unproven = _proven_rows(conn, OftReceived, "guid", guids)
     verified = events_by_key(conn, PacketVerified, "guid", guids)
     # Anybody may have a message verified anew; what counts is since when it could be delivered.
     ready = {each.guid: each.seen.block_time for each in reversed(verified)}
@@ -295,6 +349,7 @@ def _add_sends(
         for each in own:
             for row in rows.get(each.id.removeprefix("oft:"), []):
                 found[transfer].add(row, _carried(row, each.place, finals, ready))
+                found[transfer].unproven |= unproven[row.id]
 
 
 def _payments(conn: Connection, network: Network, together: Sequence[Terms]) -> list[Moved]:

@@ -17,6 +17,7 @@ from sqlalchemy.dialects import postgresql
 from indexer.events.common import Event, Provenance
 from indexer.events.oft import OftSent
 from indexer.events.tokens import Erc20Transfer
+from indexer.facts import proofs
 from indexer.facts.store import raise_alarm
 from indexer.networks import Network
 from indexer.projections.stages import claims, table
@@ -135,9 +136,11 @@ def refold(
     wanted = with_alike(conn, ids)
     lock(conn, wanted)
     stored = {row.transfer: row for row in _stored(conn, wanted)}
+    known = load(conn, network, wanted)
+    proofs.want(conn, {key for loaded in known for key in loaded.unproven})
     changed = [
         (loaded.evidence.terms, row)
-        for loaded in load(conn, network, wanted)
+        for loaded in known
         if (row := _fold(conn, loaded)) is not None and row != stored.get(row.transfer)
     ]
     for _, row in changed:

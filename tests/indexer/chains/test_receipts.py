@@ -144,7 +144,13 @@ def test_a_deposit_receipt_of_the_op_stack_has_its_nonce_since_canyon() -> None:
     assert len(since) == len(before) + 5
 
 
-@pytest.mark.parametrize("kind", ["0x5", "0x64", "0x6a", "0x78", "0x7f"])
+@pytest.mark.parametrize("kind", ["0x64", "0x65", "0x66", "0x68", "0x69", "0x6a"])
+def test_arbitrum_receipt_is_encoded_as_typed(kind: str) -> None:
+    plain = encoded_receipt(plain_receipt())
+    assert encoded_receipt(plain_receipt(type=kind)) == bytes([int(kind, 16)]) + plain
+
+
+@pytest.mark.parametrize("kind", ["0x5", "0x67", "0x78", "0x7f"])
 def test_a_receipt_of_a_type_that_we_do_not_know_is_not_guessed(kind: str) -> None:
     with pytest.raises(UnknownReceiptType):
         receipts_root([plain_receipt(type=kind)])

@@ -2416,3 +2416,36 @@ def upgrade() -> None:
     op.create_index(
         "ix_terms_set_chain_height", "terms_set", ["chain", "height"], unique=False, schema="facts"
     )
+    op.create_table(
+        "unproven_blocks",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("block_hash", sa.Text(), nullable=False, comment="Hash of the block"),
+        sa.Column(
+            "height", sa.BigInteger(), nullable=False, comment="Block number or ledger sequence"
+        ),
+        sa.Column(
+            "wanted",
+            sa.Boolean(),
+            server_default=sa.text("false"),
+            nullable=False,
+            comment="Whether a transfer's deposit or delivery rests on it",
+        ),
+        sa.PrimaryKeyConstraint("chain", "block_hash", name=op.f("pk_unproven_blocks")),
+        schema="facts",
+        comment="EVM blocks with logs of ours whose logs only one node's word stands for. No deposit is funded and no transfer completed by them. A row goes when the logs are proven",
+    )
+    op.create_index(
+        "ix_unproven_blocks_chain_height",
+        "unproven_blocks",
+        ["chain", "height"],
+        unique=False,
+        schema="facts",
+    )
+    op.create_index(
+        "ix_unproven_blocks_wanted",
+        "unproven_blocks",
+        ["chain"],
+        unique=False,
+        schema="facts",
+        postgresql_where="wanted",
+    )

@@ -1,0 +1,112 @@
+"""Blocks whose logs only one node's word stands for, until they are proven (`indexer.proving`)."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from sqlalchemy import Connection, delete, exists, select, tuple_, update
+from sqlalchemy.dialects import postgresql
+
+from indexer.events.common import Provenance
+from indexer.events.raw import Block, RawEvent
+from indexer.facts.store import block_at, read_raw, stored_blocks
+from indexer.networks import Chain, EvmChain
+from warehouse_schema.facts import blocks, unproven_blocks
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, is_evm
+from warehouse_schema.queries import any_of
+
+ALARM = "unproven"
+"""Kind of alarm: the subject is a block's hash."""
+MAX_WANTED = 20
+"""Blocks that are looked at in one turn."""
+
+BlockKey = tuple[ChainId, BlockHash]
+
+
+def note_unproven(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
+    """Note the stored blocks of `first … last` that hold logs: nothing proves these so far."""
+    if not isinstance(chain, EvmChain) or chain.log_proof == "none":
+        return
+    columns = blocks.c
+    held = select(columns.chain, columns.hash, columns.height).where(
+        columns.chain == chain.id, columns.height.between(first, last), columns.events > 0
+    )
+    conn.execute(
+        postgresql.insert(unproven_blocks)
+        .from_select(["chain", "block_hash", "height"], held)
+        .on_conflict_do_nothing()
+    )
+
+
+def unproven_among(conn: Connection, places: Iterable[Provenance]) -> frozenset[BlockKey]:
+    """Which blocks of these places are not proven."""
+    keys = {(place.chain, place.block_hash) for place in places}
+    if not keys:
+        return frozenset()
+    columns = unproven_blocks.c
+    query = select(columns.chain, columns.block_hash).where(
+        columns.chain == any_of({chain for chain, _ in keys}),
+        columns.block_hash == any_of({block_hash for _, block_hash in keys}),
+    )
+    return frozenset((row.chain, row.block_hash) for row in conn.execute(query)) & keys
+
+
+def want(conn: Connection, keys: Collection[BlockKey]) -> None:
+    """Ask for the proof of these blocks: a transfer rests on them."""
+    if keys:
+        columns = unproven_blocks.c
+        conn.execute(
+            update(unproven_blocks)
+            .where(tuple_(columns.chain, columns.block_hash).in_(sorted(keys)), ~columns.wanted)
+            .values(wanted=True)
+        )
+
+
+def wanted_blocks(conn: Connection, chain: ChainId) -> list[Block]:
+    """The lowest blocks whose proof is wanted, at most `MAX_WANTED`."""
+    query = (
+        stored_blocks(chain)
+        .join(
+            unproven_blocks,
+            (unproven_blocks.c.chain == blocks.c.chain)
+            & (unproven_blocks.c.block_hash == blocks.c.hash),
+        )
+        .where(unproven_blocks.c.chain == chain, unproven_blocks.c.wanted)
+        .order_by(blocks.c.height)
+        .limit(MAX_WANTED)
+    )
+    return [Block(*row) for row in conn.execute(query)]
+
+
+def note_proven(conn: Connection, block: Block) -> None:
+    """Note that what is stored of this block's logs is the chain's."""
+    columns = unproven_blocks.c
+    conn.execute(
+        delete(unproven_blocks).where(
+            columns.chain == block.chain, columns.block_hash == block.hash
+        )
+    )
+
+
+def proven_logs(
+    conn: Connection, chain: ChainId, first: Height, last: Height
+) -> dict[Block, list[RawEvent]]:
+    """The blocks of `first … last` whose stored logs are proven, with these logs."""
+    if not is_evm(chain):
+        return {}
+    is_unproven = exists().where(
+        unproven_blocks.c.chain == blocks.c.chain, unproven_blocks.c.block_hash == blocks.c.hash
+    )
+    query = stored_blocks(chain).where(
+        blocks.c.height.between(first, last), blocks.c.events > 0, ~is_unproven
+    )
+    held = [Block(*row) for row in conn.execute(query)]
+    return {block: list(read_raw(conn, chain, block.height, block.height)) for block in held}
+
+
+def keep_proven(conn: Connection, proven: Mapping[Block, list[RawEvent]]) -> None:
+    """Note as proven what was (`proven_logs`), where a range that was read again has the same."""
+    for block, logs in proven.items():
+        stored = block_at(conn, block.chain, block.height)
+        if stored == block and logs == list(
+            read_raw(conn, block.chain, block.height, block.height)
+        ):
+            note_proven(conn, block)
