@@ -1,5 +1,5 @@
 # Every target sets up what it needs: a virtual environment, the npm tools, nothing outside this
-# folder. Needs Python 3.11+ with venv, Node 20+ with npm; no root, no system database.
+# folder. Needs Python 3.11+ with venv, Node 20+ with npm, 3 GB; no root, no system database.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -15,23 +15,35 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export UV_COMPILE_BYTECODE := 1
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup demo test page screenshots check format bench chaos fuzz replay contracts lock clean
+# What is downloaded is kept in the home folder, or here where that cannot be written to. `test -w`
+# says yes to root for any folder, so a file is made.
+ifeq ($(shell (f=$$(mktemp -p "$$HOME" .isthmus-XXXXXX) && rm "$$f" && echo yes) 2>/dev/null),)
+export npm_config_cache := $(CURDIR)/.cache/npm
+export UV_CACHE_DIR := $(CURDIR)/.cache/uv
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+export XDG_CACHE_HOME := $(CURDIR)/.cache
+endif
+
+.PHONY: help setup prerequisites demo test page screenshots check format bench chaos fuzz replay contracts lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-setup: $(TOOLS) $(NODE_TOOLS) ## Install everything under .venv and node_modules
+setup: prerequisites $(TOOLS) $(NODE_TOOLS) ## Install everything under .venv and node_modules
+
+prerequisites:
+	@test -e $(TOOLS) -a -e $(NODE_TOOLS) || $(PYTHON) indexer/devnet/prerequisites.py $(CURDIR)
 
 $(TOOLS): requirements/bootstrap.txt requirements/dev.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(BIN)/uv pip sync --python $(BIN)/python --require-hashes requirements/dev.txt
 	@touch $@
 
 $(NODE_TOOLS): package.json package-lock.json
 	@# Not `npm ci`: it wants every platform of an optional package in the lock file.
-	npm install --no-save --silent --ignore-scripts
+	@# A line for each download: in a log, npm shows nothing else of its progress.
+	npm install --no-save --no-audit --no-fund --ignore-scripts --loglevel=http
 	@touch $@
 
 demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and stops
