@@ -20,6 +20,9 @@ from indexer.errors import ConfigurationError
 
 THREADS = "8"
 """As many as `api.wsgi` has connections for."""
+SILENCE_SECONDS = "300"
+"""After which a worker that says nothing is killed. It is silent while it imports, which lasts
+longer than gunicorn's 30 s on a busy machine; killed then, it would begin anew for ever."""
 GRACE_SECONDS = "4"
 """How long requests under way may take when the server is told to stop."""
 KEEP_ALIVE_SECONDS = "75"
@@ -58,6 +61,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         *(() if metrics == OFF else ("--bind", metrics)),
         *("--workers", str(workers)),
         *("--worker-class", "api.stream.worker.Worker", "--threads", THREADS),
+        *("--timeout", SILENCE_SECONDS),
         *("--graceful-timeout", GRACE_SECONDS),
         *("--keep-alive", KEEP_ALIVE_SECONDS),
         # Where a request goes and how it came is in no header: it would be anyone's to say who is

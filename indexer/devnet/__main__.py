@@ -15,8 +15,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import httpx
+from sqlalchemy.exc import OperationalError
 
 from api.client import ClientError, Isthmus
 from indexer.devnet import circle, services
@@ -28,7 +30,7 @@ from indexer.devnet.identity.provider import StandIn, wallet
 from indexer.devnet.identity.server import serving
 from indexer.devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
 from indexer.devnet.life import Life
-from indexer.devnet.local_http import local_client
+from indexer.devnet.local_http import PATIENCE, local_client
 from indexer.devnet.scenario import Say, Scenario
 from indexer.devnet.stellar.accounts import keypair
 from indexer.devnet.supervisor import PostgresService, Stopped, Supervisor, free_port
@@ -51,17 +53,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     try:
         settings = services.demo_settings(load_settings())
+    except IndexerError as error:
+        say(f"{type(error).__name__}: {error}")
+        return 1
+    logs = settings.home / "logs"
+    try:
         with Supervisor(settings.home, say) as supervisor:
-            result = _run(supervisor, settings, options)
+            problems = _run(supervisor, settings, options)
             stopping = time.monotonic()
         say(f"stopped everything in {time.monotonic() - stopping:.1f} s")
-        return result
     except Stopped as stopped:
         say(f"{stopped}, before the demo had come to its end")
         return 1
     except (DevnetError, IndexerError, EmbeddedPostgresError, MigrationRefused) as error:
-        say(f"{type(error).__name__}: {error}")
-        return 1
+        problems = [f"{type(error).__name__}: {error}"]
+    except OperationalError as error:
+        problems = [f"the database does not answer: {error.orig}"]
+    if problems:
+        say(failure(problems, logs))
+    return 1 if problems else 0
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -102,7 +112,10 @@ class Stages:
         return f"{', '.join(parts)}; {sum(self.seconds.values()):.1f} s in all"
 
 
-def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace) -> int:
+def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace) -> list[str]:
+    """Play; what is wrong, a sentence each. Where nothing is, live on until a signal comes."""
+    for log in (settings.home / "logs").glob("*.log"):
+        log.unlink()
     stages = Stages()
     with stages.timed("postgres"):
         _start_postgres(supervisor, settings, keep=options.keep)
@@ -140,7 +153,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         with stages.timed("api"):
             keys = make_keys(settings.home / "keys", ports.api_url)
             users = identity.variables(identity_url)
-            supervisor.run(services.api(ports, {**variables, **keys, **users}))
+            supervisor.run(services.api(ports, {**variables, **keys, **users}, workers=1))
         with stages.timed("scenario"):
             scenario = Scenario(world, options.seed, _watched(supervisor))
             story = scenario.play()
@@ -152,13 +165,14 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
                 problems = _serve_customers(supervisor, world, scenario, ports, receiver)
                 problems += _what_does_not_add_up(settings, ports)
         say(f"\nset-up: {stages}")
-        _tell_result(problems, settings)
-        if not options.once:
+        if not problems:
+            _tell_result()
+        if not problems and not options.once:
             _tell_addresses(settings, world, ports, story, page_password)
             _tell_identity(identity, identity_url, ports, story)
             with _stop_told():
                 Life(scenario, supervisor).go_on()
-    return 1 if problems else 0
+    return problems
 
 
 @contextmanager
@@ -196,7 +210,7 @@ def _verify(
     engine = open_engine(settings, "analyst")
     try:
         # A transport of its own: a proxy that the environment names is for the world outside.
-        with Isthmus(ports.api_url, transport=httpx.HTTPTransport()) as api:
+        with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), patience=PATIENCE) as api:
             service = Service(api, engine, settings.network)
             return verify(story, service, say=say, check=supervisor.check)
     except NotCaughtUp as error:
@@ -206,7 +220,7 @@ def _verify(
 
 
 def _verify_sign_in(ports: services.Ports, identity: StandIn, story: Story) -> list[str]:
-    with local_client(ports.api_url, timeout=10.0) as api:
+    with local_client(ports.api_url, timeout=60.0) as api:
         return sign_in_problems(api, identity, next(iter(story.book.providers)))
 
 
@@ -235,25 +249,34 @@ def _what_does_not_add_up(settings: Settings, ports: services.Ports) -> list[str
     finally:
         engine.dispose()
     problems = [f"{each.check}: {each.detail}" for each in seen.findings]
-    with Isthmus(ports.api_url, transport=httpx.HTTPTransport()) as api:
+    with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), patience=PATIENCE) as api:
         shown = api.status()
     if shown.at is None or shown.at < seen.at or not shown.adds_up:
         problems.append(f"GET /v1/status shows {shown.as_json()}")
     return problems
 
 
-def _tell_result(problems: Sequence[str], settings: Settings) -> None:
-    if not problems:
-        say("verified: everything the scenario did is visible, and nothing else")
-        say("verified: every customer's transfer ended as it must, to the last unit on both chains")
-        say(
-            "verified: what left one chain came to the other, and no deposit address holds anything"
-        )
-        return
-    say(f"{len(problems)} problems:")
-    for problem in problems:
-        say(f"  {problem}")
-    say(f"the processes' logs are in {settings.home / 'logs'}")
+def _tell_result() -> None:
+    say("verified: everything the scenario did is visible, and nothing else")
+    say("verified: every customer's transfer ended as it must, to the last unit on both chains")
+    say("verified: what left one chain came to the other, and no deposit address holds anything")
+
+
+def failure(problems: Sequence[str], logs: Path) -> str:
+    """The last words of a demo that failed: what is wrong, and where to look."""
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    lines = [f"\nTHE DEMO FAILED: {count}", *(f"  {problem}" for problem in problems)]
+    lines.append(f"The logs are in {logs}.")
+    errors = {log.name: _errors(log) for log in sorted(logs.glob("*.log"))}
+    if found := [f"{name} ({number})" for name, number in errors.items() if number]:
+        lines.append(f"Logs with errors, and how many: {', '.join(found)}.")
+    lines.append("Run `make demo` again once the cause is mended: it begins from nothing.")
+    return "\n".join(lines)
+
+
+def _errors(log: Path) -> int:
+    with log.open(errors="replace") as lines:
+        return sum("ERROR" in line or line.startswith("Traceback") for line in lines)
 
 
 def _tell_addresses(

@@ -18,6 +18,7 @@ from stellar_sdk.utils import from_xdr_amount
 from api.client import Bridges, EvmBridges, Isthmus, Login, SignIn, StellarBridges
 from indexer.devnet.bridges import EVM
 from indexer.devnet.evm import DOMAIN, EID, EvmDevnet, expected_addresses
+from indexer.devnet.local_http import PATIENCE
 from indexer.devnet.stellar.accounts import (
     ADMIN,
     PASSPHRASE,
@@ -81,7 +82,7 @@ def customer(name: str, api_url: str) -> Customer:
     server = SignIn(PASSPHRASE, signing_key=address(SEP10))
     login = Login.with_key(key, server)
     # A transport of its own: a proxy that the environment names is for the world outside.
-    api = Isthmus(api_url, login=login, transport=httpx.HTTPTransport())
+    api = Isthmus(api_url, login=login, transport=httpx.HTTPTransport(), patience=PATIENCE)
     return Customer(name, key, Account.from_key(secret(name)), api)
 
 

@@ -122,7 +122,7 @@ class EvmDevnet:
 
     rpc: JsonRpc
     addresses: EvmAddresses
-    receipt_timeout: float = 60.0
+    receipt_timeout: float = 300.0
 
     def __enter__(self) -> Self:
         return self

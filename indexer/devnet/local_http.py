@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import httpx
 
+from api.client import Patience
 from indexer.chains.http import client
 
 HOST = "127.0.0.1"
 """Where all that is local listens."""
+
+PATIENCE = Patience(connect=60.0, answer=120.0)
+"""Of clients of the API on a machine that is busy with a whole demo."""
 
 
 def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:

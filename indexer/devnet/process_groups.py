@@ -11,7 +11,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MARK = "ISTHMUS_DEMO"
@@ -19,8 +20,10 @@ MARK = "ISTHMUS_DEMO"
 
 _PROC = Path("/proc")
 _POLL_SECONDS = 0.02
-_DEATH_SECONDS = 30.0
-"""Only a process in uninterruptible sleep takes its time to die."""
+_DEATH_SECONDS = 120.0
+"""Only a process in uninterruptible sleep takes its time to die, or one on a busy machine."""
+_TRACKER = b"multiprocessing.resource_tracker"
+_TRACKER_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Process:
     pid: int
     group: int
     started: str
+    processor_seconds: float = field(default=0.0, compare=False)
 
 
 def members(group: int) -> list[Process]:
@@ -52,15 +56,37 @@ def is_ours(process: Process, leader: Process, mark: str) -> bool:
     return process == leader or f"{MARK}={mark}".encode() in _environment(process.pid)
 
 
-def end_group(group: int, *, patience: float) -> bool:
-    """SIGTERM to all of a group, SIGKILL to whoever is left after `patience` seconds.
+def processor_seconds(group: int) -> float:
+    """Processor time that the live processes of a group, and their ended children, have had."""
+    return sum(process.processor_seconds for process in members(group))
 
-    Returns whether all went by themselves. The caller must know that the group is its own, and
-    reaps its own child. Raises `TimeoutError` when the kernel cannot end one of them.
-    """
+
+def end_group(group: int, *, patience: float) -> bool:
+    """`ask_group`, then `await_end` for `patience` seconds; what that returns."""
+    ask_group(group)
+    return await_end(group, patience=patience)
+
+
+def ask_group(group: int) -> None:
+    """SIGTERM to all of a group. The caller must know that the group is its own."""
     _signal(group, signal.SIGTERM)
+
+
+def await_end(group: int, *, patience: float) -> bool:
+    """Wait until a group is empty; SIGKILL to what is left after `patience` seconds.
+
+    Returns whether all went by themselves. The caller reaps its own child. Raises `TimeoutError`
+    when the kernel cannot end one of them.
+    """
     if _is_empty_within(group, patience):
         return True
+    # Python's resource tracker unlinks the semaphores of the others once they are gone.
+    for process in members(group):
+        if _TRACKER not in _command_line(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+    if _is_empty_within(group, _TRACKER_SECONDS):
+        return False
     _signal(group, signal.SIGKILL)
     if not _is_empty_within(group, _DEATH_SECONDS):
         raise TimeoutError(f"process group {group} outlives SIGKILL: {members(group)}")
@@ -105,16 +131,35 @@ def _from_proc() -> Iterator[Process]:
         fields = text.rpartition(")")[2].split()
         state, group, ticks = fields[0], int(fields[2]), fields[19]
         if state not in ("Z", "X"):
-            yield Process(int(entry.name), group, f"{boot}/{ticks}")
+            # proc_pid_stat(5), fields 14 to 17: its own time and that of children that ended.
+            spent = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+            yield Process(int(entry.name), group, f"{boot}/{ticks}", spent)
 
 
 def _from_ps() -> Iterator[Process]:
-    columns = ["-o", "pid=", "-o", "pgid=", "-o", "stat=", "-o", "lstart="]
+    columns = ["-o", "pid=", "-o", "pgid=", "-o", "stat=", "-o", "time=", "-o", "lstart="]
     listed = subprocess.run(["ps", "-A", *columns], check=True, capture_output=True, text=True)
     for line in listed.stdout.splitlines():
-        pid, group, state, started = line.split(maxsplit=3)
+        pid, group, state, spent, started = line.split(maxsplit=4)
         if not state.startswith("Z"):
-            yield Process(int(pid), int(group), started)
+            yield Process(int(pid), int(group), started, _seconds(spent))
+
+
+def _seconds(spent: str) -> float:
+    """Seconds of `[[dd-]hh:]mm:ss`."""
+    days, _, clock = spent.rpartition("-")
+    parts = enumerate(reversed(clock.split(":")))
+    return 86_400 * float(days or 0) + sum(float(part) * 60.0**place for place, part in parts)
+
+
+def _command_line(pid: int) -> bytes:
+    if not (_PROC / "self" / "cmdline").exists():
+        asked = ["ps", "-ww", "-o", "command=", "-p", str(pid)]
+        return subprocess.run(asked, check=False, capture_output=True).stdout
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def _environment(pid: int) -> list[bytes]:

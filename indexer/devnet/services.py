@@ -36,7 +36,9 @@ CIRCLE_PORT = 8200
 PAGE_USER = "operator"
 PAGE_PASSWORD = "ISTHMUS_PAGE_PASSWORD"
 
-_ASKED_SECONDS = 5.0
+_ASKED_SECONDS = 60.0
+_NOTHING_TO_FINISH_SECONDS = 2.0
+"""For processes that a kill costs nothing: what they know is in the database."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,7 @@ def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
         name="dagster-page",
         command=_python("pipelines.page", *_workspaces(), *where),
         ready=lambda: _answers(f"{ports.page_url}/server_info"),
+        stop_patience=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
         directory=PROJECT,
     )
@@ -210,6 +213,7 @@ def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
         name="dagster-daemon",
         command=_python("dagster._daemon", "run", *_workspaces()),
         ready=lambda: _daemon_is_healthy(ports.page_url, password),
+        stop_patience=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
         directory=PROJECT,
     )

@@ -2,7 +2,8 @@
 
 Each child leads a session of its own, so that a Ctrl-C in the terminal reaches the supervisor alone
 and a stop reaches everything the child started. What is running is also written to a file: a
-supervisor that was killed leaves children, and the next one ends them before it begins.
+supervisor that was killed leaves children, and the next one ends them before it begins. Children
+have a temporary folder of the supervisor's, which is removed with all that they left in it.
 
 Everything happens in the caller's thread, inside `start`, `check`, `wait` and `stop`: signals only
 leave a note, and the caller meets it at the next `check`.
@@ -20,9 +21,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,12 +37,27 @@ from typing import IO, Protocol
 
 from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.local_http import HOST
-from indexer.devnet.process_groups import MARK, Process, end_group, find, is_ours, members
+from indexer.devnet.process_groups import (
+    MARK,
+    Process,
+    ask_group,
+    await_end,
+    end_group,
+    find,
+    is_ours,
+    members,
+    processor_seconds,
+)
+from indexer.devnet.progress import Progress
 from warehouse_schema.embedded import EmbeddedPostgres
 
 _POLL_SECONDS = 0.05
 _LOOK_EVERY_SECONDS = 0.25
 _STOP_PATIENCE_SECONDS = 10.0
+_STEP_PROCESSOR_SECONDS = 0.5
+"""A start makes progress when it has had so much more of a processor."""
+_MAX_PROCESSOR_SECONDS = 300.0
+"""A start that has had so much of a processor will never be ready. All imports take three."""
 _MOST_RESTARTS = 5
 _RESTART_WINDOW_SECONDS = 60.0
 _TAIL_LINES = 12
@@ -79,14 +97,18 @@ class Managed(Protocol):
     def ended(self) -> str | None:
         """How it ended, in words; None while it lives."""
 
+    def ask_to_stop(self) -> None:
+        """Let it begin to end where others need not be there for that; `stop` comes next."""
+
     def stop(self) -> None:
         """End it and all it started. Harmless when it has ended or never began."""
 
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """A process to run. `ready` is asked again and again until it says True; `patience` is in
-    seconds. `environment` is added to the supervisor's own."""
+    """A process to run. `ready` is asked again and again until it says True; `patience` is how many
+    seconds a start may go on without progress: no processor time, nothing logged. `environment` is
+    added to the supervisor's own."""
 
     name: str
     command: Sequence[str]
@@ -106,6 +128,7 @@ class Child:
         self.log_file = log_file
         self._registry = registry
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_asked = False
 
     @property
     def name(self) -> str:
@@ -138,22 +161,30 @@ class Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.spec.directory,
-                env={**os.environ, **self.spec.environment, MARK: self._registry.mark},
+                env={
+                    **os.environ,
+                    "TMPDIR": str(self._registry.temporary_folder),
+                    **self.spec.environment,
+                    MARK: self._registry.mark,
+                },
                 start_new_session=True,
             )
+        self._is_asked = False
         self._registry.add(self.name, self._process.pid)
 
     def await_ready(self, check: Callable[[], None]) -> None:
         """Return once it serves, calling `check` while waiting. Raises `ChildFailed`."""
-        deadline = time.monotonic() + self.spec.patience
+        progress = Progress(self.spec.patience)
         # Ended comes first: on a port that a stranger took, the stranger would answer.
         while (ended := self.ended()) is None:
             if self.spec.ready():
                 return
-            if time.monotonic() > deadline:
+            spent = processor_seconds(self.pid)
+            progress.note((spent // _STEP_PROCESSOR_SECONDS, self.log_file.stat().st_size))
+            if progress.has_stopped or spent > _MAX_PROCESSOR_SECONDS:
                 raise ChildFailed(
-                    f"{self.name} was not ready after {self.spec.patience:g} s."
-                    f" {_end_of(self.log_file)}"
+                    f"{self.name} did not become ready: no progress for {self.spec.patience:g} s,"
+                    f" {spent:.0f} s of processor time. {_end_of(self.log_file)}"
                 )
             check()
             time.sleep(_POLL_SECONDS)
@@ -166,12 +197,19 @@ class Child:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         return f"{self.name} {how}. {_end_of(self.log_file)}"
 
+    def ask_to_stop(self) -> None:
+        """SIGTERM to its group, once: a second one would interrupt what the first one began."""
+        if self._process is not None and not self._is_asked:
+            ask_group(self._process.pid)
+            self._is_asked = True
+
     def stop(self) -> None:
         """End its group, also when the process itself is gone and left others behind."""
+        self.ask_to_stop()
         process, self._process = self._process, None
         if process is None:
             return
-        end_group(process.pid, patience=self.spec.stop_patience)
+        await_end(process.pid, patience=self.spec.stop_patience)
         process.wait()
         self._registry.remove(process.pid)
 
@@ -201,6 +239,9 @@ class PostgresService:
             return None
         return f"postgres does not answer. {_end_of(self._server.log_file)}"
 
+    def ask_to_stop(self) -> None:
+        """Nothing yet: what the others still write must find it."""
+
     def stop(self) -> None:
         """A fast shutdown."""
         self._server.stop()
@@ -229,6 +270,7 @@ class Registry:
         self._file = folder / "processes.json"
         self._lock_file = folder / "lock"
         self._lock: IO[str] | None = None
+        self._temporary_link = folder / "temporary"
         self._entries: dict[int, _Entry] = {}
 
     def claim(self) -> None:
@@ -256,6 +298,19 @@ class Registry:
             self._lock.close()
             self._lock = None
 
+    @property
+    def temporary_folder(self) -> Path:
+        """The children's, under the system's own: paths of sockets must be short."""
+        if not self._temporary_link.is_symlink():
+            self._temporary_link.symlink_to(tempfile.mkdtemp(prefix="isthmus-"))
+        return self._temporary_link.readlink()
+
+    def remove_temporary_folder(self) -> None:
+        """With everything that children left in it."""
+        if self._temporary_link.is_symlink():
+            shutil.rmtree(self.temporary_folder, ignore_errors=True)
+            self._temporary_link.unlink()
+
     def end_leftovers(self) -> list[str]:
         """End what a killed demo left, last started first; the names of what was found."""
         found = []
@@ -265,6 +320,7 @@ class Registry:
                 # Nothing of theirs outlives them: chains and databases are made anew.
                 end_group(entry.group, patience=0)
                 found.append(f"{entry.name} (process {entry.pid})")
+        self.remove_temporary_folder()
         self._write()
         return found
 
@@ -325,6 +381,7 @@ class Supervisor:
         finally:
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)  # type: ignore[arg-type]
+            self._registry.remove_temporary_folder()
             self._registry.release()
 
     def child(self, spec: ChildSpec) -> Child:
@@ -381,8 +438,15 @@ class Supervisor:
         self._running.remove(managed)
 
     def stop(self) -> None:
-        """Stop everything, last started first, whatever becomes of any of them."""
+        """Stop everything, whatever becomes of any of them.
+
+        All are asked at once, then waited for, last started first.
+        """
         errors: list[Exception] = []
+        if self._running:
+            self._say(f"stopping {', '.join(each.name for each in reversed(self._running))}")
+        for managed in reversed(self._running):
+            managed.ask_to_stop()
         while self._running:
             managed = self._running.pop()
             try:

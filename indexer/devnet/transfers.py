@@ -34,6 +34,7 @@ from indexer.devnet.customers import ASSETS, Customer, devnet_bridges
 from indexer.devnet.evm import EvmDevnet
 from indexer.devnet.evm_node import DevnetError
 from indexer.devnet.evm_sending import Receipt
+from indexer.devnet.progress import Progress
 from indexer.devnet.stellar.accounts import PASSPHRASE
 from indexer.devnet.stellar.client import DevnetClient
 
@@ -41,8 +42,8 @@ Coin: TypeAlias = Literal["usdc", "usdt0"]
 Say: TypeAlias = Callable[[str], None]
 _Outgoing: TypeAlias = Literal["usdc-withdraw", "usdt0-withdraw", "usdc-send", "usdt0-send"]
 
-DEADLINE_SECONDS = 180.0
-"""Until all transfers are over, on a busy machine; alone it is some seconds."""
+DEADLINE_SECONDS = 300.0
+"""Without a change of what is waited for, on a busy machine; alone it is some seconds."""
 _DECIMALS = {"evm": 6, "stellar": 7}
 
 
@@ -378,11 +379,13 @@ class Plays:
 def follow(
     played: Sequence[Played], go_on: Callable[[], None], *, deadline_seconds: float
 ) -> dict[str, tuple[Transfer, float]]:
-    """Each transfer as it is shown once it is where it must end, or at the deadline; and seconds.
+    """Each transfer as it is shown once it is where it must end, and the seconds it took.
 
-    `go_on` is called between two looks: time passes in it, and ledgers close.
+    Also when none has changed its stage for `deadline_seconds`. `go_on` is called between two
+    looks: time passes in it, and ledgers close.
     """
-    deadline = time.monotonic() + deadline_seconds
+    progress = Progress(deadline_seconds)
+    stages: dict[str, str] = {}
     over: dict[str, tuple[Transfer, float]] = {}
     while len(over) < len(played):
         for each in played:
@@ -390,8 +393,10 @@ def follow(
                 continue
             shown, now = each.who.api.transfer(each.transfer), time.monotonic()
             each.react(shown)
-            if shown.stage == each.stage or now > deadline:
+            stages[each.transfer] = shown.stage
+            if shown.stage == each.stage or progress.has_stopped:
                 over[each.transfer] = shown, now - each.began
+        progress.note(dict(stages))
         go_on()
     return over
 
@@ -401,11 +406,13 @@ def await_routes(
 ) -> None:
     """Wait until the service says that it can carry what a customer may want.
 
-    `go_on` is called between two looks. Raises `NotAsPlayed` at the deadline.
+    `go_on` is called between two looks. Raises `NotAsPlayed` when what is missing has not changed
+    for `deadline_seconds`.
     """
-    deadline = time.monotonic() + deadline_seconds
+    progress = Progress(deadline_seconds)
     while shut := _shut(api):
-        if time.monotonic() > deadline:
+        progress.note(shut)
+        if progress.has_stopped:
             raise NotAsPlayed(f"not available: {', '.join(shut)}")
         go_on()
 

@@ -15,12 +15,13 @@ from sqlalchemy import Engine, select
 
 from api.client import Isthmus, NotFound, NotReached, Unavailable
 from indexer.devnet.expectations import BookExpectation, Json
+from indexer.devnet.progress import Progress
 from indexer.networks import Network
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.projections import transfer_progress
 
-DEADLINE_SECONDS = 180.0
-"""Until all of a scenario is ingested; most of it is Dagster's, starting on a busy machine."""
+DEADLINE_SECONDS = 600.0
+"""Without a new height. Most of it is Dagster's first run, starting on a busy machine."""
 _POLL_SECONDS = 0.2
 
 _ROUTES = (
@@ -103,31 +104,41 @@ def verify(
 def wait_until_caught_up(
     story: Story, service: Service, *, check: Callable[[], None], deadline_seconds: float
 ) -> None:
-    """Return once every answer is as of the story's last ledger and block, or later."""
+    """Return once every answer is as of the story's last ledger and block, or later.
+
+    Raises `NotCaughtUp` when no height has changed for `deadline_seconds`.
+    """
     heights: dict[str, int] = {
         service.network.stellar.id: story.book.ledger,
         service.network.evm[0].id: story.evm_height,
     }
-    deadline = time.monotonic() + deadline_seconds
+    progress = Progress(deadline_seconds)
     while True:
-        reached, where = _reached(service.api, heights)
+        reached, shown, where = _reached(service.api, heights)
         if reached:
             return
-        if time.monotonic() > deadline:
-            raise NotCaughtUp(f"after {deadline_seconds:g} s the service is not there yet: {where}")
+        progress.note(shown)
+        if progress.has_stopped:
+            raise NotCaughtUp(
+                f"nothing was ingested for {deadline_seconds:g} s, and the service is not there"
+                f" yet: {where}"
+            )
         check()
         time.sleep(_POLL_SECONDS)
 
 
-def _reached(api: Isthmus, heights: Mapping[str, int]) -> tuple[bool, str]:
+def _reached(
+    api: Isthmus, heights: Mapping[str, int]
+) -> tuple[bool, Mapping[str, int | None], str]:
+    """Whether all heights are reached, the heights that are shown, and both in words."""
     try:
         ready = api.readiness()
         shown = {row.chain: row.height for row in ready.chains}
         api.summary()
     except (NotReached, Unavailable) as error:
-        return False, f"the API does not answer: {error}"
+        return False, {}, f"the API does not answer: {error}"
     there = all((shown.get(chain) or 0) >= height for chain, height in heights.items())
-    return there, f"/readyz says {ready.as_json()}, wanted {dict(heights)}"
+    return there, shown, f"/readyz says {ready.as_json()}, wanted {dict(heights)}"
 
 
 # The order book

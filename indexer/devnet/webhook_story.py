@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from api.client import Told, Transfer, Unavailable, WebhookNotTrusted, verify_webhook
 from indexer.devnet.customers import Customer
+from indexer.devnet.progress import Progress
 from indexer.devnet.webhook_receiver import Posted, Receiver
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 """Until somebody sends, and until what came last has been sent; alone it is a moment."""
 _LOOK_SECONDS = 0.2
 
@@ -27,13 +27,13 @@ class WebhookStory:
         """Register the place, as soon as somebody sends. Raises what the client raises."""
         self._key = self._who.api.webhooks.all().public_key or ""
         self._receiver.answer = self._take
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        progress = Progress(PATIENCE_SECONDS)
         while True:
             try:
                 self._who.api.webhooks.register(self._receiver.url)
                 break
             except Unavailable:
-                if time.monotonic() > deadline:
+                if progress.has_stopped:
                     raise
                 self._wait(_LOOK_SECONDS)
 
@@ -48,8 +48,9 @@ class WebhookStory:
     def problems(self, shown: Mapping[str, Transfer]) -> list[str]:
         """What is not as it must be, given the customer's transfers as they ended."""
         ends = {transfer.id: transfer.stage for transfer in shown.values()}
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self._last_stages() != ends and time.monotonic() < deadline:
+        progress = Progress(PATIENCE_SECONDS)
+        while self._last_stages() != ends and not progress.has_stopped:
+            progress.note(self._last_stages())
             self._wait(_LOOK_SECONDS)
         found = []
         if self._last_stages() != ends:

@@ -118,7 +118,6 @@ def evm_node(port: int, pace: Pace) -> ChildSpec:
         name="evm",
         command=[str(anvil_binary()), "--port", str(port), "--chain-id", str(CHAIN_ID), *beat],
         ready=lambda: _serves_evm(f"http://{HOST}:{port}"),
-        patience=20.0,
         irreplaceable="its chain is in its memory and ends with it",
     )
 
@@ -137,7 +136,6 @@ def stellar_node(port: int, pace: Pace) -> ChildSpec:
         name="stellar",
         command=command,
         ready=lambda: _serves_stellar(f"http://{HOST}:{port}"),
-        patience=20.0,
         irreplaceable="its chain is in its memory and ends with it",
     )
 
@@ -153,7 +151,7 @@ def _serves_evm(url: str) -> bool:
 def _serves_stellar(url: str) -> bool:
     body = {"jsonrpc": "2.0", "id": 1, "method": "getHealth"}
     try:
-        with local_client(timeout=5.0) as http:
+        with local_client(timeout=60.0) as http:
             answer = http.post(url, json=body).json()
     except httpx.TransportError:
         return False

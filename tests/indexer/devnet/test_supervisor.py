@@ -125,28 +125,61 @@ def test_a_child_that_ends_before_it_is_ready_fails_with_the_end_of_its_log(
 
 
 def test_a_child_that_is_never_ready_fails_after_its_patience(supervisor: Supervisor) -> None:
-    with pytest.raises(ChildFailed, match=r"sleeper was not ready after 0\.2 s"):
-        supervisor.run(make_spec(ready=lambda: False, patience=0.2))
+    with pytest.raises(ChildFailed, match=r"sleeper did not become ready: no progress for 1 s"):
+        supervisor.run(make_spec(ready=lambda: False, patience=1.0))
 
 
-def test_everything_stops_in_reverse_order(tmp_path: Path) -> None:
-    order = tmp_path / "order"
+def test_start_that_goes_on_outlasts_its_patience(supervisor: Supervisor) -> None:
+    code = "import time\nfor n in range(60): print(n, flush=True); time.sleep(0.1)\ntime.sleep(600)"
+    log = supervisor.folder / "logs" / "slow.log"
+    began = time.monotonic()
+    supervisor.run(
+        make_spec("slow", code, patience=3.0, ready=lambda: "59" in log.read_text().split())
+    )
+    assert time.monotonic() - began > 3.0
+
+
+def test_all_children_are_asked_to_stop_at_once(tmp_path: Path) -> None:
+    """Each ends once all three have been asked; alone it would be killed in the end."""
     code = """
 import pathlib, signal, sys, time
+asked = pathlib.Path(sys.argv[1])
 def stop(*_):
-    with open(sys.argv[1], "a") as file:
-        file.write(sys.argv[2] + " ")
+    (asked / sys.argv[2]).touch()
+    while len(list(asked.iterdir())) < 3:
+        time.sleep(0.01)
     sys.exit()
 signal.signal(signal.SIGTERM, stop)
 print("ready", flush=True)
 time.sleep(600)
 """
-    with Supervisor(tmp_path / "demo", print) as supervisor:
+    said: list[str] = []
+    (tmp_path / "asked").mkdir()
+    began = 0.0
+    with Supervisor(tmp_path / "demo", said.append) as supervisor:
         for name in ("first", "second", "third"):
             log = supervisor.folder / "logs" / f"{name}.log"
-            command = [*program(code), str(order), name]
+            command = [*program(code), str(tmp_path / "asked"), name]
             supervisor.run(make_spec(name, command=command, ready=announced(log)))
-    assert order.read_text() == "third second first "
+        began = time.monotonic()
+    assert time.monotonic() - began < PATIENCE
+    assert said == ["stopping third, second, first"]
+
+
+def test_killed_child_leaves_no_semaphore_and_no_temporary_folder(tmp_path: Path) -> None:
+    code = """
+import multiprocessing, signal, tempfile, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+lock = multiprocessing.get_context("spawn").Lock()
+print("/dev/shm/sem." + lock._semlock.name.strip("/"), tempfile.mkdtemp(), flush=True)
+time.sleep(600)
+"""
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        log = supervisor.folder / "logs" / "holder.log"
+        supervisor.run(make_spec("holder", code, ready=announced(log), stop_patience=0.2))
+        left = [Path(word) for word in log.read_text().split()]
+        assert [path.exists() for path in left] == [True, True]
+    assert [path.exists() for path in left] == [False, False]
 
 
 def test_a_stop_reaches_grandchildren(tmp_path: Path) -> None:
@@ -316,14 +349,17 @@ def killed_demo(folder: Path) -> list[int]:
         left = [process.pid for leader in leaders for process in members(leader)]
         victim.kill()
     assert len(left) == 4
+    assert (folder / "temporary").readlink().is_dir()
     return left
 
 
 def test_what_a_killed_demo_left_is_ended_by_the_next_one(tmp_path: Path, said: list[str]) -> None:
     left = killed_demo(tmp_path / "demo")
     assert all(find(pid) is not None for pid in left)
+    temporary = (tmp_path / "demo" / "temporary").readlink()
     with Supervisor(tmp_path / "demo", said.append):
         assert [find(pid) for pid in left] == [None] * 4
+        assert not temporary.exists()
     assert [line.split()[1] for line in said] == ["two", "one"]
 
 
@@ -350,7 +386,7 @@ def test_an_orderly_end_leaves_nothing_to_clean(tmp_path: Path, said: list[str])
     for _ in range(2):
         with Supervisor(tmp_path / "demo", said.append) as supervisor:
             supervisor.run(make_spec())
-    assert said == []
+    assert said == ["stopping sleeper"] * 2
 
 
 def test_ending_a_group_tells_whether_it_went_by_itself() -> None:
