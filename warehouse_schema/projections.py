@@ -79,7 +79,10 @@ transfer_stages = Table(
     text("reason", "Why it waits, or what it came to; null when neither", nullable=True),
     text("detail", "What a service or an operator says of it", nullable=True),
     Column(
-        "timeline", JSONB, nullable=False, comment="Stages that it came to: stage, at, chain, tx"
+        "timeline",
+        JSONB,
+        nullable=False,
+        comment="Stages that it came to: stage, at, chain, tx, clock",
     ),
     seconds("since", "When it came to the last stage that has a time", nullable=True),
     seconds("completed_at", "When it was delivered", nullable=True),

@@ -211,6 +211,8 @@ class Step(Model):
 
     stage: str
     at: AwareDatetime | None
+    clock: str | None = None
+    """Whose time `at` is: a chain (CAIP-2), or `service`."""
     chain: str | None
     tx: str | None
 

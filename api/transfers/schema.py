@@ -28,7 +28,17 @@ class Step(TypedDict):
     """A stage that the transfer came to."""
 
     stage: Stage
-    at: Annotated[Time | None, Field(description="null where nothing says when.")]
+    at: Annotated[
+        Time | None,
+        Field(
+            description="null where nothing says when. Steps are in the order of cause and effect; "
+            "clocks differ, so one may have an earlier time than the step before it."
+        ),
+    ]
+    clock: Annotated[
+        str | None,
+        Field(description="Whose time `at` is: a chain (CAIP-2), or `service`; null without one."),
+    ]
     chain: Annotated[str | None, Field(description="Where that happened, CAIP-2.")]
     tx: Annotated[str | None, Field(description="The transaction with which it did.")]
 

@@ -115,7 +115,13 @@ def _page(network: Network, chain: ChainId, tx: TxHash | None) -> str | None:
 
 
 def _step(step: fold.Step) -> schema.Step:
-    return {"stage": step.stage, "at": _time(step.at), "chain": step.chain, "tx": step.tx}
+    return {
+        "stage": step.stage,
+        "at": _time(step.at),
+        "clock": step.clock,
+        "chain": step.chain,
+        "tx": step.tx,
+    }
 
 
 def _refund(refund: fold.Refund) -> schema.Refund:

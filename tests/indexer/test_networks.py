@@ -31,6 +31,11 @@ EDITS = {
         "USDC:GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVM",
         r"stellar:pubnet/assets: usdc is wrong",
     ),
+    "an unknown log proof": (
+        'log_proof = "receipts"',
+        'log_proof = "hope"',
+        r"chains/eip155:1: log_proof is wrong: 'hope' is none of receipts, header, operators, none",
+    ),
     "no confirmations": (
         'name = "Ethereum"\nconfirmations = 65\n',
         'name = "Ethereum"\n',
@@ -152,3 +157,10 @@ def test_asset_contracts_are_derived_from_the_asset_and_the_passphrase() -> None
     # The ids Circle and Stellar publish for USDC and USDT0.
     assert stellar.usdc_contract == "CCW67TSZV3SSS2HXMBQ5JFGCKJNXKZM7UQUWUZPUTHXSTZLEO7SJMI75"
     assert stellar.usdt0_contract == "CBSJZEIO5C7KC2SF3MKSNXXJSW5G3VTNBX4ATMKUI3B2MR4JKM4R26YF"
+
+
+@pytest.mark.parametrize("name", ["mainnet", "testnet"])
+def test_every_public_chain_has_an_explorer(name: str) -> None:
+    chains = load_network(name).chains
+    assert [each.name for each in chains if each.explorer_tx is None] == []
+    assert all(str(each.explorer_tx).endswith("/tx/{tx}") for each in chains)

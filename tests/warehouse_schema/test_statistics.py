@@ -458,6 +458,15 @@ def test_the_funnel_of_a_route(connection: Connection) -> None:
     ]
 
 
+def test_delivery_before_its_source_by_another_clock_is_not_timed(connection: Connection) -> None:
+    movement(connection, 1, sent_at=MIDNIGHT, **delivered(MIDNIGHT - 3, 1))
+    movement(connection, 2, sent_at=MIDNIGHT, **delivered(MIDNIGHT + 50, 1))
+    columns = "stage, reached, timed, p50_seconds"
+    assert read(connection, columns, "transfer_funnel WHERE stage = 'COMPLETED'") == [
+        ("COMPLETED", "2", "1", "50")
+    ]
+
+
 def test_an_attestation_that_came_after_its_mint_is_not_timed(connection: Connection) -> None:
     burned = {"mechanism": "cctp", "source_chain": BASE, "sent_at": MIDNIGHT}
     movement(connection, 1, **burned, **delivered(MIDNIGHT + 50, 1))

@@ -49,7 +49,8 @@ passed AS (
     FROM moves
     WHERE stage = 'ON_HOLD'
     UNION ALL
-    SELECT 4, 'COMPLETED', delivered_at - sent_at, moves.*
+    -- Two chains' clocks: where the delivery's is behind the source's, nobody knows how long it took.
+    SELECT 4, 'COMPLETED', CASE WHEN delivered_at >= sent_at THEN delivered_at - sent_at END, moves.*
     FROM moves
     WHERE stage = 'COMPLETED'
 )
@@ -79,7 +80,7 @@ COMMENT ON COLUMN transfer_funnel.stage IS 'ATTESTING or IN_FLIGHT (sent), DELIV
 COMMENT ON COLUMN transfer_funnel.reached IS 'Movements that are in the stage or have passed it';
 COMMENT ON COLUMN transfer_funnel.now_here IS 'Movements that are in the stage now';
 COMMENT ON COLUMN transfer_funnel.now_here_tokens IS 'Sent by those, whole USDC or USDT0; a movement whose sending was not seen counts nothing';
-COMMENT ON COLUMN transfer_funnel.timed IS 'Movements of which both ends of the stage are known; in COMPLETED, both ends of the whole way';
-COMMENT ON COLUMN transfer_funnel.p50_seconds IS 'Half of these took at most this for the stage (COMPLETED: for the whole way), seconds of block time. When an attestation came is our own clock''s word; one that came after the mint, as in a backfill, is not timed';
+COMMENT ON COLUMN transfer_funnel.timed IS 'Movements of which both ends of the stage are known, and the later one has the later time by its own clock; in COMPLETED, both ends of the whole way';
+COMMENT ON COLUMN transfer_funnel.p50_seconds IS 'Half of these took at most this for the stage (COMPLETED: for the whole way), seconds of block time, each end by the clock of its own chain. When an attestation came is our own clock''s word; one that came after the mint, as in a backfill, is not timed';
 COMMENT ON COLUMN transfer_funnel.p95_seconds IS '95 % of these took at most this, seconds';
 COMMENT ON COLUMN transfer_funnel.max_seconds IS 'The slowest of these, seconds';

@@ -52,6 +52,9 @@ Reason: TypeAlias = Literal[
 ]
 """Why it waits, or what it came to."""
 
+Clock: TypeAlias = ChainId | Literal["service"]
+"""Block times of a chain, or the database's clock."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -62,6 +65,9 @@ class Step:
     """None where nothing says when: a block becomes final without a word."""
     chain: ChainId | None = None
     tx: TxHash | None = None
+    clock: Clock | None = None
+    """Whose time `at` is; None without one. Steps are in the order of cause and effect, which two
+    clocks may tell otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,7 @@ def fold(evidence: Evidence) -> Progress:
     _tell_failed(story, evidence)
     _tell_before(story, evidence, till, settled, claim)
     if settled is not None and claim is None:
-        story.go("REFUNDED", settled.at, terms.source_chain, settled.tx)
+        story.arrive("REFUNDED", settled)
     elif claim is not None:
         _tell_carried(story, evidence, claim)
     elif pending:
@@ -133,7 +139,7 @@ class _Story:
     """Steps so far; each next one has to be legal."""
 
     def __init__(self, first: Stage, at: UnixSeconds) -> None:
-        self.steps = [Step(first, at)]
+        self.steps = [Step(first, at, clock="service")]
 
     @property
     def stage(self) -> Stage:
@@ -145,13 +151,14 @@ class _Story:
         at: UnixSeconds | None,
         chain: ChainId | None = None,
         tx: TxHash | None = None,
+        clock: Clock = "service",
     ) -> None:
         if stage != self.stage:
             table.check_step(self.stage, stage)
-            self.steps.append(Step(stage, at, chain, tx))
+            self.steps.append(Step(stage, at, chain, tx, None if at is None else clock))
 
     def arrive(self, stage: Stage, place: Place | Landed) -> None:
-        self.go(stage, place.at, place.chain, place.tx)
+        self.go(stage, place.at, place.chain, place.tx, place.chain)
 
 
 # What carries it, and what was sent for it.
@@ -247,7 +254,8 @@ def _tell_before(
     else:
         story.go(_closing(evidence), closed_at)
         if goes_back:
-            story.go("REFUNDING", max(each.place.at for each in evidence.paid))
+            paid_at = max(each.place.at for each in evidence.paid)
+            story.go("REFUNDING", paid_at, clock=evidence.terms.source_chain)
     if not goes_back and claim is None:
         story.go(_closing(evidence), closed_at)
 
@@ -275,7 +283,10 @@ def _tell_carried(story: _Story, evidence: Evidence, claim: Carried) -> None:
             story.go(claim.stage, None)
     is_sure = claim.is_final or claim.stage == "DELIVERING"
     if claim.stage == "DELIVERING":
-        story.go("DELIVERING", claim.ready_at)
+        # An OFT's message is verified by a transaction on the destination chain.
+        is_bridged = evidence.terms.mechanism == "oft"
+        clock: Clock = evidence.terms.dest_chain if is_bridged else "service"
+        story.go("DELIVERING", claim.ready_at, clock=clock)
     trustline = next((each for each in evidence.obstacles if each.kind == NO_TRUSTLINE), None)
     if claim.stage == "COMPLETED" and claim.delivered is not None:
         story.arrive("COMPLETED", claim.delivered)

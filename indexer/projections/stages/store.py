@@ -101,7 +101,7 @@ def row_of(loaded: Loaded) -> StageRow:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    return {"stage": step.stage, "at": step.at, "chain": step.chain, "tx": step.tx}
+    return asdict(step)
 
 
 def _refund(refund: Refund) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def test_a_deposit_is_shown_from_its_burn_to_its_delivery(world, client):
     assert burned["timeline"][-1] == {
         "stage": "CONFIRMING",
         "at": "2023-11-14T22:33:20Z",
+        "clock": ETHEREUM,
         "chain": ETHEREUM,
         "tx": BURNED,
     }

@@ -85,6 +85,7 @@ def test_a_deposit_is_started_in_every_member(kept, starter):
             {
                 "stage": "AWAITING_SIGNATURE",
                 "at": row["started_at"].strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "clock": "service",
                 "chain": None,
                 "tx": None,
             }

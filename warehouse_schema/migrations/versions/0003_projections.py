@@ -843,7 +843,7 @@ def upgrade() -> None:
             "timeline",
             postgresql.JSONB(astext_type=sa.Text()),
             nullable=False,
-            comment="Stages that it came to: stage, at, chain, tx",
+            comment="Stages that it came to: stage, at, chain, tx, clock",
         ),
         sa.Column(
             "since",

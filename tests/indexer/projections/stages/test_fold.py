@@ -112,6 +112,20 @@ def test_a_withdrawal_names_its_stellar_transaction_first():
     assert (done.stellar_tx, done.external_tx) == (f"e{20:063x}", f"d{40:063x}")
 
 
+def test_timeline_names_the_clock_of_each_time():
+    done = delivered(Evidence(terms=WITHDRAWAL))
+    landed = done.carried[0].delivered
+    earlier = replace(landed, at=done.carried[0].source.at - 7)
+    progress = fold(replace(done, carried=(replace(done.carried[0], delivered=earlier),)))
+    source, dest = WITHDRAWAL.source_chain, WITHDRAWAL.dest_chain
+    assert [(step.stage, step.clock) for step in progress.timeline] == [
+        ("AWAITING_SIGNATURE", "service"),
+        ("CONFIRMING", source),
+        ("COMPLETED", dest),
+    ]
+    assert progress.timeline[-1].at < progress.timeline[-2].at
+
+
 def test_a_send_is_one_transaction():
     done = fold(carried(submits(Evidence(terms=SEND))))
     assert told(done) == ["AWAITING_SIGNATURE", "COMPLETED"]
