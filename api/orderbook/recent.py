@@ -52,7 +52,7 @@ def _limit(text: str) -> int:
 
 
 def recent_orders(connection: Connection, wanted: RecentOrders) -> list[Order]:
-    """The newest first; orders of one ledger by their id."""
+    """The newest first; orders of one second by their id."""
     return [Order(**row._mapping) for row in connection.execute(newest(wanted))]
 
 

@@ -111,7 +111,8 @@ class StellarAccountNodes(AccountReader):
         """
         said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
         applied, window = _together(said, self._nodes.needed)
-        if applied or window.oldest > since or window.latest <= last:
+        # Ledgers of one second: those of `since` before the oldest one may be out of the window.
+        if applied or window.oldest >= since or window.latest <= last:
             return False
         if len({operator for operator, _ in said}) < self._nodes.needed:
             raise NotEnoughSources(f"{self._nodes.needed} independent nodes have to say it")
