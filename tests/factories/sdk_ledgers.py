@@ -1,7 +1,7 @@
 """Ledgers as the SDK reads them: another decoder than the product's, to compare it with.
 
-The SDK knows protocol 28, so a ledger of protocol 30 is none that it can read. Everything is hashed
-as it encodes it again.
+The SDK knows protocol 28; what protocol 30 adds, the devnet's own definitions read. Everything is
+hashed as it is encoded again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,6 +20,7 @@ from indexer.decode.positions import (
     FEE_CHARGES_TRANSACTION,
     EventId,
 )
+from indexer.devnet.stellar.protocol30 import MillisecondValue, read
 from indexer.errors import InconsistentAnswer
 from indexer.events.common import Provenance
 from indexer.events.raw import Block, StellarEvent
@@ -29,6 +30,7 @@ from warehouse_schema.identifiers import (
     Height,
     StellarAddress,
     TxHash,
+    UnixMilliseconds,
     UnixSeconds,
 )
 
@@ -75,9 +77,9 @@ def read_ledger(meta: xdr.LedgerCloseMeta, chain: ChainId) -> Ledger:
 
 
 def parse_meta(raw: bytes) -> xdr.LedgerCloseMeta:
-    """Raises `InconsistentAnswer` for what is no `LedgerCloseMeta` of protocol 28."""
+    """Raises `InconsistentAnswer` for what is no `LedgerCloseMeta`."""
     try:
-        return xdr.LedgerCloseMeta.from_xdr_bytes(raw)
+        return read(xdr.LedgerCloseMeta, raw)
     except (EOFError, ValueError, RecursionError) as error:
         raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
 
@@ -105,6 +107,8 @@ def _block(entry: xdr.LedgerHeaderHistoryEntry, chain: ChainId) -> Block:
         raise InconsistentAnswer(
             f"ledger {header.ledger_seq.uint32}: its header does not hash to {name}"
         )
+    value = header.scp_value.ext
+    milliseconds = value.close_time_ms if isinstance(value, MillisecondValue) else None
     return Block(
         chain=chain,
         height=Height(header.ledger_seq.uint32),
@@ -112,6 +116,7 @@ def _block(entry: xdr.LedgerHeaderHistoryEntry, chain: ChainId) -> Block:
         parent_hash=BlockHash(header.previous_ledger_hash.hash.hex()),
         time=UnixSeconds(header.scp_value.close_time.time_point.uint64),
         protocol_version=header.ledger_version.uint32,
+        close_time_ms=None if milliseconds is None else UnixMilliseconds(milliseconds),
     )
 
 

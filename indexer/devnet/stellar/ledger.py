@@ -21,7 +21,7 @@ from indexer.devnet.stellar.transactions import BASE_FEE, Transaction
 
 PROTOCOLS = (28, 29, 30)
 """What a chain may begin with; 29 has the format of 28."""
-PROTOCOL = 28
+PROTOCOL = 30
 """Protocol of a chain whose genesis names no other."""
 MILLISECOND_PROTOCOL = 30
 """First protocol whose close times are milliseconds (CAP-88)."""
