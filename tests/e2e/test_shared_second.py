@@ -166,14 +166,15 @@ class Followed:
 
 def follow(engine: Engine, story: Story, size: int) -> Followed:
     """Bring in the chain in ranges of `size` ledgers, the keeper's turn after each."""
-    early, stages = {}, {}
+    early: dict[int, str] = {}
+    stages: dict[int, dict[str, str]] = {}
     known = select(orders.c.status).where(orders.c.order_id == "0x" + story.orders["early"])
     told = select(transfer_stages.c.transfer, transfer_stages.c.stage)
     with reading(story.market) as reader, engine.connect() as conn:
         while (progress := drain_once(engine, reader, NETWORK, max_blocks=size)) is not None:
             catch_up(conn, NETWORK)
             with conn.begin():
-                early[progress.height] = conn.scalar(known)
+                early[progress.height] = str(conn.scalar(known))
                 stages[progress.height] = {row.transfer: row.stage for row in conn.execute(told)}
         with conn.begin():
             rows = list(conn.execute(select(transfer_stages).order_by("transfer")))

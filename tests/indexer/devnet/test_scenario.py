@@ -76,7 +76,7 @@ def test_life_goes_on_for_longer_than_anybodys_money_or_open_orders_would_last()
     with new_ledger() as process, PacedClient(process.url, real_time) as client:
         book = BookStory(client, random.Random(7), ignore)
         book.play()
-        client.next_close = lambda last: last + 10
+        client.next_close = lambda last: last + 10_000
         for _ in range(150):
             book.ordinary_day()
             client.close_ledger(close_time_ms=client.close_time_ms() + ORDER_TTL * 1000 // 5)
