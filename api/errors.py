@@ -113,6 +113,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "NOT_MINED": Code(422, "Too few nodes know that the transaction was mined: try again."),
         "DAILY_LIMIT": Code(422, "More than may be started in a UTC day."),
         "OUTSTANDING_LIMIT": Code(422, "More than may be under way at a time."),
+        "RECIPIENT_REFUSED": Code(422, "The asset's issuer does not let the recipient be paid."),
         "TOO_MANY_FAILURES": Code(
             422, "Too many of the owner's transactions failed today at the service's expense."
         ),

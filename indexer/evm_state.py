@@ -15,6 +15,7 @@ from eth_utils.crypto import keccak
 
 from indexer.actions.evm_calls import Order, Send, spender
 from indexer.actions.evm_check import Mined
+from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.evm_answers import EvmReceipt, ReceiptLog
 from indexer.chains.evm_calls import EvmCalls
 from indexer.chains.quorum import Quorum
@@ -60,6 +61,11 @@ class EvmState:
         data = _ALLOWANCE + encode(["address", "address"], [payer, taker])
         return BaseUnits(_asked(node, token, data, "uint256"))
 
+    def mint_refusal(self, chain: ChainId, recipient: EvmAddress) -> MintRefusal | None:
+        """Why CCTP would not mint to a recipient; None: it would. Raises as `allowance` does."""
+        found = self._of(chain)
+        return mint_refusal(found.chain, recipient, lambda *view: _word(found.calls, *view))
+
     def mined(self, chain: ChainId, tx: TxHash) -> Mined | None:
         """What became of a transaction; None while too few nodes know that it was mined.
 
@@ -99,14 +105,14 @@ class _Chain:
 
     def __init__(self, chain: EvmChain, urls: Sequence[str], needed: int) -> None:
         self.calls = EvmCalls(chain, urls)
-        self._chain, self._urls, self._needed = chain, urls, needed
+        self.chain, self._urls, self._needed = chain, urls, needed
         self._idle: SimpleQueue[Quorum] = SimpleQueue()
 
     @contextmanager
     def quorum(self) -> Iterator[Quorum]:
         """One that is this thread's alone."""
         quorum = self._take() or Quorum(
-            self._chain, self._urls, needed=self._needed, timeout=REQUEST_SECONDS
+            self.chain, self._urls, needed=self._needed, timeout=REQUEST_SECONDS
         )
         try:
             yield quorum
@@ -132,6 +138,10 @@ def _log(chain: ChainId, receipt: EvmReceipt, log: ReceiptLog) -> EvmLog:
         chain, receipt.height, receipt.block_hash, receipt.tx_hash, log.position, time
     )
     return EvmLog(seen, log.address, log.topics, log.data)
+
+
+def _word(node: EvmCalls, contract: EvmAddress, data: bytes) -> int:
+    return _asked(node, contract, data, "uint256")
 
 
 def _asked(node: EvmCalls, contract: EvmAddress, data: bytes, kind: str) -> int:

@@ -7,6 +7,7 @@ from api.errors import ChainUnavailable
 from api.few import MOST_AT_ONCE, Few
 from indexer.actions.evm_calls import Order
 from indexer.actions.evm_check import Mined
+from indexer.actions.mint_check import MintRefusal
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, TxHash
 
 T = TypeVar("T")
@@ -23,6 +24,9 @@ class EvmSource(Protocol):
     def mined(self, chain: ChainId, tx: TxHash) -> Mined | None:
         """What became of a transaction; None while too few nodes know that it was mined."""
 
+    def mint_refusal(self, chain: ChainId, recipient: EvmAddress) -> MintRefusal | None:
+        """Why CCTP would not mint to somebody now; None: it would."""
+
 
 class FewOfEvm:
     """Chains that only some of a process's threads may wait for."""
@@ -34,12 +38,16 @@ class FewOfEvm:
     def allowance(
         self, chain: ChainId, order: Order, token: EvmAddress, payer: EvmAddress
     ) -> BaseUnits | None:
-        """Raises `ChainUnavailable`, as both do."""
+        """Raises `ChainUnavailable`, as all do."""
         return self._asked(chain, lambda: self._source.allowance(chain, order, token, payer))
 
     def mined(self, chain: ChainId, tx: TxHash) -> Mined | None:
         """As in `EvmSource`."""
         return self._asked(chain, lambda: self._source.mined(chain, tx))
+
+    def mint_refusal(self, chain: ChainId, recipient: EvmAddress) -> MintRefusal | None:
+        """As in `EvmSource`."""
+        return self._asked(chain, lambda: self._source.mint_refusal(chain, recipient))
 
     def _asked(self, chain: ChainId, ask: Callable[[], T]) -> T:
         with self._few.waiting(

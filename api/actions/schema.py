@@ -16,10 +16,13 @@ Idle: TypeAlias = Literal[
     "not_authorized",
     "no_room",
     "would_fail",
+    "recipient_refused",
+    "paused",
 ]
 """Why there is nothing to do: it is somebody else's turn, it is over, time has run out; the
 recipient has no trustline (which the service is about to sponsor), one that the issuer has not
-authorized, or one without room; or the owner's transaction would fail as things stand."""
+authorized, or one without room; the owner's transaction would fail as things stand; or, on an EVM
+chain, the asset's issuer refuses the recipient, or issuer or bridge are paused."""
 
 
 class EvmCall(TypedDict):
@@ -87,7 +90,8 @@ class Actions(TypedDict):
                 "has `no_trustline` and has to open one; the service is about to pay for it "
                 "(`sponsoring`: ask again in a second); it has one that is `not_authorized` by its "
                 "issuer, or `no_room` in it; or the owner's transaction `would_fail` as things "
-                "stand, as for want of money."
+                "stand, as for want of money; on an EVM chain, the issuer refuses the recipient "
+                "(`recipient_refused`), or issuer or bridge are `paused`."
             )
         ),
     ]

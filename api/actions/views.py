@@ -40,6 +40,7 @@ from indexer.actions.payment_check import payer_problem
 from indexer.actions.stellar_check import unfunded
 from indexer.actions.stellar_orders import stellar_order
 from indexer.errors import CallReverted
+from indexer.projections.stages.evidence import Terms
 from indexer.projections.transfers import STELLAR_PER_SHARED
 from warehouse_schema.identifiers import EvmAddress, StellarAddress, TxHash, is_evm
 
@@ -137,7 +138,7 @@ def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
     """
     terms = task.agreed.terms
     if is_evm(terms.dest_chain):
-        return None
+        return _mint_obstacle(terms)
     line = held_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
         return None if newcomer(task) is not None else Nothing("no_trustline")
@@ -146,6 +147,16 @@ def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
     # All of it: fees may turn out lower than was promised.
     most = terms.amount_in * (STELLAR_PER_SHARED if is_evm(terms.source_chain) else 1)
     return None if line.room >= most else Nothing("no_room")
+
+
+def _mint_obstacle(terms: Terms) -> Nothing | None:
+    """A burn towards somebody to whom nothing is minted cannot be undone."""
+    if terms.mechanism != "cctp":
+        return None
+    refusal = _evm().mint_refusal(terms.dest_chain, EvmAddress(terms.dest_address))
+    if refusal is None:
+        return None
+    return Nothing("recipient_refused" if refusal.kind == "frozen" else "paused")
 
 
 def _onboarded(who: Newcomer) -> _Made | Nothing:

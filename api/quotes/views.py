@@ -10,6 +10,7 @@ from api.parsing import read_body
 from api.quotes import schema
 from api.quotes.fees import FeeSource
 from api.quotes.pricing import Price, burn_price, by_address, payment_price, send_price
+from api.quotes.recipients import refuse_unpayable
 from api.quotes.shapes import shape_fee, shape_quote
 from api.quotes.store import store
 from api.quotes.wish import NewQuote, Wish, read_wish
@@ -28,6 +29,7 @@ def create_quote() -> tuple[schema.Quote, int]:
     held = deps()
     wish = read_wish(read_body(NewQuote), held.network, owner())
     _refuse_unwell(wish)
+    refuse_unpayable(wish)
     price = _price(wish)
     fee = shape_fee(wish, price)
     stored = store(held.engine, held.network, wish, price, fee, held.quote_seconds)

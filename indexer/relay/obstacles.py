@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, func, insert, select, text, update
 
-from warehouse_schema.identifiers import AssetId, BaseUnits, ChainId, StellarAddress
+from warehouse_schema.identifiers import Address, AssetId, BaseUnits, ChainId
 from warehouse_schema.intake import CHANNEL
 from warehouse_schema.relay import obstacles
 
@@ -47,13 +47,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """A transfer that is to be delivered on Stellar, or has an obstacle that stands."""
+    """A transfer that is to be delivered on a chain, or has an obstacle that stands."""
 
     transfer: str
-    recipient: StellarAddress
+    recipient: Address
     asset: AssetId
     amount: BaseUnits
-    """Least that is to be paid, stroops."""
+    """Least that is to be paid, base units of the chain."""
     standing: Found | None
     waits: bool
     """Whether a delivery is still to come."""

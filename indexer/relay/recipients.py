@@ -1,4 +1,4 @@
-"""Looks whether those who are to be paid on Stellar can be, and says so where they cannot.
+"""Looks whether those who are to be paid can be, and says so where they cannot.
 
 No key is needed for it; it is the relay's because what it finds decides what is worth sending.
 """
@@ -8,13 +8,13 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
+from indexer.actions.mint_check import Word, mint_refusal
 from indexer.decode.accounts import Trustline
-from indexer.networks import StellarChain
+from indexer.networks import EvmChain
 from indexer.relay import obstacles
-from indexer.relay.account import Turn
 from indexer.relay.obstacles import Awaited, Found
 from indexer.relay.store import Account
-from warehouse_schema.identifiers import AssetId, StellarAddress
+from warehouse_schema.identifiers import AssetId, ChainId, EvmAddress, StellarAddress
 
 AGAIN_SECONDS = 5.0
 """Between two looks at one recipient."""
@@ -34,29 +34,29 @@ class Recipients:
     """Looks at the recipients of a chain. One thread's."""
 
     def __init__(
-        self, chain: StellarChain, accounts: Trustlines, clock: Callable[[], float]
+        self, chain: ChainId, look: Callable[[Awaited], Found | None], clock: Callable[[], float]
     ) -> None:
-        """`clock` counts seconds: it paces the looks, and nothing rests on it."""
-        self._chain, self._accounts, self._clock = chain, accounts, clock
+        """`look` says why somebody cannot be paid (`trustline_look`, `mint_look`), and raises what
+        nodes raise. `clock` counts seconds: it paces the looks, and nothing rests on it."""
+        self._chain, self._look, self._clock = chain, look, clock
         self._looked: dict[str, float] = {}
-        self.account = Account(chain.id, _LOCK)
+        self.account = Account(chain, _LOCK)
         """Not one: the name under which one process of all looks."""
 
-    def turn(self, conn: Connection) -> Turn:
+    def turn(self, conn: Connection) -> None:
         """Look at whoever is due. Raises what the nodes raise."""
         with conn.begin():
-            waiting = obstacles.awaited(conn, self._chain.id)
+            waiting = obstacles.awaited(conn, self._chain)
         self._looked = {each.transfer: self._last(each) for each in waiting}
         before = self._clock() - AGAIN_SECONDS
         due = [each for each in waiting if self._last(each) <= before]
         for each in sorted(due, key=self._last)[:MOST_AT_ONCE]:
             # Before the look: of whom no node will speak goes behind the others all the same.
             self._looked[each.transfer] = self._clock()
-            found = self._found(each) if each.waits else None
+            found = self._look(each) if each.waits else None
             if found != each.standing:
                 with conn.begin():
                     obstacles.settle(conn, each.transfer, found)
-        return Turn()
 
     def tell_unwell(self, conn: Connection, reason: str) -> None:
         """The account that delivers says so itself, in its own turns."""
@@ -64,15 +64,34 @@ class Recipients:
     def _last(self, each: Awaited) -> float:
         return self._looked.get(each.transfer, float("-inf"))
 
-    def _found(self, each: Awaited) -> Found | None:
-        line = self._accounts.trustline(each.recipient, each.asset)
+
+def trustline_look(accounts: Trustlines) -> Callable[[Awaited], Found | None]:
+    """Why the holder of a trustline on Stellar cannot be paid."""
+
+    def look(each: Awaited) -> Found | None:
+        line = accounts.trustline(StellarAddress(each.recipient), each.asset)
         code = each.asset.split(":")[1]
         if line is None:
             return Found("no_trustline", f"{each.recipient} has no trustline for {code}")
         if not line.is_authorized:
             return Found(
-                "frozen", f"the issuer of {code} has not authorized the trustline of the recipient"
+                "frozen",
+                f"the issuer of {code} has not authorized the trustline of the recipient",
             )
         if line.room < each.amount:
             return Found("no_trustline", f"the trustline for {code} has no room for the amount")
         return None
+
+    return look
+
+
+def mint_look(chain: EvmChain, word: Word) -> Callable[[Awaited], Found | None]:
+    """Why CCTP does not mint to somebody on an EVM chain; of other assets nothing is known."""
+
+    def look(each: Awaited) -> Found | None:
+        if not each.asset.endswith(f":{chain.usdc}"):
+            return None
+        refusal = mint_refusal(chain, EvmAddress(each.recipient), word)
+        return None if refusal is None else Found(refusal.kind, refusal.detail)
+
+    return look

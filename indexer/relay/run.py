@@ -27,7 +27,7 @@ from indexer.relay.keys import evm_address
 from indexer.relay.ledgers import Ledgers
 from indexer.relay.oft_deliveries import OftDeliveries
 from indexer.relay.onboardings import Onboarding, Onboardings, SponsorWire
-from indexer.relay.recipients import Recipients
+from indexer.relay.recipients import Recipients, mint_look, trustline_look
 from indexer.relay.settings import (
     EvmAccount,
     RelayAccount,
@@ -112,8 +112,8 @@ class Sender(Protocol):
         """Names the lock."""
         ...
 
-    def turn(self, conn: Connection) -> Turn:
-        """Bring everything as far as it goes now."""
+    def turn(self, conn: Connection) -> Turn | None:
+        """Bring everything as far as it goes now; None of what sends nothing."""
         ...
 
     def tell_unwell(self, conn: Connection, reason: str) -> None:
@@ -125,13 +125,16 @@ Opens: TypeAlias = Callable[[], AbstractContextManager[Sender]]
 
 
 def sessions_of(accounts: Sequence[RelayAccount]) -> int:
-    """Sessions of Postgres that these accounts take: one each; on Stellar one for what owners
-    signed, and one to look at recipients."""
-    return len(accounts) + 2 * any(isinstance(each, StellarAccount) for each in accounts)
+    """Sessions of Postgres that these accounts take: one each, and one to look at recipients of
+    each chain; on Stellar one more for what owners signed."""
+    evm = sum(isinstance(each, EvmAccount) for each in accounts)
+    return len(accounts) + evm + 2 * any(isinstance(each, StellarAccount) for each in accounts)
 
 
 def _senders(settings: Settings, accounts: Sequence[RelayAccount]) -> list[Opens]:
     senders: list[Opens] = [partial(_opened, settings, each) for each in accounts]
+    evm = [each for each in accounts if isinstance(each, EvmAccount)]
+    senders += [partial(_evm_recipients, settings, each) for each in evm]
     payer = next((each for each in accounts if isinstance(each, StellarAccount)), None)
     if payer is None:
         return senders
@@ -203,7 +206,15 @@ def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
 @contextmanager
 def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
     with closing(_stellar_nodes(settings, payer)) as nodes:
-        yield Recipients(payer.chain, nodes, time.monotonic)
+        yield Recipients(payer.chain.id, trustline_look(nodes), time.monotonic)
+
+
+@contextmanager
+def _evm_recipients(settings: Settings, account: EvmAccount) -> Iterator[Sender]:
+    chain = account.chain
+    urls = settings.nodes[chain.id]
+    with closing(EvmAccountNodes(chain, urls, timeout=NODE_SECONDS)) as nodes:
+        yield Recipients(chain.id, mint_look(chain, nodes.word), time.monotonic)
 
 
 def _stellar_nodes(
@@ -221,7 +232,9 @@ def _take_turns(
 ) -> None:
     while not should_stop():
         try:
-            told.put((relay.account.chain, relay.turn(conn)))
+            turn = relay.turn(conn)
+            if turn is not None:
+                told.put((relay.account.chain, turn))
             seconds = TURN_SECONDS
         except (RetryableChainError, PermanentChainError) as error:
             logger.warning("no turn relay=%s: %s", relay.account.chain, error)

@@ -45,6 +45,8 @@ class FixedEvm:
 
     allowed: int | None = 0
     transactions: dict[str, Mined] = field(default_factory=dict)
+    refusals: dict[str, Any] = field(default_factory=dict)
+    """Recipients to whom nothing is minted, and why."""
     failure: Exception | None = None
     meanwhile: Callable[[], None] = lambda: None
     """What happens while the chain is being read."""
@@ -53,6 +55,10 @@ class FixedEvm:
     def allowance(self, *about: Any) -> Any:
         """Of whatever."""
         return self._said(self.allowed, "allowance", *about)
+
+    def mint_refusal(self, chain: Any, recipient: Any) -> Any:
+        """Those of `refusals`."""
+        return self._said(self.refusals.get(recipient), "mint_refusal", chain, recipient)
 
     def mined(self, chain: Any, tx: Any) -> Any:
         """Those of that chain."""

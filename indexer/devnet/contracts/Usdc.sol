@@ -2,11 +2,11 @@
 pragma solidity ^0.8.28;
 
 import {Erc20} from "./Erc20.sol";
-import {Owned} from "./Owned.sol";
+import {Pausable} from "./Owned.sol";
 
-/// USDC as the bridge and its users see it: minters with allowances, a blacklist, and logs in the
+/// USDC as the bridge and its users see it: minters with allowances, a blacklist, a pause, and logs in the
 /// order of the real token (Mint before its Transfer, Burn before its Transfer).
-contract Usdc is Erc20("USD Coin", "USDC"), Owned {
+contract Usdc is Erc20("USD Coin", "USDC"), Pausable {
     event Mint(address indexed minter, address indexed to, uint256 amount);
     event Burn(address indexed burner, uint256 amount);
     event MinterConfigured(address indexed minter, uint256 minterAllowedAmount);
@@ -43,7 +43,12 @@ contract Usdc is Erc20("USD Coin", "USDC"), Owned {
         emit UnBlacklisted(account);
     }
 
-    function mint(address to, uint256 amount) external onlyMinters returns (bool) {
+    function mint(address to, uint256 amount)
+        external
+        whenNotPaused
+        onlyMinters
+        returns (bool)
+    {
         _authorize(msg.sender);
         _authorize(to);
         require(to != address(0), "FiatToken: mint to the zero address");

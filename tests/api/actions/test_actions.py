@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, func, insert, select, update
 from api.actions.evm_source import FewOfEvm
 from api.actions.stellar_source import FewOfStellar
 from indexer.actions.evm_calls import evm_calls
+from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_orders import BurnOnStellar, Pay, operation_of
 from indexer.actions.stellar_tx import draft
 from indexer.chains.witnesses import SourcesDisagree
@@ -218,6 +219,17 @@ def test_payer_without_the_money_is_shown_no_transaction(kept, actor, accounts, 
         assert nothing(ask_action(actor, transfer)) == "would_fail"
     accounts.lines[key] = replace(line, spendable=amount)
     assert ask_action(actor, transfer).json["action"] is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"), [("frozen", "recipient_refused"), ("paused", "paused")]
+)
+def test_withdrawal_that_would_not_be_minted_is_not_shown(kept, actor, evm, stellar, kind, reason):
+    transfer, stellar.made = stellar_withdrawal(kept), drafted()
+    evm.refusals[PAYER] = MintRefusal(kind, "not now")
+    assert nothing(ask_action(actor, transfer)) == reason
+    evm.refusals.clear()
+    assert ask_action(actor, transfer).json["action"]["kind"] == "stellar_tx"
 
 
 def test_what_would_fail_or_may_have_been_sent_already_is_not_shown(kept, actor, stellar):

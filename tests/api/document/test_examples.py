@@ -36,6 +36,7 @@ from api.stream.limits import Limits
 from api.stream.socket import find_stream
 from api.stream.speech import read_speech
 from api.web import Web
+from indexer.actions.mint_check import MintRefusal
 from indexer.decode.accounts import Trustline
 from indexer.errors import NodeUnavailable
 from indexer.paid_failures import MAX_PAID_FAILURES
@@ -72,6 +73,7 @@ from tests.factories.projections import (
     insert_terms,
 )
 from tests.factories.quotes import (
+    EVM,
     REFUSED,
     SEPOLIA,
     FixedFees,
@@ -79,6 +81,7 @@ from tests.factories.quotes import (
     asking,
     make_body,
     make_quote_app,
+    withdrawal,
 )
 from tests.factories.relay import signed as signed_by_relay
 from tests.factories.sep10 import WALLET, FixedAccounts, make_rules, make_sign_in_app, sign
@@ -278,6 +281,10 @@ def test_a_quote_is_the_example(rows: Connection, reader: Engine, example: Any) 
         example("createQuote", code, asked(**changes))
     unread = client.post("/v1/quotes", data=b"x", headers=asking())
     example("createQuote", "UNSUPPORTED_MEDIA_TYPE", unread.json)
+    evm = FixedEvm(refusals={EVM: MintRefusal("frozen", "refused")})
+    refusing = make_quote_app(reader, fees, evm=evm).test_client()
+    refused = ask(refusing, make_body(**withdrawal())).json
+    example("createQuote", "RECIPIENT_REFUSED", refused)
     fees.failure = FeesUnavailable("what others charge cannot be read right now")
     example("createQuote", "FEES_UNAVAILABLE", asked())
     rows.execute(delete(cursors).where(cursors.c.chain == SEPOLIA))

@@ -1,6 +1,7 @@
 """`POST /v1/quotes`: what is promised and kept, and every way in which it is refused."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,9 +10,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, delete, func, select, update
 
 from api.quotes.fees import FewOfFees
+from indexer.actions.mint_check import MintRefusal
+from indexer.decode.accounts import Trustline
 from indexer.errors import InconsistentAnswer, NodeUnavailable, WrongChain
 from indexer.fees import SendTerms
 from indexer.networks import load_network
+from tests.factories.acting import FixedEvm
 from tests.factories.deposits import with_operator
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import (
@@ -29,9 +33,11 @@ from tests.factories.quotes import (
     sending,
     withdrawal,
 )
+from tests.factories.sep10 import FixedAccounts
 from tests.factories.tokens import ACCOUNT
 from tests.indexer.test_addresses import MUXED as MUXED_CONTRACT
 from warehouse_schema.facts import cursors
+from warehouse_schema.identifiers import AssetId, BaseUnits
 from warehouse_schema.intake import quotes
 from warehouse_schema.relay import health
 
@@ -387,6 +393,32 @@ def test_what_the_relay_cannot_send_is_not_quoted(kept, asker, changes):
 def test_what_others_deliver_needs_no_relay(kept, mainnet):
     kept.execute(delete(health))
     assert ask(mainnet, usdt0(), account=OTHER).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "code"),
+    [("frozen", 422, "RECIPIENT_REFUSED"), ("paused", 503, "CHAIN_UNAVAILABLE")],
+)
+def test_recipient_that_is_not_minted_to_is_not_quoted(kept, reader, fees, kind, status, code):
+    evm = FixedEvm(refusals={EVM: MintRefusal(kind, "not now")})
+    app = make_quote_app(reader, fees, evm=evm)
+    answer = ask(app.test_client(), make_body(**withdrawal()))
+    assert (answer.status_code, answer.json["code"]) == (status, code)
+    evm.refusals.clear()
+    assert ask(app.test_client(), make_body(**withdrawal())).status_code == 201
+
+
+def test_recipient_with_frozen_trustline_is_not_quoted(kept, reader, fees):
+    accounts = FixedAccounts()
+    client = make_quote_app(reader, fees, accounts=accounts).test_client()
+    assert ask(client, make_body()).status_code == 201, "a trustline may come yet"
+    much = BaseUnits(2**62)
+    line = Trustline(ACCOUNT, AssetId(USDC), False, much, much)
+    accounts.lines[ACCOUNT, USDC] = line
+    answer = ask(client, make_body())
+    assert (answer.status_code, answer.json["code"]) == (422, "RECIPIENT_REFUSED")
+    accounts.lines[ACCOUNT, USDC] = replace(line, is_authorized=True)
+    assert ask(client, make_body()).status_code == 201
 
 
 @pytest.mark.parametrize("body", [make_body(), withdrawal()])

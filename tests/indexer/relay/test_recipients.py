@@ -15,7 +15,7 @@ from indexer.projections.stages.load import load
 from indexer.projections.stages.store import is_behind
 from indexer.relay import recipients, store
 from indexer.relay.deliveries import StellarDeliveries
-from indexer.relay.recipients import AGAIN_SECONDS, Recipients
+from indexer.relay.recipients import AGAIN_SECONDS, Recipients, trustline_look
 from tests.factories.sep10 import FixedAccounts
 from tests.indexer.relay.ledger import STELLAR, LedgerStand, Message
 from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
@@ -35,7 +35,8 @@ class Looks:
     def __init__(self, stand: LedgerStand, accounts: Any = None) -> None:
         self.stand, self.time = stand, 0.0
         self.accounts = accounts or FixedAccounts()
-        self.recipients = Recipients(STELLAR, self.accounts, lambda: self.time)
+        look = trustline_look(self.accounts)
+        self.recipients = Recipients(STELLAR.id, look, lambda: self.time)
 
     def look(self, seconds: float = AGAIN_SECONDS) -> None:
         self.time += seconds

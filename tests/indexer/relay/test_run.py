@@ -39,7 +39,7 @@ def test_a_relay_delivers_until_it_is_told_to_stop(stand: Stand):
 
 def test_a_node_that_is_away_is_waited_for_and_said(stand: Stand, monkeypatch):
     monkeypatch.setattr(run, "_AGAIN_SECONDS", 0.0)
-    looks = iter(range(20))
+    looks = iter(range(60))
     run_relay(
         stand.relay_engine,
         settings_of(stand, "http://127.0.0.1:1"),

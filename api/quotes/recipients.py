@@ -1,0 +1,47 @@
+"""Whether a recipient could be paid at all, asked before a quote: a burn cannot be undone."""
+
+from api.deps import deps
+from api.errors import ChainUnavailable, Unacceptable
+from api.quotes.wish import Wish
+from warehouse_schema.identifiers import EvmAddress, StellarAddress, is_evm
+
+
+def refuse_unpayable(wish: Wish) -> None:
+    """Raises `Unacceptable` for a recipient that the asset's issuer refuses, `ChainUnavailable`
+    while issuer or bridge are paused.
+
+    A process that reads no chain knows nothing and refuses nothing; a missing trustline can still
+    be opened.
+    """
+    if is_evm(wish.dest.chain):
+        _refuse_unminted(wish)
+    else:
+        _refuse_frozen(wish)
+
+
+def _refuse_unminted(wish: Wish) -> None:
+    evm = deps().evm
+    if wish.route.mechanism != "cctp" or evm is None:
+        return
+    refusal = evm.mint_refusal(wish.dest.chain, EvmAddress(wish.dest_address))
+    if refusal is None:
+        return
+    if refusal.kind == "paused":
+        raise ChainUnavailable(refusal.detail)
+    raise _refused(wish)
+
+
+def _refuse_frozen(wish: Wish) -> None:
+    accounts = deps().accounts
+    if accounts is None:
+        return
+    line = accounts.trustline(StellarAddress(wish.dest_address), wish.dest.asset)
+    if line is not None and not line.is_authorized:
+        raise _refused(wish)
+
+
+def _refused(wish: Wish) -> Unacceptable:
+    return Unacceptable(
+        f"the issuer of {wish.dest.asset} does not let dest_address be paid",
+        code="RECIPIENT_REFUSED",
+    )

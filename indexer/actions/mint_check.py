@@ -1,0 +1,50 @@
+"""Whether USDC of an EVM chain would be minted to a recipient: asked before a burn, and while one
+waits for its delivery. A burn cannot be undone.
+
+Sources: Circle's FiatTokenV2_2 (`isBlacklisted`, `paused`), TokenMinterV2 and MessageTransmitterV2
+(`paused`), TokenMessengerV2 (`localMinter`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from indexer.networks import EvmChain
+from warehouse_schema.identifiers import EvmAddress
+
+Word = Callable[[EvmAddress, bytes], int]
+"""What a view of a contract returns at the head, as a number."""
+
+_IS_BLACKLISTED = keccak(text="isBlacklisted(address)")[:4]
+_PAUSED = keccak(text="paused()")[:4]
+_LOCAL_MINTER = keccak(text="localMinter()")[:4]
+
+
+@dataclass(frozen=True, slots=True)
+class MintRefusal:
+    """Why nothing is minted to a recipient now."""
+
+    kind: Literal["frozen", "paused"]
+    """Its issuer refuses the recipient; issuer or bridge have stopped for everybody."""
+    detail: str
+    """A sentence for the owner."""
+
+
+def mint_refusal(chain: EvmChain, recipient: EvmAddress, word: Word) -> MintRefusal | None:
+    """Why CCTP would not mint to a recipient; None where it would, or does not lead to the chain.
+
+    Raises what `word` raises.
+    """
+    messenger, transmitter = chain.cctp_token_messenger, chain.cctp_message_transmitter
+    if chain.usdc is None or messenger is None or transmitter is None:
+        return None
+    if word(chain.usdc, _IS_BLACKLISTED + encode(["address"], [recipient])):
+        return MintRefusal("frozen", f"the issuer of USDC refuses {recipient} on {chain.id}")
+    minter = EvmAddress(f"0x{word(messenger, _LOCAL_MINTER):040x}")
+    for contract, name in ((chain.usdc, "USDC"), (transmitter, "CCTP"), (minter, "CCTP")):
+        if word(contract, _PAUSED):
+            return MintRefusal("paused", f"{name} is paused on {chain.id}")
+    return None
