@@ -211,10 +211,10 @@ def verify_ledger(meta: xdr.LedgerCloseMeta, passphrase: str) -> LedgerProof:
 def _transaction_hash(envelope: xdr.TransactionEnvelope, passphrase: str) -> bytes:
     """A transaction's name on that network."""
     network = sha256(passphrase.encode()).digest()
-    return sha256(network + _signed_part(envelope)).digest()
+    return sha256(network + signed_part(envelope)).digest()
 
 
-def _signed_part(envelope: xdr.TransactionEnvelope) -> bytes:
+def signed_part(envelope: xdr.TransactionEnvelope) -> bytes:
     kind = xdr.EnvelopeType
     if envelope.v1 is not None:
         return kind.ENVELOPE_TYPE_TX.to_xdr_bytes() + envelope.v1.tx.to_xdr_bytes()
@@ -246,14 +246,14 @@ def _check_transactions(ledger: str, closed: ClosedLedger, passphrase: str) -> N
 
 
 def _hashes_of_set(closed: ClosedLedger, passphrase: str) -> list[bytes]:
-    return sorted(_transaction_hash(envelope, passphrase) for envelope in _envelopes(closed))
+    return sorted(_transaction_hash(envelope, passphrase) for envelope in envelopes(closed))
 
 
 def _hashes_of_results(closed: ClosedLedger) -> list[bytes]:
     return sorted(applied.result.transaction_hash.hash for applied in closed.tx_processing)
 
 
-def _envelopes(closed: ClosedLedger) -> Iterator[xdr.TransactionEnvelope]:
+def envelopes(closed: ClosedLedger) -> Iterator[xdr.TransactionEnvelope]:
     if isinstance(closed, xdr.LedgerCloseMetaV0):
         yield from closed.tx_set.txs
     elif closed.tx_set.v1_tx_set is not None:
@@ -278,7 +278,7 @@ def _proof(ledger: str, closed: ClosedLedger) -> LedgerProof:
         if committed is None:
             continue
         invocations += 1
-        if sha256(_invocation(applied.tx_apply_processing)).digest() != committed:
+        if sha256(invocation(applied.tx_apply_processing)).digest() != committed:
             unproven.append(TxHash(applied.result.transaction_hash.hash.hex()))
             if not _may_be_rewritten(closed, applied):
                 raise InconsistentAnswer(f"{ledger}: {unproven[-1]} did not emit these events")
@@ -305,7 +305,7 @@ def _operation_results(result: xdr.TransactionResult) -> Sequence[xdr.OperationR
     return outcome.results or ()
 
 
-def _invocation(meta: xdr.TransactionMeta) -> bytes:
+def invocation(meta: xdr.TransactionMeta) -> bytes:
     """`InvokeHostFunctionSuccessPreImage`: an invocation is alone in its transaction."""
     returned = _return_value(meta)
     if returned is None:
