@@ -61,6 +61,12 @@ def test_the_replay_is_sound(findings: Findings):
     assert [each.undecodable for each in findings.warehouses] == [0, 0, 0]
 
 
+def test_ledgers_closed_as_newer_protocols_are_the_same(findings: Findings):
+    assert [each.protocol for each in findings.newer] == [29, 30]
+    assert all(each.is_same for each in findings.newer)
+    assert [each.with_milliseconds for each in findings.newer] == [0, 9]
+
+
 def test_every_asset_event_of_the_ledgers_comes_from_its_assets_contract(findings: Findings):
     kinds = sum((ledger.movements for ledger in findings.ledgers), Counter())
     assert kinds.total() == 2169

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
@@ -17,10 +17,12 @@ from indexer.facts.store import HIGHEST, blocks_between, read_events
 from indexer.networks import Chain, Network
 from indexer.projections.rebuild import differences
 from indexer.projections.transfers import TransferProgress
+from tests.factories.newer_ledgers import P29, P30, Closing
 from tests.replay.ingest import (
     OpenWarehouse,
     Replayed,
     ReplayedLedger,
+    replay_closed_as,
     replay_layerzero,
     replay_pubnet,
     replay_testnet,
@@ -73,10 +75,23 @@ class WarehouseFindings:
 
 
 @dataclass(frozen=True, slots=True)
+class NewerProtocol:
+    """The whole ledgers as a newer protocol would have closed them."""
+
+    protocol: int
+    ledgers: tuple[ReplayedLedger, ...]
+    with_milliseconds: int
+    """Ledgers stored with a close time in milliseconds."""
+    is_same: bool
+    """Whether transactions, events and proofs are those of the ledgers as recorded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """Everything that the replay found."""
 
     ledgers: tuple[ReplayedLedger, ...]
+    newer: tuple[NewerProtocol, ...]
     warehouses: tuple[WarehouseFindings, ...]
     messages: tuple[ReplayedMessage, ...]
     movements: tuple[Movement, ...]
@@ -87,8 +102,14 @@ class Findings:
         warehouses_are_sound = not any(
             each.differences or each.alarms or each.undecodable for each in self.warehouses
         )
-        return warehouses_are_sound and not any(
-            each.is_attested is False or each.agrees_with_service is False for each in self.messages
+        newer_are_sound = all(each.is_same for each in self.newer)
+        return (
+            newer_are_sound
+            and warehouses_are_sound
+            and not any(
+                each.is_attested is False or each.agrees_with_service is False
+                for each in self.messages
+            )
         )
 
 
@@ -100,9 +121,20 @@ def replay(open_warehouse: OpenWarehouse) -> Findings:
     messages = replay_messages({each.network.name: each.events for each in warehouses})
     return Findings(
         ledgers=tuple(ledgers),
+        newer=tuple(_newer(open_warehouse, ledgers, closing) for closing in (P29, P30)),
         warehouses=warehouses,
         messages=tuple(messages),
         movements=tuple(movement for each in warehouses for movement in _movements(each, messages)),
+    )
+
+
+def _newer(
+    open_warehouse: OpenWarehouse, recorded: Sequence[ReplayedLedger], closing: Closing
+) -> NewerProtocol:
+    with_milliseconds, ledgers = replay_closed_as(open_warehouse, closing)
+    as_closed = [replace(each, protocol=closing.protocol) for each in recorded]
+    return NewerProtocol(
+        closing.protocol, tuple(ledgers), with_milliseconds, is_same=ledgers == as_closed
     )
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, func, select
 
 from indexer.backfill import backfill
 from indexer.chains.evm import EvmReader
 from indexer.chains.ports import ChainReader
-from indexer.chains.recorded import RecordedLedgers
+from indexer.chains.recorded import RecordedLedgers, recorded_ledgers
 from indexer.chains.stellar import StellarReader
 from indexer.decode.ledgers import Ledger, LedgerProof
 from indexer.decode.stellar_assets import LookAlike, classify_asset_event
@@ -26,11 +27,13 @@ from indexer.errors import WrongChain
 from indexer.events.raw import StellarEvent
 from indexer.events.tokens import AssetMovement
 from indexer.networks import EvmChain, Network, StellarChain, load_network
+from tests.factories.newer_ledgers import Closing, closed_as
 from tests.replay import recordings
 from tests.replay.evm_node import RecordedEvmNode
 from tests.replay.recordings import EvmRecord, StellarRecord
 from tests.replay.serving import Node, serving
 from tests.replay.stellar_node import RecordedStellarNode
+from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height, StellarAddress
 
 NETWORKS = Path(__file__).parent / "networks"
@@ -87,6 +90,31 @@ def replay_pubnet(open_warehouse: OpenWarehouse) -> tuple[Replayed, list[Replaye
         ]
     _replay_stellar_events(engine, network, recordings.cctp_events())
     return Replayed(network, engine), sorted(ledgers, key=lambda each: each.height)
+
+
+def replay_closed_as(
+    open_warehouse: OpenWarehouse, closing: Closing
+) -> tuple[int, list[ReplayedLedger]]:
+    """Whole ledgers with headers of a newer protocol, into a warehouse of their own.
+
+    Gives how many of them are stored with a close time in milliseconds, and the ledgers.
+    """
+    network = load_network("mainnet")
+    engine = open_warehouse(f"mainnet_protocol_{closing.protocol}")
+    with TemporaryDirectory() as folder, _no_collections():
+        ledgers: list[ReplayedLedger] = []
+        for number, raw in enumerate(_recorded_raws()):
+            file = Path(folder, f"{number}.xdr")
+            file.write_bytes(closed_as(raw, closing))
+            ledgers += _replay_ledgers(engine, network, file)
+    with engine.connect() as conn:
+        stored = conn.scalar(select(func.count(blocks.c.close_time_ms))) or 0
+    return stored, sorted(ledgers, key=lambda each: each.height)
+
+
+def _recorded_raws() -> Iterator[bytes]:
+    for file in recordings.LEDGER_FILES:
+        yield from recorded_ledgers(file)
 
 
 def replay_testnet(open_warehouse: OpenWarehouse) -> Replayed:

@@ -20,6 +20,7 @@ invocation hashes (events of classic operations have none); every event's contra
 data; transaction hashes, block numbers, log indexes and LayerZero block hashes as recorded.
 Made up: headers and parents around events that were recorded without their ledger or block, and
 a hash where none was recorded. A made-up hash has {MARK} in it; a time that was not recorded is 0.
+Rebuilt: the headers of the second table, each hashed anew; everything behind them is genuine.
 Not brought in: one OFTReceived without contract, block and transaction; receipts made on a local
 chain (synthetic)."""
 
@@ -29,6 +30,7 @@ def page(findings: Findings) -> str:
     parts = [
         ("Recorded data, read as if today", _GENUINE),
         ("Whole pubnet ledgers", _ledgers(findings)),
+        ("The same ledgers with headers of newer protocols", _newer(findings)),
         ("Asset events in them (fees of failed transactions included)", _asset_events(findings)),
         ("Asset events whose contract id did not match", _look_alikes(findings)),
         ("What each warehouse holds", _chains(findings)),
@@ -54,6 +56,18 @@ def summary(findings: Findings) -> dict[str, Any]:
         ),
         "invocations": sum(each.proof.invocations for each in ledgers),
         "unproven_invocations": sum(len(each.proof.unproven) for each in ledgers),
+        "newer_protocols": {
+            str(each.protocol): {
+                "ledgers": len(each.ledgers),
+                "transactions": sum(ledger.transactions for ledger in each.ledgers),
+                "contract_events": sum(
+                    ledger.events + ledger.failed_fees for ledger in each.ledgers
+                ),
+                "with_milliseconds": each.with_milliseconds,
+                "same_as_recorded": each.is_same,
+            }
+            for each in findings.newer
+        },
         "look_alikes": [
             {"contract": each.contract, "asset": each.claimed, "tx": each.seen.tx_hash}
             for ledger in ledgers
@@ -89,6 +103,27 @@ def _ledgers(findings: Findings) -> str:
             *("invocations", "whose events are unproven"),
         ),
         [*rows, ("all", "", *totals)],
+    )
+
+
+def _newer(findings: Findings) -> str:
+    return _table(
+        (
+            *("protocol", "ledgers", "transactions", "events", "fees of failed"),
+            *("with milliseconds", "same as recorded"),
+        ),
+        [
+            (
+                each.protocol,
+                len(each.ledgers),
+                sum(ledger.transactions for ledger in each.ledgers),
+                sum(ledger.events for ledger in each.ledgers),
+                sum(ledger.failed_fees for ledger in each.ledgers),
+                each.with_milliseconds,
+                "yes" if each.is_same else "NO",
+            )
+            for each in findings.newer
+        ],
     )
 
 
