@@ -14,9 +14,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from gunicorn.app.wsgiapp import WSGIApplication
+from gunicorn.errors import AppImportError
 
 from api.settings import OFF, load_api_settings
 from indexer.errors import ConfigurationError
+from indexer.settings import load_settings
+from indexer.warehouse import database_url
 
 THREADS = "8"
 """As many as `api.wsgi` has connections for."""
@@ -53,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def serve(app: str, *, bind: str, workers: int) -> None:
     """Serve a WSGI app, `module:name`, in this process until told to stop."""
     metrics = load_api_settings().metrics
+    database_url(load_settings())
     _refuse_one_port(bind, metrics)
     # gunicorn takes its settings from the command line alone.
     sys.argv = [
@@ -105,6 +109,13 @@ class Server(WSGIApplication):  # type: ignore[misc]
         """The command line, and what it has no word for."""
         super().load_config()
         self.cfg.set("child_exit", _forget)
+
+    def load_wsgiapp(self) -> Any:
+        """The app. A setting that is wrong is told in its sentence, and ends the server."""
+        try:
+            return super().load_wsgiapp()
+        except ConfigurationError as error:
+            raise AppImportError(f"python -m api: {error}") from error
 
 
 def _forget(_: Any, worker: Any) -> None:

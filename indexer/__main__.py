@@ -23,6 +23,8 @@ import logging
 import sys
 from contextlib import ExitStack, closing
 
+from sqlalchemy.exc import OperationalError
+
 from indexer.attestations import poll_attestations
 from indexer.backfill_command import add_backfill
 from indexer.builds import decoder_build
@@ -64,6 +66,9 @@ def main() -> int:
         return outcome
     except IndexerError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except OperationalError as error:
+        print(f"the database of DATABASE_URL: {error.orig}", file=sys.stderr)
         return 1
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `ISTHMUS_NETWORK` | `devnet` (default), `testnet` or `mainnet` |
 | `ISTHMUS_HOME` | folder of local state, default `.isthmus` in the working directory |
-| `DATABASE_URL` | a Postgres ≥ 14 of your own; unset means the embedded one |
+| `DATABASE_URL` | a Postgres ≥ 14 of your own; unset: the embedded one, on the devnet alone |
 | `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
 | `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
 | `ISTHMUS_LOG_PROOF_<CHAIN>` | how an EVM chain's logs are proven, in place of the network file's |
@@ -91,7 +91,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     lake = env.get(lake_variable(network.stellar.id))
     return Settings(
         network=network,
-        home=Path(env.get("ISTHMUS_HOME", ".isthmus")).absolute(),
+        home=Path(env.get("ISTHMUS_HOME") or ".isthmus").absolute(),
         database_url=env.get("DATABASE_URL") or None,
         nodes=nodes,
         lakes={} if not lake else {network.stellar.id: lake},

@@ -7,25 +7,29 @@ from indexer.errors import ConfigurationError
 from indexer.settings import Settings
 from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from warehouse_schema.engine import Room, make_engine, warehouse_url
+from warehouse_schema.location import NEEDS_DATABASE
 
 DAGSTER_DATABASE = "isthmus_dagster"
 
 
 def embedded_postgres(settings: Settings) -> EmbeddedPostgres:
-    """The Postgres that the tools start and stop when `DATABASE_URL` is unset."""
+    """The Postgres that the tools start and stop when `DATABASE_URL` is unset, on the devnet."""
     return EmbeddedPostgres(settings.home / "postgres")
 
 
 def database_url(settings: Settings) -> URL:
     """URL of the warehouse, as its owner.
 
-    Raises `ConfigurationError` when there is no `DATABASE_URL` and the embedded one does not run.
+    Raises `ConfigurationError` when there is no `DATABASE_URL`, unless on the devnet, where the
+    embedded one has to run.
     """
     if settings.database_url is not None:
         try:
             return warehouse_url(settings.database_url)
         except ValueError as error:
             raise ConfigurationError(str(error)) from error
+    if settings.network.name != "devnet":
+        raise ConfigurationError(NEEDS_DATABASE)
     try:
         return warehouse_url(embedded_postgres(settings).url())
     except EmbeddedPostgresError as error:

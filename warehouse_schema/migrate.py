@@ -2,8 +2,9 @@
 
     python -m warehouse_schema.migrate [--url URL | --data DIR]
 
-Without a URL it is the embedded server under DIR, which is started and left running. Running it
-again changes nothing; two at once wait for each other.
+Without either it is the server of `DATABASE_URL`; where that is unset, on the devnet alone, the
+embedded one under `ISTHMUS_HOME`. An embedded server is started and left running. Running it again
+changes nothing; two at once wait for each other.
 """
 
 import argparse
@@ -21,8 +22,9 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from warehouse_schema.embedded import DEFAULT_DATA_DIR, EmbeddedPostgres, EmbeddedPostgresError
+from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
 from warehouse_schema.engine import make_engine, warehouse_url
+from warehouse_schema.location import database_variable, embedded_folder
 from warehouse_schema.views import ViewInUse, make_views
 
 logger = logging.getLogger(__name__)
@@ -205,15 +207,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Ends with 2, as for any argument that cannot be read, on a URL that is none.
     """
     parser = argparse.ArgumentParser(prog="python -m warehouse_schema.migrate")
-    parser.add_argument("--url", help="a Postgres of your own, postgresql://…")
-    parser.add_argument("--data", type=Path, default=DEFAULT_DATA_DIR, help="the embedded one's")
+    parser.add_argument("--url", help="a Postgres of your own; default is DATABASE_URL")
+    parser.add_argument("--data", type=Path, help="the data folder of an embedded one")
     options = parser.parse_args(arguments)
+    url, data = _target(parser, options)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
-        if options.url is not None:
-            migrate(_url_of(parser, options.url))
-        else:
-            migrate(make_url(EmbeddedPostgres(options.data).start().url()))
+        migrate(url or make_url(EmbeddedPostgres(data).start().url()))
     except (MigrationRefused, EmbeddedPostgresError) as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return 1
@@ -224,9 +224,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _url_of(parser: argparse.ArgumentParser, text: str) -> URL:
+def _target(
+    parser: argparse.ArgumentParser, options: argparse.Namespace
+) -> tuple[URL | None, Path]:
+    """The server to migrate, None for the embedded one, and the folder of that."""
+    data: Path = options.data or embedded_folder()
     try:
-        return warehouse_url(text, "argument --url")
+        if options.url is not None:
+            return warehouse_url(options.url, "argument --url"), data
+        named = None if options.data is not None else database_variable()
+        return None if named is None else warehouse_url(named), data
     except ValueError as error:
         parser.error(str(error))
 

@@ -14,6 +14,8 @@ import logging
 import sys
 from dataclasses import astuple
 
+from sqlalchemy.exc import OperationalError
+
 from indexer.addresses import evm_address
 from indexer.errors import IndexerError
 from indexer.relay import store
@@ -40,6 +42,9 @@ def main() -> int:
         return outcome
     except IndexerError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except OperationalError as error:
+        print(f"the database of DATABASE_URL: {error.orig}", file=sys.stderr)
         return 1
 
 

@@ -155,6 +155,8 @@ ONLY: Mapping[str, tuple[str, ...]] = {
     "dagster.EnvVar": ("pipelines.defs.resources",),
     "os.environ": (
         "indexer.settings",
+        # Imports no other room, and its commands run before there is a database.
+        "warehouse_schema.location",
         # Their keys are for their processes alone.
         "api.settings",
         "indexer.relay.settings",

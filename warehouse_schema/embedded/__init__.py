@@ -35,7 +35,6 @@ from warehouse_schema.embedded.errors import StopFailed as StopFailed
 from warehouse_schema.embedded.launcher import NOT_DURABLE as NOT_DURABLE
 from warehouse_schema.embedded.launcher import SETTINGS as SETTINGS
 from warehouse_schema.embedded.launcher import EmbeddedPostgres as EmbeddedPostgres
-from warehouse_schema.embedded.places import DEFAULT_DATA_DIR as DEFAULT_DATA_DIR
 from warehouse_schema.embedded.programs import OLDEST_MAJOR as OLDEST_MAJOR
 from warehouse_schema.embedded.programs import Binaries as Binaries
 from warehouse_schema.embedded.programs import find_binaries as find_binaries

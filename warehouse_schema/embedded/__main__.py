@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from warehouse_schema.embedded import (
-    DEFAULT_DATA_DIR,
     DEFAULT_DATABASE,
     DEFAULT_SCHEME,
     EmbeddedPostgres,
     EmbeddedPostgresError,
 )
+from warehouse_schema.location import embedded_folder, named_database
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 0 if done, 1 with a sentence on stderr if not, 3 if nothing runs."""
     options = _parser().parse_args(arguments)
-    postgres = EmbeddedPostgres(options.data, options.port)
+    postgres = EmbeddedPostgres(options.data or embedded_folder(), options.port)
     try:
         return _COMMANDS[options.command](postgres, options)
     except EmbeddedPostgresError as error:
@@ -28,7 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m warehouse_schema.embedded")
     parser.add_argument("command", choices=sorted(_COMMANDS))
-    parser.add_argument("--data", type=Path, default=DEFAULT_DATA_DIR, help="the data folder")
+    parser.add_argument(
+        "--data", type=Path, help="the data folder; default is postgres under ISTHMUS_HOME"
+    )
     parser.add_argument("--port", type=int, default=0, help="0: the last one, or a free one")
     parser.add_argument("--database", default=DEFAULT_DATABASE, help="`start` creates it")
     parser.add_argument("--scheme", default=DEFAULT_SCHEME, help="of the URL printed")
@@ -39,6 +41,13 @@ def _start_command(postgres: EmbeddedPostgres, options: argparse.Namespace) -> i
     server = postgres.start()
     postgres.ensure_database(options.database)
     print(server.public_url(options.database, options.scheme))
+    url = postgres.url(options.database, options.scheme)
+    if named_database() not in (None, url):
+        print(
+            "DATABASE_URL names another server, which is used in place of this one: unset it, or "
+            "set it to what `python -m warehouse_schema.embedded url` prints",
+            file=sys.stderr,
+        )
     return 0
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from warehouse_schema.embedded.errors import FolderNotUsable
 
-DEFAULT_DATA_DIR = Path(".isthmus/postgres")
-
 
 @dataclass(frozen=True)
 class Places:

@@ -1,0 +1,110 @@
+"""Which server `migrate` and `embedded` work on, by the environment."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from warehouse_schema import migrate
+from warehouse_schema.embedded import Server
+from warehouse_schema.embedded import __main__ as embedded
+from warehouse_schema.engine import make_engine, warehouse_url
+from warehouse_schema.location import NEEDS_DATABASE, database_variable, embedded_folder
+from warehouse_schema.migrate import current_revision, head_revision
+
+PLACES = ("DATABASE_URL", "ISTHMUS_HOME", "ISTHMUS_NETWORK")
+
+
+@pytest.fixture(autouse=True)
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PLACES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_embedded_folder_is_under_home(tmp_path: Path):
+    assert embedded_folder({"ISTHMUS_HOME": str(tmp_path)}) == tmp_path / "postgres"
+    assert embedded_folder({}) == Path(".isthmus/postgres").absolute()
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"DATABASE_URL": "postgresql://x/y", "ISTHMUS_NETWORK": "mainnet"}, "postgresql://x/y"),
+        ({"DATABASE_URL": ""}, None),
+        ({}, None),
+    ],
+)
+def test_database_is_the_variable(environment: Mapping[str, str], expected: str | None):
+    assert database_variable(environment) == expected
+
+
+@pytest.mark.parametrize("network", ["testnet", "mainnet"])
+def test_unset_database_of_a_real_network_is_an_error(
+    network: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("ISTHMUS_NETWORK", network)
+    with pytest.raises(SystemExit) as ended:
+        migrate.main([])
+    assert ended.value.code == 2
+    assert NEEDS_DATABASE in capsys.readouterr().err
+
+
+def test_migrate_takes_the_database_of_the_variable(
+    postgres: Server, server_engine: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    url = postgres.url("isthmus_of_the_variable")
+    monkeypatch.setenv("DATABASE_URL", url)
+    monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
+    assert migrate.main([]) == 0
+    engine = make_engine(warehouse_url(url))
+    with engine.connect() as conn:
+        assert current_revision(conn) == head_revision()
+    engine.dispose()
+    with server_engine.connect() as conn:
+        conn.execute(text("DROP DATABASE isthmus_of_the_variable WITH (FORCE)"))
+
+
+def test_embedded_looks_under_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("ISTHMUS_HOME", str(tmp_path / "nothing"))
+    assert embedded.main(["status"]) == 3
+    assert capsys.readouterr().out == "not running\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("warehouse_schema.migrate", ()),
+        ("indexer", ("status",)),
+        ("indexer.relay", ("status",)),
+        ("api", ()),
+    ],
+)
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        pytest.param({"ISTHMUS_NETWORK": "mainnet"}, "DATABASE_URL", id="no_database"),
+        pytest.param(
+            {"ISTHMUS_NETWORK": "mainnet", "DATABASE_URL": "mysql://x/y"},
+            "DATABASE_URL",
+            id="another_database",
+        ),
+    ],
+)
+def test_settings_error_is_one_sentence(
+    module: str, arguments: tuple[str, ...], settings: Mapping[str, str], named: str, tmp_path: Path
+):
+    ended = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        env={"PYTHONPATH": str(Path.cwd()), "ISTHMUS_HOME": str(tmp_path), **settings},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode in (1, 2)
+    assert "Traceback" not in ended.stderr
+    assert named in ended.stderr.splitlines()[-1]
