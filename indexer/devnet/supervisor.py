@@ -53,7 +53,7 @@ from warehouse_schema.embedded import EmbeddedPostgres
 
 _POLL_SECONDS = 0.05
 _LOOK_EVERY_SECONDS = 0.25
-_STOP_PATIENCE_SECONDS = 10.0
+_STOP_PATIENCE_SECONDS = 8.0
 _STEP_PROCESSOR_SECONDS = 0.5
 """A start makes progress when it has had so much more of a processor."""
 _MAX_PROCESSOR_SECONDS = 300.0
@@ -128,7 +128,7 @@ class Child:
         self.log_file = log_file
         self._registry = registry
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_asked = False
+        self._asked_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -169,7 +169,7 @@ class Child:
                 },
                 start_new_session=True,
             )
-        self._is_asked = False
+        self._asked_at = None
         self._registry.add(self.name, self._process.pid)
 
     def await_ready(self, check: Callable[[], None]) -> None:
@@ -199,17 +199,18 @@ class Child:
 
     def ask_to_stop(self) -> None:
         """SIGTERM to its group, once: a second one would interrupt what the first one began."""
-        if self._process is not None and not self._is_asked:
+        if self._process is not None and self._asked_at is None:
             ask_group(self._process.pid)
-            self._is_asked = True
+            self._asked_at = time.monotonic()
 
     def stop(self) -> None:
         """End its group, also when the process itself is gone and left others behind."""
         self.ask_to_stop()
         process, self._process = self._process, None
-        if process is None:
+        if process is None or self._asked_at is None:
             return
-        await_end(process.pid, patience=self.spec.stop_patience)
+        waited = time.monotonic() - self._asked_at
+        await_end(process.pid, patience=max(0.0, self.spec.stop_patience - waited))
         process.wait()
         self._registry.remove(process.pid)
 

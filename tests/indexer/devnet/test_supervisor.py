@@ -210,6 +210,15 @@ def test_a_child_that_ignores_sigterm_is_killed_in_the_end(tmp_path: Path) -> No
     assert find(pid) is None
 
 
+def test_patience_of_all_children_runs_at_the_same_time(tmp_path: Path) -> None:
+    with Supervisor(tmp_path / "demo", print) as supervisor:
+        for name in ("a", "b", "c", "d", "e"):
+            log = supervisor.folder / "logs" / f"{name}.log"
+            supervisor.run(make_spec(name, DEAF, ready=announced(log), stop_patience=5.0))
+        began = time.monotonic()
+    assert 5.0 <= time.monotonic() - began < 5 * 5.0
+
+
 def test_a_killed_child_is_reported_and_started_again(
     supervisor: Supervisor, said: list[str]
 ) -> None:
