@@ -62,6 +62,8 @@ GRANT USAGE ON SCHEMA intake TO isthmus_indexer, isthmus_api, isthmus_relay;
 GRANT SELECT ON ALL TABLES IN SCHEMA intake TO isthmus_indexer, isthmus_api, isthmus_relay;
 GRANT INSERT ON ALL TABLES IN SCHEMA intake TO isthmus_api;
 GRANT DELETE ON intake.quotes TO isthmus_indexer;
+-- With a webhook's secret its posts can be forged: the sender alone reads it.
+REVOKE SELECT ON intake.webhook_secrets FROM isthmus_indexer, isthmus_api;
 ALTER DEFAULT PRIVILEGES IN SCHEMA intake
     GRANT SELECT ON TABLES TO isthmus_indexer, isthmus_api, isthmus_relay;
 ALTER DEFAULT PRIVILEGES IN SCHEMA intake

@@ -215,6 +215,21 @@ webhooks = Table(
     comment="Places where owners want to be told of their transfers",
 )
 
+webhook_secrets = Table(
+    "webhook_secrets",
+    metadata,
+    Column(
+        "webhook",
+        ForeignKey(f"{INTAKE}.webhooks.id"),
+        primary_key=True,
+        comment="Id of a webhook",
+    ),
+    text("secret", "whsec_ and 32 bytes in base64: the key of its HMAC signatures"),
+    CheckConstraint("secret ~ '^whsec_[A-Za-z0-9+/]{43}=$'", name="secret"),
+    schema=INTAKE,
+    comment="Shared secrets of webhooks: the api writes them and cannot read them again",
+)
+
 webhook_removals = Table(
     "webhook_removals",
     metadata,

@@ -39,6 +39,12 @@ class Webhook(Model):
     next_attempt_at: AwareDatetime | None
 
 
+class RegisteredWebhook(Webhook):
+    """A webhook; `secret` (`whsec_…`) is there when it is new, and is shown this once."""
+
+    secret: str | None
+
+
 class WebhookList(Model):
     """Your webhooks, and the key that what they are sent is verified with."""
 
@@ -102,6 +108,7 @@ class Told(Model):
 
 
 _WEBHOOK = TypeAdapter(Webhook)
+_REGISTERED = TypeAdapter(RegisteredWebhook)
 _ALL = TypeAdapter(WebhookList)
 _PAGE = TypeAdapter(WebhookEventPage)
 _REMOVED = TypeAdapter(Removed)
@@ -114,7 +121,7 @@ class Webhooks:
         """`ask` makes a request as the owner: method, path, and what it says."""
         self._ask = ask
 
-    def register(self, url: str, *, after: int | None = None) -> Webhook:
+    def register(self, url: str, *, after: int | None = None) -> RegisteredWebhook:
         """Be told there of what comes, or of all after a number; the same place is one webhook.
 
         Raises `Invalid`, `NotFound` where the service has none, `Unavailable`.
@@ -122,7 +129,7 @@ class Webhooks:
         body: dict[str, str | int] = {"url": url}
         if after is not None:
             body["after"] = after
-        return read(_WEBHOOK, self._ask("POST", PATH, body=body))
+        return read(_REGISTERED, self._ask("POST", PATH, body=body))
 
     def all(self) -> WebhookList:
         """Yours, and the key."""

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 
 from api.description import Answer, Body, Header, Operation, Parameter, Posted
 from api.webhooks.asked import DEFAULT_LIMIT, LARGEST_LIMIT, NewWebhook
-from api.webhooks.schema import Removed, TransferChanged, Webhook, WebhookEventList, WebhookList
+from api.webhooks.schema import (
+    RegisteredWebhook,
+    Removed,
+    TransferChanged,
+    Webhook,
+    WebhookEventList,
+    WebhookList,
+)
 
 _TAG = "Webhooks"
 _NOT_KEPT = (Header("Cache-Control", "`no-store`"),)
@@ -18,13 +25,13 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Be told of your transfers at a place of yours",
         description=(
             "Each change of a transfer of yours is posted there, signed (Standard Webhooks, "
-            "Ed25519), in order, and again until it is answered with 2xx. The same place again is "
-            "the same webhook."
+            "HMAC and Ed25519), in order, and again until it is answered with 2xx. The same place "
+            "again is the same webhook."
         ),
         body=Body(NewWebhook),
         answers=(
-            Answer(201, "The webhook, new.", Webhook, headers=_NOT_KEPT),
-            Answer(200, "The webhook that is there already.", Webhook, headers=_NOT_KEPT),
+            Answer(201, "The webhook, new, with its secret.", RegisteredWebhook, headers=_NOT_KEPT),
+            Answer(200, "The webhook that is there already.", RegisteredWebhook, headers=_NOT_KEPT),
         ),
         refusals={
             400: ("BAD_BODY", "BAD_WEBHOOK_URL", "BAD_AFTER"),

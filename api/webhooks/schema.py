@@ -41,6 +41,19 @@ class Webhook(TypedDict):
     ]
 
 
+class RegisteredWebhook(Webhook):
+    """A webhook, and its secret when it is new."""
+
+    secret: Annotated[
+        str | None,
+        Field(
+            pattern="^whsec_[A-Za-z0-9+/]{43}=$",
+            description="Verifies the `v1` signatures (HMAC-SHA256) with any library of Standard "
+            "Webhooks. Shown by the `201` alone: keep it. null: the webhook was there already.",
+        ),
+    ]
+
+
 class WebhookList(TypedDict):
     """Your webhooks, the oldest first."""
 

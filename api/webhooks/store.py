@@ -4,9 +4,10 @@ Registering runs under the owner's lock: so limits hold, and a place that is reg
 once is one webhook.
 """
 
+import base64
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from api.identifiers import canonical_hex
 from api.webhooks.asked import Page
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.intake import transfers, webhook_removals, webhooks
+from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
@@ -30,10 +31,15 @@ MOST_A_DAY = 50
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A webhook, and whether it is this request that made it."""
+    """A webhook; `secret` is shown by the request that made it, and by no other."""
 
     id: str
-    is_new: bool
+    secret: str | None = field(default=None, repr=False)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this request made it."""
+        return self.secret is not None
 
 
 def refuse_unsigned(conn: Connection, public_key: str) -> None:
@@ -57,7 +63,7 @@ def register(conn: Connection, owner: StellarAddress, url: str, after: int | Non
     mine = conn.execute(_mine(owner)).all()
     there = next((each for each in mine if each.url == url), None)
     if there is not None and there.stopped is None:
-        return Registered(str(there.id), is_new=False)
+        return Registered(str(there.id))
     if there is not None:
         remove(conn, there.id)
     _refuse_over_limits(conn, owner, len(mine) - (there is not None))
@@ -68,7 +74,10 @@ def register(conn: Connection, owner: StellarAddress, url: str, after: int | Non
         "after": _begin_after(conn, owner, after),
     }
     conn.execute(insert(webhooks).values(row))
-    return Registered(str(row["id"]), is_new=True)
+    # 32 bytes: Standard Webhooks asks for 24 to 64.
+    secret = f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
+    conn.execute(insert(webhook_secrets).values(webhook=row["id"], secret=secret))
+    return Registered(str(row["id"]), secret)
 
 
 def _refuse_over_limits(conn: Connection, owner: StellarAddress, how_many: int) -> None:

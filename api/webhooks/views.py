@@ -30,7 +30,7 @@ class WebhooksOff(NotFound):
 
 
 @webhooks.post("/v1/webhooks")
-def add() -> tuple[schema.Webhook, int]:
+def add() -> tuple[schema.RegisteredWebhook, int]:
     """Register a place; the same place again is the same webhook."""
     key = deps().webhook_key
     if key is None:
@@ -40,7 +40,11 @@ def add() -> tuple[schema.Webhook, int]:
     with deps().engine.begin() as conn:
         refuse_unsigned(conn, key)
         registered = register(conn, owner(), url, asked.after)
-        return _shown(conn, registered.id), 201 if registered.is_new else 200
+        shown: schema.RegisteredWebhook = {
+            **_shown(conn, registered.id),
+            "secret": registered.secret,
+        }
+        return shown, 201 if registered.is_new else 200
 
 
 @webhooks.get("/v1/webhooks")

@@ -10,7 +10,7 @@ from indexer.projections.stages.told import News, tell
 from tests.factories.started import insert_transfer
 from tests.factories.tokens import ACCOUNT
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.intake import webhook_removals, webhooks
+from warehouse_schema.intake import webhook_removals, webhook_secrets, webhooks
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
 _numbers = count(1)
@@ -18,10 +18,18 @@ PUBLIC_KEY = "whpk_A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="
 """Of the seed that is the bytes from 0 to 31."""
 
 
-def insert_webhook(conn: Connection, url: str = "https://hooks.example/a", **changes: Any) -> str:
+def insert_webhook(
+    conn: Connection,
+    url: str = "https://hooks.example/a",
+    *,
+    secret: str | None = None,
+    **changes: Any,
+) -> str:
     """One of the owner's; its id."""
     row = {"id": f"{next(_numbers):032x}", "owner": ACCOUNT, "url": url, "after": 0, **changes}
     conn.execute(insert(webhooks).values(row))
+    if secret is not None:
+        conn.execute(insert(webhook_secrets).values(webhook=row["id"], secret=secret))
     return str(row["id"])
 
 

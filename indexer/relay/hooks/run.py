@@ -80,7 +80,7 @@ class Poster:
         """
         body = body_of(due.event)
         at = UnixSeconds(int(self.clock()))
-        headers = signed_headers(self.key, event_id(due.event), at, body)
+        headers = signed_headers(self.key, event_id(due.event), at, body, due.secret)
         return post(
             due.url,
             body,

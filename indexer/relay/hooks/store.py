@@ -5,7 +5,7 @@ Every moment is the database's clock.
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -32,7 +32,7 @@ from indexer.relay.hooks.post import Answer
 from indexer.relay.hooks.retrying import Standing, Verdict
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.intake import transfers, webhook_removals, webhooks
+from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
@@ -69,6 +69,8 @@ class Due:
     """Up to which its events are over."""
     event: Event
     standing: Standing
+    secret: str | None = field(default=None, repr=False)
+    """Of its HMAC signatures; None for a webhook that has none."""
 
 
 @contextmanager
@@ -115,9 +117,9 @@ _IN_LANE: Mapping[Lane, ColumnElement[bool]] = {
 
 
 def _due(row: Any) -> Due:
-    event = Event(**{field.name: getattr(row, field.name) for field in fields(Event)})
+    event = Event(**{each.name: getattr(row, each.name) for each in fields(Event)})
     standing = Standing(row.failures, row.given_up, row.tried_for)
-    return Due(row.webhook, row.owner, row.url, row.position, event, standing)
+    return Due(row.webhook, row.owner, row.url, row.position, event, standing, row.secret)
 
 
 def _next() -> Select[Any]:
@@ -146,8 +148,9 @@ def _next() -> Select[Any]:
             webhooks.c.id.label("webhook"),
             webhooks.c.owner,
             webhooks.c.url,
+            webhook_secrets.c.secret,
             position.label("position"),
-            *(event.c[field.name] for field in fields(Event)),
+            *(event.c[each.name] for each in fields(Event)),
             func.coalesce(states.failures, 0).label("failures"),
             func.coalesce(states.given_up, 0).label("given_up"),
             func.coalesce(tried_for, 0.0).label("tried_for"),
@@ -155,6 +158,7 @@ def _next() -> Select[Any]:
         )
         .select_from(webhooks)
         .outerjoin(webhook_states, states.webhook == webhooks.c.id)
+        .outerjoin(webhook_secrets, webhook_secrets.c.webhook == webhooks.c.id)
         .join(event, true())
         .outerjoin(
             webhook_deliveries,

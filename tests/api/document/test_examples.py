@@ -412,6 +412,10 @@ def test_an_action_and_a_submission_are_the_examples(
         rows.execute(delete(table))
 
 
+_SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+"""The bytes from 0 to 31."""
+
+
 def test_webhooks_are_the_examples(rows: Connection, reader: Engine, example: Any) -> None:
     client = make_webhook_app(reader).test_client()
     place = {"url": "https://shop.example/hooks/isthmus"}
@@ -427,7 +431,7 @@ def test_webhooks_are_the_examples(rows: Connection, reader: Engine, example: An
     transfer = tell_some(rows, 3)
     made = register(**place, after=1)
     webhook = made["id"]
-    example("registerWebhook", "201", made | _MADE)
+    example("registerWebhook", "201", made | _MADE | {"secret": _SECRET})
     example("registerWebhook", "200", register(**place) | _MADE)
     example("registerWebhook", "BAD_AFTER", register(url="https://shop.example/b", after=4))
     example("registerWebhook", "BAD_WEBHOOK_URL", register(url="http://shop.example/"))
@@ -471,7 +475,13 @@ def test_webhooks_are_the_examples(rows: Connection, reader: Engine, example: An
     example("registerWebhook", "WEBHOOK_LIMIT", register(url="https://shop.example/more"))
     for table in (
         *(relay.webhook_deliveries, relay.webhook_states, relay.webhook_senders),
-        *(intake.webhook_removals, intake.webhooks, intake.transfers, intake.quotes),
+        *(
+            intake.webhook_secrets,
+            intake.webhook_removals,
+            intake.webhooks,
+            intake.transfers,
+            intake.quotes,
+        ),
     ):
         rows.execute(delete(table))
 

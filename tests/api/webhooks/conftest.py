@@ -24,7 +24,13 @@ def kept(rows: Connection) -> Iterator[Connection]:
     yield rows
     for table in (
         *(relay.webhook_deliveries, relay.webhook_states, relay.webhook_senders),
-        *(intake.webhook_removals, intake.webhooks, intake.transfers, intake.quotes),
+        *(
+            intake.webhook_secrets,
+            intake.webhook_removals,
+            intake.webhooks,
+            intake.transfers,
+            intake.quotes,
+        ),
     ):
         rows.execute(delete(table))
 

@@ -1,5 +1,6 @@
 """An owner's webhooks over HTTP: registered once, his alone, shown as they go, taken back."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -48,6 +49,7 @@ def test_a_new_webhook_begins_with_what_comes(kept: Connection, owner_client: Fl
     answer = register(owner_client)
     assert answer.status_code == 201
     shown = answer.json
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", shown.pop("secret"))
     assert (shown["url"], shown["state"], shown["position"], shown["after"]) == (
         URL,
         "active",
@@ -60,10 +62,17 @@ def test_a_new_webhook_begins_with_what_comes(kept: Connection, owner_client: Fl
 
 def test_a_place_that_is_registered_again_is_the_same_webhook(owner_client: FlaskClient):
     first, again = register(owner_client), register(owner_client, after=0)
-    assert (again.status_code, again.json) == (200, first.json)
+    assert (again.status_code, again.json) == (200, first.json | {"secret": None})
     other = register(owner_client, account=OTHER)
     assert other.status_code == 201
     assert other.json["id"] != first.json["id"]
+    assert other.json["secret"] != first.json["secret"]
+
+
+def test_a_place_registered_anew_after_removal_has_a_new_secret(owner_client: FlaskClient):
+    first = register(owner_client).json
+    remove(owner_client, first["id"])
+    assert register(owner_client).json["secret"] not in (first["secret"], None)
 
 
 def test_one_may_begin_with_what_was_told_before_and_not_with_what_is_to_come(

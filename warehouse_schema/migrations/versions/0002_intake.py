@@ -242,6 +242,25 @@ def upgrade() -> None:
         comment="Transfers as they were asked for",
     )
     op.create_table(
+        "webhook_secrets",
+        sa.Column("webhook", sa.Text(), nullable=False, comment="Id of a webhook"),
+        sa.Column(
+            "secret",
+            sa.Text(),
+            nullable=False,
+            comment="whsec_ and 32 bytes in base64: the key of its HMAC signatures",
+        ),
+        sa.CheckConstraint(
+            "secret ~ '^whsec_[A-Za-z0-9+/]{43}=$'", name=op.f("ck_webhook_secrets_secret")
+        ),
+        sa.ForeignKeyConstraint(
+            ["webhook"], ["intake.webhooks.id"], name=op.f("fk_webhook_secrets_webhook")
+        ),
+        sa.PrimaryKeyConstraint("webhook", name=op.f("pk_webhook_secrets")),
+        schema="intake",
+        comment="Shared secrets of webhooks: the api writes them and cannot read them again",
+    )
+    op.create_table(
         "webhook_removals",
         sa.Column("webhook", sa.Text(), nullable=False, comment="Id of a webhook"),
         sa.Column(
