@@ -36,7 +36,8 @@ EvmAddress = NewType("EvmAddress", str)
 """`0x` + 40 hex, lower-case."""
 
 StellarAddress = NewType("StellarAddress", str)
-"""A strkey (SEP-23): `G…` account, `C…` contract, `M…` muxed, `B…` claimable, `L…` pool."""
+"""A strkey (SEP-23): `G…` account, `C…` contract, `M…` muxed account, `W…` muxed contract, `B…`
+claimable balance, `L…` pool."""
 
 Address = NewType("Address", str)
 """An `EvmAddress` or a `StellarAddress`, where one column holds either."""

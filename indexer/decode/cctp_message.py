@@ -148,8 +148,9 @@ def forward_recipient(hook_data: bytes) -> StellarAddress | None:
     """Whom Stellar's CctpForwarder pays for this hook data: a `G…`, `C…` or `M…` strkey.
 
     None when the forwarder would refuse the hook data: too short, another version than 0, or no
-    valid strkey. The forwarder refuses the token's and its own address as well; who knows those
-    must check that. Layout: CctpForwarder's message.rs.
+    valid strkey. A muxed contract (`W…`) is none: nothing says that the forwarder pays one. The
+    forwarder refuses the token's and its own address as well; who knows those must check that.
+    Layout: CctpForwarder's message.rs.
     """
     split = _split_forward_hook(hook_data)
     if split is None:

@@ -18,6 +18,7 @@ from indexer.decode.cctp_message import (
 )
 from indexer.errors import Undecodable
 from tests.conftest import GOLDEN
+from tests.indexer.test_addresses import MUXED as MUXED_CONTRACT
 from warehouse_schema.identifiers import BaseUnits, Bytes32
 
 ATTESTERS = [
@@ -249,10 +250,11 @@ def test_every_kind_of_recipient_is_read(recipient):
         make_hook("0x" + "11" * 27),
         make_hook("é" * 28),
         make_hook(""),
+        make_hook(MUXED_CONTRACT),
     ],
     ids=[
         *("nothing", "short", "version", "too long", "cut", "huge"),
-        *("checksum", "case", "evm", "not ascii", "empty"),
+        *("checksum", "case", "evm", "not ascii", "empty", "muxed contract"),
     ],
 )
 def test_hook_data_that_the_forwarder_refuses_has_no_recipient(hook):
