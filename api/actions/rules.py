@@ -21,6 +21,7 @@ from indexer.actions.stellar_tx import StellarTx
 from indexer.networks import Network
 from indexer.projections.stages import table
 from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.fold import Progress
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import lock, with_alike
 from warehouse_schema.facts import cursors
@@ -54,6 +55,8 @@ class Deposit:
     agreed: Agreed
     source_asset: AssetId
     dest_asset: AssetId
+    held: BaseUnits
+    """What its address holds of the amount already, source chain base units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +78,16 @@ Due: TypeAlias = Task | Nothing
 def due(conn: Connection, network: Network, transfer: str) -> Due:
     """What the owner of a transfer that is there has to do, as far as the warehouse knows."""
     [loaded] = load(conn, network, [transfer])
-    stage, terms = progress_of(loaded).stage, loaded.evidence.terms
+    progress, terms = progress_of(loaded), loaded.evidence.terms
+    stage = progress.stage
     if stage == "AWAITING_TRUSTLINE":
-        task = _task(conn, network, terms)
+        task = _task(conn, network, terms, progress)
         return newcomer(task) or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
         return Nothing("over" if table.is_terminal(stage) else "waiting")
     if _has_run_out(conn, transfer):
         return Nothing("expired")
-    return _task(conn, network, terms)
+    return _task(conn, network, terms, progress)
 
 
 def newcomer(task: Task) -> Newcomer | None:
@@ -103,14 +107,15 @@ def _has_run_out(conn: Connection, transfer: str) -> bool:
     return bool(conn.scalar(query.where(transfers.c.id == transfer)))
 
 
-def _task(conn: Connection, network: Network, terms: Terms) -> Task:
+def _task(conn: Connection, network: Network, terms: Terms, progress: Progress) -> Task:
     columns = (quotes.c.amount_out, quotes.c.finality_threshold, quotes.c.native_fee)
     assets = (quotes.c.source_asset, quotes.c.dest_asset)
     query = select(*columns, *assets).join_from(transfers, quotes)
     row = conn.execute(query.where(transfers.c.id == terms.id)).one()
     agreed = Agreed(terms, row.amount_out, row.finality_threshold, row.native_fee)
     if is_evm(terms.source_chain):
-        return Deposit(agreed, row.source_asset, row.dest_asset)
+        held = BaseUnits(0) if progress.refund is None else progress.refund.lines[0].held
+        return Deposit(agreed, row.source_asset, row.dest_asset, held)
     height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
     issued = issued_on_stellar(conn, network, terms.id)
     ingested = Height(conn.scalar(height) or 0)

@@ -7,7 +7,7 @@ from indexer.actions.evm_calls import EvmCalls
 from indexer.actions.stellar_tx import StellarTx
 from indexer.networks import EvmChain, Network
 from indexer.projections.stages.evidence import Terms
-from warehouse_schema.identifiers import AssetId
+from warehouse_schema.identifiers import AssetId, BaseUnits
 
 
 def shape_calls(network: Network, calls: EvmCalls) -> schema.EvmCalls:
@@ -42,8 +42,11 @@ def shape_trustline(
     }
 
 
-def shape_address(terms: Terms, asset: AssetId) -> schema.SendToAddress:
-    """The transfer's deposit address. Raises `ValueError` when it has none."""
+def shape_address(terms: Terms, asset: AssetId, held: BaseUnits) -> schema.SendToAddress:
+    """The transfer's deposit address, and what of the amount is not there yet.
+
+    Raises `ValueError` when it has none.
+    """
     if terms.deposit_address is None:
         raise ValueError(f"transfer {terms.id} has no deposit address")
     return {
@@ -51,5 +54,5 @@ def shape_address(terms: Terms, asset: AssetId) -> schema.SendToAddress:
         "chain": terms.source_chain,
         "asset": asset,
         "address": terms.deposit_address,
-        "amount": str(terms.amount_in),
+        "amount": str(terms.amount_in - held),
     }

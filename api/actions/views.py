@@ -189,7 +189,7 @@ def _transaction(task: FromStellar) -> _Made | Nothing:
 
 def _deposit(found: Deposit) -> schema.Action:
     if found.agreed.terms.deposit_address is not None:
-        return shape_address(found.agreed.terms, found.source_asset)
+        return shape_address(found.agreed.terms, found.source_asset, found.held)
     return shape_calls(deps().network, _calls(found))
 
 

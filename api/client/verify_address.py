@@ -59,18 +59,20 @@ def check_address(
     expected = {
         "chain": deposit.chain,
         "asset": f"{deposit.chain}/erc20:{token}",
-        "amount": deposit.amount,
         "address": address_of(deposit, bridges, custody),
     }
     said = {
         "chain": shown.chain,
         "asset": shown.asset.lower(),
-        "amount": shown.amount,
         "address": shown.address.lower(),
     }
     for name, value in expected.items():
         if said[name] != value:
             raise ActionNotTrusted(f"{name} of the action is {said[name]}, not {value}")
+    # After a short payment, what is left of it.
+    if not 0 < shown.amount <= deposit.amount:
+        said_amount = f"amount of the action is {shown.amount}"
+        raise ActionNotTrusted(f"{said_amount}, not {deposit.amount} or what is left of it")
 
 
 def address_of(deposit: Deposit, bridges: Bridges, custody: Custody) -> str:

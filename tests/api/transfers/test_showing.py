@@ -1,19 +1,22 @@
 """`GET /v1/transfers/{id}`: the fold of what is known, with what a client makes of it."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, insert, update
+from sqlalchemy import Connection, Engine, func, insert, update
 
 from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.store import refold
 from indexer.projections.stages.table import IllegalTransition
 from indexer.projections.transfer_store import refold_transfers
 from indexer.routes import find_route
+from tests.factories.acting import ask_action
 from tests.factories.intake import OPERATOR, ask, moment, submit
 from tests.factories.quotes import OTHER
+from tests.factories.sep10 import FixedAccounts
 from tests.factories.stage_facts import (
     DIRECT,
     PAID_IN,
@@ -181,6 +184,20 @@ def test_what_was_paid_and_went_back_is_shown(world, client):
         ["0x" + "e" * 64],
     )
     assert back["eta"] is None
+
+
+def test_action_after_short_payment_asks_for_the_rest(world, api_engine):
+    begin(world, PAID_IN)
+    now = {"started_at": func.now(), "expires_at": func.now() + timedelta(minutes=30)}
+    world.execute(update(intake.transfers).values(now))
+    accounts = FixedAccounts()
+    client = make_transfer_app(api_engine, network=NETWORK, accounts=accounts).test_client()
+    asked = ask_action(client, PAID_IN.id, ACCOUNT).json["action"]
+    assert asked["amount"] == str(PAID_IN.amount_in)
+    for amount, height, tx in ((1_000, 100, "b"), (500, 101, "d")):
+        bring_in(world, paid(USER, DEPOSIT, amount, height, tx))
+    asked = ask_action(client, PAID_IN.id, ACCOUNT).json["action"]
+    assert asked["amount"] == str(PAID_IN.amount_in - 1_500)
 
 
 def test_a_story_that_cannot_be_is_on_hold_and_not_called_off(world, client, monkeypatch):
