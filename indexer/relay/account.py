@@ -167,6 +167,7 @@ class AccountRelay(Generic[C]):
             slots = store.open_slots(conn, self.account)
             owed = self._ledger.owed(conn)
         sight = self._wire.look([attempt.tx for slot in slots for attempt in slot.attempts])
+        self._reopen(conn, sight)
         buried = self._buried(conn, sight)
         wanted = {(each.purpose, each.key): each for each in owed}
         for slot in slots:
@@ -194,6 +195,35 @@ class AccountRelay(Generic[C]):
             store.set_health(conn, self.account, stands)
 
     # What was sent.
+
+    def _reopen(self, conn: Connection, sight: Sight) -> None:
+        """Take up again what a reorganisation beyond finality took back: the numbers are unused.
+
+        Only where all nodes that answer, of as many operators as are needed, agree on the number:
+        one that lies about it must not have slots opened and closed in turns.
+        """
+        with conn.begin():
+            final = store.final_height(conn, self.account.chain)
+            closed = store.closed_from(conn, self.account, sight.furthest_number)
+        if not closed or sight.head is None or final is None or sight.head < final:
+            return
+        try:
+            unused = self._wire.next_number(None)
+        except (RetryableChainError, PermanentChainError) as error:
+            logger.warning("number taken back? chain=%s: %s", self.account.chain, error)
+            return
+        with conn.begin():
+            opened = store.reopen_slots(conn, self.account, unused)
+            left = store.closed_from(conn, self.account, unused)
+            if left:
+                # The chain waits for these numbers, and another slot serves their purpose.
+                store.stop_account(
+                    conn,
+                    self.account,
+                    f"the chain took back numbers {left}, and another slot stands for what they"
+                    " were for: send the signed bytes of their attempts again",
+                )
+        logger.error("taken back chain=%s reopened=%s left=%s", self.account.chain, opened, left)
 
     def _buried(self, conn: Connection, sight: Sight) -> set[TxHash]:
         """Transactions in blocks that we ingested ourselves, and that stay."""

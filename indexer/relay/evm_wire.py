@@ -43,7 +43,9 @@ class EvmWire:
             tx: Inclusion(each.height, each.block_hash, each.succeeded, each.cost)
             for tx, each in view.inclusions.items()
         }
-        self._sight = Sight(view.balance, view.next_nonce, view.furthest_nonce, inclusions)
+        self._sight = Sight(
+            view.balance, view.next_nonce, view.furthest_nonce, inclusions, head=view.head
+        )
         return self._sight
 
     def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:

@@ -102,6 +102,8 @@ class Sight:
     """The same by the word of anybody: enough to sign again with a number, and for no more."""
     inclusions: Mapping[TxHash, Inclusion]
     """Those of the transactions asked about that are in a block, by hash."""
+    head: Height | None = None
+    """Block as of which that is; None where no block is ever taken back."""
 
 
 @dataclass(frozen=True, slots=True)

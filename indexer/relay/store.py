@@ -24,6 +24,7 @@ from sqlalchemy import (
     extract,
     func,
     insert,
+    or_,
     select,
     text,
     update,
@@ -185,6 +186,54 @@ def is_pardoned() -> ColumnElement[bool]:
         )
         .exists()
     )
+
+
+def closed_from(conn: Connection, account: Account, number: int) -> list[int]:
+    """Numbers, from this one on, whose slots were closed by a block that has one of theirs."""
+    query = select(slots.c.number).where(*_closed_from(account, number))
+    return list(conn.scalars(query.order_by(slots.c.number)))
+
+
+def reopen_slots(conn: Connection, account: Account, number: int) -> list[int]:
+    """Open such slots again, once the chain took those blocks back; which ones were opened.
+
+    They keep number and bytes, so at most one of all that was signed for them takes effect, as
+    ever. A slot whose purpose another slot stands for, or is opened for, stays closed.
+    """
+    columns, other = slots.c, slots.alias().c
+    stands = other.outcome.is_(None) | (other.outcome == "done")
+    is_later = (
+        (other.account == account.address)
+        & (other.number > columns.number)
+        & (other.number >= number)
+        & (other.outcome != "overtaken")
+    )
+    has_another = (
+        select(other.number)
+        .where(
+            other.chain == columns.chain,
+            other.purpose == columns.purpose,
+            other.key == columns.key,
+            or_(other.account != columns.account, other.number != columns.number),
+            or_(stands, is_later),
+        )
+        .exists()
+    )
+    opened = (
+        update(slots)
+        .where(*_closed_from(account, number), ~has_another)
+        .values(outcome=None, spent=None, closed_at=None)
+        .returning(columns.number, columns.subject)
+    )
+    rows = conn.execute(opened).all()
+    for row in rows:
+        _tell(conn, row.subject)
+    return sorted(row.number for row in rows)
+
+
+def _closed_from(account: Account, number: int) -> tuple[ColumnElement[bool], ...]:
+    by_block = slots.c.outcome.in_(("done", "failed", "late", "filled"))
+    return (*_of(slots, account), slots.c.number >= number, by_block)
 
 
 def next_number(conn: Connection, account: Account) -> int | None:

@@ -161,7 +161,8 @@ def with_alike(conn: Connection, ids: Collection[str]) -> list[str]:
 def is_behind() -> ColumnElement[bool]:
     """Whether the row of a transfer, outer joined to it, lacks rows of clients and relay.
 
-    They only ever become more, so their number says it.
+    They become more, so their number says it; a slot that is opened again, which makes one fewer,
+    is told of by NOTIFY.
     """
     submitted, signed, cancelled = (
         select(func.count()).where(column == transfers.c.id).scalar_subquery()

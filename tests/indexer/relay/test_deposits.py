@@ -21,6 +21,7 @@ from tests.indexer.relay.conftest import LIMITS, RELAYER, STRANGER, standing
 from tests.indexer.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
 from warehouse_schema.events import cctp_burns, oft_sent
 from warehouse_schema.identifiers import EvmAddress
+from warehouse_schema.relay import attempts
 
 EXCESS = 3 * LEAST
 Money = Callable[[DepositStand], Paid]
@@ -55,6 +56,65 @@ def test_a_deposit_that_is_there_is_burned_for_its_owner(stand: DepositStand):
     assert stand.stage(paid) == "CONFIRMING"
     stand.settle(relay)
     assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
+    assert stand.outcomes(paid) == [("sweep", "done")]
+
+
+def take_back(stand: DepositStand, blocks: int) -> None:
+    """A reorganisation beyond finality, and what an operator then does about the cursor."""
+    stand.devnet.rpc("anvil_reorg", blocks, [])
+    with stand.engine.begin() as conn:
+        conn.execute(text("UPDATE facts.cursors SET safe_height = NULL, final_height = NULL"))
+    stand.devnet.rpc("evm_mine")
+    stand.ingest(final=0)
+    stand.grow_older(25)
+
+
+def test_sweep_taken_back_beyond_finality_is_sent_again_once(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    height = stand.devnet.block_number()
+    stand.settle(relay)
+    assert (stand.outcomes(paid), stand.held(paid)) == ([("sweep", "done")], 0)
+    first = signed_for(stand, paid)
+    take_back(stand, stand.devnet.block_number() - height)
+    assert stand.held(paid) == AMOUNT
+    stand.settle(stand.relay())
+    assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
+    assert stand.outcomes(paid) == [("sweep", "done")]
+    assert signed_for(stand, paid) == first, "nothing else was signed"
+    assert len(burns(stand)) == 1
+
+
+def test_sweep_taken_back_before_finality_is_sent_again_once(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    height = stand.devnet.block_number()
+    stand.turns(relay)
+    stand.ingest(final=0)
+    assert (stand.outcomes(paid), stand.held(paid)) == ([("sweep", None)], 0)
+    take_back(stand, stand.devnet.block_number() - height)
+    stand.settle(stand.relay())
+    assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
+    assert len(burns(stand)) == 1
+
+
+def signed_for(stand: DepositStand, paid: Paid) -> list[str]:
+    """Hashes of all that was signed for it."""
+    query = select(attempts.c.tx_hash).where(attempts.c.subject == paid.terms.id)
+    with stand.engine.connect() as conn:
+        return list(conn.scalars(query.order_by(attempts.c.id)))
+
+
+def test_node_that_forgets_numbers_reopens_nothing(stand: DepositStand):
+    class Forgetful(EvmAccountNodes):
+        def view(self, account, transactions):
+            seen = super().view(account, transactions)
+            return replace(seen, next_nonce=0, furthest_nonce=0)
+
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    stand.settle(relay)
+    stand.turns(stand.relay(nodes=Forgetful))
     assert stand.outcomes(paid) == [("sweep", "done")]
 
 
