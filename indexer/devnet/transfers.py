@@ -27,6 +27,7 @@ from api.client import (
     StellarTrustline,
     StellarTx,
     Transfer,
+    Unavailable,
 )
 from indexer.devnet.bridges import DUST, EVM, STELLAR, Bridges, packets_said
 from indexer.devnet.circle import fast_fee
@@ -44,6 +45,8 @@ _Outgoing: TypeAlias = Literal["usdc-withdraw", "usdt0-withdraw", "usdc-send", "
 
 DEADLINE_SECONDS = 300.0
 """Without a change of what is waited for, on a busy machine; alone it is some seconds."""
+_ATTEMPTS = 60
+"""To begin a transfer while the API says that a chain is unavailable."""
 _DECIMALS = {"evm": 6, "stellar": 7}
 
 
@@ -183,15 +186,17 @@ class Plays:
         arrives: Holding,
     ) -> Played:
         began = time.monotonic()
-        quote = who.api.quote(
-            route,
-            amount,
-            source_chain=STELLAR,
-            source_address=who.account,
-            dest_chain=chain,
-            dest_address=recipient,
+        quote, transfer = _started(
+            who,
+            lambda: who.api.quote(
+                route,
+                amount,
+                source_chain=STELLAR,
+                source_address=who.account,
+                dest_chain=chain,
+                dest_address=recipient,
+            ),
         )
-        transfer = who.api.start_transfer(quote.id, key=str(uuid4()))
         wanted = Outgoing.quoted(
             transfer.id,
             quote,
@@ -248,15 +253,17 @@ class Plays:
     def _start_deposit(
         self, who: Customer, coin: Coin, amount: int, funding_mode: str = "direct"
     ) -> tuple[Quote, Transfer]:
-        quote = who.api.quote(
-            f"{coin}-deposit",
-            amount,
-            source_chain=EVM,
-            source_address=who.wallet,
-            dest_address=who.account,
-            funding_mode=funding_mode,
+        return _started(
+            who,
+            lambda: who.api.quote(
+                f"{coin}-deposit",
+                amount,
+                source_chain=EVM,
+                source_address=who.wallet,
+                dest_address=who.account,
+                funding_mode=funding_mode,
+            ),
         )
-        return quote, who.api.start_transfer(quote.id, key=str(uuid4()))
 
     def _action(
         self, who: Customer, coin: Coin, amount: int, quote: Quote, transfer: Transfer
@@ -440,3 +447,15 @@ def _does(envelope: TransactionEnvelope) -> str:
 def decimal(amount: int, chain: str) -> str:
     """Base units of a coin on that chain as a number of coins."""
     return f"{Decimal(amount).scaleb(-_DECIMALS[chain]):f}"
+
+
+def _started(who: Customer, quote: Callable[[], Quote]) -> tuple[Quote, Transfer]:
+    """A quote and its transfer. On a busy machine a follower may be silent for so long that the API
+    answers 503 for its chain: a client asks again when it is told to."""
+    for _ in range(_ATTEMPTS):
+        try:
+            quoted = quote()
+            return quoted, who.api.start_transfer(quoted.id, key=str(uuid4()))
+        except Unavailable as error:
+            time.sleep(error.retry_after or 1.0)
+    raise NotAsPlayed(f"{who.name}: the API was unavailable {_ATTEMPTS} times")
