@@ -28,9 +28,14 @@ class Sender:
     """Seconds since it said so, by the database's clock."""
 
     @property
+    def is_silent(self) -> bool:
+        """Whether its relay has not written of it for long."""
+        return self.seen_ago > SILENT_SECONDS
+
+    @property
     def is_well(self) -> bool:
         """Whether it can send what comes next."""
-        return self.reason is None and self.seen_ago <= SILENT_SECONDS
+        return self.reason is None and not self.is_silent
 
 
 def senders(conn: Connection) -> list[Sender]:

@@ -79,17 +79,16 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
 ALTER DEFAULT PRIVILEGES IN SCHEMA relay
     GRANT INSERT, UPDATE ON TABLES TO isthmus_relay;
 -- Whether a route is available the api says by how the relay is. And it folds transfers as the
--- indexer does: of an attempt it sees that it is there, and for whom, never what was signed, but for
--- what owners are to sign as well.
+-- indexer does: of an attempt it sees that it is there, and for whom, never what was signed.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
-GRANT SELECT ON relay.health, relay.onboardings, relay.obstacles, relay.pardons TO isthmus_api;
+GRANT SELECT ON relay.health, relay.sponsors, relay.obstacles, relay.pardons TO isthmus_api;
 -- An owner sees what became of his webhooks.
 GRANT SELECT ON relay.webhook_states, relay.webhook_deliveries, relay.webhook_senders
     TO isthmus_api;
 GRANT DELETE ON relay.webhook_deliveries TO isthmus_relay;
 GRANT SELECT (chain, account, number, subject, purpose, tx_hash, created_at)
     ON relay.attempts TO isthmus_api;
-GRANT SELECT (chain, account, number, subject, purpose, key, outcome, spent, closed_at)
+GRANT SELECT (chain, account, number, subject, purpose, key, outcome, spent, opened_at, closed_at)
     ON relay.slots TO isthmus_api;
 
 -- access: of nobody's concern but the api's; what has expired is deleted.

@@ -167,27 +167,18 @@ submissions = Table(
     comment="Transactions that owners submitted and that matched what was issued to them",
 )
 
-onboardings = Table(
-    "onboardings",
-    metadata,
-    _transfer(),
-    number("number", "Of the transfer's requests, from 1"),
-    recorded("asked_at"),
-    PrimaryKeyConstraint("transfer", "number"),
-    Index("ix_onboardings_asked_at", "asked_at"),
-    schema=INTAKE,
-    comment="Requests that the relay sponsor a trustline of a deposit's owner, who is there for it",
-)
-
 consents = Table(
     "consents",
     metadata,
     text("tx_hash", "Of an onboarding transaction that was shown", primary_key=True),
     _transfer(),
-    blob("signed", "The envelope with its owner's signatures beside the sponsor's"),
+    text("sponsor", "Account that is the transaction's source"),
+    number("number", "Its sequence number"),
+    blob("signed", "The envelope with its owner's signatures, for the sponsor to sign as well"),
     recorded("consented_at"),
+    Index("ix_consents_number", "sponsor", "number"),
     schema=INTAKE,
-    comment="Onboarding transactions that owners signed as well, for the relay to send",
+    comment="Onboarding transactions that owners signed, for the relay to sign and send",
 )
 
 cancellations = Table(

@@ -50,6 +50,10 @@ several, in order of their numbers."""
 WEBHOOKS = 7_049
 """The right to post to webhooks. Second: 0. Held by the session that writes what came of it."""
 
+SPONSORING = 7_050
+"""The right to decide which onboarding is paid for, so that budgets hold. Second: 0. Held until
+commit."""
+
 # Single numbers.
 
 STREAM = 0x15_7457_0001

@@ -100,16 +100,19 @@ attempts = Table(
     comment="Signed transactions of the service. A row exists before its transaction is sent",
 )
 
-onboardings = Table(
-    "onboardings",
+sponsors = Table(
+    "sponsors",
     metadata,
-    text("tx_hash", "Hash of the transaction", primary_key=True),
-    text("transfer", "Whose owner is to sign it as well", index=True),
-    blob("envelope", "Signed by its sponsor alone: no ledger takes it so"),
-    recorded("offered_at"),
-    ForeignKeyConstraint(["tx_hash"], ["relay.attempts.tx_hash"]),
+    chain(),
+    text("account", "Account that sponsors"),
+    number("next_number", "Sequence number of its next transaction"),
+    amount("min_deposit", "Least deposit that it sponsors for, 10^-7 of the asset"),
+    amount("payer_budget", "Stroops a UTC day for all deposits of one paying address"),
+    amount("budget_left", "Stroops of its UTC day's budget that are left"),
+    recorded("written_at", "Database clock"),
+    PrimaryKeyConstraint("chain", "account"),
     schema=RELAY,
-    comment="Onboarding transactions that wait for their owners' signatures: the api shows them",
+    comment="What each sponsor would do next; the api makes onboarding transactions by it",
 )
 
 obstacles = Table(

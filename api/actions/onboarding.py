@@ -1,86 +1,69 @@
-"""Trustlines that the service sponsors: asked for by a row, shown once the relay has signed them.
+"""Trustlines that the service sponsors: shown unsigned, signed by their owner, kept for the relay.
 
-The api has no key. What an owner is to sign is the relay's own transaction, with its signature;
-what he signed is kept for the relay, which sends it.
+The api has no key. Which transaction is next follows from what a sponsor says of itself
+(`relay.sponsors`); the relay makes it anew and signs it once the owner has.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
 
 from sqlalchemy import Connection, func, insert, select
 
 from api.actions import schema
-from indexer.actions.stellar_check import ROOM, latest_of
+from indexer.actions.onboarding import (
+    BEGUN_SECONDS,
+    VALID_SECONDS,
+    Onboarding,
+    onboarding_tx,
+    read_onboarding,
+)
+from indexer.actions.stellar_check import ROOM
 from indexer.actions.stellar_tx import StellarTx, read_tx
 from indexer.networks import StellarChain
-from indexer.senders import senders
-from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress, UnixSeconds
-from warehouse_schema.intake import actions, consents, onboardings
-from warehouse_schema.relay import onboardings as signed
+from indexer.sponsorship import Newcomer, Sponsor, all_sponsors, is_under_way, refusal
+from warehouse_schema.identifiers import TxHash, UnixSeconds
+from warehouse_schema.intake import actions, consents
 from warehouse_schema.relay import slots
-
-AGAIN_SECONDS = 60
-"""Who still waits asks again so often, in the place of him who polls; the relay forgets after two
-minutes who does not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Newcomer:
-    """Who can be paid once he has a trustline, and can sign for one."""
-
-    transfer: str
-    owner: StellarAddress
-    asset: AssetId
-    amount: BaseUnits
-    """Least that he is to be paid, stroops."""
 
 
 def sponsored(
-    conn: Connection, chain: StellarChain, who: Newcomer, now: UnixSeconds
+    conn: Connection,
+    chain: StellarChain,
+    transfer: str,
+    who: Newcomer,
+    now: UnixSeconds,
+    *,
+    creates_account: bool,
 ) -> StellarTx | schema.Idle:
-    """The transaction that he is to sign, or why there is none: it is asked for meanwhile.
-
-    The caller decides about the transfer, and commits.
-    """
-    query = (
-        select(signed.c.envelope, consents.c.tx_hash)
-        .outerjoin(consents, consents.c.tx_hash == signed.c.tx_hash)
-        .where(signed.c.transfer == who.transfer)
-        .order_by(signed.c.offered_at.desc())
-        .limit(1)
-    )
-    newest = conn.execute(query).one_or_none()
-    if newest is not None:
-        found = read_tx(chain.passphrase, newest.envelope)
-        if latest_of(found) >= now + ROOM:
-            return found if newest.tx_hash is None else "waiting"
-    if not _may_sponsor(conn, chain, who):
+    """The transaction that the owner of a paid deposit is to sign, or why there is none."""
+    if is_under_way(conn, chain.id, who):
+        return "waiting"
+    sponsors = all_sponsors(conn, chain.id)
+    if refusal(conn, sponsors, who) is not None:
         return "no_trustline"
-    _ask(conn, who.transfer)
-    return "sponsoring"
-
-
-def _may_sponsor(conn: Connection, chain: StellarChain, who: Newcomer) -> bool:
-    """Once an owner and an asset, as long as a sponsor has what it takes."""
-    columns, key = slots.c, f"{who.owner} {who.asset}"
-    once = select(columns.number).where(
-        columns.chain == chain.id, columns.purpose == "onboard", columns.key == key
+    by = _sponsor_of(transfer, [each for each in sponsors if each.is_well])
+    shown = shown_onboardings(conn, chain, transfer)
+    newest = read_onboarding(chain.passphrase, shown[-1]) if shown else None
+    is_good = (
+        newest is not None
+        and (newest.sponsor, newest.sequence) == (by.account, by.next_number)
+        and newest.creates_account == creates_account
+        and newest.last >= now + ROOM
     )
-    if conn.scalar(once.where(columns.outcome == "done")) is not None:
-        return False
-    return any(
-        each.chain == chain.id and each.duty == "sponsor" and each.is_well for each in senders(conn)
-    )
+    if is_good:
+        return "waiting" if _is_signed(conn, shown[-1].tx) else shown[-1]
+    first, last = UnixSeconds(now - BEGUN_SECONDS), UnixSeconds(now + VALID_SECONDS)
+    made = Onboarding(by.account, by.next_number, creates_account, first, last)
+    return onboarding_tx(chain.passphrase, who.owner, who.asset, made)
 
 
-def _ask(conn: Connection, transfer: str) -> None:
-    columns = onboardings.c
-    asked = select(func.count(), func.max(columns.asked_at)).where(columns.transfer == transfer)
-    number, last = conn.execute(asked).one()
-    due = select(func.now() - timedelta(seconds=AGAIN_SECONDS))
-    if last is None or last <= conn.execute(due).scalar_one():
-        conn.execute(insert(onboardings).values(transfer=transfer, number=number + 1))
+def _sponsor_of(transfer: str, well: Sequence[Sponsor]) -> Sponsor:
+    """Spreads transfers over the sponsors: each has one transaction a ledger."""
+    return well[int(transfer, 16) % len(well)]
+
+
+def _is_signed(conn: Connection, tx: TxHash) -> bool:
+    query = select(consents.c.tx_hash).where(consents.c.tx_hash == tx)
+    return conn.scalar(query) is not None
 
 
 def shown_onboardings(conn: Connection, chain: StellarChain, transfer: str) -> Sequence[StellarTx]:
@@ -91,3 +74,22 @@ def shown_onboardings(conn: Connection, chain: StellarChain, transfer: str) -> S
         .order_by(actions.c.number)
     )
     return [read_tx(chain.passphrase, issued["xdr"]) for issued in conn.scalars(query)]
+
+
+def is_number_used(conn: Connection, chain: StellarChain, made: Onboarding) -> bool:
+    """Whether the sponsor has given the sequence number to another transaction."""
+    columns = slots.c
+    query = select(func.count()).where(
+        columns.chain == chain.id,
+        columns.account == made.sponsor,
+        columns.number >= made.sequence,
+    )
+    return bool(conn.scalar(query))
+
+
+def keep_consent(
+    conn: Connection, transfer: str, tx: TxHash, made: Onboarding, signed: bytes
+) -> None:
+    """Keep what an owner signed. The caller commits."""
+    row = {"tx_hash": tx, "sponsor": made.sponsor, "number": made.sequence, "signed": signed}
+    conn.execute(insert(consents).values(transfer=transfer, **row))

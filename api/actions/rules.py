@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, func, insert, select
 
 from api.actions import schema
-from api.actions.onboarding import Newcomer, sponsored
+from api.actions.onboarding import sponsored
+from api.needs import NeededTrustline
 from api.transfers.progress import progress_of
 from indexer.actions.agreed import Agreed
 from indexer.actions.evm_calls import EvmCall, Order, read_order
@@ -24,6 +25,8 @@ from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.fold import Progress
 from indexer.projections.stages.load import load
 from indexer.projections.stages.store import lock, with_alike
+from indexer.projections.transfers import STELLAR_PER_SHARED
+from indexer.sponsorship import Newcomer, payers_of
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import (
     AssetId,
@@ -46,6 +49,18 @@ class Nothing:
     """There is nothing to do now, and why."""
 
     reason: schema.Idle
+    needs: NeededTrustline | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """The owner of a deposit, who is paid on Stellar."""
+
+    transfer: str
+    newcomer: Newcomer
+    """As one who has no trustline yet."""
+    amount: BaseUnits
+    """Least that is to be paid, stroops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +72,8 @@ class Deposit:
     dest_asset: AssetId
     held: BaseUnits
     """What its address holds of the amount already, source chain base units."""
+    recipient: Recipient | None
+    """None where somebody else than the owner is paid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +88,7 @@ class FromStellar:
     issued: tuple[Issue, ...]
 
 
-Task: TypeAlias = Deposit | FromStellar | Newcomer
+Task: TypeAlias = Deposit | FromStellar | Recipient
 Due: TypeAlias = Task | Nothing
 
 
@@ -82,22 +99,13 @@ def due(conn: Connection, network: Network, transfer: str) -> Due:
     stage = progress.stage
     if stage == "AWAITING_TRUSTLINE":
         task = _task(conn, network, terms, progress)
-        return newcomer(task) or Nothing("no_trustline")
+        recipient = task.recipient if isinstance(task, Deposit) else None
+        return recipient or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
         return Nothing("over" if table.is_terminal(stage) else "waiting")
     if _has_run_out(conn, transfer):
         return Nothing("expired")
     return _task(conn, network, terms, progress)
-
-
-def newcomer(task: Task) -> Newcomer | None:
-    """Whose trustline a deposit waits for; None where the owner is not the one who is paid."""
-    if not isinstance(task, Deposit):
-        return None
-    terms = task.agreed.terms
-    if StellarAddress(terms.dest_address) != terms.owner:
-        return None
-    return Newcomer(terms.id, terms.owner, task.dest_asset, task.agreed.amount_out)
 
 
 def _has_run_out(conn: Connection, transfer: str) -> bool:
@@ -107,7 +115,9 @@ def _has_run_out(conn: Connection, transfer: str) -> bool:
     return bool(conn.scalar(query.where(transfers.c.id == transfer)))
 
 
-def _task(conn: Connection, network: Network, terms: Terms, progress: Progress) -> Task:
+def _task(
+    conn: Connection, network: Network, terms: Terms, progress: Progress
+) -> Deposit | FromStellar:
     columns = (quotes.c.amount_out, quotes.c.finality_threshold, quotes.c.native_fee)
     assets = (quotes.c.source_asset, quotes.c.dest_asset)
     query = select(*columns, *assets).join_from(transfers, quotes)
@@ -115,11 +125,21 @@ def _task(conn: Connection, network: Network, terms: Terms, progress: Progress) 
     agreed = Agreed(terms, row.amount_out, row.finality_threshold, row.native_fee)
     if is_evm(terms.source_chain):
         held = BaseUnits(0) if progress.refund is None else progress.refund.lines[0].held
-        return Deposit(agreed, row.source_asset, row.dest_asset, held)
+        recipient = _recipient(conn, agreed, row.dest_asset)
+        return Deposit(agreed, row.source_asset, row.dest_asset, held, recipient)
     height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
     issued = issued_on_stellar(conn, network, terms.id)
     ingested = Height(conn.scalar(height) or 0)
     return FromStellar(agreed, row.source_asset, row.dest_asset, ingested, issued)
+
+
+def _recipient(conn: Connection, agreed: Agreed, asset: AssetId) -> Recipient | None:
+    terms = agreed.terms
+    if StellarAddress(terms.dest_address) != terms.owner:
+        return None
+    paid = BaseUnits(terms.amount_in * STELLAR_PER_SHARED)
+    payer = payers_of(conn, [terms.id])[terms.id]
+    return Recipient(terms.id, Newcomer(terms.owner, asset, paid, payer), agreed.amount_out)
 
 
 def issued_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[Issue, ...]:
@@ -168,15 +188,22 @@ def _is_anothers(conn: Connection, transfer: str, tx: TxHash) -> bool:
     return conn.scalar(query.where(actions.c.transfer != transfer)) is not None
 
 
-def sponsor(
-    conn: Connection, network: Network, who: Newcomer, now: UnixSeconds
+def onboard(
+    conn: Connection, network: Network, recipient: Recipient, now: UnixSeconds, *, is_new: bool
 ) -> StellarTx | Nothing:
-    """What a newcomer is to sign beside the relay, or why there is nothing so far."""
-    decide(conn, who.transfer)
-    still = due(conn, network, who.transfer)
+    """What a recipient is to sign for a trustline, or why there is nothing."""
+    decide(conn, recipient.transfer)
+    still = due(conn, network, recipient.transfer)
     if isinstance(still, Nothing):
         return still
-    found = sponsored(conn, network.stellar, who, now)
+    found = sponsored(
+        conn,
+        network.stellar,
+        recipient.transfer,
+        recipient.newcomer,
+        now,
+        creates_account=is_new,
+    )
     return found if isinstance(found, StellarTx) else Nothing(found)
 
 

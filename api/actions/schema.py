@@ -6,13 +6,13 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText
+from api.needs import NeededTrustline
 
 Idle: TypeAlias = Literal[
     "waiting",
     "over",
     "expired",
     "no_trustline",
-    "sponsoring",
     "not_authorized",
     "no_room",
     "would_fail",
@@ -20,9 +20,9 @@ Idle: TypeAlias = Literal[
     "paused",
 ]
 """Why there is nothing to do: it is somebody else's turn, it is over, time has run out; the
-recipient has no trustline (which the service is about to sponsor), one that the issuer has not
-authorized, or one without room; the owner's transaction would fail as things stand; or, on an EVM
-chain, the asset's issuer refuses the recipient, or issuer or bridge are paused."""
+recipient has no trustline, one that the issuer has not authorized, or one without room; the owner's
+transaction would fail as things stand; or, on an EVM chain, the asset's issuer refuses the
+recipient, or issuer or bridge are paused."""
 
 
 class EvmCall(TypedDict):
@@ -62,13 +62,13 @@ class StellarTx(TypedDict):
 class StellarTrustline(TypedDict):
     """A trustline of the owner's, with the account if there is none, that the service pays for.
 
-    The transaction is the service's, which has signed it; the owner signs it as well and submits
-    it as `stellar_tx`.
+    The transaction is the service's, which signs it after its owner has submitted it signed, as
+    `stellar_tx`. Another owner may have used its sequence number first: then another one is shown.
     """
 
     kind: Literal["stellar_trustline"]
     asset: Annotated[str, Field(description="`stellar:CODE:ISSUER`.")]
-    xdr: Annotated[str, Field(description="The envelope, signed by its sponsor, base64.")]
+    xdr: Annotated[str, Field(description="The unsigned envelope, base64.")]
     network_passphrase: Annotated[str, Field(description="Of the network that it is for.")]
 
 
@@ -87,11 +87,15 @@ class Actions(TypedDict):
         Field(
             description=(
                 "Why there is none: `waiting` for somebody else, `over`, `expired`; the recipient "
-                "has `no_trustline` and has to open one; the service is about to pay for it "
-                "(`sponsoring`: ask again in a second); it has one that is `not_authorized` by its "
-                "issuer, or `no_room` in it; or the owner's transaction `would_fail` as things "
-                "stand, as for want of money; on an EVM chain, the issuer refuses the recipient "
-                "(`recipient_refused`), or issuer or bridge are `paused`."
+                "has `no_trustline` and has to open one, which `needs_trustline` describes; it has "
+                "one that is `not_authorized` by its issuer, or `no_room` in it; or the owner's "
+                "transaction `would_fail` as things stand, as for want of money; on an EVM chain, "
+                "the issuer refuses the recipient (`recipient_refused`), or issuer or bridge are "
+                "`paused`."
             )
         ),
+    ]
+    needs_trustline: Annotated[
+        NeededTrustline | None,
+        Field(description="What a deposit's owner has to open first, or meanwhile; else null."),
     ]

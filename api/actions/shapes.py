@@ -33,7 +33,7 @@ def shape_transaction(network: Network, transaction: StellarTx) -> schema.Stella
 def shape_trustline(
     network: Network, asset: AssetId, transaction: StellarTx
 ) -> schema.StellarTrustline:
-    """A trustline that a sponsor has signed for."""
+    """A trustline that a sponsor will sign for once its owner has."""
     return {
         "kind": "stellar_trustline",
         "asset": asset,

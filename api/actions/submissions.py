@@ -5,7 +5,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, func, insert, select
 
-from api.actions.onboarding import shown_onboardings
+from api.actions.onboarding import is_number_used, keep_consent, shown_onboardings
 from api.actions.rules import decide, issued_on_stellar, issued_orders
 from api.errors import BadRequest, Conflict, Unacceptable
 from api.identifiers import canonical_hex
@@ -13,8 +13,9 @@ from api.parsing import Strict
 from api.transfers.progress import progress_of
 from indexer.actions.evm_calls import Order
 from indexer.actions.evm_check import Match, Mined, Mismatch, check
+from indexer.actions.onboarding import read_onboarding
 from indexer.actions.stellar_check import SignedTx, UnlikeIssued, check_signed
-from indexer.actions.stellar_tx import StellarTx
+from indexer.actions.stellar_tx import StellarTx, read_tx
 from indexer.decode.accounts import SigningRules
 from indexer.networks import Network
 from indexer.paid_failures import paid_failures
@@ -152,8 +153,8 @@ def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None
     Under the lock under which a transfer is cancelled: whoever comes second sees the first.
     """
     decide(conn, transfer)
-    if found.opens_trustline:
-        _consent(conn, network, transfer, found)
+    if found.opens_trustline and found.signed is not None:
+        _consent(conn, network, transfer, found.tx, found.signed)
         return
     refuse_known(conn, transfer, found.tx)
     if found.signed is not None:
@@ -170,13 +171,16 @@ def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None
     conn.execute(select(func.pg_notify(CHANNEL, transfer)))
 
 
-def _consent(conn: Connection, network: Network, transfer: str, found: Kept) -> None:
-    known = select(consents.c.tx_hash).where(consents.c.tx_hash == found.tx)
+def _consent(conn: Connection, network: Network, transfer: str, tx: TxHash, signed: bytes) -> None:
+    known = select(consents.c.tx_hash).where(consents.c.tx_hash == tx)
     if conn.scalar(known) is not None:
-        raise _duplicate(found.tx)
+        raise _duplicate(tx)
     _refuse_unawaited(conn, network, transfer, "AWAITING_TRUSTLINE")
-    row = {"tx_hash": found.tx, "signed": found.signed}
-    conn.execute(insert(consents).values(transfer=transfer, **row))
+    made = read_onboarding(network.stellar.passphrase, read_tx(network.stellar.passphrase, signed))
+    if is_number_used(conn, network.stellar, made):
+        message = f"the sequence number of {tx} was used meanwhile: ask for the action anew"
+        raise _mismatch(Mismatch(("transaction",), message))
+    keep_consent(conn, transfer, tx, made, signed)
 
 
 def _refuse_unawaited(conn: Connection, network: Network, transfer: str, awaiting: Stage) -> None:

@@ -1,14 +1,13 @@
 """`/v1/transfers/{id}/actions` and `/submissions`: what its owner can do, and what he did."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flask import Blueprint
 from sqlalchemy import Connection
 
 from api.actions import schema
 from api.actions.evm_source import EvmSource
-from api.actions.onboarding import Newcomer
-from api.actions.rules import Deposit, FromStellar, Nothing, Task, due, issue, newcomer, sponsor
+from api.actions.rules import Deposit, FromStellar, Nothing, Recipient, Task, due, issue, onboard
 from api.actions.shapes import (
     shape_address,
     shape_calls,
@@ -30,6 +29,7 @@ from api.actions.submissions import (
 from api.auth.owner import owner, owner_only
 from api.deps import deps, held_accounts, snapshot
 from api.errors import ChainUnavailable, Unavailable
+from api.needs import NeededTrustline, creates_account, needed_trustline
 from api.parsing import read_body
 from api.transfers.access import access_transfer
 from api.transfers.progress import known
@@ -55,13 +55,13 @@ def show_action(transfer: str) -> schema.Actions:
         mine = access_transfer(conn, owner(), transfer)
         found = due(conn, deps().network, mine)
     made = found if isinstance(found, Nothing) else _made(found)
-    if isinstance(made, Newcomer):
-        made = _onboarded(made)
     if isinstance(made, Nothing):
         return _nothing(made)
     with deps().engine.begin() as conn:
         gone = issue(conn, deps().network, mine, made.action, made.tx)
-    return {"action": made.action, "reason": None} if gone is None else _nothing(gone)
+    if gone is not None:
+        return _nothing(gone)
+    return {"action": made.action, "reason": None, "needs_trustline": made.needs}
 
 
 @actions.post("/v1/transfers/<transfer>/submissions")
@@ -101,47 +101,66 @@ def _shown(conn: Connection, transfer: str) -> Transfer:
 
 
 def _nothing(found: Nothing) -> schema.Actions:
-    return {"action": None, "reason": found.reason}
+    return {"action": None, "reason": found.reason, "needs_trustline": found.needs}
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
     action: schema.Action
     tx: TxHash | None = None
+    needs: NeededTrustline | None = None
 
 
-def _made(task: Task) -> _Made | Newcomer | Nothing:
-    """The action, by what the chains say now; a `Newcomer` has a trustline to open first."""
+def _made(task: Task) -> _Made | Nothing:
+    """The action, by what the chains say now."""
     match task:
-        case Newcomer():
-            return _hindered(task)
+        case Recipient():
+            return _trustline(task)
         case Deposit():
-            return _obstacle(task) or _Made(_deposit(task))
+            return _deposit(task)
         case FromStellar():
             return _obstacle(task) or _transaction(task)
 
 
-def _hindered(who: Newcomer) -> Newcomer | Nothing:
+def _trustline(task: Recipient) -> _Made | Nothing:
     """Of what is on its way already; the indexer may not have seen yet that nothing hinders it."""
+    who, network = task.newcomer, deps().network
     line = held_accounts().trustline(who.owner, who.asset)
-    if line is None:
-        return who
-    if not line.is_authorized:
+    if line is not None and not line.is_authorized:
         return Nothing("not_authorized")
-    return Nothing("waiting" if line.room >= who.amount else "no_room")
+    if line is not None:
+        return Nothing("waiting" if line.room >= task.amount else "no_room")
+    is_new = creates_account(who)
+    with deps().engine.begin() as conn:
+        found = onboard(conn, network, task, deps().clock(), is_new=is_new)
+        needs = needed_trustline(conn, network.stellar, who, is_new=is_new)
+    if isinstance(found, Nothing):
+        return replace(found, needs=needs if found.reason == "no_trustline" else None)
+    return _Made(shape_trustline(network, who.asset, found), found.tx, needs)
+
+
+def _deposit(task: Deposit) -> _Made | Nothing:
+    """The payment. The owner may pay before the trustline is open: the delivery waits for it."""
+    obstacle = _obstacle(task)
+    if obstacle is None:
+        return _Made(_payment(task))
+    if obstacle.reason != "no_trustline" or task.recipient is None:
+        return obstacle
+    who = task.recipient.newcomer
+    is_new = creates_account(who)
+    with snapshot() as conn:
+        needs = needed_trustline(conn, deps().network.stellar, who, is_new=is_new)
+    return _Made(_payment(task), needs=needs)
 
 
 def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
-    """Why the recipient cannot be paid.
-
-    The owner of a deposit may pay before the trustline is open: the delivery waits for it.
-    """
+    """Why the recipient cannot be paid."""
     terms = task.agreed.terms
     if is_evm(terms.dest_chain):
         return _mint_obstacle(terms)
     line = held_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
-        return None if newcomer(task) is not None else Nothing("no_trustline")
+        return Nothing("no_trustline")
     if not line.is_authorized:
         return Nothing("not_authorized")
     # All of it: fees may turn out lower than was promised.
@@ -157,16 +176,6 @@ def _mint_obstacle(terms: Terms) -> Nothing | None:
     if refusal is None:
         return None
     return Nothing("recipient_refused" if refusal.kind == "frozen" else "paused")
-
-
-def _onboarded(who: Newcomer) -> _Made | Nothing:
-    """The relay's transaction that opens his trustline, once it is there."""
-    network = deps().network
-    with deps().engine.begin() as conn:
-        found = sponsor(conn, network, who, deps().clock())
-    if isinstance(found, Nothing):
-        return found
-    return _Made(shape_trustline(network, who.asset, found), found.tx)
 
 
 def _transaction(task: FromStellar) -> _Made | Nothing:
@@ -187,7 +196,7 @@ def _transaction(task: FromStellar) -> _Made | Nothing:
     return _Made(shape_transaction(network, made), made.tx)
 
 
-def _deposit(found: Deposit) -> schema.Action:
+def _payment(found: Deposit) -> schema.Action:
     if found.agreed.terms.deposit_address is not None:
         return shape_address(found.agreed.terms, found.source_asset, found.held)
     return shape_calls(deps().network, _calls(found))

@@ -181,6 +181,20 @@ class QuoteFee(Model):
     operator_details: tuple[FeeDetail, ...]
 
 
+class NeededTrustline(Model):
+    """A trustline that a deposit's owner has to open before it can be delivered.
+
+    `reserve` is stroops of XLM that it takes; `sponsored` whether the service pays it as things
+    stand, once the deposit is paid and irreversible, and `reason` why it does not.
+    """
+
+    asset: str
+    creates_account: bool
+    reserve: int
+    sponsored: bool
+    reason: str | None
+
+
 class Quote(Model):
     """A price that is promised until `expires_at`, for one transfer. Amounts are base units."""
 
@@ -192,6 +206,7 @@ class Quote(Model):
     buy_amount: int
     price: Amount
     fee: QuoteFee
+    needs_trustline: NeededTrustline | None = None
 
     @property
     def native_fee(self) -> int:
@@ -361,6 +376,7 @@ class Actions(Model):
 
     action: EvmCalls | StellarTx | StellarTrustline | SendToAddress | OtherAction | None
     reason: str | None
+    needs_trustline: NeededTrustline | None = None
 
 
 class ChainReadiness(Model):

@@ -28,7 +28,7 @@ OPERATIONS: Mapping[str, Operation] = {
             403: ("NOT_THE_OWNER",),
             415: ("UNSUPPORTED_MEDIA_TYPE",),
             422: ("RECIPIENT_REFUSED",),
-            503: ("CHAIN_UNAVAILABLE", "FEES_UNAVAILABLE"),
+            503: ("CHAIN_UNAVAILABLE", "FEES_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
         },
     ),
 }

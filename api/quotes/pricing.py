@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 
+from indexer.actions.onboarding import reserves
 from indexer.fees import BurnTerms, SendTerms
 from indexer.routes import EVM_DECIMALS, STELLAR_DECIMALS
 from warehouse_schema.identifiers import BaseUnits, ChainId, is_evm
@@ -109,6 +110,15 @@ def by_address(price: Price, source: ChainId, gas_price: BaseUnits) -> Price:
     sweep = Fee("deposit_sweep", BaseUnits(gas_price * SWEEP_GAS), source)
     paid = (*price.operator_fees, *price.native_fees, sweep)
     return replace(price, native_fees=(), operator_fees=paid)
+
+
+def with_sponsor(price: Price, chain: ChainId, *, is_new: bool) -> Price:
+    """The same where the operator pays the reserves of the owner's trustline.
+
+    `is_new`: and of the owner's account.
+    """
+    reserve = Fee("sponsored_reserve", BaseUnits(reserves(creates_account=is_new)), chain)
+    return replace(price, operator_fees=(*price.operator_fees, reserve))
 
 
 def payment_price(amount: BaseUnits) -> Price:

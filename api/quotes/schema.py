@@ -6,6 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText, Time
+from api.needs import NeededTrustline
 
 
 class FeeDetail(TypedDict):
@@ -18,7 +19,7 @@ class FeeDetail(TypedDict):
 class NativeFee(TypedDict):
     """A fee in a chain's own token."""
 
-    name: Literal["lz_native_fee", "relay_gas", "deposit_sweep"]
+    name: Literal["lz_native_fee", "relay_gas", "deposit_sweep", "sponsored_reserve"]
     amount: Annotated[BaseUnitsText, Field(description="Smallest units: wei, stroops.")]
     chain: Annotated[str, Field(description="CAIP-2 id of the chain whose own token it is.")]
 
@@ -54,3 +55,7 @@ class Quote(TypedDict):
         ),
     ]
     fee: QuoteFee
+    needs_trustline: Annotated[
+        NeededTrustline | None,
+        Field(description="What a deposit's owner has to open before it can be delivered."),
+    ]

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from api.needs import NeededTrustline
 from api.quotes import schema
 from api.quotes.pricing import Fee, Price, decimals, unit_price
 from api.quotes.store import Stored
@@ -23,7 +24,13 @@ def shape_fee(wish: Wish, price: Price) -> schema.QuoteFee:
     }
 
 
-def shape_quote(stored: Stored, wish: Wish, price: Price, fee: schema.QuoteFee) -> schema.Quote:
+def shape_quote(
+    stored: Stored,
+    wish: Wish,
+    price: Price,
+    fee: schema.QuoteFee,
+    needs: NeededTrustline | None,
+) -> schema.Quote:
     """A quote."""
     sold, bought = decimals(wish.source.chain), decimals(wish.dest.chain)
     return {
@@ -35,6 +42,7 @@ def shape_quote(stored: Stored, wish: Wish, price: Price, fee: schema.QuoteFee) 
         "buy_amount": str(price.amount_out),
         "price": unit_price(price.amount_in, sold, price.amount_out, bought),
         "fee": fee,
+        "needs_trustline": needs,
     }
 
 

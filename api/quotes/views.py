@@ -6,10 +6,18 @@ from api.auth.owner import owner, owner_only
 from api.deps import deps, snapshot
 from api.errors import BadRequest, FeesUnavailable
 from api.ingestion import refuse_unwell
+from api.needs import NeededTrustline, needed_trustline
 from api.parsing import read_body
 from api.quotes import schema
 from api.quotes.fees import FeeSource
-from api.quotes.pricing import Price, burn_price, by_address, payment_price, send_price
+from api.quotes.pricing import (
+    Price,
+    burn_price,
+    by_address,
+    payment_price,
+    send_price,
+    with_sponsor,
+)
 from api.quotes.recipients import refuse_unpayable
 from api.quotes.shapes import shape_fee, shape_quote
 from api.quotes.store import store
@@ -17,7 +25,9 @@ from api.quotes.wish import NewQuote, Wish, read_wish
 from api.relaying import refuse_unrelayed
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.facts.status import chain_status_on
-from warehouse_schema.identifiers import EvmAddress, StellarAddress, is_evm
+from indexer.projections.transfers import STELLAR_PER_SHARED
+from indexer.sponsorship import Newcomer
+from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, StellarAddress, is_evm
 
 quotes = Blueprint("quotes", __name__)
 quotes.before_request(owner_only)
@@ -30,10 +40,13 @@ def create_quote() -> tuple[schema.Quote, int]:
     wish = read_wish(read_body(NewQuote), held.network, owner())
     _refuse_unwell(wish)
     refuse_unpayable(wish)
+    needs = _needs(wish)
     price = _price(wish)
+    if needs is not None and needs["sponsored"]:
+        price = with_sponsor(price, wish.dest.chain, is_new=needs["creates_account"])
     fee = shape_fee(wish, price)
     stored = store(held.engine, held.network, wish, price, fee, held.quote_seconds)
-    return shape_quote(stored, wish, price, fee), 201
+    return shape_quote(stored, wish, price, fee, needs), 201
 
 
 def _refuse_unwell(wish: Wish) -> None:
@@ -44,6 +57,21 @@ def _refuse_unwell(wish: Wish) -> None:
         statuses = chain_status_on(conn, deps().network)
         refuse_unwell(deps().network, statuses, (source, dest), what)
         refuse_unrelayed(conn, wish.route.mechanism, source, dest, wish.funding_mode, what)
+
+
+def _needs(wish: Wish) -> NeededTrustline | None:
+    """The trustline that a deposit's owner has not; None without a ledger to ask."""
+    accounts, network = deps().accounts, deps().network
+    if wish.route.direction != "deposit" or accounts is None:
+        return None
+    account, asset = StellarAddress(wish.dest_address), AssetId(wish.dest.asset)
+    if accounts.trustline(account, asset) is not None:
+        return None
+    paid = BaseUnits(wish.amount * STELLAR_PER_SHARED)
+    who = Newcomer(account, asset, paid, wish.source_address)
+    is_new = accounts.signing_rules(account) is None
+    with snapshot() as conn:
+        return needed_trustline(conn, network.stellar, who, is_new=is_new)
 
 
 def _price(wish: Wish) -> Price:

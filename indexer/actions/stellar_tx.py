@@ -10,18 +10,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from stellar_sdk import Account, TransactionBuilder, TransactionEnvelope, xdr
-from stellar_sdk.operation import (
-    BeginSponsoringFutureReserves,
-    ChangeTrust,
-    CreateAccount,
-    EndSponsoringFutureReserves,
-    InvokeHostFunction,
-)
+from stellar_sdk.operation import InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
-from indexer.actions.stellar_orders import asset_of
 from indexer.decode.soroban import Simulated
-from warehouse_schema.identifiers import AssetId, Height, StellarAddress, TxHash, UnixSeconds
+from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
 
 INCLUSION_FEE = 100
 """Stroops an operation: the network's least. Who includes it in a hurry bumps it."""
@@ -100,22 +93,6 @@ def completed(passphrase: str, drafted: StellarTx, found: Simulated) -> StellarT
     transaction.soroban_data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
     transaction.fee += found.resource_fee
     return _issued(envelope)
-
-
-def onboarding(
-    sponsor: StellarAddress, owner: StellarAddress, asset: AssetId, *, creates_account: bool
-) -> tuple[Operation, ...]:
-    """A trustline, and the account if there is none, whose reserves the sponsor pays (CAP-33).
-
-    The transaction's source is the relay's; sponsor and owner sign it, both.
-    """
-    creation = (CreateAccount(owner, "0", source=sponsor),) if creates_account else ()
-    return (
-        BeginSponsoringFutureReserves(owner, source=sponsor),
-        *creation,
-        ChangeTrust(asset_of(asset), source=owner),
-        EndSponsoringFutureReserves(source=owner),
-    )
 
 
 def read_tx(passphrase: str, envelope: bytes | str) -> StellarTx:

@@ -21,6 +21,7 @@ from api.client import (
     Actions,
     Deposit,
     EvmCalls,
+    Invalid,
     Isthmus,
     Outgoing,
     Quote,
@@ -130,7 +131,13 @@ class Plays:
     def _open_trustline(self, who: Customer, transfer: Transfer, action: StellarTrustline) -> None:
         envelope = TransactionEnvelope.from_xdr(action.xdr, PASSPHRASE)
         envelope.sign(who.key)
-        who.api.submit_stellar(transfer.id, envelope.to_xdr())
+        try:
+            who.api.submit_stellar(transfer.id, envelope.to_xdr())
+        except Invalid as refused:
+            # Another owner's transaction had the sequence number first: it is shown anew.
+            if refused.code != "SUBMISSION_MISMATCH":
+                raise
+            return
         self._say(f"{who.name} signs for an account and a trustline that the service pays for")
 
     def _check_sponsored(self, who: Customer, coin: Coin) -> None:

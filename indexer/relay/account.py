@@ -49,6 +49,8 @@ class Limits:
     """Most that it may spend in a UTC day, what is open counted at its most."""
     floor: int
     """Less than this on the account calls for an operator."""
+    max_cost: int = 1
+    """Of the dearest thing to be sent: without room for it the account is unwell."""
 
 
 @dataclass(slots=True)
@@ -413,10 +415,12 @@ class AccountRelay(Generic[C]):
             reason = store.standing_break(conn, self.account)
             spent, unit = self._spent(conn), self._wire.unit
             number = len(store.open_slots(conn, self.account))
-            if reason is None and sight.balance < self._limits.floor:
-                reason = f"{sight.balance} {unit} on the account, less than {self._limits.floor}"
-            if reason is None and spent >= self._limits.budget:
-                reason = f"the day's budget of {self._limits.budget} {unit} is used up"
+            limits = self._limits
+            needed = max(limits.floor, limits.max_cost)
+            if reason is None and sight.balance < needed:
+                reason = f"{sight.balance} {unit} on the account, less than {needed}"
+            if reason is None and spent + limits.max_cost > limits.budget:
+                reason = f"the day's budget of {limits.budget} {unit} is used up"
             stands = store.Health(self._wire.duty, reason, sight.balance, spent, number)
             store.set_health(conn, self.account, stands)
 

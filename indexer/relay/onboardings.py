@@ -1,178 +1,202 @@
-"""Trustlines of deposits' owners that the service sponsors (CAP-33), with the account if need be.
+"""Onboarding transactions (CAP-33) that owners have signed: signed by a sponsor of ours, and sent.
 
-The transaction is one of a sponsor of ours. It is signed when an owner asked for it, shown to him
-by the api, and sent once he has signed it as well. So the sponsor's number is taken for as long as
-its bounds are, a few minutes; then the number is spent, and whoever still wants it waits in line.
+What an owner signed is the sponsor's own transaction, with the sequence number that was next when
+the api showed it. It is made here anew, and must be that one in every byte. The number is taken
+when the sponsor signs, and given free by a transaction of nothing if no ledger takes it at once.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import base64
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, text
-from stellar_sdk import TransactionEnvelope, xdr
+from sqlalchemy import Connection, func, select, text
+from stellar_sdk import TransactionBuilder, TransactionEnvelope
 
-from indexer.actions.stellar_tx import onboarding
-from indexer.chains.stellar_sender import StellarAccountNodes
+from indexer.actions.onboarding import (
+    MAX_COST,
+    VALID_SECONDS,
+    onboarding_tx,
+    read_onboarding,
+    reserves,
+)
+from indexer.actions.stellar_check import UnlikeIssued, check_signed, unfunded
+from indexer.actions.stellar_tx import read_tx
 from indexer.errors import CallReverted
-from indexer.networks import StellarChain
-from indexer.relay.keys import StellarKey
-from indexer.relay.slots import Close, Owed, Send, Signed, Slot, Step, Wait
-from indexer.relay.stellar_numbers import BID, StellarNumbers
-from indexer.relay.stellar_signing import composed, signed
+from indexer.projections.transfers import STELLAR_PER_SHARED
+from indexer.relay import store
+from indexer.relay.account import AccountRelay, Limits
+from indexer.relay.slots import Close, Owed, Replace, Send, Sight, Signed, Slot, Step, Wait
+from indexer.relay.stellar_numbers import StellarNumbers
+from indexer.relay.stellar_signing import signed
 from indexer.relay.store import Account
 from indexer.senders import Duty
-from warehouse_schema.identifiers import AssetId, StellarAddress, TxHash
+from indexer.sponsorship import Newcomer, deposit_refusal, payers_of
+from warehouse_schema import locks
+from warehouse_schema.identifiers import BaseUnits, TxHash
 
-VALID_SECONDS = 180
-"""Of a transaction that a person is to look at and sign."""
-RESERVE = 5_000_000
-"""Stroops an entry (0.5 XLM): an account takes two, a trustline one."""
-_MOST = 20
-_MOST_WASTED = 3
-"""For an owner and an asset in a UTC day: who never signs keeps a sponsor from others."""
+HOLD_SECONDS = 15.0
+"""About three ledgers. A transaction that none of them took gives its sequence number free."""
+
+
+@dataclass(frozen=True, slots=True)
+class SponsorBounds:
+    """For which deposits a sponsor pays."""
+
+    min_deposit: BaseUnits
+    """Least deposit, 10^-7 of the asset."""
+    payer_budget: int
+    """Stroops a UTC day for all deposits of one paying address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Onboarding:
-    """Whose trustline it is."""
+    """A trustline that is to be opened, and what its owner signed for it."""
 
-    owner: StellarAddress
-    asset: AssetId
+    newcomer: Newcomer
+    consent: bytes
+    """The envelope with the owner's signatures alone."""
 
 
-# Moments are rows of their own: no index is asked for what may be another one for each row.
-#
-# Who asked lately waits for it still. Only who is paid himself can sign, and only as long as there
-# is something that he waits for.
+# What names a number that is used already is not asked for any more: the api shows its owner
+# another transaction.
 _OWED = text("""
-    SELECT t.id, t.owner, q.dest_asset
-    FROM (
-        SELECT transfer, min(asked_at) AS at
-        FROM intake.onboardings
-        WHERE asked_at > (SELECT clock_timestamp() - interval '2 minutes')
-        GROUP BY transfer
-    ) asked
-    JOIN intake.transfers t ON t.id = asked.transfer
+    SELECT t.id, t.owner, q.dest_asset, q.amount_in, c.signed
+    FROM intake.consents c
+    JOIN intake.transfers t ON t.id = c.transfer
     JOIN intake.quotes q ON q.id = t.quote
     JOIN projections.transfer_stages s ON s.transfer = t.id
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS number
-        FROM relay.slots
-        WHERE chain = :chain AND purpose = 'onboard' AND key = t.owner || ' ' || q.dest_asset
-          AND outcome IS DISTINCT FROM 'done'
-          AND opened_at >= (SELECT date_trunc('day', clock_timestamp(), 'UTC'))
-    ) wasted
-    WHERE q.dest_chain = :chain AND q.source_chain <> :chain AND q.dest_address = t.owner
+    WHERE c.sponsor = :account
+      AND c.number > (
+          SELECT coalesce(max(number), 0) FROM relay.slots
+          WHERE chain = :chain AND account = :account
+      )
+      AND c.consented_at > (SELECT clock_timestamp() - make_interval(secs => :valid))
+      AND q.dest_chain = :chain AND q.source_chain <> :chain AND q.dest_address = t.owner
       AND s.stage = 'AWAITING_TRUSTLINE'
-      AND wasted.number < :most_wasted
-    ORDER BY wasted.number, asked.at, t.owner, q.dest_asset, t.id
-    LIMIT :most
-""")
-
-_CONSENTS = text("""
-    SELECT a.tx_hash, c.signed
-    FROM relay.slots s
-    JOIN relay.attempts a USING (chain, account, number)
-    JOIN intake.consents c ON c.tx_hash = a.tx_hash
-    WHERE s.chain = :chain AND s.account = :account AND s.outcome IS NULL
+    ORDER BY c.consented_at, c.tx_hash
 """)
 
 
 class Onboardings:
-    """What owners asked for, and what they have signed of an account's since."""
+    """What owners have signed of a sponsor's transactions, for deposits that are paid for good."""
 
-    def __init__(self, account: Account) -> None:
-        self._account = account
-        self.consents: dict[TxHash, bytes] = {}
-        """Envelopes with all signatures, of what is open; as of the last time it was asked."""
+    def __init__(self, account: Account, bounds: SponsorBounds) -> None:
+        self._account, self._bounds = account, bounds
 
     def owed(self, conn: Connection) -> list[Owed[Onboarding]]:
-        """Trustlines that are waited for; who wasted none first, then the oldest."""
+        """Those whose number is free, the oldest first."""
         place = {"chain": self._account.chain, "account": self._account.address}
-        self.consents.clear()
-        self.consents.update(
-            (TxHash(row.tx_hash), row.signed) for row in conn.execute(_CONSENTS, place)
-        )
-        bounds = {"chain": self._account.chain, "most": _MOST, "most_wasted": _MOST_WASTED}
         found: dict[str, Owed[Onboarding]] = {}
-        for row in conn.execute(_OWED, bounds):
-            key = f"{row.owner} {row.dest_asset}"
-            wanted = Onboarding(row.owner, row.dest_asset)
-            found.setdefault(key, Owed("onboard", key, row.id, wanted))
+        rows = conn.execute(_OWED, place | {"valid": VALID_SECONDS}).all()
+        payers = payers_of(conn, [row.id for row in rows])
+        for row in rows:
+            deposit = BaseUnits(int(row.amount_in) * STELLAR_PER_SHARED)
+            who = Newcomer(row.owner, row.dest_asset, deposit, payers[row.id])
+            # Of one owner the newest: the one before it was given up.
+            found[who.key] = Owed("onboard", who.key, row.id, Onboarding(who, bytes(row.signed)))
         return list(found.values())
 
     def objection(self, conn: Connection, owed: Owed[Onboarding]) -> str | None:
-        """None: a trustline does no harm to a transfer that was called off meanwhile."""
-        return None
+        """Why it is not paid for; others of the same payer wait until this is decided."""
+        conn.execute(select(func.pg_advisory_xact_lock(locks.SPONSORING, 0)))
+        bounds, who = self._bounds, owed.call.newcomer
+        return deposit_refusal(
+            conn, self._account.chain, bounds.min_deposit, bounds.payer_budget, who
+        )
 
 
 class SponsorWire(StellarNumbers):
-    """A sponsor's transactions. What is in them is fixed, so the signature commits it to no more
-    than the reserves and a fee, of one owner, for as long as the bounds are."""
+    """A sponsor's transactions. Its signature commits it to the reserves and a fee of one owner."""
 
     duty: Duty = "sponsor"
 
-    def __init__(
-        self,
-        chain: StellarChain,
-        nodes: StellarAccountNodes,
-        key: StellarKey,
-        consents: Mapping[TxHash, bytes],
-    ) -> None:
-        super().__init__(chain, nodes, key)
-        self._consents = consents
-
     def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
-        """As of any number; but nothing is sent that its owner has not signed.
+        """As of any number, but for what no ledger takes soon, or takes in vain.
 
-        What a ledger took in vain is nobody's failure but its owner's, who has opened his account
-        himself in between: it does not stop the sponsor.
+        The latter is nobody's failure but its owner's, who has opened the account meanwhile: it
+        does not stop the sponsor.
         """
-        step, newest = super().step(slot, buried), slot.newest
-        if isinstance(step, Send) and not newest.is_fill and newest.tx not in self._consents:
-            return Wait()
+        step = super().step(slot, buried)
         if isinstance(step, Close) and step.outcome == "done":
-            return Close("done", step.spent + _reserves(slot.attempts[0].raw))
+            return Close("done", step.spent + self._reserves(slot))
         if isinstance(step, Close) and step.outcome == "failed":
             return Close("late", step.spent)
-        return step
+        is_included = any(each.tx in self._sight.inclusions for each in slot.attempts)
+        newest = slot.newest
+        is_held = not newest.is_fill and newest.signed_ago > HOLD_SECONDS and not is_included
+        return Replace() if is_held and isinstance(step, Send | Wait) else step
+
+    def _reserves(self, slot: Slot) -> int:
+        first = read_tx(self.chain.passphrase, slot.attempts[0].raw)
+        made = read_onboarding(self.chain.passphrase, first)
+        return reserves(creates_account=made.creates_account)
 
     def is_over(self, owed: Owed[Onboarding]) -> bool:
         """Whether the trustline is there, whoever opened it."""
-        return self.nodes.trustline(owed.call.owner, owed.call.asset) is not None
+        who = owed.call.newcomer
+        return self.nodes.trustline(who.owner, who.asset) is not None
 
     def sign(self, number: int, call: Onboarding) -> Signed:
-        """The one transaction of a number that opens a trustline."""
-        is_new = self.nodes.seen(call.owner) is None
-        operations = onboarding(self.address, call.owner, call.asset, creates_account=is_new)
-        bounds, passphrase = self.bounds(VALID_SECONDS), self.chain.passphrase
-        envelope = composed(self.address, passphrase, number, operations, BID, bounds)
+        """Add the sponsor's signature to what the owner signed.
+
+        Raises `CallReverted` unless that is the transaction of this number, and the ledger would
+        take its signatures now.
+        """
+        who, passphrase = call.newcomer, self.chain.passphrase
+        account = self.nodes.seen(who.owner)
+        try:
+            shown = read_onboarding(passphrase, read_tx(passphrase, call.consent))
+        except (ValueError, EOFError) as error:
+            raise CallReverted(f"it cannot be read: {error}") from error
+        if not shown.first <= shown.last <= self._window.latest + 2 * VALID_SECONDS:
+            raise CallReverted("it may be included for too long, or never")
+        expected = replace(
+            shown, sponsor=self.address, sequence=number, creates_account=account is None
+        )
+        issued = onboarding_tx(passphrase, who.owner, who.asset, expected)
+        rules = unfunded(who.owner) if account is None else account.rules
+        consent = base64.b64encode(call.consent).decode()
+        verdict = check_signed(passphrase, [issued], rules, consent, self._window.latest)
+        if isinstance(verdict, UnlikeIssued):
+            raise CallReverted(verdict.message)
+        envelope = TransactionBuilder.from_xdr(consent, passphrase)
+        if not isinstance(envelope, TransactionEnvelope):
+            raise CallReverted("a fee bump")
         made = signed(self.key, envelope)
-        return Signed(made.tx, made.raw, made.most_cost + _reserves(made.raw))
+        most = made.most_cost + reserves(creates_account=expected.creates_account)
+        return Signed(made.tx, made.raw, most)
 
     def sign_again(self, slot: Slot, call: Onboarding | None) -> Signed:
-        """Nothing, once the bounds are past: others wait for the number after it."""
+        """Nothing: the owner is shown a transaction of another number."""
         if call is not None:
-            raise CallReverted("it was not signed in time")
+            raise CallReverted("its number is given up")
         return self.fill(slot)
 
-    def send(self, raw: bytes) -> str:
-        """Give a transaction to a node, as its owner has signed it."""
-        tx = _hash(raw, self.chain.passphrase)
-        consent = self._consents.get(tx)
-        # The hash says that it is ours in all but its signatures.
-        is_ours = consent is not None and _hash(consent, self.chain.passphrase) == tx
-        return super().send(consent if consent is not None and is_ours else raw)
 
+class SponsorRelay(AccountRelay[Onboarding]):
+    """A sponsor, which also says what it would do next: the api has its word for it."""
 
-def _hash(raw: bytes, passphrase: str) -> TxHash:
-    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
-    return TxHash(TransactionEnvelope.from_xdr(envelope.to_xdr(), passphrase).hash_hex())
+    def __init__(
+        self,
+        wire: SponsorWire,
+        limits: Limits,
+        bounds: SponsorBounds,
+        clock: Callable[[], float],
+    ) -> None:
+        """As `AccountRelay`; without room for the dearest onboarding the account is unwell."""
+        with_room = replace(limits, max_cost=MAX_COST)
+        super().__init__(wire, Onboardings(wire.account, bounds), with_room, clock)
+        self._bounds = bounds
 
-
-def _reserves(raw: bytes) -> int:
-    """Stroops that a sponsor has to keep for what a transaction adds."""
-    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
-    operations = () if envelope.v1 is None else envelope.v1.tx.operations
-    entries = {xdr.OperationType.CREATE_ACCOUNT: 2, xdr.OperationType.CHANGE_TRUST: 1}
-    return RESERVE * sum(entries.get(each.body.type, 0) for each in operations)
+    def _tell(self, conn: Connection, sight: Sight) -> None:
+        super()._tell(conn, sight)
+        with conn.begin():
+            left = self._limits.budget - self._spent(conn)
+            store.set_sponsor(
+                conn,
+                self.account,
+                next_number=sight.next_number,
+                min_deposit=self._bounds.min_deposit,
+                payer_budget=self._bounds.payer_budget,
+                budget_left=max(0, left),
+            )

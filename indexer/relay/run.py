@@ -26,7 +26,7 @@ from indexer.relay.evm_wire import EvmWire
 from indexer.relay.keys import evm_address
 from indexer.relay.ledgers import Ledgers
 from indexer.relay.oft_deliveries import OftDeliveries
-from indexer.relay.onboardings import Onboarding, Onboardings, SponsorWire
+from indexer.relay.onboardings import SponsorRelay, SponsorWire
 from indexer.relay.recipients import Recipients, mint_look, trustline_look
 from indexer.relay.settings import (
     EvmAccount,
@@ -37,7 +37,6 @@ from indexer.relay.settings import (
 )
 from indexer.relay.stellar_signing import Invocation
 from indexer.relay.stellar_wire import StellarWire
-from indexer.relay.store import Account
 from indexer.relay.submissions import Submitter
 from indexer.settings import Settings
 from indexer.stopping import pause
@@ -190,11 +189,10 @@ def stellar_ledger(chain: StellarChain, account: str) -> Ledger[Invocation]:
     return Ledgers(deliveries, OftDeliveries(chain, StellarAddress(account)))
 
 
-def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> AccountRelay[Onboarding]:
+def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> SponsorRelay:
     """An account that opens trustlines."""
-    waiting = Onboardings(Account(account.chain.id, address_of(account)))
-    wire = SponsorWire(account.chain, nodes, account.key, waiting.consents)
-    return AccountRelay(wire, waiting, account.limits, time.monotonic)
+    wire = SponsorWire(account.chain, nodes, account.key)
+    return SponsorRelay(wire, account.limits, account.bounds, time.monotonic)
 
 
 @contextmanager

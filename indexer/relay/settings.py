@@ -10,6 +10,8 @@ What every process shares (network, database, nodes) is in `indexer.settings`.
 | `ISTHMUS_RELAY_FLOOR_<CHAIN>` | less than this on it is an alarm, default 0.005 ether or 5 XLM |
 | `ISTHMUS_RELAY_SPONSOR_<CHAIN>` | on Stellar, the key that pays for trustlines; and with |
 | `…_SPONSOR_KMS_…`, `…_SPONSOR_BUDGET_…`, `…_SPONSOR_FLOOR_…` | as the three above |
+| `ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_<CHAIN>` | least deposit to sponsor for, 10^-7 of the asset |
+| `ISTHMUS_RELAY_SPONSOR_PAYER_BUDGET_<CHAIN>` | stroops a UTC day for one paying address |
 | `ISTHMUS_WEBHOOK_KEY` | a seed `S…` that signs webhooks and nothing else; or `…_FILE` |
 | `ISTHMUS_WEBHOOK_KMS` | in its place `module:name`, which makes the key of nothing |
 
@@ -39,13 +41,16 @@ from indexer.relay.keys import (
     evm_address,
     stellar_address,
 )
+from indexer.relay.onboardings import SponsorBounds
 from indexer.secrets import secret
 from indexer.settings import Settings, in_capitals, rpc_variable
-from warehouse_schema.identifiers import ChainId
+from warehouse_schema.identifiers import BaseUnits, ChainId
 
 EVM_LIMITS = Limits(budget=5 * 10**16, floor=5 * 10**15)
 STELLAR_LIMITS = Limits(budget=50 * 10**7, floor=5 * 10**7)
+SPONSOR_BOUNDS = SponsorBounds(min_deposit=BaseUnits(5 * 10**7), payer_budget=5 * 10**7)
 _PREFIX = "ISTHMUS_RELAY_"
+_MIN_DEPOSIT, _PAYER_BUDGET = "SPONSOR_MIN_DEPOSIT", "SPONSOR_PAYER_BUDGET"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ class SponsorAccount:
     chain: StellarChain
     key: StellarKey = field(repr=False)
     limits: Limits = STELLAR_LIMITS
+    bounds: SponsorBounds = SPONSOR_BOUNDS
 
 
 RelayAccount: TypeAlias = EvmAccount | StellarAccount | SponsorAccount
@@ -108,7 +114,7 @@ def load_relay_settings(
         found.append(StellarAccount(stellar, key, limits))
     for key in _stellar_keys(env, _SPONSOR, stellar.id):
         limits = _limits(env, _SPONSOR, stellar.id, STELLAR_LIMITS)
-        found.append(SponsorAccount(stellar, key, limits))
+        found.append(SponsorAccount(stellar, key, limits, _sponsor_bounds(env, stellar.id)))
     _refuse_two_duties(found)
     for chain in settings.network.evm:
         signer = _evm_key(env, chain.id)
@@ -191,7 +197,7 @@ def _stellar_keys(env: Mapping[str, str], names: _Names, chain: ChainId) -> Sequ
 
 
 def _refuse_two_duties(accounts: Sequence[RelayAccount]) -> None:
-    """A number that waits for an owner's signature must keep no delivery waiting."""
+    """An owner's transaction that no ledger takes must keep no delivery waiting."""
     addresses = [address_of(each) for each in accounts]
     twice = next((each for each in addresses if addresses.count(each) > 1), None)
     if twice is not None:
@@ -227,6 +233,14 @@ def _limits(env: Mapping[str, str], names: _Names, chain: ChainId, usual: Limits
     )
 
 
+def _sponsor_bounds(env: Mapping[str, str], chain: ChainId) -> SponsorBounds:
+    usual = SPONSOR_BOUNDS
+    return SponsorBounds(
+        BaseUnits(_amount(env, _MIN_DEPOSIT, chain, usual.min_deposit)),
+        _amount(env, _PAYER_BUDGET, chain, usual.payer_budget),
+    )
+
+
 def _maker(variable: str, named: str) -> Callable[..., object]:
     module, _, name = named.partition(":")
     try:
@@ -255,7 +269,9 @@ def _amount(env: Mapping[str, str], what: str, chain: ChainId, usual: int) -> in
 def _refuse_strangers(env: Mapping[str, str], settings: Settings) -> None:
     """A variable of a chain that the network does not have is a mistake, not a wish."""
     known = {variable for chain in settings.network.chains for variable in _known(chain, _SENDER)}
-    known |= {*_known(settings.network.stellar, _SPONSOR)}
+    stellar = settings.network.stellar
+    known |= {*_known(stellar, _SPONSOR)}
+    known |= {relay_variable(kind, stellar.id) for kind in (_MIN_DEPOSIT, _PAYER_BUDGET)}
     prefixes = tuple(
         f"{_PREFIX}{kind}_" for names in (_SENDER, _SPONSOR) for kind in astuple(names)
     )

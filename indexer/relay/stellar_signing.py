@@ -85,11 +85,12 @@ def with_resources(envelope: TransactionEnvelope, found: Simulated) -> Transacti
 
 
 def signed(key: StellarKey, envelope: TransactionEnvelope) -> Signed:
-    """Sign a transaction of the key's account. Raises `WrongSignature`."""
+    """Add the key's signature to those of a transaction. Raises `WrongSignature`."""
     digest = envelope.hash()
     signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
+    signatures = [signature, *envelope.signatures]
     whole = TransactionEnvelope(
-        envelope.transaction, envelope.network_passphrase, signatures=[signature]
+        envelope.transaction, envelope.network_passphrase, signatures=signatures
     )
     raw = whole.to_xdr_object().to_xdr_bytes()
     return Signed(TxHash(digest.hex()), raw, envelope.transaction.fee)

@@ -40,7 +40,7 @@ from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts, breaks, health, onboardings, pardons, slots
+from warehouse_schema.relay import attempts, breaks, health, pardons, slots, sponsors
 
 _MOST_AT_ONCE, _MOST_OF_ONE = 50, 3
 """Submissions of one turn, and of one owner in it: what can never be taken, as when its number was
@@ -281,9 +281,6 @@ def add_attempt(
             most_cost=most_cost,
         )
     )
-    if slot.purpose == "onboard" and not attempt.is_fill:
-        shown = {"tx_hash": attempt.tx, "transfer": slot.subject, "envelope": attempt.raw}
-        conn.execute(insert(onboardings).values(shown))
     _tell(conn, slot.subject)
 
 
@@ -521,6 +518,14 @@ def set_health(conn: Connection, account: Account, stands: Health) -> None:
     }
     place = {"chain": account.chain, "account": account.address}
     written = upsert(health).values(place | values)
+    conn.execute(written.on_conflict_do_update(index_elements=[*place], set_=values))
+
+
+def set_sponsor(conn: Connection, account: Account, **terms: int) -> None:
+    """Say what a sponsor would do next; `terms` are columns of `relay.sponsors`."""
+    place = {"chain": account.chain, "account": account.address}
+    values = terms | {"written_at": func.clock_timestamp()}
+    written = upsert(sponsors).values(place | values)
     conn.execute(written.on_conflict_do_update(index_elements=[*place], set_=values))
 
 

@@ -132,8 +132,9 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.stellar_state": (*_CHAINS, "indexer.actions", "indexer.settings"),
     "indexer.warehouse": ("indexer.errors", "indexer.settings"),
     "indexer.senders": (),
+    "indexer.sponsorship": ("indexer.actions", "indexer.senders"),
     "indexer.relay": (
-        *(*_CHAINS, "indexer.actions", "indexer.senders"),
+        *(*_CHAINS, "indexer.actions", "indexer.senders", "indexer.sponsorship"),
         *("indexer.notices", *_LOOPS),
         *("indexer.secrets", "indexer.settings", "indexer.warehouse"),
         # What it may do for a deposit it asks the fold, under the transfer's lock.

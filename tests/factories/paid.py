@@ -9,17 +9,17 @@ from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import cursors
 from warehouse_schema.relay import obstacles
 
-HEIGHT = 100
+FINAL = 1_000
 
 
-def pay(conn: Connection, transfer: str) -> None:
+def pay(conn: Connection, transfer: str, height: int = 100) -> None:
     """A final burn of a direct deposit by CCTP, whose recipient has no trustline."""
     [loaded] = load(conn, MAINNET, [transfer])
     row = {"transfer": transfer, "kind": "no_trustline", "detail": "no trustline"}
     conn.execute(insert(obstacles).values(row))
-    events = burn(loaded.evidence.terms, HEIGHT, tx=transfer)
+    events = burn(loaded.evidence.terms, height, tx=transfer)
     at = cursors.c.chain == events[0].seen.chain
-    conn.execute(update(cursors).where(at).values(height=HEIGHT, final_height=HEIGHT))
+    conn.execute(update(cursors).where(at).values(height=FINAL, final_height=FINAL))
     bring_in(conn, *events)
 
 

@@ -57,9 +57,9 @@ ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
     ("facts.unproven_blocks", "indexer"): frozenset({"UPDATE"}),
     # Those that nobody used, long after they expired.
     ("intake.quotes", "indexer"): frozenset({"DELETE"}),
-    # How the relay is; and of what it signed, what owners are to sign as well.
+    # How the relay is, and what its sponsors would do.
     ("relay.health", "api"): READ,
-    ("relay.onboardings", "api"): READ,
+    ("relay.sponsors", "api"): READ,
     ("relay.obstacles", "api"): READ,
     ("relay.pardons", "api"): READ,
     # What became of an owner's webhooks; the relay forgets what was posted long ago.

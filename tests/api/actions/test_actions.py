@@ -57,7 +57,7 @@ def test_a_deposit_is_shown_as_the_calls_that_its_payer_sends(
     assert answer.headers["Cache-Control"] == "no-store"
     calls = calls_of(transfer, mechanism, allowance)
     action = {"kind": "evm_calls", "chainId": 1, "calls": calls}
-    assert answer.json == {"action": action, "reason": None}
+    assert answer.json == {"action": action, "reason": None, "needs_trustline": None}
     [row] = stored(kept, transfer)
     assert (row.number, row.kind, row.tx_hash, row.issued) == (1, "evm_calls", None, action)
     [asked] = evm.asked
@@ -155,7 +155,11 @@ def test_a_payment_is_shown_as_the_transaction_that_its_owner_signs(kept, actor,
         "xdr": stellar.made.envelope,
         "network_passphrase": "Public Global Stellar Network ; September 2015",
     }
-    assert ask_action(actor, transfer).json == {"action": action, "reason": None}
+    assert ask_action(actor, transfer).json == {
+        "action": action,
+        "reason": None,
+        "needs_trustline": None,
+    }
     [row] = stored(kept, transfer)
     assert (row.kind, row.tx_hash, row.issued) == ("stellar_tx", stellar.made.tx, action)
     [(order, owner, expires_at, ingested, issued)] = stellar.asked

@@ -1,4 +1,4 @@
-"""A deposit's owner without a trustline: asked for, shown once it is signed, handed in, kept."""
+"""A paid deposit of an owner without a trustline: shown unsigned, handed in, kept for the relay."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,188 +9,253 @@ import pytest
 from sqlalchemy import Connection, delete, func, insert, select, update
 from stellar_sdk import Keypair, TransactionBuilder
 
-from indexer.actions.stellar_tx import StellarTx, draft, onboarding
+from indexer.actions.onboarding import MAX_COST, RESERVE, Onboarding, onboarding_tx
 from tests.api.actions.test_signed import hand_in, refused
-from tests.factories.acting import ask_action, deposit, stellar_payment
+from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
 from tests.factories.actions import MAINNET
 from tests.factories.paid import forget_payments, pay
-from tests.factories.projections import CLOSE_TIME
 from tests.factories.sep10 import WALLET, make_rules
 from tests.factories.started import NOBODY
-from warehouse_schema.identifiers import StellarAddress, UnixSeconds
-from warehouse_schema.intake import consents, onboardings
-from warehouse_schema.relay import attempts, health, slots
-from warehouse_schema.relay import onboardings as signed_by_relay
+from warehouse_schema.identifiers import UnixSeconds
+from warehouse_schema.intake import consents
+from warehouse_schema.relay import attempts, health, slots, sponsors
 
 ME: Any = WALLET.public_key
-SPONSOR = Keypair.random()
+SPONSOR: Any = Keypair.random().public_key
 STELLAR = MAINNET.stellar
 ASSET = STELLAR.usdc
-PLACE = {"chain": STELLAR.id, "account": SPONSOR.public_key}
+PLACE = {"chain": STELLAR.id, "account": SPONSOR}
 WELL = {"duty": "sponsor", "well": True, "balance": 10**9, "spent_today": 0, "open": 0}
+TERMS = {
+    "next_number": 7,
+    "min_deposit": 5 * 10**7,
+    "payer_budget": 5 * 10**7,
+    "budget_left": 50 * 10**7,
+}
 
 
 @pytest.fixture
 def ledger(kept: Connection):
     """A warehouse with a sponsor that is well."""
     kept.execute(insert(health).values(PLACE | WELL))
+    kept.execute(insert(sponsors).values(PLACE | TERMS))
     yield kept
-    for table in (signed_by_relay, attempts, slots, health, consents, onboardings):
+    for table in (attempts, slots, health, sponsors, consents):
         kept.execute(delete(table))
     forget_payments(kept)
 
 
 @pytest.fixture
 def transfer(ledger, accounts) -> str:
-    """A deposit that is paid for good, and whose owner cannot be paid."""
+    """A deposit of 20 USDC that is paid for good, and whose owner cannot be paid."""
     transfer = deposit(ledger, owner=ME, dest_address=ME)
     pay(ledger, transfer)
     return transfer
 
 
-def sponsored(seconds: int = 180, number: int = 7) -> StellarTx:
-    """What the relay signs."""
-    by = StellarAddress(SPONSOR.public_key)
-    operations = onboarding(by, ME, ASSET, creates_account=True)
-    until = UnixSeconds(CLOSE_TIME + 4 + seconds)
-    plain = draft(STELLAR.passphrase, by, number, until, operations)
-    return StellarTx(signed(plain, SPONSOR), plain.tx)
+def shown(actor, transfer: str, account: str = ME) -> Any:
+    answer = ask_action(actor, transfer, account).json
+    assert answer["action"] is not None, answer
+    return answer["action"]
 
 
-def signed(issued: StellarTx, *keys: Keypair) -> str:
-    envelope = TransactionBuilder.from_xdr(issued.envelope, STELLAR.passphrase)
+def sequence_of(action: Any) -> int:
+    built = TransactionBuilder.from_xdr(action["xdr"], STELLAR.passphrase)
+    return built.transaction.sequence
+
+
+def signed(action: Any, *keys: Keypair) -> str:
+    envelope = TransactionBuilder.from_xdr(action["xdr"], STELLAR.passphrase)
     for key in keys:
         envelope.sign(key)
     return envelope.to_xdr()
 
 
-def offer(ledger: Connection, transfer: str, made: StellarTx, outcome: str | None = None) -> None:
-    """As the relay keeps what it signed."""
-    number = ledger.scalar(select(func.count()).select_from(slots))
+def slot(ledger: Connection, transfer: str, number: int, **changes: Any) -> None:
+    """A number that the sponsor gave to somebody."""
     key = {"purpose": "onboard", "key": f"{ME} {ASSET}", "subject": transfer}
-    over = {"outcome": outcome, "spent": 1, "closed_at": func.now()} if outcome else {}
-    ledger.execute(insert(slots).values(PLACE | key | over | {"number": number}))
-    raw = TransactionBuilder.from_xdr(made.envelope, STELLAR.passphrase)
-    envelope = raw.to_xdr_object().to_xdr_bytes()
-    row = {"number": number, "purpose": "onboard", "subject": transfer, "tx_hash": made.tx}
-    ledger.execute(insert(attempts).values(PLACE | row | {"signed": envelope, "most_cost": 1}))
-    shown = {"tx_hash": made.tx, "transfer": transfer, "envelope": envelope}
-    ledger.execute(insert(signed_by_relay).values(shown))
+    over = {"outcome": "done", "spent": 3 * RESERVE, "closed_at": func.now()}
+    ledger.execute(insert(slots).values(PLACE | key | over | {"number": number} | changes))
 
 
-def asked(ledger: Connection, transfer: str) -> int:
-    query = select(func.count()).where(onboardings.c.transfer == transfer)
-    return ledger.scalar(query) or 0
+OPEN = {"outcome": None, "spent": None, "closed_at": None}
 
 
-def reason(actor, transfer: str) -> Any:
+def reason(actor, transfer: str) -> tuple[str, str | None]:
     answer = ask_action(actor, transfer, ME).json
     assert answer["action"] is None
-    return answer["reason"]
+    needs = answer["needs_trustline"]
+    return answer["reason"], None if needs is None else needs["reason"]
 
 
-def test_who_has_no_trustline_has_the_relay_asked_once_a_minute(ledger, actor, transfer):
-    assert [reason(actor, transfer) for _ in range(3)] == ["sponsoring"] * 3
-    assert asked(ledger, transfer) == 1
-    ledger.execute(update(onboardings).values(asked_at=func.now() - timedelta(seconds=61)))
-    assert reason(actor, transfer) == "sponsoring"
-    assert asked(ledger, transfer) == 2
-
-
-def test_what_the_relay_signed_is_shown_signed_and_kept_for_it(ledger, actor, transfer, accounts):
-    reason(actor, transfer)
-    offer(ledger, transfer, made := sponsored())
-    action = {
-        "kind": "stellar_trustline",
+def test_paid_deposit_shows_an_unsigned_onboarding(ledger, actor, transfer):
+    answer = ask_action(actor, transfer, ME).json
+    made = answer["action"]
+    assert (made["kind"], made["asset"]) == ("stellar_trustline", ASSET)
+    envelope = TransactionBuilder.from_xdr(made["xdr"], made["network_passphrase"])
+    assert (envelope.transaction.source.account_id, envelope.signatures) == (SPONSOR, [])
+    assert sequence_of(made) == 7
+    assert answer["needs_trustline"] == {
         "asset": ASSET,
-        "xdr": made.envelope,
-        "network_passphrase": STELLAR.passphrase,
+        "creates_account": True,
+        "reserve": "15020000",
+        "sponsored": True,
+        "reason": None,
     }
-    assert ask_action(actor, transfer, ME).json == {"action": action, "reason": None}
-    envelope = signed(made, WALLET)
+    assert shown(actor, transfer) == made, "the same as long as its number is free"
+
+
+def test_signed_onboarding_is_kept_for_the_relay(ledger, actor, transfer):
+    envelope = signed(shown(actor, transfer), WALLET)
     answer = hand_in(actor, transfer, envelope)
     assert answer.status_code == 200
-    assert (answer.json["stage"], answer.json["stellar_transaction_id"]) == (
-        "AWAITING_TRUSTLINE",
-        None,
-    )
+    assert answer.json["stage"] == "AWAITING_TRUSTLINE"
     [row] = ledger.execute(select(consents)).all()
-    raw = TransactionBuilder.from_xdr(envelope, STELLAR.passphrase).to_xdr_object().to_xdr_bytes()
-    assert (row.tx_hash, row.transfer, row.signed) == (made.tx, transfer, raw)
-    assert reason(actor, transfer) == "waiting"
+    built = TransactionBuilder.from_xdr(envelope, STELLAR.passphrase)
+    assert (row.tx_hash, row.transfer) == (built.hash_hex(), transfer)
+    assert (row.sponsor, row.number) == (SPONSOR, 7)
+    assert row.signed == built.to_xdr_object().to_xdr_bytes()
+    assert reason(actor, transfer) == ("waiting", None)
     assert refused(hand_in(actor, transfer, envelope), 409)[0] == "DUPLICATE_SUBMISSION"
+
+
+def test_silent_owners_reserve_no_number(ledger, actor, transfer):
+    for height in range(101, 106):
+        silent = Keypair.random().public_key
+        other = deposit(ledger, owner=silent, dest_address=silent)
+        pay(ledger, other, height)
+        assert sequence_of(shown(actor, other, silent)) == 7
+    mine = shown(actor, transfer)
+    assert sequence_of(mine) == 7
+    assert hand_in(actor, transfer, signed(mine, WALLET)).status_code == 200
+
+
+def test_number_used_by_another_is_refused_and_shown_anew(ledger, actor, transfer):
+    mine = shown(actor, transfer)
+    slot(ledger, "another", 7, key=f"{NOBODY} {ASSET}", **OPEN)
+    assert refused(hand_in(actor, transfer, signed(mine, WALLET))) == (
+        "SUBMISSION_MISMATCH",
+        ["transaction"],
+    )
+    newer = shown(actor, transfer)
+    assert sequence_of(newer) == 8
+    assert hand_in(actor, transfer, signed(newer, WALLET)).status_code == 200
+
+
+def test_signed_onboarding_that_lost_its_number_is_shown_anew(ledger, actor, transfer):
+    assert hand_in(actor, transfer, signed(shown(actor, transfer), WALLET)).status_code == 200
+    slot(ledger, "another", 7, key=f"{NOBODY} {ASSET}", **OPEN)
+    assert sequence_of(shown(actor, transfer)) == 8
+
+
+def test_onboarding_under_way_is_waited_for(ledger, actor, transfer):
+    slot(ledger, transfer, 7, **OPEN)
+    assert reason(actor, transfer) == ("waiting", None)
+
+
+def test_account_opened_meanwhile_is_shown_another(ledger, actor, transfer, accounts):
+    before = shown(actor, transfer)
+    accounts.rules[ME] = make_rules()
+    after = ask_action(actor, transfer, ME).json
+    assert after["action"]["xdr"] != before["xdr"]
+    assert after["needs_trustline"]["creates_account"] is False
+    assert after["needs_trustline"]["reserve"] == "5020000"
+    assert hand_in(actor, transfer, signed(after["action"], WALLET)).status_code == 200
 
 
 def test_unpaid_deposit_is_not_sponsored(ledger, actor, accounts):
     unpaid = deposit(ledger, owner=ME, dest_address=ME)
-    assert ask_action(actor, unpaid, ME).json["action"]["kind"] == "evm_calls"
-    assert asked(ledger, unpaid) == 0
+    answer = ask_action(actor, unpaid, ME).json
+    assert answer["action"]["kind"] == "evm_calls"
+    assert answer["needs_trustline"]["sponsored"] is True, "a forecast"
 
 
-def test_what_is_too_old_to_be_signed_is_not_shown_and_asked_for_anew(ledger, actor, transfer):
-    offer(ledger, transfer, sponsored(seconds=29))
-    assert reason(actor, transfer) == "sponsoring"
-    offer(ledger, transfer, newer := sponsored(number=8), outcome="filled")
-    assert ask_action(actor, transfer, ME).json["action"]["xdr"] == newer.envelope
+def test_owner_with_a_trustline_needs_none(ledger, actor, accounts):
+    accounts.lines[ME, ASSET] = accounts.lines[NOBODY, ASSET]
+    answer = ask_action(actor, deposit(ledger, owner=ME, dest_address=ME), ME).json
+    assert (answer["action"]["kind"], answer["needs_trustline"]) == ("evm_calls", None)
 
 
 Spoil = Callable[[Connection], Any]
 
-UNSPONSORED: dict[str, Spoil] = {
-    "no sponsor": lambda ledger: ledger.execute(delete(health)),
-    "a sponsor that is unwell": lambda ledger: ledger.execute(
-        update(health).values(well=False, reason="3 stroops on the account")
-    ),
-    "a sponsor that is silent": lambda ledger: ledger.execute(
-        update(health).values(seen_at=func.now() - timedelta(minutes=3))
-    ),
-    "an account that delivers": lambda ledger: ledger.execute(
-        update(health).values(duty="deliver")
-    ),
+
+def sponsors_say(**changes: Any) -> Spoil:
+    return lambda ledger: ledger.execute(update(sponsors).values(changes))
+
+
+def health_says(**changes: Any) -> Spoil:
+    return lambda ledger: ledger.execute(update(health).values(changes))
+
+
+def used_up(ledger: Connection) -> None:
+    health_says(well=False, reason="the day's budget is used up")(ledger)
+    sponsors_say(budget_left=MAX_COST - 1)(ledger)
+
+
+def payer_used_up(ledger: Connection) -> None:
+    """Two accounts today, of the three that fit, for deposits that the same address paid."""
+    for number in (5, 6):
+        before = deposit(ledger, owner=NOBODY, dest_address=NOBODY)
+        slot(ledger, before, number, key=f"{number} {ASSET}", spent=2 * 10**7)
+
+
+def failed_often(ledger: Connection) -> None:
+    for number in (4, 5, 6):
+        slot(ledger, "before", number, outcome="late", spent=1)
+
+
+UNSPONSORED: dict[str, tuple[Spoil, str]] = {
+    "no sponsor": (lambda ledger: ledger.execute(delete(health)), "no_sponsor"),
+    "unwell": (health_says(well=False, reason="3 stroops on the account"), "no_sponsor"),
+    "silent": (health_says(seen_at=func.now() - timedelta(minutes=3)), "no_sponsor"),
+    "delivers": (health_says(duty="deliver"), "no_sponsor"),
+    "day's budget used": (used_up, "budget_used"),
+    "payer's budget used": (payer_used_up, "payer_budget_used"),
+    "too small": (sponsors_say(min_deposit=20 * 10**7 + 1), "deposit_too_small"),
+    "before": (lambda ledger: slot(ledger, "before", 6), "already_sponsored"),
+    "failed often": (failed_often, "failed_too_often"),
 }
 
 
 @pytest.mark.parametrize("case", UNSPONSORED)
-def test_without_a_sponsor_the_owner_is_told_to_open_it_himself(ledger, actor, transfer, case):
-    UNSPONSORED[case](ledger)
-    assert reason(actor, transfer) == "no_trustline"
-    assert asked(ledger, transfer) == 0
+def test_unsponsored_owner_is_told_why_and_what_it_takes(ledger, actor, transfer, case):
+    spoil, why = UNSPONSORED[case]
+    unpaid = deposit(ledger, owner=ME, dest_address=ME)
+    spoil(ledger)
+    assert reason(actor, transfer) == ("no_trustline", why)
+    before = ask_action(actor, unpaid, ME).json
+    assert before["action"]["kind"] == "evm_calls", "paying is safe, and what it takes is said"
+    needs = before["needs_trustline"]
+    assert (needs["sponsored"], needs["reason"], needs["reserve"]) == (False, why, "15020000")
 
 
-def test_nobody_is_sponsored_twice_for_one_asset(ledger, actor, transfer):
-    before = deposit(ledger, owner=ME, dest_address=ME)
-    offer(ledger, before, sponsored(seconds=-5), outcome="done")
-    assert reason(actor, transfer) == "no_trustline"
-
-
-def test_who_pays_somebody_else_cannot_sign_for_him(ledger, actor, accounts):
+def test_recipient_of_a_payment_cannot_be_signed_for(ledger, actor, accounts):
     accounts.lines.clear()
     payment = stellar_payment(ledger, owner=ME, source_address=ME)
-    assert reason(actor, payment) == "no_trustline"
-    assert asked(ledger, payment) == 0
+    assert reason(actor, payment) == ("no_trustline", None)
 
 
-def test_a_mismatch_changes_nothing(ledger, actor, transfer):
-    offer(ledger, transfer, made := sponsored())
-    assert refused(hand_in(actor, transfer, signed(made, WALLET))) == (
+def test_other_signatures_change_nothing(ledger, actor, transfer):
+    made = Onboarding(SPONSOR, 7, True, UnixSeconds(0), UnixSeconds(2**32))
+    other = {"xdr": onboarding_tx(STELLAR.passphrase, ME, ASSET, made).envelope}
+    assert refused(hand_in(actor, transfer, signed(other, WALLET))) == (
         "SUBMISSION_MISMATCH",
         ["kind"],
-    ), "it was not shown so far"
-    ask_action(actor, transfer, ME)
+    ), "nothing was shown so far"
+    mine = shown(actor, transfer)
     for envelope, field in (
-        (made.envelope, "signatures"),
-        (signed(made, Keypair.random()), "signatures"),
-        (signed(sponsored(number=8), WALLET), "transaction"),
+        (mine["xdr"], "signatures"),
+        (signed(mine, Keypair.random()), "signatures"),
+        (signed(mine, WALLET, Keypair.random()), "signatures"),
+        (signed(other, WALLET), "transaction"),
     ):
         assert refused(hand_in(actor, transfer, envelope)) == ("SUBMISSION_MISMATCH", [field])
     assert ledger.execute(select(consents)).all() == []
 
 
-def test_the_weight_of_an_account_that_is_there_counts(ledger, actor, transfer, accounts):
-    accounts.rules[ME] = make_rules()
-    offer(ledger, transfer, made := sponsored())
-    ask_action(actor, transfer, ME)
-    assert hand_in(actor, transfer, signed(made, WALLET)).status_code == 200
+def test_opening_a_trustline_is_no_submission_of_the_transfer(ledger, actor, transfer, evm):
+    assert hand_in(actor, transfer, signed(shown(actor, transfer), WALLET)).status_code == 200
+    assert submit(actor, transfer, evm.mine(order_for(transfer)), ME).status_code == 422
 
 
 @pytest.mark.parametrize(
@@ -203,7 +268,5 @@ def test_the_weight_of_an_account_that_is_there_counts(ledger, actor, transfer, 
     ],
 )
 def test_what_else_hinders_is_said(ledger, actor, transfer, accounts, changes, says):
-    line = replace(accounts.lines[NOBODY, ASSET], **changes)
-    accounts.lines[ME, ASSET] = line
-    assert reason(actor, transfer) == says
-    assert asked(ledger, transfer) == 0
+    accounts.lines[ME, ASSET] = replace(accounts.lines[NOBODY, ASSET], **changes)
+    assert reason(actor, transfer) == (says, None)

@@ -79,7 +79,11 @@ def test_what_was_signed_is_kept_for_the_relay(kept, payer, transfer, stellar):
     [(owner, tx, log, raw)] = stored(kept)
     assert (owner, tx, log) == (transfer, stellar.made.tx, 0)
     assert TransactionBuilder.from_xdr(envelope, PASSPHRASE).to_xdr_object().to_xdr_bytes() == raw
-    assert ask_action(payer, transfer, ME).json == {"action": None, "reason": "waiting"}
+    assert ask_action(payer, transfer, ME).json == {
+        "action": None,
+        "reason": "waiting",
+        "needs_trustline": None,
+    }
     assert refused(cancel(payer, transfer, ME), 409)[0] == "NOT_CANCELLABLE"
     assert refused(hand_in(payer, transfer, envelope), 409)[0] == "DUPLICATE_SUBMISSION"
 

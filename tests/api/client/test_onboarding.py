@@ -20,9 +20,10 @@ from api.client.contracts import MAINNET as KNOWN
 from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
 from api.client.models import StellarTrustline
 from api.client.onboarding import check_onboarding
-from indexer.actions.stellar_tx import onboarding
+from indexer.actions.onboarding import Onboarding, onboarding_tx
 from indexer.addresses import stellar_account
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER
+from warehouse_schema.identifiers import UnixSeconds
 
 NOW = 1_800_000_000
 ME = OWNER
@@ -49,7 +50,6 @@ def made(
     if how.get("min_sequence"):
         builder.set_min_sequence_number(1)
     envelope = builder.build()
-    envelope.sign(SPONSOR)
     return StellarTrustline(
         kind="stellar_trustline",
         asset=how.get("asset", f"stellar:USDC:{USDC.issuer}"),
@@ -61,11 +61,10 @@ def made(
 def issued(*, is_new: bool = True) -> list[Any]:
     """As the service makes it."""
     asset: Any = MAINNET.stellar.usdc
-    return [
-        *onboarding(
-            stellar_account(SPONSOR.public_key), stellar_account(ME), asset, creates_account=is_new
-        )
-    ]
+    by = stellar_account(SPONSOR.public_key)
+    shown = Onboarding(by, 7, is_new, UnixSeconds(0), UnixSeconds(NOW + 180))
+    made = onboarding_tx(PASSPHRASE, stellar_account(ME), asset, shown)
+    return [*TransactionBuilder.from_xdr(made.envelope, PASSPHRASE).transaction.operations]
 
 
 def begun(by: str = SPONSOR.public_key) -> Any:

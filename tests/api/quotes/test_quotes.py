@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, delete, func, select, update
+from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
+from api.auth.accounts import LedgerUnavailable
 from api.quotes.fees import FewOfFees
 from indexer.actions.mint_check import MintRefusal
 from indexer.decode.accounts import Trustline
@@ -33,13 +34,13 @@ from tests.factories.quotes import (
     sending,
     withdrawal,
 )
-from tests.factories.sep10 import FixedAccounts
+from tests.factories.sep10 import FixedAccounts, make_rules
 from tests.factories.tokens import ACCOUNT
 from tests.indexer.test_addresses import MUXED as MUXED_CONTRACT
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import AssetId, BaseUnits
 from warehouse_schema.intake import quotes
-from warehouse_schema.relay import health
+from warehouse_schema.relay import health, sponsors
 
 USDC = "stellar:USDC:GBBD47IF6LWK7P7MDEVSCWR7DPUWV3NY3DTQEVFL4NAT4AQH3ZLLFLA5"
 SEPOLIA_USDC = f"{SEPOLIA}/erc20:0x1c7d4b196cb0c7b01d743fbc6116a902379c7238"
@@ -71,6 +72,7 @@ def test_a_deposit_is_quoted_in_every_member(kept, asker):
             "native_details": [],
             "operator_details": [],
         },
+        "needs_trustline": None,
     }
     assert answer.headers["Cache-Control"] == "no-store"
 
@@ -444,3 +446,52 @@ def test_ids_do_not_repeat_and_tell_nothing(asker):
     ids = {ask(asker, make_body()).json["id"] for _ in range(20)}
     assert len(ids) == 20
     assert all(len(each) == 32 for each in ids)
+
+
+@pytest.fixture
+def newcomer(kept, reader):
+    """Asks for quotes as an owner without account and trustline, while a sponsor is well."""
+    place = {"chain": STELLAR, "account": "GSPONSOR"}
+    says = {"duty": "sponsor", "well": True, "balance": 10**9, "spent_today": 0, "open": 0}
+    would = {"next_number": 7, "min_deposit": 10**8, "payer_budget": 10**8, "budget_left": 10**8}
+    kept.execute(insert(health).values(place | says))
+    kept.execute(insert(sponsors).values(place | would))
+    accounts = FixedAccounts()
+    yield make_quote_app(reader, FixedFees(), accounts=accounts).test_client(), accounts
+    kept.execute(delete(sponsors))
+
+
+def test_quote_names_the_trustline_and_the_sponsored_reserve(newcomer):
+    client, accounts = newcomer
+    quote = ask(client, make_body()).json
+    needs = {
+        "asset": USDC,
+        "creates_account": True,
+        "reserve": "15020000",
+        "sponsored": True,
+        "reason": None,
+    }
+    reserve = {"name": "sponsored_reserve", "amount": "15000000", "chain": STELLAR}
+    assert quote["needs_trustline"] == needs
+    assert quote["fee"]["operator_details"] == [reserve]
+    accounts.rules[ACCOUNT] = replace(make_rules(), account=ACCOUNT)
+    quote = ask(client, make_body()).json
+    assert quote["needs_trustline"]["creates_account"] is False
+    assert quote["fee"]["operator_details"] == [reserve | {"amount": "5000000"}]
+    accounts.lines[ACCOUNT, USDC] = Trustline(ACCOUNT, USDC, True, BaseUnits(1), BaseUnits(0))
+    quote = ask(client, make_body()).json
+    assert (quote["needs_trustline"], quote["fee"]["operator_details"]) == (None, [])
+
+
+def test_quote_of_a_small_deposit_is_not_sponsored(newcomer):
+    client, _ = newcomer
+    quote = ask(client, make_body(amount_in="9999999")).json
+    assert quote["needs_trustline"]["reason"] == "deposit_too_small"
+    assert quote["fee"]["operator_details"] == []
+
+
+def test_quote_without_a_ledger_is_a_503(newcomer):
+    client, accounts = newcomer
+    accounts.failure = LedgerUnavailable("the ledger cannot be read right now")
+    answer = ask(client, make_body())
+    assert (answer.status_code, answer.json["code"]) == (503, "LEDGER_UNAVAILABLE")

@@ -24,7 +24,6 @@ SELDOM = (
     "facts.evm_logs",
     "facts.stellar_events",
     "relay.obstacles",
-    "relay.onboardings",
     "relay.webhook_senders",
 )
 """Written some times in a run, by one process each: somebody waits at their doors whatever else is

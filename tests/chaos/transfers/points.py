@@ -22,7 +22,6 @@ POINTS: Mapping[str, tuple[str, ...]] = {
         "intake.webhooks",
         "intake.watched_addresses",
         "intake.consents",
-        "intake.onboardings",
     ),
     "follower eip155": (
         "facts.cursors",
@@ -51,7 +50,6 @@ POINTS: Mapping[str, tuple[str, ...]] = {
         "relay.health",
         "relay.slots",
         "relay.attempts",
-        "relay.onboardings",
         "relay.obstacles",
     ),
     "sender": ("relay.webhook_states", "relay.webhook_deliveries", "relay.webhook_senders"),

@@ -206,6 +206,8 @@ def _specs(
     yield Spec("keeper", "indexer", ("transfers",), common)
     keys = {
         f"ISTHMUS_RELAY_SPONSOR_{in_capitals(ChainId(STELLAR))}": keypair(SPONSOR).secret,
+        # Transfers begin at one unit here.
+        f"ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_{in_capitals(ChainId(STELLAR))}": str(10**7),
         f"ISTHMUS_RELAY_KEY_{in_capitals(ChainId(EVM))}": dev_account(RELAY_ACCOUNT).key.hex(),
         f"ISTHMUS_RELAY_KEY_{in_capitals(ChainId(STELLAR))}": ",".join(
             secret_of(each) for each in _RELAYS

@@ -1,12 +1,12 @@
 """Submissions of Stellar transactions: the issued one and no other, signed by who may."""
 
 import base64
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
+from indexer.actions.onboarding import Onboarding, onboarding_tx
 from indexer.actions.stellar_check import (
     LONGEST,
     ROOM,
@@ -16,7 +16,7 @@ from indexer.actions.stellar_check import (
     unfunded,
 )
 from indexer.actions.stellar_orders import operation_of, stellar_order
-from indexer.actions.stellar_tx import StellarTx, draft, onboarding
+from indexer.actions.stellar_tx import StellarTx, draft
 from indexer.decode.accounts import Signer, SigningRules
 from tests.factories.actions import MAINNET, make_withdrawal
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
@@ -181,24 +181,13 @@ def test_many_signatures_are_not_tried_one_by_one():
 # Of a sponsor
 
 
-def make_onboarding() -> StellarTx:
-    operations = onboarding(
-        StellarAddress(OTHER.public_key), ADDRESS, MAINNET.stellar.usdc, creates_account=True
-    )
-    plain = draft(PASSPHRASE, StellarAddress(OTHER.public_key), 5, EXPIRES, operations)
-    return replace(plain, envelope=signed(plain, OTHER))
-
-
-def test_a_newcomer_signs_beside_its_sponsor():
-    issued = make_onboarding()
+def test_owner_signs_an_onboarding_before_its_sponsor():
+    made = Onboarding(StellarAddress(OTHER.public_key), 5, True, UnixSeconds(0), EXPIRES)
+    issued = onboarding_tx(PASSPHRASE, ADDRESS, MAINNET.stellar.usdc, made)
     verdict = judged(signed(issued, OWNER), unfunded(ADDRESS), issued=(issued,))
     assert isinstance(verdict, SignedTx)
     bare = judged(issued.envelope, unfunded(ADDRESS), issued=(issued,))
     assert bare.field == "signatures"
-
-
-def test_the_sponsors_signature_must_still_be_there():
-    issued = make_onboarding()
-    envelope = TransactionBuilder.from_xdr(signed(issued, OWNER), PASSPHRASE)
-    del envelope.signatures[0]
-    assert field_of(envelope.to_xdr(), unfunded(ADDRESS), issued=(issued,)) == "signatures"
+    assert field_of(signed(issued, OWNER, OTHER), unfunded(ADDRESS), issued=(issued,)) == (
+        "signatures"
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from stellar_sdk import Asset, Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
+from indexer.actions.onboarding import Onboarding, onboarding_tx, read_onboarding
 from indexer.actions.stellar_check import SignedTx, check_signed
 from indexer.actions.stellar_issues import read_issue
 from indexer.actions.stellar_orders import (
@@ -15,7 +16,7 @@ from indexer.actions.stellar_orders import (
     SendOnStellar,
     stellar_order,
 )
-from indexer.actions.stellar_tx import Spent, StellarTx, draft, next_sequence, onboarding
+from indexer.actions.stellar_tx import Spent, StellarTx, next_sequence
 from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
 from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
 from indexer.errors import CallReverted
@@ -23,7 +24,7 @@ from indexer.networks import load_network
 from indexer.stellar_state import StellarState
 from tests.factories.actions import make_withdrawal
 from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events, serving, value, why
-from warehouse_schema.identifiers import Height, StellarAddress
+from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
 NETWORK = load_network("devnet")
 
@@ -190,15 +191,18 @@ def test_who_has_no_account_has_nothing_to_sign(stand):
 
 def test_a_sponsored_newcomer_gets_an_account_and_a_trustline(stand):
     sponsor, new = stand.chain.open("sponsor"), Keypair.random()
-    owner = StellarAddress(new.public_key)
-    operations = onboarding(sponsor.public_key, owner, NETWORK.stellar.usdc, creates_account=True)
-    sequence = stand.state.account(sponsor.public_key).sequence + 1
-    until = stand.chain.now + 600
-    issued = draft(PASSPHRASE, sponsor.public_key, sequence, until, operations)
+    owner, by = StellarAddress(new.public_key), StellarAddress(sponsor.public_key)
+    sequence = stand.state.account(by).sequence + 1
+    first, last = UnixSeconds(stand.chain.now), UnixSeconds(stand.chain.now + 600)
+    made = Onboarding(by, sequence, True, first, last)
+    issued = onboarding_tx(PASSPHRASE, owner, NETWORK.stellar.usdc, made)
+    assert read_onboarding(PASSPHRASE, issued) == made
     envelope = read(issued.envelope)
-    envelope.sign(sponsor)
     envelope.sign(new)
-    assert stand.relay(envelope.to_xdr_object().to_xdr_bytes()).succeeded
+    envelope.sign(sponsor)
+    submission = stand.chain.node.submit(envelope.to_xdr_object())
+    stand.chain.node.close_ledger()
+    assert stand.chain.node.transaction(submission.hash).succeeded
     assert stand.chain.account(owner).balance == 0
     assert stand.chain.trustline(owner, USDC).sponsor == sponsor.public_key
     assert stand.state.account(owner).rules.account == owner

@@ -1,71 +1,72 @@
-"""Trustlines that the service sponsors: one an owner, signed by both, at a bounded expense."""
+"""Trustlines that the service sponsors: signed after their owner, within budgets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select, text, update
-from stellar_sdk import Keypair, TransactionEnvelope, xdr
-from stellar_sdk.operation import (
-    BeginSponsoringFutureReserves,
-    ChangeTrust,
-    CreateAccount,
-    EndSponsoringFutureReserves,
-)
+from sqlalchemy import func, insert, select, update
+from stellar_sdk import Asset, Keypair, TransactionEnvelope
+from stellar_sdk.operation import ChangeTrust, CreateAccount, Payment, SetOptions
+from stellar_sdk.utils import from_xdr_amount
 
+from indexer.actions.onboarding import BID, MAX_COST, RESERVE, Onboarding, onboarding_tx
 from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.devnet.stellar.accounts import ROOT, USDC, keypair
 from indexer.relay import store
 from indexer.relay.account import Limits, Turn
 from indexer.relay.keys import LocalStellarKey
-from indexer.relay.onboardings import RESERVE, VALID_SECONDS
+from indexer.relay.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay
 from indexer.relay.run import sponsor
-from indexer.relay.settings import SponsorAccount
+from indexer.relay.settings import SPONSOR_BOUNDS, SponsorAccount
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
 from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake
-from warehouse_schema.identifiers import Address, ChainId, StellarAddress
+from warehouse_schema.identifiers import Address, BaseUnits, ChainId, StellarAddress, UnixSeconds
 from warehouse_schema.projections import transfer_stages
-from warehouse_schema.relay import onboardings, slots
+from warehouse_schema.relay import health, slots, sponsors
 
 ASSET = STELLAR.usdc
+PAYER = Address("0x" + "5e" * 20)
 
 
 @dataclass
-class Wish:
-    """A deposit whose owner has asked for a trustline."""
+class Deposit:
+    """A deposit that is paid, of an owner without a trustline."""
 
     stand: LedgerStand
     owner: Keypair
     transfer: str
 
-    def ask_again(self) -> None:
-        number = select(func.count() + 1).where(intake.onboardings.c.transfer == self.transfer)
-        row = {"transfer": self.transfer, "number": number.scalar_subquery()}
-        with self.stand.engine.begin() as conn:
-            conn.execute(insert(intake.onboardings).values(row))
-
-    def move_to(self, stage: str) -> None:
-        at = transfer_stages.c.transfer == self.transfer
-        with self.stand.engine.begin() as conn:
-            conn.execute(update(transfer_stages).where(at).values(stage=stage))
-
-    def shown(self) -> list[TransactionEnvelope]:
-        """What the api may show, the oldest first."""
-        query = select(onboardings.c.envelope).where(onboardings.c.transfer == self.transfer)
-        with self.stand.engine.connect() as conn:
-            return [read(raw) for raw in conn.scalars(query.order_by(onboardings.c.offered_at))]
-
-    def consent(self, envelope: TransactionEnvelope, raw: bytes | None = None) -> None:
-        """Sign, as it is accepted by the api; `raw` in its place."""
-        tx = envelope.hash_hex()
+    def sign(self, by: SponsorRelay, number: int | None = None, **changes: Any) -> str:
+        """Sign the transaction that is next, as the api shows and accepts it; its hash."""
+        chain, sponsor = self.stand.chain, StellarAddress(by.account.address)
+        made = Onboarding(
+            sponsor=sponsor,
+            sequence=next_number(self.stand, by) if number is None else number,
+            creates_account=chain.account(self.owner.public_key) is None,
+            first=UnixSeconds(chain.now - 60),
+            last=UnixSeconds(chain.now + 300),
+        )
+        made = replace(made, **changes)
+        owner = StellarAddress(self.owner.public_key)
+        issued = onboarding_tx(STELLAR.passphrase, owner, ASSET, made)
+        envelope = TransactionEnvelope.from_xdr(issued.envelope, STELLAR.passphrase)
         envelope.sign(self.owner)
-        signed = raw or envelope.to_xdr_object().to_xdr_bytes()
-        row = {"tx_hash": tx, "transfer": self.transfer, "signed": signed}
+        self.consent(envelope, made)
+        return issued.tx
+
+    def consent(self, envelope: TransactionEnvelope, made: Onboarding) -> None:
+        row = {
+            "tx_hash": envelope.hash_hex(),
+            "transfer": self.transfer,
+            "sponsor": made.sponsor,
+            "number": made.sequence,
+            "signed": envelope.to_xdr_object().to_xdr_bytes(),
+        }
         with self.stand.engine.begin() as conn:
             conn.execute(insert(intake.consents).values(row))
 
@@ -79,9 +80,10 @@ class Wish:
         return self.stand.chain.trustline(self.owner.public_key, USDC)
 
 
-def read(raw: bytes) -> TransactionEnvelope:
-    whole = xdr.TransactionEnvelope.from_xdr_bytes(raw)
-    return TransactionEnvelope.from_xdr(whole.to_xdr(), STELLAR.passphrase)
+def next_number(stand: LedgerStand, by: SponsorRelay) -> int:
+    account = stand.chain.account(by.account.address)
+    assert account is not None
+    return account.sequence + 1
 
 
 @pytest.fixture
@@ -89,11 +91,18 @@ def stand(ledger_stand: LedgerStand) -> LedgerStand:
     return ledger_stand
 
 
-def wish(
-    stand: LedgerStand, *, has_account: bool = False, stage: str = "AWAITING_TRUSTLINE"
-) -> Wish:
+def deposit(
+    stand: LedgerStand,
+    *,
+    has_account: bool = False,
+    stage: str = "AWAITING_TRUSTLINE",
+    owner: Keypair | None = None,
+    **changes: Any,
+) -> Deposit:
+    """Of 5 USDC, by an address of its own unless `source_address` says so."""
     number = next(stand.numbers)
-    owner = stand.chain.open(f"newcomer {number}") if has_account else Keypair.random()
+    if owner is None:
+        owner = stand.chain.open(f"newcomer {number}") if has_account else Keypair.random()
     terms = replace(
         make_terms(),
         id=f"{number % 2**64:032x}",
@@ -101,8 +110,10 @@ def wish(
         dest_chain=STELLAR.id,
         dest_address=Address(owner.public_key),
         source_chain=ChainId("eip155:31337"),
+        source_address=Address(f"0x{number:040x}"),
         deposit_address=None,
     )
+    terms = replace(terms, **changes)
     with stand.engine.begin() as conn:
         ask(conn, terms)
         quote = intake.quotes.c.id == f"quote of {terms.id}"
@@ -110,9 +121,7 @@ def wish(
         row = {"transfer": terms.id, "stage": stage, "source_chain": terms.source_chain}
         some = {"timeline": [], "extras": [], "keys": [], "inputs": 0}
         conn.execute(insert(transfer_stages).values(row | some))
-    found = Wish(stand, owner, terms.id)
-    found.ask_again()
-    return found
+    return Deposit(stand, owner, terms.id)
 
 
 def relay(
@@ -120,14 +129,33 @@ def relay(
     name: str = "sponsor",
     nodes: type[StellarAccountNodes] = StellarAccountNodes,
     limits: Limits = LIMITS,
-):
+    bounds: SponsorBounds = SPONSOR_BOUNDS,
+) -> SponsorRelay:
     """A sponsor of this test's own."""
     stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
     key = Keypair.from_raw_ed25519_seed(f"{name} {id(stand)}".encode().ljust(32)[:32])
     if stand.chain.account(key.public_key) is None:
         stand.chain.run(keypair(ROOT), CreateAccount(key.public_key, "100"))
-    account = SponsorAccount(STELLAR, LocalStellarKey(key), limits)
+    account = SponsorAccount(STELLAR, LocalStellarKey(key), limits, bounds)
     return sponsor(account, stand.opened[-1])
+
+
+def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:
+    """Nodes before whose next transactions something else happens on the ledger."""
+
+    class Spoiled(StellarAccountNodes):
+        def send_raw(self, envelope: bytes) -> str:
+            if acts:
+                acts.pop(0)()
+            return super().send_raw(envelope)
+
+    return Spoiled
+
+
+def finish(stand: LedgerStand, by: SponsorRelay) -> Turn:
+    """A ledger takes what was sent; the turn after it."""
+    stand.close()
+    return stand.turns(by)
 
 
 def spent_today(stand: LedgerStand, account: store.Account) -> int:
@@ -135,156 +163,240 @@ def spent_today(stand: LedgerStand, account: store.Account) -> int:
         return store.spent_today(conn, account)
 
 
-def kinds(envelope: TransactionEnvelope) -> Sequence[type]:
-    return [type(each) for each in envelope.transaction.operations]
-
-
 @pytest.mark.parametrize("has_account", [False, True])
-def test_an_owner_gets_what_he_lacks_once_he_has_signed(stand: LedgerStand, has_account):
-    waiting, by = wish(stand, has_account=has_account), relay(stand)
-    assert stand.turns(by, 2) == Turn(), "nothing is sent that one side alone has signed"
-    [shown] = waiting.shown()
-    made = () if has_account else (CreateAccount,)
-    sponsored = (ChangeTrust, EndSponsoringFutureReserves)
-    assert kinds(shown) == [BeginSponsoringFutureReserves, *made, *sponsored]
-    waiting.consent(shown)
-    assert stand.turns(by) == Turn(sent=1)
-    stand.close()
-    assert stand.turns(by) == Turn(done=1)
+def test_signed_onboarding_opens_the_trustline(stand: LedgerStand, has_account: bool):
+    waiting, by = deposit(stand, has_account=has_account), relay(stand)
+    assert stand.turns(by) == Turn(), "nothing is signed before the owner has"
+    waiting.sign(by)
+    assert stand.turns(by) == Turn(opened=1, sent=1)
+    assert finish(stand, by) == Turn(done=1)
     assert waiting.line.sponsor == by.account.address
-    reserves = RESERVE * (1 if has_account else 3)
-    assert reserves < spent_today(stand, by.account) < reserves + 10_000
-    waiting.ask_again()
-    assert stand.turns(by) == Turn(), "one an owner and an asset"
+    reserved = RESERVE * (1 if has_account else 3)
+    assert reserved < spent_today(stand, by.account) <= reserved + 40_000
 
 
-def test_what_nobody_signs_is_spent_and_the_next_one_has_his_turn(stand: LedgerStand):
-    by, first = relay(stand), wish(stand)
-    assert stand.turns(by).opened == 1
-    second = wish(stand)
-    assert stand.turns(by) == Turn(), "the number may be used until its time is over"
-    stand.close(VALID_SECONDS + 1)
-    assert stand.turns(by) == Turn(replaced=1, sent=1)
-    stand.close()
-    turn = stand.turns(by)
-    assert (turn.opened, first.outcomes(), second.outcomes()) == (1, ["filled"], [None])
-    late, [shown] = first.shown()[0], second.shown()
-    first.consent(late)
-    second.consent(shown)
-    assert stand.turns(by).sent == 1
-    stand.close()
-    assert stand.turns(by).done == 1
-    assert (first.line, bool(second.line)) == (None, True)
-
-
-def test_who_never_signs_has_three_in_a_day(stand: LedgerStand):
-    by, waiting = relay(stand), wish(stand)
-    for _ in range(4):
-        waiting.ask_again()
-        stand.turns(by)
-        stand.close(VALID_SECONDS + 1)
-        stand.turns(by)
-        stand.close()
-    assert stand.turns(by) == Turn()
-    assert waiting.outcomes() == ["filled"] * 3
-
-
-def test_the_days_budget_counts_what_is_reserved(stand: LedgerStand):
-    by = relay(stand, limits=Limits(budget=RESERVE * 3 + 50_000, floor=0))
-    first, second = wish(stand), wish(stand)
+def test_owner_and_asset_are_sponsored_once(stand: LedgerStand):
+    first, by = deposit(stand, has_account=True), relay(stand)
+    first.sign(by)
     stand.turns(by)
-    first.consent(first.shown()[0])
-    stand.turns(by)
-    stand.close()
+    finish(stand, by)
+    stand.chain.run(first.owner, ChangeTrust(USDC, "0"))
+    again = deposit(stand, owner=first.owner)
+    again.sign(by)
     turn = stand.turns(by)
-    assert (turn.done, turn.opened) == (1, 0)
-    assert "over the day's budget" in turn.refused[0]
-    assert second.shown() == []
+    assert (turn.opened, again.line) == (0, None)
 
 
 @pytest.mark.parametrize("stage", ["AWAITING_FUNDS", "AWAITING_SIGNATURE", "CONFIRMING"])
-def test_payment_not_final_is_not_sponsored(stand: LedgerStand, stage):
-    wish(stand, stage=stage)
-    assert stand.turns(relay(stand)) == Turn()
+def test_deposit_not_paid_for_good_is_not_sponsored(stand: LedgerStand, stage: str):
+    by, waiting = relay(stand), deposit(stand, stage=stage)
+    waiting.sign(by)
+    assert stand.turns(by) == Turn()
 
 
-@pytest.mark.parametrize("how", ["asked long ago", "for somebody else"])
-def test_what_nobody_waits_for_is_not_signed(stand: LedgerStand, how):
-    past = func.now() - timedelta(minutes=5)
-    wish(stand)
-    with stand.engine.begin() as conn:
-        if how == "asked long ago":
-            conn.execute(update(intake.onboardings).values(asked_at=past))
-        elif how == "for somebody else":
-            conn.execute(update(intake.quotes).values(dest_address=Keypair.random().public_key))
-    assert stand.turns(relay(stand)) == Turn()
-
-
-def test_what_the_owner_spoils_stops_nobody(stand: LedgerStand):
+def test_deposit_of_another_recipient_is_not_sponsored(stand: LedgerStand):
     by = relay(stand)
+    waiting = deposit(stand, dest_address=Address(Keypair.random().public_key))
+    waiting.sign(by)
+    assert stand.turns(by) == Turn()
+
+
+def test_small_deposit_is_not_sponsored(stand: LedgerStand):
+    by = relay(stand)
+    waiting = deposit(stand, amount_in=BaseUnits(4_999_999))
+    waiting.sign(by)
+    [refused] = stand.turns(by).refused
+    assert "deposit_too_small" in refused
+
+
+def test_payer_budget_bounds_what_one_address_costs(stand: LedgerStand):
+    by = relay(stand, bounds=SponsorBounds(BaseUnits(1), payer_budget=MAX_COST + RESERVE))
+    first, second = (deposit(stand, source_address=PAYER) for _ in range(2))
+    for each in (first, second):
+        each.sign(by)
+        stand.turns(by)
+        finish(stand, by)
+    assert (bool(first.line), second.line) == (True, None)
+    other = deposit(stand)
+    other.sign(by)
+    assert stand.turns(by).opened == 1
+
+
+def test_two_sponsors_share_one_payer_budget(stand: LedgerStand):
+    bounds = SponsorBounds(BaseUnits(1), payer_budget=MAX_COST)
+    by, other = relay(stand, bounds=bounds), relay(stand, "other", bounds=bounds)
+    deposit(stand, source_address=PAYER).sign(by)
+    deposit(stand, source_address=PAYER).sign(other)
+    assert (stand.turns(by).opened, stand.turns(other).opened) == (1, 0)
+
+
+def test_sponsor_without_room_for_the_dearest_is_unwell(stand: LedgerStand):
+    by = relay(stand, limits=Limits(budget=MAX_COST + RESERVE, floor=0))
+    waiting = deposit(stand)
+    stand.turns(by)
+    query = select(health.c.duty, health.c.well, sponsors.c.budget_left, sponsors.c.next_number)
+    query = query.join_from(health, sponsors, health.c.account == sponsors.c.account)
+    number = next_number(stand, by)
+    with stand.engine.connect() as conn:
+        assert conn.execute(query).all() == [("sponsor", True, MAX_COST + RESERVE, number)]
+    waiting.sign(by)
+    stand.turns(by)
+    finish(stand, by)
+    with stand.engine.connect() as conn:
+        [row] = conn.execute(query).all()
+    assert (row.well, row.next_number) == (False, number + 1)
+    assert row.budget_left < MAX_COST
+    late = deposit(stand)
+    late.sign(by)
+    assert "over the day's budget" in stand.turns(by).refused[0]
+
+
+def test_sponsor_without_balance_for_the_dearest_is_unwell(stand: LedgerStand):
+    by = relay(stand, limits=Limits(budget=10**12, floor=0))
+    account = stand.chain.account(by.account.address)
+    assert account is not None
+    key = Keypair.from_raw_ed25519_seed(f"sponsor {id(stand)}".encode().ljust(32)[:32])
+    left = from_xdr_amount(account.balance - 2 * RESERVE - MAX_COST)
+    stand.chain.run(key, Payment(keypair(ROOT).public_key, Asset.native(), left))
+    stand.turns(by)
+    with stand.engine.connect() as conn:
+        assert conn.execute(select(health.c.well)).scalar_one() is False
+
+
+def test_of_two_signed_for_one_number_the_first_is_sent(stand: LedgerStand):
+    by, first, second = relay(stand), deposit(stand), deposit(stand)
+    first.sign(by)
+    second.sign(by)
+    assert stand.turns(by) == Turn(opened=1, sent=1)
+    assert finish(stand, by) == Turn(done=1)
+    assert stand.turns(by) == Turn(), "the other one has a number that is used"
+    second.sign(by)
+    assert stand.turns(by).opened == 1
+    finish(stand, by)
+    assert (bool(first.line), bool(second.line)) == (True, True)
+
+
+def test_next_number_is_signed_while_the_one_before_is_sent(stand: LedgerStand):
+    by, first, second = relay(stand), deposit(stand), deposit(stand)
+    first.sign(by)
+    stand.turns(by)
+    second.sign(by, next_number(stand, by) + 1)
+    assert stand.turns(by) == Turn()
+    assert finish(stand, by) == Turn(opened=1, done=1, sent=1)
+    finish(stand, by)
+    assert bool(second.line)
+
+
+RUBBISH: dict[str, dict[str, Any]] = {
+    "a number that is not next": {"sequence": 2**40},
+    "an account that is there": {"creates_account": False},
+    "a long time": {"last": UnixSeconds(2**40)},
+    "no time left": {"first": UnixSeconds(0), "last": UnixSeconds(1)},
+}
+
+
+@pytest.mark.parametrize("case", RUBBISH)
+def test_other_transaction_is_not_signed(stand: LedgerStand, case: str):
+    by, waiting, honest = relay(stand), deposit(stand), deposit(stand)
+    waiting.sign(by, **RUBBISH[case])
+    honest.sign(by)
+    turn = stand.turns(by)
+    assert (turn.opened, waiting.outcomes(), honest.outcomes()) == (1, [], [None])
+
+
+def test_bytes_that_are_no_transaction_are_not_signed(stand: LedgerStand):
+    by, waiting = relay(stand), deposit(stand)
+    waiting.sign(by)
+    with stand.engine.begin() as conn:
+        conn.execute(update(intake.consents).values(signed=b"\x00\x01"))
+    [refused] = stand.turns(by).refused
+    assert "cannot be read" in refused
+
+
+def test_signature_that_no_longer_counts_is_not_signed_for(stand: LedgerStand):
+    by, waiting = relay(stand), deposit(stand, has_account=True)
+    waiting.sign(by)
+    stand.chain.run(waiting.owner, SetOptions(master_weight=0))
+    [refused] = stand.turns(by).refused
+    assert "one signature is of no signer" in refused
+
+
+def test_transaction_no_ledger_takes_frees_its_number(stand: LedgerStand):
+    waiting = deposit(stand, has_account=True)
+    disable = partial(stand.chain.run, waiting.owner, SetOptions(master_weight=0))
+    by = relay(stand, nodes=spoiled_by([disable]))
+    waiting.sign(by)
+    assert stand.turns(by) == Turn(opened=1, sent=1)
+    stand.close()
+    assert stand.turns(by).done == 0
+    stand.grow_older(int(HOLD_SECONDS) + 1)
+    assert stand.turns(by) == Turn(replaced=1, sent=1)
+    finish(stand, by)
+    assert waiting.outcomes() == ["filled"]
+    assert spent_today(stand, by.account) <= 10 * BID
+    honest = deposit(stand)
+    honest.sign(by)
+    assert stand.turns(by).opened == 1
+    finish(stand, by)
+    assert bool(honest.line)
+
+
+def spoil_by_creating(stand: LedgerStand, waiting: Deposit) -> Callable[[], Any]:
+    create = CreateAccount(waiting.owner.public_key, "5")
+    return partial(stand.chain.run, keypair(ROOT), create)
+
+
+def test_spoiled_transactions_stop_no_sponsor(stand: LedgerStand):
+    acts: list[Callable[[], Any]] = []
+    by = relay(stand, nodes=spoiled_by(acts))
     for _ in range(4):
-        waiting = wish(stand)
+        waiting = deposit(stand)
+        acts.append(spoil_by_creating(stand, waiting))
+        waiting.sign(by)
         stand.turns(by)
-        waiting.consent(waiting.shown()[0])
-        stand.chain.run(keypair(ROOT), CreateAccount(waiting.owner.public_key, "5"))
-        waiting.move_to("DELIVERING")
-        stand.turns(by)
-        stand.close()
-        assert stand.turns(by) == Turn(late=1)
+        assert finish(stand, by) == Turn(late=1)
     with stand.relay_engine.begin() as conn:
         assert store.standing_break(conn, by.account) is None
 
 
-def test_only_what_it_signed_itself_is_sent_as_an_owner_handed_it_in(stand: LedgerStand):
-    by, waiting = relay(stand), wish(stand)
-    stand.turns(by)
-    [shown] = waiting.shown()
-    stranger = Keypair.random()
-    other = stand.chain.envelope(
-        stand.chain.open("somebody"), [CreateAccount(stranger.public_key, "5")]
-    )
-    waiting.consent(shown, raw=other.to_xdr_object().to_xdr_bytes())
-    stand.turns(by)
-    stand.close()
-    assert stand.chain.account(stranger.public_key) is None
+@pytest.mark.parametrize(
+    ("outcome", "says"), [("late", "failed 3 times"), ("filled", "failed_too_often")]
+)
+def test_failures_of_one_owner_are_bounded(stand: LedgerStand, outcome: str, says: str):
+    by, waiting = relay(stand), deposit(stand)
+    place = {"chain": STELLAR.id, "account": "another sponsor", "purpose": "onboard"}
+    what = {"key": f"{waiting.owner.public_key} {ASSET}", "subject": waiting.transfer}
+    over = {"outcome": outcome, "spent": 0, "closed_at": func.now()}
+    with stand.engine.begin() as conn:
+        for number in (1, 2, 3):
+            conn.execute(insert(slots).values(place | what | over | {"number": number}))
+    waiting.sign(by)
+    [refused] = stand.turns(by).refused
+    assert says in refused
 
 
 def test_whatever_is_killed_there_is_one_trustline_and_one_fee(stand: LedgerStand):
-    def live(waiting: Wish, name: str, bomb: Bomb) -> None:
+    def live(waiting: Deposit, name: str, bomb: Bomb) -> None:
         by = relay(stand, name, stellar_nodes(bomb))
         with store.writer(stand.relay_engine, by.account) as conn:
             bomb.watch(conn)
             by.turn(conn)
-            with stand.engine.connect() as looking:
-                is_signed = looking.scalar(
-                    select(func.count())
-                    .select_from(intake.consents)
-                    .where(intake.consents.c.transfer == waiting.transfer)
-                )
-            if not is_signed and waiting.shown():
-                waiting.consent(waiting.shown()[0])
             by.turn(conn)
             stand.close()
             by.turn(conn)
 
+    first = deposit(stand)
+    first.sign(relay(stand, "straight"))
     straight = Bomb()
-    live(wish(stand), "straight", straight)
+    live(first, "straight", straight)
     for at, point in enumerate(straight.passed):
-        waiting, name = wish(stand), f"{at}"
+        waiting, name = deposit(stand), f"{at}"
+        waiting.sign(relay(stand, name))
         with pytest.raises(Killed, match=point):
             live(waiting, name, Bomb(at))
-        stand.grow_older(15)
+        stand.grow_older(int(HOLD_SECONDS) - 4)
         live(waiting, name, Bomb())
         stand.close()
         live(waiting, name, Bomb())
         assert waiting.line is not None, f"killed {point}, point {at}"
-        assert (len(waiting.shown()), waiting.outcomes()) == (1, ["done"]), f"point {at}"
-
-
-def test_the_warehouse_keeps_a_sponsors_duty(stand: LedgerStand):
-    by = relay(stand)
-    stand.turns(by)
-    with stand.engine.connect() as conn:
-        assert conn.execute(text("SELECT duty, well FROM relay.health")).all() == [
-            ("sponsor", True)
-        ]
+        assert waiting.outcomes() == ["done"], f"point {at}"

@@ -351,10 +351,17 @@ def upgrade() -> None:
         ),
         sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
         sa.Column(
+            "sponsor",
+            sa.Text(),
+            nullable=False,
+            comment="Account that is the transaction's source",
+        ),
+        sa.Column("number", sa.BigInteger(), nullable=False, comment="Its sequence number"),
+        sa.Column(
             "signed",
             sa.LargeBinary(),
             nullable=False,
-            comment="The envelope with its owner's signatures beside the sponsor's",
+            comment="The envelope with its owner's signatures, for the sponsor to sign as well",
         ),
         sa.Column(
             "consented_at",
@@ -368,30 +375,10 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("tx_hash", name=op.f("pk_consents")),
         schema="intake",
-        comment="Onboarding transactions that owners signed as well, for the relay to send",
-    )
-    op.create_table(
-        "onboardings",
-        sa.Column("transfer", sa.Text(), nullable=False, comment="Transfer id"),
-        sa.Column(
-            "number", sa.BigInteger(), nullable=False, comment="Of the transfer's requests, from 1"
-        ),
-        sa.Column(
-            "asked_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("now()"),
-            nullable=False,
-            comment="Database clock",
-        ),
-        sa.ForeignKeyConstraint(
-            ["transfer"], ["intake.transfers.id"], name=op.f("fk_onboardings_transfer")
-        ),
-        sa.PrimaryKeyConstraint("transfer", "number", name=op.f("pk_onboardings")),
-        schema="intake",
-        comment="Requests that the relay sponsor a trustline of a deposit's owner, who is there for it",
+        comment="Onboarding transactions that owners signed, for the relay to sign and send",
     )
     op.create_index(
-        "ix_onboardings_asked_at", "onboardings", ["asked_at"], unique=False, schema="intake"
+        "ix_consents_number", "consents", ["sponsor", "number"], unique=False, schema="intake"
     )
     op.create_table(
         "submissions",

@@ -487,31 +487,41 @@ def upgrade() -> None:
         op.f("ix_attempts_subject"), "attempts", ["subject"], unique=False, schema="relay"
     )
     op.create_table(
-        "onboardings",
-        sa.Column("tx_hash", sa.Text(), nullable=False, comment="Hash of the transaction"),
+        "sponsors",
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column("account", sa.Text(), nullable=False, comment="Account that sponsors"),
         sa.Column(
-            "transfer", sa.Text(), nullable=False, comment="Whose owner is to sign it as well"
-        ),
-        sa.Column(
-            "envelope",
-            sa.LargeBinary(),
+            "next_number",
+            sa.BigInteger(),
             nullable=False,
-            comment="Signed by its sponsor alone: no ledger takes it so",
+            comment="Sequence number of its next transaction",
         ),
         sa.Column(
-            "offered_at",
+            "min_deposit",
+            sa.Numeric(precision=78, scale=0),
+            nullable=False,
+            comment="Least deposit that it sponsors for, 10^-7 of the asset",
+        ),
+        sa.Column(
+            "payer_budget",
+            sa.Numeric(precision=78, scale=0),
+            nullable=False,
+            comment="Stroops a UTC day for all deposits of one paying address",
+        ),
+        sa.Column(
+            "budget_left",
+            sa.Numeric(precision=78, scale=0),
+            nullable=False,
+            comment="Stroops of its UTC day's budget that are left",
+        ),
+        sa.Column(
+            "written_at",
             sa.DateTime(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
             comment="Database clock",
         ),
-        sa.ForeignKeyConstraint(
-            ["tx_hash"], ["relay.attempts.tx_hash"], name=op.f("fk_onboardings_tx_hash")
-        ),
-        sa.PrimaryKeyConstraint("tx_hash", name=op.f("pk_onboardings")),
+        sa.PrimaryKeyConstraint("chain", "account", name=op.f("pk_sponsors")),
         schema="relay",
-        comment="Onboarding transactions that wait for their owners' signatures: the api shows them",
-    )
-    op.create_index(
-        op.f("ix_onboardings_transfer"), "onboardings", ["transfer"], unique=False, schema="relay"
+        comment="What each sponsor would do next; the api makes onboarding transactions by it",
     )

@@ -1,0 +1,75 @@
+"""What a deposit's owner needs before it can be delivered, and whether the service pays for it."""
+
+from typing import Annotated
+
+from pydantic import Field
+from sqlalchemy import Connection
+from typing_extensions import TypedDict
+
+from api.deps import held_accounts
+from api.description import BaseUnitsText
+from indexer.actions.onboarding import BID, reserves
+from indexer.networks import StellarChain
+from indexer.sponsorship import Newcomer, Refusal, all_sponsors, refusal
+
+OWN_FEE = 2 * BID
+"""Stroops beside the reserves: ample for creating an account and opening a trustline."""
+
+
+class NeededTrustline(TypedDict):
+    """A trustline that the owner has to open before the deposit can be delivered.
+
+    Paying first is safe: the delivery waits for the trustline, and anybody can repeat it.
+    """
+
+    asset: Annotated[str, Field(description="`stellar:CODE:ISSUER`: what to trust.")]
+    creates_account: Annotated[
+        bool, Field(description="Whether the owner has no account on the ledger either.")
+    ]
+    reserve: Annotated[
+        BaseUnitsText,
+        Field(
+            description=(
+                "Stroops of XLM that it takes to do it yourself: reserves, and ample for fees."
+            )
+        ),
+    ]
+    sponsored: Annotated[
+        bool,
+        Field(
+            description=(
+                "Whether the service pays the reserves as things stand, once the deposit is paid "
+                "and irreversible (`AWAITING_TRUSTLINE`). A forecast before that, no promise."
+            )
+        ),
+    ]
+    reason: Annotated[
+        Refusal | None,
+        Field(
+            description=(
+                "Why it does not: `no_sponsor` is at work; the service's `budget_used` for today, "
+                "or `payer_budget_used`, that of the paying address; `deposit_too_small`; "
+                "`already_sponsored` for this owner and asset; `failed_too_often`. The owner "
+                "can open the trustline at any time."
+            )
+        ),
+    ]
+
+
+def creates_account(who: Newcomer) -> bool:
+    """Whether the owner has no account. Raises `LedgerUnavailable`."""
+    return held_accounts().signing_rules(who.owner) is None
+
+
+def needed_trustline(
+    conn: Connection, chain: StellarChain, who: Newcomer, *, is_new: bool
+) -> NeededTrustline:
+    """What an owner without the trustline is told; `is_new`: without an account."""
+    why = refusal(conn, all_sponsors(conn, chain.id), who)
+    return {
+        "asset": who.asset,
+        "creates_account": is_new,
+        "reserve": str(reserves(creates_account=is_new) + OWN_FEE),
+        "sponsored": why is None,
+        "reason": why,
+    }
