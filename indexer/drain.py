@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy import Connection, Engine, text
 
 from indexer.builds import decoder_build
 from indexer.chains.finality import TellsFinality, final_by_depth
@@ -27,6 +27,8 @@ from indexer.projections.stages.store import refold_final
 from indexer.proving import Proving
 from warehouse_schema import locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
+from warehouse_schema.leases import end_lease, take_lease
+from warehouse_schema.lock_tables import leases
 
 logger = logging.getLogger(__name__)
 
@@ -83,21 +85,20 @@ def drain_once(
 def follower(engine: Engine, chain: ChainId) -> Iterator[Connection]:
     """A connection that alone may write the chain.
 
-    The lock belongs to the session that writes: when the session is lost so is the right to write,
+    The lease belongs to the session that writes: when the session is lost so is the right to write,
     and an orphaned process cannot come back to it. Raises `FollowerConflict`.
     """
     with engine.connect() as conn:
-        key = func.hashtext(chain)
-        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.FOLLOWER, key)))
-        conn.commit()
-        if not taken:
+        with conn.begin():
+            key = take_lease(conn, leases, locks.FOLLOWER, chain)
+        if key is None:
             raise FollowerConflict(f"another process follows {chain}")
         try:
             yield conn
         finally:
             if not conn.invalidated:
                 conn.rollback()
-                conn.execute(select(func.pg_advisory_unlock(locks.FOLLOWER, key)))
+                end_lease(conn, locks.FOLLOWER, key)
                 conn.commit()
 
 

@@ -18,7 +18,7 @@ from indexer.outages import outlasting
 from indexer.projections.stages import table
 from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import Loaded, load
-from indexer.projections.stages.store import is_behind, lock, refold, with_alike
+from indexer.projections.stages.store import is_behind, lock_if_free, refold, with_alike
 from indexer.projections.stages.table import IllegalTransition
 from warehouse_schema.facts import cursors, expiries
 from warehouse_schema.intake import CHANNEL, quotes, transfers
@@ -113,14 +113,16 @@ def expire_due(conn: Connection, network: Network) -> int:
     """Let those expire of which nothing irreversible has happened in time; how many did.
 
     Their source chain has to be read beyond their time: what was paid in time and not read yet is
-    in time. They are looked at again under their locks, so who submits at that moment comes first
-    or second, and not between.
+    in time. They are looked at again under their locks, so a submission at that moment comes first
+    or second, and not between. One that is being decided about has to wait for the next turn.
     """
     due = with_alike(conn, _due(conn))
     if not due:
         return 0
-    lock(conn, due)
+    free = lock_if_free(conn, due)
     still = set(_due(conn))
+    if len(free) < len(due):
+        still = {each for each in still if free.issuperset(with_alike(conn, [each]))}
     over = [
         {"transfer": each.evidence.terms.id}
         for each in load(conn, network, still)

@@ -22,6 +22,7 @@ from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection, Engine, Table, func, select, text
 from sqlalchemy.exc import OperationalError
 
+from indexer.backfill.commit import lease_backfill
 from indexer.drain import CHANNEL
 from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import shadow, store
@@ -36,10 +37,14 @@ from indexer.projections.transfer_store import refold_transfers, touched_movemen
 from indexer.projections.transfers import MOVEMENT_EVENTS, TransferProgress
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.leases import end_lease
 from warehouse_schema.metadata import PROJECTIONS
 from warehouse_schema.projections import transfer_progress
 
 logger = logging.getLogger(__name__)
+
+_PATIENCE = 10.0
+"""Seconds to wait for a backfill's range that is being written."""
 
 EVENTS_A_RANGE = 2_000
 """Raw events decoded in one transaction."""
@@ -428,15 +433,13 @@ def _no_backfill(engine: Engine, network: Network) -> Iterator[Connection]:
     be asked for again.
     """
     with engine.connect() as conn:
-        keys = [func.hashtext(chain.id) for chain in network.chains]
-        with conn.begin():
-            for key in keys:
-                conn.execute(select(func.pg_advisory_lock(locks.BACKFILL, key)))
+        keys: list[int] = []
         try:
+            keys.extend(lease_backfill(conn, chain.id, _PATIENCE) for chain in network.chains)
             yield conn
         finally:
             if not conn.invalidated:
                 conn.rollback()
                 for key in keys:
-                    conn.execute(select(func.pg_advisory_unlock(locks.BACKFILL, key)))
+                    end_lease(conn, locks.BACKFILL, key)
                 conn.commit()

@@ -2,17 +2,17 @@
 -- taken away. The same is set as default for tables to come, so that a revision cannot leave one
 -- open or closed between its commit and this file.
 --
---              facts                    projections     intake          relay            access   analytics
---   indexer    insert, delete           all             read            read             –        read
+--              facts                    projections     intake          relay            access   locks           analytics
+--   indexer    insert, delete           all             read            read             –        insert, update  read
 --              (update: four tables)
---   api        read                     read            insert          read, in part    all      –
---   relay      read                     read            read            insert, update*  –        –
---   analyst    read                     read            –               –                –        read
+--   api        read                     read            insert          read, in part    all      –               –
+--   relay      read                     read            read            insert, update*  –        –               –
+--   analyst    read                     read            –               –                –        –               read
 --                                                                       (*delete: one table)
 
-REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, access, analytics
+REVOKE ALL ON ALL TABLES IN SCHEMA isthmus, facts, intake, projections, relay, access, locks, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
-REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, access, analytics
+REVOKE ALL ON SCHEMA isthmus, facts, intake, projections, relay, access, locks, analytics
     FROM PUBLIC, isthmus_indexer, isthmus_api, isthmus_relay, isthmus_analyst;
 
 -- Nor does a reader fill the disk with tables of its own. The indexer folds the order book into
@@ -96,6 +96,12 @@ GRANT USAGE ON SCHEMA access TO isthmus_api;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA access TO isthmus_api;
 ALTER DEFAULT PRIVILEGES IN SCHEMA access
     GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO isthmus_api;
+
+-- locks: whoever may update a row here may lock it. The public process may not even read them.
+GRANT USAGE ON SCHEMA locks TO isthmus_indexer;
+GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA locks TO isthmus_indexer;
+ALTER DEFAULT PRIVILEGES IN SCHEMA locks
+    GRANT SELECT, INSERT, UPDATE ON TABLES TO isthmus_indexer;
 
 -- analytics: views alone, with their owner's eyes; the indexer holds its daily figures against them.
 GRANT USAGE ON SCHEMA analytics TO isthmus_indexer, isthmus_analyst;

@@ -7,6 +7,7 @@ INTAKE = "intake"
 PROJECTIONS = "projections"
 RELAY = "relay"
 ACCESS = "access"
+LOCKS = "locks"
 ANALYTICS = "analytics"
 
 SCHEMAS = {
@@ -15,6 +16,7 @@ SCHEMAS = {
     PROJECTIONS: "What the facts mean. Rebuildable; written by the indexer alone.",
     RELAY: "Transactions the service sends. Written by the relay alone.",
     ACCESS: "Who was let in, and who may not be any more. Read and written by the api alone.",
+    LOCKS: "Which process may write what. Written by the indexer alone; the api cannot read it.",
 }
 
 ANALYTICS_COMMENT = "Statistics for analysts: views over facts and projections. Nothing is stored."

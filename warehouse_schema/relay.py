@@ -19,7 +19,16 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 
 from warehouse_schema.columns import amount, blob, chain, moment, number, recorded, small, text
+from warehouse_schema.lock_tables import lease_columns
 from warehouse_schema.metadata import RELAY, metadata
+
+leases = Table(
+    "leases",
+    metadata,
+    *lease_columns(),
+    schema=RELAY,
+    comment="Which session signs for an account, and which posts to webhooks",
+)
 
 slots = Table(
     "slots",

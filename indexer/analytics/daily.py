@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 import polars as pl
-from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, text
+from sqlalchemy import Connection, Engine, Table, delete, insert, select, text
 
 from indexer.analytics.book_days import SECONDS, Span, market_days, provider_days
 from indexer.analytics.orders import orders_of
@@ -28,6 +28,8 @@ from indexer.networks import Network
 from warehouse_schema import locks
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId
+from warehouse_schema.leases import end_lease, take_lease
+from warehouse_schema.lock_tables import leases
 
 logger = logging.getLogger(__name__)
 
@@ -154,19 +156,19 @@ def compute(
 @contextmanager
 def _alone(engine: Engine, figure: Figure) -> Iterator[Connection]:
     """A connection that alone may write a figure, each of whose transactions sees one snapshot."""
-    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
-        key = func.hashtext(figure.name)
+    with engine.connect() as conn:
         with conn.begin():
-            taken = conn.scalar(select(func.pg_try_advisory_lock(locks.DAYS, key)))
-        if not taken:
+            key = take_lease(conn, leases, locks.DAYS, figure.name)
+        if key is None:
             raise FollowerConflict(f"another process computes the days of {figure.name}")
+        conn.execution_options(isolation_level="REPEATABLE READ")
         try:
             yield conn
         finally:
             if not conn.invalidated:
                 conn.rollback()
                 with conn.begin():
-                    conn.execute(select(func.pg_advisory_unlock(locks.DAYS, key)))
+                    end_lease(conn, locks.DAYS, key)
 
 
 def _compute(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine
 
 from indexer.attestations.record import Answer, Outcome, PollProgress, record
 from indexer.chains.attestations import Iris, IrisMessages
@@ -24,6 +24,8 @@ from indexer.projections.waits import Wait, due_waits, forget_what_is_over
 from indexer.stopping import pause
 from warehouse_schema import locks
 from warehouse_schema.identifiers import TxHash
+from warehouse_schema.leases import end_lease, take_lease
+from warehouse_schema.lock_tables import leases
 
 logger = logging.getLogger(__name__)
 
@@ -86,16 +88,16 @@ def poll_once(
 def _poller(engine: Engine) -> Iterator[Connection]:
     """A connection that alone may poll and write what services say."""
     with engine.connect() as conn:
-        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.POLLER, 0)))
-        conn.commit()
-        if not taken:
+        with conn.begin():
+            key = take_lease(conn, leases, locks.POLLER, "")
+        if key is None:
             raise FollowerConflict("another process asks for this warehouse's attestations")
         try:
             yield conn
         finally:
             if not conn.invalidated:
                 conn.rollback()
-                conn.execute(select(func.pg_advisory_unlock(locks.POLLER, 0)))
+                end_lease(conn, locks.POLLER, key)
                 conn.commit()
 
 

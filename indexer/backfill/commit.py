@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sqlalchemy import ColumnElement, Connection, Engine, exists, func, select
+from sqlalchemy import Connection, Engine, exists, func, select
 
 from indexer.backfill.chunks import Chunk
 from indexer.errors import (
@@ -30,6 +30,8 @@ from indexer.projections.transfers import MOVEMENT_EVENTS
 from warehouse_schema import locks
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height
+from warehouse_schema.leases import end_lease, take_lease
+from warehouse_schema.lock_tables import leases
 
 logger = logging.getLogger(__name__)
 
@@ -37,35 +39,38 @@ FOLDED_EVENTS = 2_000
 """Raw events whose movements are folded in one transaction, which holds up the followers."""
 
 _LOOK_SECONDS = 0.1
-"""From one try for the lock to the next."""
+"""From one try for the lease to the next."""
 
 
 @contextmanager
 def backfiller(engine: Engine, chain: ChainId, *, patience: float = 0.0) -> Iterator[Connection]:
     """A connection that alone may backfill the chain.
 
-    The lock belongs to the session that writes: losing the one is losing the other. Raises
+    The lease belongs to the session that writes: losing the one is losing the other. Raises
     `FollowerConflict` when another session still has it after `patience` seconds.
     """
     with engine.connect() as conn:
-        key = func.hashtext(chain)
-        deadline = time.monotonic() + patience
-        while not _locked(conn, key):
-            if time.monotonic() >= deadline:
-                raise FollowerConflict(f"another backfill of {chain} is running")
-            time.sleep(_LOOK_SECONDS)
+        key = lease_backfill(conn, chain, patience)
         try:
             yield conn
         finally:
             if not conn.invalidated:
                 conn.rollback()
-                conn.execute(select(func.pg_advisory_unlock(locks.BACKFILL, key)))
+                end_lease(conn, locks.BACKFILL, key)
                 conn.commit()
 
 
-def _locked(conn: Connection, key: ColumnElement[int]) -> bool:
-    with conn.begin():
-        return bool(conn.scalar(select(func.pg_try_advisory_lock(locks.BACKFILL, key))))
+def lease_backfill(conn: Connection, chain: ChainId, patience: float) -> int:
+    """The key of the lease, for `end_lease`. Raises `FollowerConflict` as `backfiller` does."""
+    deadline = time.monotonic() + patience
+    while True:
+        with conn.begin():
+            key = take_lease(conn, leases, locks.BACKFILL, chain)
+        if key is not None:
+            return key
+        if time.monotonic() >= deadline:
+            raise FollowerConflict(f"another backfill of {chain} is running")
+        time.sleep(_LOOK_SECONDS)
 
 
 def refuse_live_range(conn: Connection, chain: Chain, first: Height, last: Height) -> None:

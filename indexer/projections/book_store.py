@@ -21,7 +21,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     delete,
-    func,
     or_,
     select,
 )
@@ -52,6 +51,7 @@ from warehouse_schema import locks
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
 from warehouse_schema.queries import any_of
+from warehouse_schema.row_locks import lock_names
 
 KEPT_LEDGERS = 20_000
 """Ledgers whose messages are kept, about a day: a client that was away longer clears its book and
@@ -291,7 +291,7 @@ def _publish(conn: Connection, chain: ChainId, ledgers: Iterable[BookChanges]) -
 
 def _send(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
-        conn.execute(select(func.pg_advisory_xact_lock(locks.STREAM)))
+        lock_names(conn, locks.STREAM, [""])
         copy_into(conn, _MESSAGE_COLUMNS, rows)
 
 

@@ -10,9 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import groupby
 
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import Text
+from sqlalchemy import Connection, case, delete, func, insert, select
 
 from indexer.events.cctp import MessageReceived, MessageSent
 from indexer.events.common import Event
@@ -38,6 +36,7 @@ from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
 from warehouse_schema.projections import transfer_progress
 from warehouse_schema.queries import any_of
+from warehouse_schema.row_locks import lock_all, lock_names
 
 _COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
 
@@ -183,15 +182,9 @@ def _insert(conn: Connection, rows: Sequence[TransferProgress]) -> None:
 
 def _lock(conn: Connection, keys: Sequence[str]) -> None:
     if len(keys) > _MANY:
-        conn.execute(select(func.pg_advisory_xact_lock(locks.MOVEMENT)))
-        return
-    conn.execute(select(func.pg_advisory_xact_lock_shared(locks.MOVEMENT)))
-    hashes = select(func.hashtext(func.unnest(bindparam("keys", type_=ARRAY(Text)))).label("key"))
-    # Every session takes the locks in one order, or two of them could wait for each other.
-    ordered = hashes.distinct().order_by("key").subquery()
-    conn.execute(
-        select(func.pg_advisory_xact_lock(locks.MOVEMENT, ordered.c.key)), {"keys": list(keys)}
-    )
+        lock_all(conn, locks.MOVEMENT)
+    else:
+        lock_names(conn, locks.MOVEMENT, keys)
 
 
 def _cctp_facts(conn: Connection, burn_keys: Sequence[Bytes32]) -> tuple[list[Event], list[Event]]:

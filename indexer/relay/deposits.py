@@ -31,7 +31,7 @@ from indexer.errors import ConfigurationError
 from indexer.networks import EvmChain, Network
 from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import load
-from indexer.projections.stages.store import lock, with_alike
+from indexer.projections.stages.store import lock_if_free, with_alike
 from indexer.projections.stages.table import IllegalTransition
 from indexer.relay.evm_signing import Call
 from indexer.relay.refund_orders import (
@@ -130,7 +130,9 @@ class EvmDeposits:
         """Why nothing may be signed for it as things stand, the transfer's lock held from here."""
         if owed.purpose not in ("sweep", "refund"):
             return None
-        lock(conn, with_alike(conn, [owed.subject]))
+        together = with_alike(conn, [owed.subject])
+        if lock_if_free(conn, together) != set(together):
+            return "the transfer is being decided about by another process"
         [loaded] = load(conn, self._network, [owed.subject])
         try:
             progress = fold(loaded.evidence)

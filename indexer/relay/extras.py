@@ -36,12 +36,15 @@ def within_limits(conn: Connection, extras: Iterable[Row[Any]]) -> list[Row[Any]
 def objection_to_extra(conn: Connection, transfer: str, nonce: str) -> str | None:
     """Why an extra must not be signed for now; None for what is none.
 
-    Holds the owner's lock until commit, so that accounts of several chains share one limit.
+    Holds the owner's lock until commit, so that accounts of several chains share one limit. Waits
+    for nobody: the api's role can hold it, too.
     """
     extra = conn.execute(_EXTRA, {"transfer": transfer, "nonce": nonce}).one_or_none()
     if extra is None:
         return None
-    conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(extra.owner))))
+    owner = func.hashtext(extra.owner)
+    if not conn.scalar(select(func.pg_try_advisory_xact_lock(locks.OWNER, owner))):
+        return "an extra movement whose owner's limit is being counted by another process"
     room = daily_room(conn, [extra.owner])[extra.owner]
     if _amount(extra) <= room:
         return None

@@ -3,6 +3,7 @@
 Every moment is the database's clock.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from psycopg.errors import LockNotAvailable
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -26,11 +26,9 @@ from sqlalchemy import (
     insert,
     or_,
     select,
-    text,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.exc import OperationalError
 
 from indexer.errors import FollowerConflict
 from indexer.relay.slots import FILL, Attempt, Outcome, Purpose, Slot
@@ -39,8 +37,9 @@ from warehouse_schema import locks
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
+from warehouse_schema.leases import take_lease
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts, breaks, health, pardons, slots, sponsors
+from warehouse_schema.relay import attempts, breaks, health, leases, pardons, slots, sponsors
 
 _MOST_AT_ONCE, _MOST_OF_ONE = 50, 3
 """Submissions of one turn, and of one owner in it: what can never be taken, as when its number was
@@ -56,30 +55,33 @@ class Account:
     address: str
 
 
-_PATIENCE = text("SET LOCAL lock_timeout = '2s'")
-"""A session that ended holds its locks until Postgres has noticed."""
+_PATIENCE = 2.0
+"""Seconds: a session that ended holds its lease until Postgres has noticed."""
+_LOOK_SECONDS = 0.1
 
 
 @contextmanager
 def writer(engine: Engine, account: Account) -> Iterator[Connection]:
     """A session that alone signs for an account. Raises `FollowerConflict` when another does."""
-    number = func.hashtext(f"{account.chain} {account.address}")
     with engine.connect() as conn:
-        try:
-            with conn.begin():
-                conn.execute(_PATIENCE)
-                conn.execute(select(func.pg_advisory_lock(locks.RELAY, number)))
-        except OperationalError as error:
-            if not isinstance(error.orig, LockNotAvailable):
-                raise
-            raise FollowerConflict(
-                f"another process signs for {account.address} on {account.chain}"
-            ) from error
+        deadline = time.monotonic() + _PATIENCE
+        while not _leased(conn, account):
+            if time.monotonic() >= deadline:
+                raise FollowerConflict(
+                    f"another process signs for {account.address} on {account.chain}"
+                )
+            time.sleep(_LOOK_SECONDS)
         try:
             yield conn
         finally:
-            # The lock goes with the session, whatever state this one is in.
+            # The lease goes with the session, whatever state this one is in.
             conn.invalidate()
+
+
+def _leased(conn: Connection, account: Account) -> bool:
+    with conn.begin():
+        name = f"{account.chain} {account.address}"
+        return take_lease(conn, leases, locks.RELAY, name) is not None
 
 
 # Slots.

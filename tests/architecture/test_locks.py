@@ -10,8 +10,14 @@ import pytest
 from tests.architecture.imports import ROOMS, ROOT
 from warehouse_schema import locks
 
-NAMED = ("warehouse_schema/embedded/launcher.py", "warehouse_schema/migrate.py")
-"""They make databases, before there is a warehouse; `locks` says which names they take."""
+NAMED = (
+    # They make databases, before there is a warehouse; `locks` says which names they take.
+    *("warehouse_schema/embedded/launcher.py", "warehouse_schema/migrate.py"),
+    # Is handed a number of the list.
+    "warehouse_schema/leases.py",
+    # Takes all there are.
+    "tests/warehouse_schema/test_leases.py",
+)
 
 _CALL = re.compile(r"\bpg_(try_)?advisory_\w*lock\w*")
 _ALL = "pg_advisory_unlock_all"

@@ -112,9 +112,8 @@ class Commits(threading.Thread):
 
 
 _SESSION = text("""
-    SELECT a.client_port FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-     WHERE l.locktype = 'advisory' AND l.classid = :locks
-       AND l.objid = (hashtext(:chain)::bigint & 4294967295)::oid
+    SELECT a.client_port FROM locks.leases AS l JOIN pg_stat_activity AS a USING (pid)
+     WHERE l.kind = :locks AND l.name = :chain
 """)
 
 

@@ -32,7 +32,7 @@ import warehouse_schema.facts
 import warehouse_schema.intake
 import warehouse_schema.projections
 import warehouse_schema.relay  # noqa: F401
-from warehouse_schema.metadata import metadata
+from warehouse_schema.metadata import LOCKS, metadata
 
 _LEFT_OUT = {
     *("facts.orphans", "facts.alarms", "facts.changed_days", "facts.message_polls"),
@@ -73,7 +73,7 @@ def read_contents(url: str) -> Contents:
             {
                 name: _rows(connection, table)
                 for name, table in sorted(tables.items())
-                if name not in _LEFT_OUT
+                if name not in _LEFT_OUT and table.schema != LOCKS
             }
         )
 

@@ -1,6 +1,6 @@
 """Where in its work a follower is, as Postgres sees it: what a kill at this moment lands in.
 
-A follower holds its chain's advisory lock on the session that writes (`indexer.drain.follower`),
+A follower holds its chain's lease on the session that writes (`indexer.drain.follower`),
 and a transaction holds a row-exclusive lock on each table that it has written to. The order of the
 phases below is the order of a range's transaction.
 """
@@ -53,8 +53,9 @@ SELECT a.pid, a.state, a.query,
              WHERE l.pid = a.pid AND NOT l.granted AND l.relation IS NOT NULL)
   FROM pg_stat_activity AS a
  WHERE a.pid = (SELECT pid FROM pg_locks
-                 WHERE locktype = 'advisory' AND granted AND classid = %s
-                   AND objid = (hashtext(%s)::bigint & 4294967295)::oid
+                  JOIN locks.leases AS lease USING (pid)
+                 WHERE locktype = 'advisory' AND granted AND classid = lease.kind::bigint::oid
+                   AND objid = lease.key::oid AND lease.kind = %s AND lease.name = %s
                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 """
 

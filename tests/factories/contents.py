@@ -5,14 +5,14 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from warehouse_schema.metadata import ACCESS, metadata
+from warehouse_schema.metadata import ACCESS, LOCKS, metadata
 
 
 def contents(engine: Engine, without: Collection[str] = ()) -> dict[str, list[str]]:
     """Every row of every table, but for the database's own clocks and counters.
 
     `without` leaves tables out, by their names with the schema's. Who was let in by the api, which
-    alone may know, is no part of it.
+    alone may know, is no part of it, nor is what processes lock.
     """
     with engine.connect() as conn:
         return {
@@ -21,7 +21,7 @@ def contents(engine: Engine, without: Collection[str] = ()) -> dict[str, list[st
                 for row in conn.execute(select(table)).mappings()
             )
             for name, table in metadata.tables.items()
-            if name not in without and table.schema != ACCESS
+            if name not in without and table.schema not in (ACCESS, LOCKS)
         }
 
 

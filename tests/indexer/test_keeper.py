@@ -157,38 +157,33 @@ def test_one_that_cannot_be_folded_keeps_no_other_from_expiring(
 
 
 @pytest.mark.parametrize("write", [cancel, submit])
-def test_who_writes_first_decides(engine: Engine, write: Callable[..., None]):
-    """A client that holds the lock comes first: the expiry waits, looks again and finds no use."""
+def test_transfer_being_decided_does_not_expire(
+    engine: Engine, api_engine: Engine, write: Callable[..., None]
+):
+    """A client's request that holds the lock comes first: the expiry finds no use afterwards."""
     with engine.begin() as conn:
-        begin(conn, DIRECT)
+        begin(conn, DIRECT, PAID_IN)
         stand_at(conn, seen(ETHEREUM, AFTER))
-    found: list[int] = []
-
-    def expire() -> None:
+    with api_engine.begin() as deciding:
+        lock(deciding, [DIRECT.id])
         with engine.begin() as conn:
-            found.append(expire_due(conn, NETWORK))
-
-    expiring = threading.Thread(target=expire)
-    with engine.begin() as conn:
-        lock(conn, [DIRECT.id])
-        expiring.start()
-        wait_for_a_waiter(engine)
+            # Nobody waits for the one that is locked, and the other expires.
+            assert expire_due(conn, NETWORK) == 1
         more = ["0x" + "5" * 64] if write is submit else []
-        write(conn, DIRECT, *more, START + 60)
-    expiring.join(20)
-    assert found == [0]
-    with engine.connect() as conn:
+        write(deciding, DIRECT, *more, START + 60)
+    with engine.begin() as conn:
+        refold(conn, NETWORK, [DIRECT.id])
+        assert expire_due(conn, NETWORK) == 0
         assert stages(conn)[DIRECT.id] in ("CANCELLED", "SUBMITTED")
+        assert stages(conn)[PAID_IN.id] == "EXPIRED"
 
 
-def wait_for_a_waiter(engine: Engine) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with engine.connect() as conn:
-            waiting = conn.exec_driver_sql(
-                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            ).scalar()
-        if waiting:
-            return
-        time.sleep(0.02)
-    raise AssertionError("nobody waits")
+def test_refold_does_not_wait_for_the_api(indexer_engine: Engine, api_engine: Engine):
+    """The api's role may hold the locks of all transfers: a follower writes stages all the same."""
+    with api_engine.connect() as holding:
+        ask(holding, DIRECT)
+        holding.commit()
+        lock(holding, [DIRECT.id])
+        with indexer_engine.begin() as conn:
+            conn.exec_driver_sql("SET LOCAL lock_timeout = '1s'")
+            assert refold(conn, NETWORK, [DIRECT.id]) == 1

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
-from warehouse_schema import access, events, facts, intake, projections, relay
+from warehouse_schema import access, events, facts, intake, lock_tables, projections, relay
 from warehouse_schema.engine import ROLES, Room, make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import migrate
@@ -16,7 +16,7 @@ from warehouse_schema.views import NAMES as VIEWS
 
 TABLES = {
     f"{table.schema}.{table.name}": table
-    for room in (access, events, facts, intake, projections, relay)
+    for room in (access, events, facts, intake, lock_tables, projections, relay)
     for table in vars(room).values()
     if isinstance(table, Table)
 }
@@ -47,6 +47,10 @@ MAY: Mapping[tuple[str, Room], frozenset[str]] = {
     ("access", "api"): READ | {"INSERT", "UPDATE", "DELETE"},
     ("access", "relay"): NONE,
     ("access", "analyst"): NONE,
+    ("locks", "indexer"): READ | {"INSERT", "UPDATE"},
+    ("locks", "api"): NONE,
+    ("locks", "relay"): NONE,
+    ("locks", "analyst"): NONE,
 }
 """Schema and room → what the room may do there."""
 
@@ -178,6 +182,7 @@ SAMPLES = {
     "intake": "intake.watched_addresses",
     "relay": "relay.attempts",
     "access": "access.subjects",
+    "locks": "locks.rows",
 }
 ATTEMPTS = {
     "SELECT": "SELECT * FROM {table}",

@@ -8,7 +8,7 @@ it wrote, put right what Alembic cannot see (checks, partial indexes, data), run
 Until the first release the revisions are not history yet. After a change to the tables::
 
     rm warehouse_schema/migrations/versions/0*.py
-    for s in facts intake projections relay access; do
+    for s in facts intake projections relay access locks; do
         python -m warehouse_schema.migrations.draft $s --schema $s
     done
     for c in "format" "check --fix -q" "format"; do ruff $c warehouse_schema/migrations; done
@@ -29,14 +29,14 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.schema import CreateSchema
 
-from warehouse_schema import access, events, facts, intake, projections, relay
+from warehouse_schema import access, events, facts, intake, lock_tables, projections, relay
 from warehouse_schema.columns import BaseUnits
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
 from warehouse_schema.migrate import alembic_config, upgrade
 
-ROOMS = (access, events, facts, intake, projections, relay)
+ROOMS = (access, events, facts, intake, lock_tables, projections, relay)
 """Imported for what they put into `metadata`."""
 
 

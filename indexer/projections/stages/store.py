@@ -1,9 +1,10 @@
 """Refolds the transfers that something new touches, and writes their rows.
 
 What is known of a transfer comes from several writers at once: followers of two chains, the api,
-the relay. Whoever refolds it holds its lock until commit and reads under it, so the one who comes
-second sees what the first one wrote. A row says where a transfer is and decides nothing: whoever
-decides folds it again, under the same lock.
+the relay. A refold locks the transfer's stage until commit and reads under that lock, so the second
+of two sees what the first one wrote. A row says where a transfer is and decides nothing: a decision
+folds it again, under a lock of its own (`lock`). A refold does not wait for decisions, which the
+api makes too: their rows are announced (NOTIFY) and folded in afterwards.
 """
 
 import logging
@@ -11,7 +12,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql
 
 from indexer.events.common import Event, Provenance
@@ -37,6 +50,7 @@ from warehouse_schema.intake import cancellations, submissions, transfers
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, obstacles, slots
+from warehouse_schema.row_locks import lock_names
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +148,7 @@ def refold(
     if not ids:
         return 0
     wanted = with_alike(conn, ids)
-    lock(conn, wanted)
+    lock_names(conn, locks.STAGE, wanted)
     stored = {row.transfer: row for row in _stored(conn, wanted)}
     known = load(conn, network, wanted)
     proofs.want(conn, {key for loaded in known for key in loaded.unproven})
@@ -207,6 +221,17 @@ def lock(conn: Connection, ids: Collection[str]) -> None:
     """Take the right to decide about these transfers, until commit."""
     locked = select(func.pg_advisory_xact_lock(locks.TRANSFER, keys_of_names()))
     conn.execute(locked, {"names": list(ids)})
+
+
+def lock_if_free(conn: Connection, ids: Collection[str]) -> set[str]:
+    """As `lock`, of those whose right nobody has at the moment; which they are.
+
+    For processes that must not wait for one transfer: the api's role can hold any of these locks.
+    """
+    names = select(func.unnest(bindparam("names", list(ids), type_=ARRAY(Text))).label("id"))
+    wanted = names.order_by("id").subquery()
+    taken = func.pg_try_advisory_xact_lock(locks.TRANSFER, func.hashtext(wanted.c.id))
+    return set(conn.scalars(select(wanted.c.id).where(taken)))
 
 
 def _fold(conn: Connection, loaded: Loaded) -> StageRow | None:

@@ -24,6 +24,7 @@ from indexer.projections.stages.table import Stage, Status
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.projections import TOLD_CHANNEL, transfer_events
+from warehouse_schema.row_locks import lock_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +43,7 @@ def tell(conn: Connection, news: Sequence[News]) -> None:
     owners = sorted({each.owner for each in news})
     if not owners:
         return
-    lock = select(func.pg_advisory_xact_lock(locks.TOLD, keys_of_names()))
-    conn.execute(lock, {"names": owners})
+    lock_names(conn, locks.TOLD, owners)
     numbers = _last_numbers(conn, owners)
     rows: list[dict[str, Any]] = []
     for each in news:

@@ -33,9 +33,10 @@ from indexer.relay.hooks.retrying import Standing, Verdict
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
+from warehouse_schema.leases import take_lease
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
+from warehouse_schema.relay import leases, webhook_deliveries, webhook_senders, webhook_states
 
 FORGET_DAYS = 30
 """How long what was sent to a webhook is kept after its event, or the webhook, is gone."""
@@ -80,14 +81,14 @@ def writer(engine: Engine) -> Iterator[Connection]:
     Raises `FollowerConflict` when another does.
     """
     with engine.connect() as conn:
-        taken = conn.scalar(select(func.pg_try_advisory_lock(locks.WEBHOOKS, 0)))
-        conn.commit()
-        if not taken:
+        with conn.begin():
+            key = take_lease(conn, leases, locks.WEBHOOKS, "")
+        if key is None:
             raise FollowerConflict("another process posts to webhooks")
         try:
             yield conn
         finally:
-            # The lock goes with the session, and so does what it listens to.
+            # The lease goes with the session, and so does what it listens to.
             conn.invalidate()
 
 

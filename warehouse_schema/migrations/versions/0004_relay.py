@@ -49,6 +49,45 @@ def upgrade() -> None:
         postgresql_where=sa.text("mended_at IS NULL"),
     )
     op.create_table(
+        "leases",
+        sa.Column(
+            "kind",
+            sa.Integer(),
+            nullable=False,
+            comment="What may be done: a number of locks.py",
+        ),
+        sa.Column(
+            "name",
+            sa.Text(),
+            nullable=False,
+            comment="What it may be done to: a chain, an account; empty where there is one",
+        ),
+        sa.Column(
+            "key",
+            sa.BigInteger(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Second number of the advisory lock that the session holds; new for each",
+        ),
+        sa.Column(
+            "pid",
+            sa.Integer(),
+            server_default=sa.text("0"),
+            nullable=False,
+            comment="Postgres process of the session; the lease ends with it",
+        ),
+        sa.Column(
+            "login",
+            sa.Text(),
+            server_default=sa.text("''"),
+            nullable=False,
+            comment="Database user of the session",
+        ),
+        sa.PrimaryKeyConstraint("kind", "name", name=op.f("pk_leases")),
+        schema="relay",
+        comment="Which session signs for an account, and which posts to webhooks",
+    )
+    op.create_table(
         "health",
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column("account", sa.Text(), nullable=False, comment="Account that sends"),
