@@ -126,6 +126,14 @@ class StellarAccountNodes(AccountReader):
         """
         return self._nodes.ask(lambda node: _tried(node, envelope))
 
+    def try_signed(self, envelope: str) -> None:
+        """Try the one call of a transaction (base64 XDR) that its owner has signed.
+
+        The owner has consented to all that it does, calls below it included. Raises `CallReverted`
+        when it would fail; else as `funds` does.
+        """
+        self._nodes.ask(lambda node: _simulated(node, envelope))
+
     def send_raw(self, envelope: bytes) -> str:
         """As `send`, of XDR."""
         return self.send(base64.b64encode(envelope).decode())
@@ -228,10 +236,15 @@ def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
     return UnixSeconds(int(text))
 
 
-def _tried(node: VouchedNode, envelope: str) -> Simulated:
+def _simulated(node: VouchedNode, envelope: str) -> Simulated:
     found = simulated(node, envelope)
     if isinstance(found, Trapped):
         raise CallReverted(found.message)
+    return found
+
+
+def _tried(node: VouchedNode, envelope: str) -> Simulated:
+    found = _simulated(node, envelope)
     called = xdr.TransactionEnvelope.from_xdr(envelope)
     if not all(_is_bare_consent(entry, called) for entry in found.auth):
         raise CallReverted("it wants more than the consent of who sends it to the call itself")
