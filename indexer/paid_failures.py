@@ -1,9 +1,10 @@
 """Transactions that the service paid for and that had no effect, counted by UTC day.
 
 Owners and recipients can make what is sent for them fail, and each failure costs a fee. So every
-one counts, whatever happened meanwhile, for the transfer's owner; one that was still wanted counts
-for its recipient too, whoever the owner is. (A stranger may deliver to a recipient first: that must
-not keep other owners' deliveries to it waiting.) What an operator let go on counts no more.
+one counts, whatever happened meanwhile, for the transfer's owner. A delivery that was still wanted
+counts for its recipient too, whoever the owner is. (A stranger may deliver to a recipient first,
+and an owner may name any recipient and make submissions fail: neither must keep other owners'
+deliveries to it waiting.) What an operator let go on counts no more.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ _COUNT = text("""
     WITH counted AS (
         SELECT t.owner = own.owner AS is_owners,
                q.dest_chain = asked.dest_chain AND q.dest_address = asked.dest_address
+                   AND o.purpose = 'deliver'
                    AND (o.outcome IS NULL OR o.outcome = 'failed') AS is_recipients,
                o.outcome,
                extract(epoch FROM clock_timestamp() - o.closed_at) AS closed_ago

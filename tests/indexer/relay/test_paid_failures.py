@@ -12,6 +12,8 @@ from indexer.paid_failures import BACKOFF_SECONDS, MAX_PAID_FAILURES, paid_failu
 from indexer.relay import obstacles
 from indexer.relay.account import MOST_FAILURES, Turn
 from indexer.relay.obstacles import Found
+from tests.factories.relay import STELLAR
+from tests.factories.relay import signed as sign
 from tests.indexer.relay.conftest import Message, Stand
 from tests.indexer.relay.ledger import LedgerStand
 from tests.indexer.relay.test_failures import fail
@@ -69,10 +71,21 @@ def test_recipient_of_failed_delivery_waits_whoever_the_owner_is(
     other = owned_by(stand, OTHER, stand.owed())
     with stand.engine.begin() as conn:
         conn.execute(update(slots).values(outcome=outcome))
-        to = {"dest_address": message.recipient}
-        conn.execute(update(quotes).where(quotes.c.id == f"quote of {id_of(other)}").values(to))
+    paid_to(stand, message.recipient, other)
     turn = stand.turns(stand.relay())
     assert (turn.opened == 0) is waits
+
+
+def test_failed_submissions_leave_other_owners_delivery_to_recipient(stand: Stand):
+    message, attack = stand.owed(), owned_by(stand, OTHER, stand.owed())
+    paid_to(stand, message.recipient, attack)
+    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    with stand.engine.begin() as conn:
+        for number in range(MAX_PAID_FAILURES):
+            tx = f"{number:064x}"
+            sign(conn, STELLAR, "submit", id_of(attack), tx, key=tx, **failed)
+    stand.turns(stand.relay())
+    assert (stand.received(message) > 0, stand.slots_of(attack)) == (True, [])
 
 
 def test_day_bounds_paid_failures_of_an_owner(stand: Stand):
@@ -125,3 +138,10 @@ def owned_by(stand: Stand, owner: str, message: Message) -> Message:
         mine = transfers.c.id == id_of(message)
         conn.execute(update(transfers).where(mine).values(owner=owner))
     return message
+
+
+def paid_to(stand: Stand, recipient: str, message: Message) -> None:
+    """Let the transfer of a message name this recipient."""
+    quote = quotes.c.id == f"quote of {id_of(message)}"
+    with stand.engine.begin() as conn:
+        conn.execute(update(quotes).where(quote).values(dest_address=recipient))
