@@ -135,7 +135,12 @@ def expire_due(conn: Connection, network: Network) -> int:
 
 
 def _may_expire(loaded: Loaded) -> bool:
-    """What cannot be folded does not: its refold raises the alarm, and the others go on."""
+    """What cannot be folded does not: its refold raises the alarm, and the others go on.
+
+    Neither does one with an unproven block, which may hold a payment that came in time.
+    """
+    if loaded.unproven:
+        return False
     try:
         return table.may_expire(fold(loaded.evidence).stage)
     except IllegalTransition:

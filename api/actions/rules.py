@@ -103,6 +103,9 @@ def due(conn: Connection, network: Network, transfer: str) -> Due:
         return recipient or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
         return Nothing("over" if table.is_terminal(stage) else "waiting")
+    if loaded.unproven:
+        # What it waits for may be in that block: it is not to be paid twice.
+        return Nothing("waiting")
     if _has_run_out(conn, transfer):
         return Nothing("expired")
     return _task(conn, network, terms, progress)

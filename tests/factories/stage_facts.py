@@ -1,8 +1,8 @@
 """Facts about transfers, as chains and services would give them."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 from sqlalchemy.dialects import postgresql
 
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
@@ -15,6 +15,7 @@ from indexer.events.cctp import (
     MintAndWithdraw,
 )
 from indexer.events.common import Event, Provenance
+from indexer.events.raw import Block
 from indexer.events.tokens import DepositRefunded, Erc20Transfer
 from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.projections.apply import apply
@@ -31,8 +32,15 @@ from tests.factories.transfers import (
     make_hook,
     seen,
 )
-from warehouse_schema.facts import cursors
-from warehouse_schema.identifiers import Address, BaseUnits, Bytes32, EvmAddress, StellarAddress
+from warehouse_schema.facts import blocks, cursors, unproven_blocks
+from warehouse_schema.identifiers import (
+    Address,
+    BaseUnits,
+    BlockHash,
+    Bytes32,
+    EvmAddress,
+    StellarAddress,
+)
 
 USDC = Address(str(NETWORK.evm[0].usdc))
 DIRECT = make_terms(deposit_address=None, source_token=USDC)
@@ -166,3 +174,13 @@ def stand_at(conn: Connection, place: Provenance, final: int | None = None) -> N
     }
     statement = postgresql.insert(cursors).values(row)
     conn.execute(statement.on_conflict_do_update(index_elements=["chain"], set_=row))
+
+
+def make_unproven(conn: Connection, place: Provenance) -> Block:
+    """Its block, stored, whose logs only one node's word stands for."""
+    parent = BlockHash("0x" + "00" * 32)
+    block = Block(place.chain, place.height, place.block_hash, parent, place.block_time)
+    conn.execute(insert(blocks).values({**asdict(block), "events": 1}))
+    row = {"chain": block.chain, "block_hash": block.hash, "height": block.height}
+    conn.execute(insert(unproven_blocks).values(row))
+    return block

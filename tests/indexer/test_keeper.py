@@ -9,13 +9,22 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, select
 
+from indexer.facts.proofs import note_proven
 from indexer.keeper import catch_up, expire_due, keep_transfers
 from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.fold import fold
-from indexer.projections.stages.store import lock, refold, stage_differences
+from indexer.projections.stages.store import lock, refold, refold_touched, stage_differences
 from indexer.projections.stages.table import IllegalTransition
 from tests.factories.intake import ask, cancel, submit
-from tests.factories.stage_facts import DIRECT, PAID_IN, bring_in, burn, paid, stand_at
+from tests.factories.stage_facts import (
+    DIRECT,
+    PAID_IN,
+    bring_in,
+    burn,
+    make_unproven,
+    paid,
+    stand_at,
+)
 from tests.factories.stage_history import DEPOSIT, EXPIRY, START
 from tests.factories.transfers import ETHEREUM, NETWORK, USER, seen
 from warehouse_schema.facts import expiries
@@ -131,6 +140,18 @@ def test_a_short_deposit_goes_back_when_time_runs_out(connection: Connection):
     stand_at(connection, seen(ETHEREUM, AFTER))
     assert expire_due(connection, NETWORK) == 1
     assert stages(connection) == {PAID_IN.id: "REFUNDING"}
+
+
+def test_deposit_in_an_unproven_block_does_not_expire(connection: Connection):
+    begin(connection, PAID_IN)
+    payment = paid(USER, DEPOSIT, PAID_IN.amount_in, 100)
+    block = make_unproven(connection, payment.seen)
+    bring_in(connection, payment)
+    stand_at(connection, seen(ETHEREUM, AFTER))
+    assert expire_due(connection, NETWORK) == 0
+    note_proven(connection, block)
+    refold_touched(connection, NETWORK, [payment])
+    assert stages(connection) == {PAID_IN.id: "FUNDED"}
 
 
 def test_nothing_expires_before_its_time_by_the_clock(connection: Connection):

@@ -12,8 +12,9 @@ from tests.factories.actions import MAINNET, OWNER
 from tests.factories.projections import insert_cursor
 from tests.factories.sep10 import FixedAccounts
 from tests.factories.started import NOBODY, make_transfer_app
-from warehouse_schema import intake
+from warehouse_schema import facts, intake
 from warehouse_schema.identifiers import BaseUnits, StellarAddress
+from warehouse_schema.metadata import metadata
 
 
 @pytest.fixture
@@ -23,6 +24,7 @@ def kept(rows: Connection) -> Iterator[Connection]:
         insert_cursor(rows, chain.id)
     yield rows
     for table in (
+        *(facts.unproven_blocks, facts.blocks, metadata.tables["facts.erc20_transfers"]),
         *(intake.submissions, intake.actions, intake.cancellations),
         *(intake.transfers, intake.quotes),
     ):

@@ -26,6 +26,7 @@ from tests.factories.acting import (
 from tests.factories.actions import MAINNET, OWNER, PAYER, make_agreed
 from tests.factories.projections import LEDGER
 from tests.factories.quotes import OTHER
+from tests.factories.stage_facts import keep, make_unproven, paid
 from tests.factories.started import NOBODY, cancel, make_transfer_app
 from warehouse_schema.intake import actions, transfers
 
@@ -98,6 +99,17 @@ def test_a_deposit_address_is_shown_with_what_is_to_be_paid_there(
         "amount": "20000000",
     }
     assert evm.asked == []
+
+
+def test_deposit_in_an_unproven_block_is_not_asked_for_again(kept, actor):
+    address = "0x" + "dd" * 20
+    transfer = deposit(kept, funding_mode="deposit_address")
+    at = {"deposit_address": address, "deposit_operator": PAYER}
+    kept.execute(update(transfers).where(transfers.c.id == transfer).values(at))
+    payment = paid(PAYER, address, 20_000_000, 100)
+    make_unproven(kept, payment.seen)
+    keep(kept, payment)
+    assert nothing(ask_action(actor, transfer)) == "waiting"
 
 
 def nothing(answer) -> str:

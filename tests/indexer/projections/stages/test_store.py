@@ -1,13 +1,12 @@
 """Rows of transfers as facts and requests come in: always those of a whole refold."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Connection, insert, select
 
 from indexer.addresses import account_as_bytes32
-from indexer.events.common import Event, Provenance
-from indexer.events.raw import Block
+from indexer.events.common import Event
 from indexer.events.tokens import AssetMovement
 from indexer.facts.proofs import note_proven, wanted_blocks
 from indexer.facts.store import open_alarms, remove_range
@@ -33,6 +32,7 @@ from tests.factories.stage_facts import (
     burn,
     given_back,
     key_of,
+    make_unproven,
     mint,
     paid,
     stand_at,
@@ -51,10 +51,9 @@ from tests.factories.transfers import (
     make_packet_verified,
     seen,
 )
-from warehouse_schema.facts import blocks, cctp_attestations, lost_sources, unproven_blocks
+from warehouse_schema.facts import cctp_attestations, lost_sources
 from warehouse_schema.identifiers import (
     BaseUnits,
-    BlockHash,
     ChainId,
     EvmAddress,
     Height,
@@ -289,16 +288,6 @@ def test_an_oft_send_is_found_by_what_it_moves(connection: Connection):
     assert (row.stage, row.amount_delivered) == ("COMPLETED", 70_000_000)
 
 
-def unproven(conn: Connection, place: Provenance) -> Block:
-    """Its block, stored, whose logs only one node's word stands for."""
-    parent = BlockHash("0x" + "00" * 32)
-    block = Block(place.chain, place.height, place.block_hash, parent, place.block_time)
-    conn.execute(insert(blocks).values({**asdict(block), "events": 1}))
-    row = {"chain": block.chain, "block_hash": block.hash, "height": block.height}
-    conn.execute(insert(unproven_blocks).values(row))
-    return block
-
-
 @pytest.mark.parametrize("mechanism", ["cctp", "oft"])
 def test_delivery_completes_once_its_block_is_proven(connection: Connection, mechanism: str):
     terms = DIRECT if mechanism == "cctp" else OFT
@@ -306,7 +295,7 @@ def test_delivery_completes_once_its_block_is_proven(connection: Connection, mec
     stand_at(connection, seen(ETHEREUM, 100), final=100)
     bring_in(connection, *(burn(DIRECT, 100) if mechanism == "cctp" else oft_send()))
     delivery = mint(DIRECT, 200) if mechanism == "cctp" else [make_oft_received()]
-    block = unproven(connection, delivery[0].seen)
+    block = make_unproven(connection, delivery[0].seen)
     bring_in(connection, *delivery)
     row = row_of(connection, terms)
     assert (row.stage, row.completed_at, row.amount_delivered) == ("DELIVERING", None, None)
@@ -319,7 +308,7 @@ def test_delivery_completes_once_its_block_is_proven(connection: Connection, mec
 def test_unproven_delivery_without_its_source_changes_nothing(connection: Connection):
     begin(connection, DIRECT)
     delivery = mint(DIRECT, 200)
-    block = unproven(connection, delivery[0].seen)
+    block = make_unproven(connection, delivery[0].seen)
     bring_in(connection, *delivery)
     assert stage_of(connection, DIRECT)[0] == "AWAITING_SIGNATURE"
     note_proven(connection, block)
@@ -330,7 +319,7 @@ def test_unproven_delivery_without_its_source_changes_nothing(connection: Connec
 def test_deposit_is_funded_once_its_block_is_proven(connection: Connection):
     begin(connection, PAID_IN)
     payment = paid(USER, DEPOSIT, PAID_IN.amount_in, 100)
-    block = unproven(connection, payment.seen)
+    block = make_unproven(connection, payment.seen)
     bring_in(connection, payment)
     assert stage_of(connection, PAID_IN)[0] == "AWAITING_FUNDS"
     assert wanted_blocks(connection, block.chain) == [block]
