@@ -123,7 +123,7 @@ class Transfer(TypedDict):
     stellar_transaction_id: Annotated[str | None, Field(description="The Stellar transaction.")]
     started_at: Moment
     updated_at: Annotated[Moment, Field(description="When it came to its stage, or started.")]
-    completed_at: Time | None
+    completed_at: Annotated[Time | None, Field(description="When it was delivered or refunded.")]
     expires_at: Annotated[
         Time, Field(description="It expires if nothing irreversible has happened by then.")
     ]

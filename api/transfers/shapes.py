@@ -46,7 +46,7 @@ def shape_transfer(network: Network, known: Known) -> schema.Transfer:
         "stellar_transaction_id": progress.stellar_tx,
         "started_at": iso_moment(agreed.started_at),
         "updated_at": _updated_at(agreed, progress),
-        "completed_at": _time(progress.completed_at),
+        "completed_at": _time(_completed_at(progress)),
         "expires_at": iso_time(UnixSeconds(int(agreed.expires_at.timestamp()))),
         "eta": _time(eta(route, agreed, progress)),
         "explorer": _explorer(network, agreed, progress),
@@ -87,6 +87,11 @@ def _updated_at(agreed: Agreed, progress: Progress) -> str:
     if progress.since is None or progress.since <= agreed.started_at.timestamp():
         return iso_moment(agreed.started_at)
     return iso_time(progress.since)
+
+
+def _completed_at(progress: Progress) -> UnixSeconds | None:
+    """When it reached `completed` or `refunded`, as SEP-24 has it."""
+    return progress.since if progress.stage in ("COMPLETED", "REFUNDED") else None
 
 
 def _deposit(agreed: Agreed) -> schema.DepositAddress | None:

@@ -343,7 +343,11 @@ def _why(
         return ("expired" if evidence.cancelled_at is None else "cancelled"), None
     if stage in ("CANCELLED", "EXPIRED") and till.owes(BaseUnits(1)):
         return "below_minimum", None
-    return None, None
+    return _ENDS.get(stage), None
+
+
+_ENDS: dict[Stage, Reason] = {"CANCELLED": "cancelled", "EXPIRED": "expired"}
+"""SEP-24 has one status, `expired`, for both."""
 
 
 def _why_not_included(evidence: Evidence, pending: Sequence[_Pending]) -> tuple[Reason, str | None]:

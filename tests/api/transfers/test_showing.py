@@ -179,6 +179,7 @@ def test_what_was_paid_and_went_back_is_shown(world, client):
     bring_in(world, given_back(DEPOSIT, USER, PAID_IN.amount_in + 1_000, 170))
     back = shown(client, PAID_IN)
     assert (back["stage"], back["status"]) == ("REFUNDED", "refunded")
+    assert back["completed_at"] == back["timeline"][-1]["at"] is not None
     assert (back["refund"]["amount"], back["refund"]["transactions"]) == (
         str(PAID_IN.amount_in + 1_000),
         ["0x" + "e" * 64],

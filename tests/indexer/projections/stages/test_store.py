@@ -191,7 +191,7 @@ def test_a_deposit_after_a_cancel_goes_back(connection: Connection):
     begin(connection, PAID_IN)
     cancel(connection, PAID_IN, START + 60)
     refold(connection, NETWORK, [PAID_IN.id])
-    assert stage_of(connection, PAID_IN) == ("CANCELLED", None)
+    assert stage_of(connection, PAID_IN) == ("CANCELLED", "cancelled")
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.amount_in, 100))
     assert stage_of(connection, PAID_IN) == ("REFUNDING", "cancelled")
     bring_in(connection, given_back(DEPOSIT, USER, PAID_IN.amount_in, 110))

@@ -47,7 +47,7 @@ def test_each_owner_is_told_of_his_own_by_numbers_without_a_gap(connection: Conn
     ]
     assert heard(connection, OTHER) == [
         (1, OTHERS.id, "AWAITING_SIGNATURE", *waits),
-        (2, OTHERS.id, "CANCELLED", "expired", None),
+        (2, OTHERS.id, "CANCELLED", "expired", "cancelled"),
     ]
 
 
