@@ -364,16 +364,31 @@ def oldest_submitted(conn: Connection, chain: ChainId, since: datetime | None) -
 def submitted(conn: Connection, chain: ChainId, since: datetime) -> list[Submitted]:
     """What was accepted for transfers from a chain and is not over: of each owner the oldest first.
 
+    What has an open slot is always among them, for it must be closed. Of more than are taken chance
+    says which: a refused submission opens no slot and stays until its time is over, and owners of
+    many such would keep all later ones waiting.
+
     Only what the service itself issued, whatever stands in the row. `since` is of
     `oldest_submitted`.
     """
     waiting = _not_over(chain, since).subquery()
     of_each = waiting.c
-    query = (
-        select(of_each.transfer, of_each.tx_hash, of_each.signed)
-        .where(of_each.place <= _MOST_OF_ONE)
-        .order_by(of_each.place, of_each.submitted_at, of_each.tx_hash)
+    is_open = select(slots.c.key).where(
+        slots.c.chain == chain,
+        slots.c.account == of_each.tx_hash,
+        slots.c.purpose == "submit",
+        slots.c.outcome.is_(None),
+    )
+    taken = (
+        select(waiting)
+        .where(or_(is_open.exists(), of_each.place <= _MOST_OF_ONE))
+        .order_by(~is_open.exists(), of_each.place, func.random())
         .limit(_MOST_AT_ONCE)
+        .subquery()
+    )
+    found = taken.c
+    query = select(found.transfer, found.tx_hash, found.signed).order_by(
+        found.place, found.submitted_at, found.tx_hash
     )
     return [Submitted(row.transfer, row.tx_hash, row.signed) for row in conn.execute(query)]
 

@@ -16,6 +16,7 @@ from indexer.devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, keypair
 from indexer.devnet.stellar.accounts import address as resident
 from indexer.errors import NodeUnavailable
 from indexer.paid_failures import MAX_PAID_FAILURES
+from indexer.projections.stages.evidence import Terms
 from indexer.projections.stages.fold import fold
 from indexer.projections.stages.load import load
 from indexer.relay import store
@@ -67,14 +68,7 @@ def accepted(
     bounds = (0, stand.chain.now + seconds)
     payment = Payment(resident("admin"), Asset.native(), "1")
     envelope = stand.chain.envelope(owner, [operation or payment], time_bounds=bounds)
-    terms = replace(
-        make_terms(),
-        id=f"{number % 2**64:032x}",
-        owner=StellarAddress(owner.public_key),
-        source_chain=STELLAR.id,
-        mechanism="payment",
-        deposit_address=None,
-    )
+    terms = stellar_terms(f"{number % 2**64:032x}", owner.public_key)
     found = Signed(terms.id, envelope, owner)
     issued = {"transfer": terms.id, "number": 1, "kind": "stellar_tx", "issued": {}}
     row = {"transfer": terms.id, "tx_hash": found.tx, "log": 0, "kind": "stellar_tx"}
@@ -84,6 +78,17 @@ def accepted(
         raw = envelope.to_xdr_object().to_xdr_bytes()
         conn.execute(insert(intake.submissions).values(row | {"signed": raw}))
     return found
+
+
+def stellar_terms(transfer: str, owner: str) -> Terms:
+    return replace(
+        make_terms(),
+        id=transfer,
+        owner=StellarAddress(owner),
+        source_chain=STELLAR.id,
+        mechanism="payment",
+        deposit_address=None,
+    )
 
 
 def submitter(
@@ -313,6 +318,34 @@ def test_who_submits_much_keeps_himself_waiting_and_nobody_else(stand: LedgerSta
     with stand.engine.connect() as conn:
         waiting = [each.tx for each in store.submitted(conn, STELLAR.id, EVER)]
     assert waiting == [own[0], other, *own[1:3]]
+
+
+def test_refused_submissions_of_many_owners_do_not_block_later_ones(stand: LedgerStand):
+    first = accepted(stand)
+    one = {"kind": "stellar_tx", "log": 0}
+    with stand.engine.begin() as conn:
+        raw = first.envelope.to_xdr_object().to_xdr_bytes()
+        for number in range(60):
+            owner = Keypair.random().public_key
+            terms = stellar_terms(f"{2**120 + number:032x}", owner)
+            tx = f"{number:064x}"
+            issued = {"transfer": terms.id, "number": 1, "kind": "stellar_tx", "issued": {}}
+            ask(conn, terms)
+            conn.execute(insert(intake.actions).values(issued | {"tx_hash": tx}))
+            kept = {"transfer": terms.id, "tx_hash": tx, "signed": raw}
+            conn.execute(insert(intake.submissions).values(one | kept))
+    later = accepted(stand)
+    with stand.engine.begin() as conn:
+        slot = {"purpose": "submit", "key": first.tx, "subject": first.transfer}
+        place = {"chain": STELLAR.id, "account": first.tx, "number": 1}
+        conn.execute(insert(slots).values(place | slot))
+    seen: set[str] = set()
+    with stand.engine.connect() as conn:
+        for _ in range(100):
+            waiting = {each.tx for each in store.submitted(conn, STELLAR.id, EVER)}
+            assert (len(waiting), first.tx in waiting) == (50, True)
+            seen |= waiting
+    assert later.tx in seen
 
 
 def test_what_is_over_is_looked_at_no_more_and_what_is_not_is_never_passed_over(stand: LedgerStand):
