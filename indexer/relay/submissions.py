@@ -108,7 +108,7 @@ class Submitter:
         if not waiting:
             return turn
         applied, window, final = self._look(conn, waiting)
-        self._begin(conn, waiting, applied, window, turn)
+        failure = self._begin(conn, waiting, applied, window, turn)
         for each in self._under_way(conn, waiting):
             step = next_step(each, applied, window, final)
             if isinstance(step, Close):
@@ -119,6 +119,8 @@ class Submitter:
             if isinstance(next_step(each, applied, window, final), Send):
                 self._send(conn, each.slot.newest)
                 turn.sent += 1
+        if failure is not None:
+            raise failure
         return turn
 
     def _send(self, conn: Connection, attempt: Attempt) -> None:
@@ -158,13 +160,21 @@ class Submitter:
         applied: Collection[TxHash],
         window: Window,
         turn: Turn,
-    ) -> None:
+    ) -> RetryableChainError | PermanentChainError | None:
+        """Open slots; gives what the nodes failed with first, if they did."""
+        failure: RetryableChainError | PermanentChainError | None = None
         with conn.begin():
             taken = store.taken_keys(conn, self._chain.id, _KIND, [*waiting])
         for tx, each in waiting.items():
             # What no ledger takes any more costs nothing, and its owner has to hear of it.
             is_free = tx in applied or bounds_of(each.envelope).last < window.latest
-            if tx in taken or not (is_free or self._may_pay(conn, each, turn)):
+            try:
+                if tx in taken or not (is_free or self._may_pay(conn, each, turn)):
+                    continue
+            except (RetryableChainError, PermanentChainError) as error:
+                # It may be this one alone that nodes cannot try: the others go on.
+                self._patience.refused(tx)
+                failure = failure or error
                 continue
             signed = bumped(self._key, self._chain.passphrase, each.envelope, BID)
             number = sequence_of(each.envelope)
@@ -178,6 +188,7 @@ class Submitter:
                 obstacles.note(conn, each.transfer, None)
             turn.opened += 1
             logger.info("bumped chain=%s transfer=%s tx=%s", self._chain.id, each.transfer, tx)
+        return failure
 
     def _may_pay(self, conn: Connection, each: Submitted, turn: Turn) -> bool:
         """Whether it would succeed now, and few enough of its owner's failed today."""

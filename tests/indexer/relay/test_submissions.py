@@ -11,7 +11,7 @@ from stellar_sdk import Asset, Keypair, TransactionEnvelope
 from stellar_sdk.operation import ChangeTrust, Payment
 from stellar_sdk.utils import from_xdr_amount, to_xdr_amount
 
-from indexer.chains.stellar_sender import StellarAccountNodes
+from indexer.chains.stellar_sender import AccountFunds, StellarAccountNodes
 from indexer.devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, keypair
 from indexer.devnet.stellar.accounts import address as resident
 from indexer.errors import NodeUnavailable
@@ -403,6 +403,26 @@ def test_what_no_node_takes_keeps_no_other_waiting(stand: LedgerStand):
     turns(stand, sender)
     stand.close()
     assert (spent(stand, first), spent(stand, second)) == (0, UNIT)
+
+
+def test_failed_trial_of_one_submission_keeps_no_other_waiting(stand: LedgerStand):
+    # The first one is under way already, and over with this turn.
+    over = accepted(stand)
+    turns(stand, submitter(stand))
+    stand.close()
+    untried, second = accepted(stand), accepted(stand)
+
+    class Unreadable(StellarAccountNodes):
+        def funds(self, account: StellarAddress) -> AccountFunds | None:
+            if account == untried.owner.public_key:
+                raise NodeUnavailable("no such entry")
+            return super().funds(account)
+
+    with pytest.raises(NodeUnavailable, match="no such entry"):
+        turns(stand, submitter(stand, Unreadable))
+    stand.close()
+    assert outcomes(stand, over) == ["done"]
+    assert (spent(stand, untried), spent(stand, second)) == (0, UNIT)
 
 
 def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
