@@ -5,6 +5,9 @@ one counts, whatever happened meanwhile, for the transfer's owner. A delivery th
 counts for its recipient too, whoever the owner is. (A stranger may deliver to a recipient first,
 and an owner may name any recipient and make submissions fail: neither must keep other owners'
 deliveries to it waiting.) What an operator let go on counts no more.
+
+Deliveries of extra movements do not count for the owner: strangers can cause them and be faster.
+The owner's daily limit bounds them (`indexer/limits.py`).
 """
 
 from dataclasses import dataclass
@@ -18,7 +21,14 @@ BACKOFF_SECONDS = 60.0
 
 _COUNT = text("""
     WITH counted AS (
-        SELECT t.owner = own.owner AS is_owners,
+        SELECT t.owner = own.owner AND NOT EXISTS (
+                   SELECT FROM projections.transfer_stages s
+                   JOIN projections.transfer_progress p
+                       ON p.id = ANY(s.extras) AND p.mechanism = 'cctp' AND p.message_id = o.key
+                   WHERE s.transfer = o.subject AND o.purpose = 'deliver'
+               ) AS is_owners,
+               t.owner = own.owner AND o.purpose = 'submit'
+                   AND (o.outcome IS NULL OR o.outcome = 'failed') AS is_submitters,
                q.dest_chain = asked.dest_chain AND q.dest_address = asked.dest_address
                    AND o.purpose = 'deliver'
                    AND (o.outcome IS NULL OR o.outcome = 'failed') AS is_recipients,
@@ -41,17 +51,19 @@ _COUNT = text("""
                 AND p.given_at >= o.closed_at
           )
     ), of_each AS (
-        SELECT * FROM counted WHERE is_owners
+        SELECT 'owner' AS whose, outcome, closed_ago FROM counted WHERE is_owners
         UNION ALL
-        SELECT false, true, outcome, closed_ago FROM counted WHERE is_recipients
+        SELECT 'recipient', outcome, closed_ago FROM counted WHERE is_recipients
+        UNION ALL
+        SELECT 'submitter', outcome, closed_ago FROM counted WHERE is_submitters
     )
-    SELECT CASE WHEN is_owners THEN 'owner' ELSE 'recipient' END AS whose,
+    SELECT whose,
            count(*) FILTER (WHERE outcome IS NOT NULL) AS failed,
            count(*) FILTER (WHERE outcome IS NULL) AS open,
            min(closed_ago) AS last_ago
     FROM of_each
-    GROUP BY is_owners
-    ORDER BY is_owners DESC
+    GROUP BY whose
+    ORDER BY whose
 """)
 
 
@@ -80,7 +92,11 @@ class PaidFailures:
 
 
 def paid_failures(conn: Connection, transfer: str) -> dict[str, PaidFailures]:
-    """Those of a transfer's `owner`, and to its `recipient`; nothing where there are none."""
+    """Those of a transfer's `owner`, to its `recipient`, and of the owner as `submitter`.
+
+    Nothing where there are none. The submitter's are failed submissions alone, which no stranger
+    causes by being faster: they decide on further submissions.
+    """
     return {
         row.whose: PaidFailures(
             row.failed, row.open, None if row.last_ago is None else float(row.last_ago)
@@ -92,6 +108,8 @@ def paid_failures(conn: Connection, transfer: str) -> dict[str, PaidFailures]:
 def reason_to_wait(conn: Connection, transfer: str) -> str | None:
     """Why nothing may be paid for now that serves a transfer; None: it may."""
     for whose, found in paid_failures(conn, transfer).items():
+        if whose == "submitter":
+            continue
         if found.are_too_many:
             return f"{found.failed} paid failures of its {whose} today, {found.open} open"
         if found.wait_seconds > 0:

@@ -197,7 +197,7 @@ def _refuse_unawaited(conn: Connection, network: Network, transfer: str, awaitin
 
 def _refuse_after_failures(conn: Connection, transfer: str) -> None:
     """The relay would not pay for it, and it would wait until its time is over."""
-    failures = paid_failures(conn, transfer).get("owner")
+    failures = paid_failures(conn, transfer).get("submitter")
     if failures is not None and failures.are_too_many:
         raise Unacceptable(
             f"{failures.failed} transactions for you failed today at our expense: we send no more "

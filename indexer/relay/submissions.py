@@ -195,7 +195,7 @@ class Submitter:
         if not self._patience.may(each.tx):
             return False
         with conn.begin():
-            failures = paid_failures(conn, each.transfer).get("owner")
+            failures = paid_failures(conn, each.transfer).get("submitter")
         if failures is not None and failures.are_too_many:
             problem: str | None = f"{failures.failed} transactions failed today: {RESUMES}"
         else:

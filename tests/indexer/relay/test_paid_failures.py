@@ -108,6 +108,30 @@ def test_day_bounds_paid_failures_of_an_owner(stand: Stand):
     assert stand.received(message) > 0
 
 
+def test_late_extras_leave_owners_agreed_deliveries_and_submissions(stand: Stand):
+    agreed = stand.owed()
+    late = {"outcome": "late", "spent": 100, "closed_at": func.now()}
+    for number in range(MAX_PAID_FAILURES):
+        extra, tx = stand.owed(is_extra=True), f"{number:064x}"
+        with stand.engine.begin() as conn:
+            sign(conn, STELLAR, "deliver", id_of(extra), tx, key=extra.nonce, **late)
+    with stand.engine.connect() as conn:
+        assert paid_failures(conn, id_of(agreed)) == {}
+    stand.turns(stand.relay())
+    assert stand.received(agreed) > 0
+
+
+def test_late_deliveries_leave_owners_submissions(stand: Stand):
+    message = stand.owed()
+    late = {"outcome": "late", "spent": 100, "closed_at": func.now()}
+    with stand.engine.begin() as conn:
+        for number in range(MAX_PAID_FAILURES):
+            tx = f"{number:064x}"
+            sign(conn, STELLAR, "deliver", id_of(message), tx, key=tx, **late)
+        found = paid_failures(conn, id_of(message))
+    assert (found["owner"].are_too_many, "submitter" in found) == (True, False)
+
+
 def test_open_transactions_count_once_one_has_failed(stand: Stand):
     message = failed_once(stand)
     with stand.engine.begin() as conn:
