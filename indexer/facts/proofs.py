@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sqlalchemy import Connection, delete, exists, select, tuple_, update
+from sqlalchemy import Connection, delete, exists, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
 from indexer.events.common import Provenance
@@ -61,7 +61,10 @@ def want(conn: Connection, keys: Collection[BlockKey]) -> None:
 
 
 def wanted_blocks(conn: Connection, chain: ChainId) -> list[Block]:
-    """The lowest blocks whose proof is wanted, at most `MAX_WANTED`."""
+    """Blocks whose proof is wanted, at most `MAX_WANTED`.
+
+    In random order: blocks that cannot be proven do not keep others from their turn.
+    """
     query = (
         stored_blocks(chain)
         .join(
@@ -70,7 +73,7 @@ def wanted_blocks(conn: Connection, chain: ChainId) -> list[Block]:
             & (unproven_blocks.c.block_hash == blocks.c.hash),
         )
         .where(unproven_blocks.c.chain == chain, unproven_blocks.c.wanted)
-        .order_by(blocks.c.height)
+        .order_by(func.random())
         .limit(MAX_WANTED)
     )
     return [Block(*row) for row in conn.execute(query)]

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select
 from indexer.addresses import account_as_bytes32
 from indexer.events.common import Event
 from indexer.events.tokens import AssetMovement
-from indexer.facts.proofs import note_proven, wanted_blocks
+from indexer.facts.proofs import MAX_WANTED, note_proven, want, wanted_blocks
 from indexer.facts.store import open_alarms, remove_range
 from indexer.projections.apply import unapply
 from indexer.projections.stages.evidence import Terms
@@ -326,6 +326,13 @@ def test_deposit_is_funded_once_its_block_is_proven(connection: Connection):
     note_proven(connection, block)
     refold_touched(connection, NETWORK, [payment])
     assert stage_of(connection, PAID_IN)[0] == "FUNDED"
+
+
+def test_blocks_that_cannot_be_proven_starve_no_other_proof(connection: Connection):
+    made = [make_unproven(connection, seen(ETHEREUM, 100 + i)) for i in range(MAX_WANTED + 1)]
+    want(connection, [(block.chain, block.hash) for block in made])
+    looked_at = {block for _ in range(200) for block in wanted_blocks(connection, made[0].chain)}
+    assert looked_at == set(made)
 
 
 def test_of_two_that_agree_the_submitted_one_gets_it(connection: Connection):
