@@ -41,6 +41,7 @@ from indexer.errors import (
     NodeUnavailable,
     PermanentChainError,
     RangeTooWide,
+    UnsupportedProtocol,
 )
 from indexer.events.raw import Block, EvmLog
 from indexer.networks import EvmChain
@@ -432,16 +433,17 @@ class EvmReader:
     ) -> None:
         """Settle whether these are all logs of ours in the block: a bloom may say yes by chance.
 
-        The block's receipts settle it. A node that does not offer `eth_getBlockReceipts` is asked
-        for the block's logs once more, by its hash: that finds what the range's answer left out
-        since the block was new, but not what the node's index of logs lacks, and blooms cannot be
-        settled there. It is believed, with a warning once for each node.
+        The block's receipts settle it. A node that does not offer `eth_getBlockReceipts`, or whose
+        receipts have a type that we cannot encode, is asked for the block's logs once more, by its
+        hash: that finds what the range's answer left out since the block was new, but not what the
+        node's index of logs lacks, and blooms cannot be settled there. It is believed, with a
+        warning once for each node.
         """
         height = header.block.height
         ours = {log.seen.position for log in logs}
         try:
             receipts = self._receipts(node, header)
-        except NoSuchMethod as error:
+        except (NoSuchMethod, UnsupportedProtocol) as error:
             self._check_by_hash(node, header, ours, filters)
             if node not in self._without_receipts:
                 self._without_receipts.add(node)

@@ -2,6 +2,7 @@
 
 `receipts`: the logs stand in receipts that give the receipts root of a header that hashes to the
 block's hash, and where nodes of two operators are configured, two have that hash at its height.
+Where a node gives no receipts, or a type of them is unknown, two operators prove the logs instead.
 Otherwise two operators have to have these logs; nodes of one alone prove nothing.
 """
 
@@ -9,10 +10,11 @@ from collections.abc import Collection, Sequence
 from typing import Self
 
 from indexer.chains.evm import EvmReader
+from indexer.chains.jsonrpc import NoSuchMethod
 from indexer.chains.quorum import Quorum
 from indexer.chains.witnesses import NEEDED, operator_of
 from indexer.decode.evm import TRANSFER_TOPIC
-from indexer.errors import ConfigurationError, NodeBehind
+from indexer.errors import ConfigurationError, NodeBehind, UnsupportedProtocol
 from indexer.events.raw import Block, EvmLog
 from indexer.networks import EvmChain
 
@@ -40,7 +42,7 @@ class LogProver:
         Raises `RetryableChainError` while the nodes cannot say, `PermanentChainError` when they
         contradict each other, and `ConfigurationError` when the proof needs another operator.
         """
-        proven = self._by_receipts(block) if self._is_rooted else self._by_operators(block, logs)
+        proven = self._proven(block, logs)
         return [log for log in logs if log not in proven]
 
     def close(self) -> None:
@@ -49,9 +51,15 @@ class LogProver:
         if self._quorum is not None:
             self._quorum.close()
 
-    @property
-    def _is_rooted(self) -> bool:
-        return self._chain.log_proof == "receipts"
+    def _proven(self, block: Block, logs: Collection[EvmLog]) -> frozenset[EvmLog]:
+        if self._chain.log_proof != "receipts":
+            return self._by_operators(block, logs)
+        try:
+            return self._by_receipts(block)
+        except (NoSuchMethod, UnsupportedProtocol):
+            if self._quorum is None:
+                raise
+            return self._by_operators(block, logs)
 
     def _by_receipts(self, block: Block) -> frozenset[EvmLog]:
         if self._quorum is not None:

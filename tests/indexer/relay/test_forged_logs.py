@@ -5,7 +5,7 @@ lies. Two addresses of this machine stand for two operators.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -23,8 +23,9 @@ from indexer.facts.store import open_alarms, read_cursor
 from indexer.following import follow
 from indexer.networks import LogProof, Network
 from tests.faults.fault import Call, Exchange, Reply, ReplyFault, instead
-from tests.faults.lies import EmptyLogs, HeadersFault, StaleBackend, ZeroBlooms
+from tests.faults.lies import EmptyLogs, HeadersFault, ReceiptsFault, StaleBackend, ZeroBlooms
 from tests.faults.proxy import FaultyHttp
+from tests.faults.refusals import Refuses
 from tests.indexer.relay.conftest import standing
 from tests.indexer.relay.deposit_stand import AMOUNT, DepositStand, Paid
 from warehouse_schema.facts import evm_logs
@@ -51,6 +52,25 @@ class ForgedHeader(HeadersFault):
 
     def spoil_header(self, header: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         return {**header, "stateRoot": "0x" + "0f" * 32}
+
+
+class UnknownReceipts(ReceiptsFault):
+    """Receipts of a transaction type that we do not know."""
+
+    def spoil_receipts(self, receipts: list[Any], exchange: Exchange) -> Any:
+        return [{**receipt, "type": "0x55"} for receipt in receipts]
+
+
+class NoLogsByHeight(ReplyFault):
+    """`eth_getLogs` of a range leaves everything out; of a block's hash it does not."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        is_range = call["method"] == "eth_getLogs" and "fromBlock" in call["params"][0]
+        return instead(reply, []) if is_range else reply
+
+
+def no_receipts() -> Refuses:
+    return Refuses("eth_getBlockReceipts", "the method does not exist", -32601)
 
 
 @pytest.fixture
@@ -162,6 +182,31 @@ def test_second_operator_without_the_block_keeps_a_deposit_waiting(
     assert stand.stage(paid) == "AWAITING_FUNDS"
     ingest(stand, faulty.url, second.url)
     assert stand.stage(paid) == "FUNDED"
+
+
+@pytest.mark.parametrize("fault", [no_receipts, UnknownReceipts])
+def test_second_operator_proves_logs_without_receipts(
+    stand: DepositStand, faulty: FaultyHttp, second: FaultyHttp, fault: Callable[[], ReplyFault]
+):
+    paid = stand.deposit()
+    stand.devnet.faucet_usdc(paid.address, AMOUNT)
+    faulty.inject(fault())
+    second.inject(fault())
+    ingest(stand, faulty.url)
+    assert stand.stage(paid) == "AWAITING_FUNDS", "one operator proves nothing here"
+    ingest(stand, faulty.url, second.url)
+    assert stand.stage(paid) == "FUNDED"
+
+
+def test_unknown_receipt_type_leaves_blooms_to_logs_by_hash(
+    stand: DepositStand, faulty: FaultyHttp
+):
+    paid = stand.deposit()
+    stand.devnet.faucet_usdc(paid.address, AMOUNT)
+    faulty.inject(NoLogsByHeight())
+    faulty.inject(UnknownReceipts())
+    with pytest.raises(InconsistentAnswer, match="by its hash"):
+        ingest(stand, faulty.url)
 
 
 def test_header_that_is_not_its_hash_is_not_read(stand: DepositStand, faulty: FaultyHttp):
