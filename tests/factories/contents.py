@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
+from warehouse_schema.intake import webhook_secrets
 from warehouse_schema.metadata import ACCESS, LOCKS, metadata
 
 
@@ -12,7 +13,8 @@ def contents(engine: Engine, without: Collection[str] = ()) -> dict[str, list[st
     """Every row of every table, but for the database's own clocks and counters.
 
     `without` leaves tables out, by their names with the schema's. Who was let in by the api, which
-    alone may know, is no part of it, nor is what processes lock.
+    alone may know, is no part of it, nor is what processes lock, nor are secrets of webhooks, which
+    only their sender may read.
     """
     with engine.connect() as conn:
         return {
@@ -21,7 +23,9 @@ def contents(engine: Engine, without: Collection[str] = ()) -> dict[str, list[st
                 for row in conn.execute(select(table)).mappings()
             )
             for name, table in metadata.tables.items()
-            if name not in without and table.schema not in (ACCESS, LOCKS)
+            if name not in without
+            and table is not webhook_secrets
+            and table.schema not in (ACCESS, LOCKS)
         }
 
 
