@@ -175,6 +175,7 @@ def test_a_bad_address_is_refused(text):
 
 
 def test_one_port_cannot_be_the_apis_and_the_figures(monkeypatch, capsys):
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv("ISTHMUS_METRICS", "127.0.0.1:8080")
     with pytest.raises(SystemExit):
         main(["--bind", "0.0.0.0:8080"])

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 BEFORE, DURING, AFTER = "before COMMIT", "on the way to COMMIT", "right after COMMIT"
 _WAYS = (BEFORE, DURING, AFTER)
-_STRIDE = 11
-"""Points further on, each run begins: of so many it meets about as many."""
+_STRIDE = 13
+"""Points further on, each run begins: of so many it meets about as many. It must share no factor
+with the number of points, or runs begin at few of them."""
 _AT_ONCE = 3
 """Processes that are aimed at together, at a point each: some seldom write anything."""
 _FIRST = 3
