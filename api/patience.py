@@ -7,7 +7,8 @@ client does not take in time is cut off.
 
 Under overload it sheds load: beyond `MAX_QUEUED` waiting requests each further one gets `503` with
 `Retry-After` at once, a request that waited longer than `MAX_QUEUE_SECONDS` gets the same instead
-of a late answer, and the request of a client that has closed its connection is dropped.
+of a late answer, and the request of a client that has closed its connection is dropped. A liveness
+probe (`GET /healthz`) is never shed: while all threads are busy, the loop answers it.
 """
 
 import re
@@ -25,7 +26,7 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from api.refusals import refusal_response
+from api.refusals import closing_response, refusal_response
 
 ARRIVING_SECONDS = 10.0
 """From the first look for a request to its last byte."""
@@ -44,6 +45,9 @@ MOST_HELD = 128 * 1024
 """Bytes of a request that is not whole: more than any that is served. A larger one is let through
 to be refused."""
 
+_PROBE = re.compile(rb"GET /healthz HTTP/1\.[01]\r\n")
+_ALIVE = closing_response(HTTPStatus.OK, b'{"status":"alive"}')
+"""Liveness as `api.health` says it: an orchestrator would kill a server that is busy only."""
 _HEAD_END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*(?=\r\n)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*chunked[ \t]*\r\n", re.IGNORECASE)
@@ -185,6 +189,10 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]
             self._cut.add(conn)
             if not arriving.is_said_to_be_too_much():
                 _shut(conn.sock, socket.SHUT_RD)
+        if len(self._queued) >= self.cfg.threads and _PROBE.match(arriving.held):
+            self._cut.discard(conn)
+            self._answer(conn, _ALIVE)
+            return
         if len(self._queued) >= MAX_QUEUED:
             self.on_shed("queue_full")
             self._cut.discard(conn)
@@ -219,9 +227,12 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]
             self._refuse(conn, HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _refuse(self, conn: Any, status: HTTPStatus) -> None:
+        self._answer(conn, refusal_response(status))
+
+    def _answer(self, conn: Any, response: bytes) -> None:
         """Answer from the loop, which never waits, and close."""
         conn.sock.setblocking(False)
-        _send(conn.sock, refusal_response(status))
+        _send(conn.sock, response)
         self._close_gently(conn)
 
     def _keepalive_after(self, conn: Any, keepalive: bool) -> bool:

@@ -53,12 +53,16 @@ def refuse(client: socket.socket, address: str, error: Exception) -> HTTPStatus:
 
 def refusal_response(status: HTTPStatus) -> bytes:
     """The whole HTTP response that refuses a request outside of the app and closes."""
-    body = refusal(status)
     retry = f"Retry-After: {RETRY_AFTER_SECONDS}\r\n" if status == _BUSY else ""
+    return closing_response(status, refusal(status), retry)
+
+
+def closing_response(status: HTTPStatus, body: bytes, headers: str = "") -> bytes:
+    """A whole HTTP response outside of the app that closes; `headers` are whole lines."""
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         "Connection: close\r\n"
-        f"{retry}"
+        f"{headers}"
         "Content-Type: application/json\r\n"
         "X-Content-Type-Options: nosniff\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"

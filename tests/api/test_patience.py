@@ -196,6 +196,21 @@ def test_a_full_queue_refuses_at_once_with_503(overloaded):
     assert metric("isthmus_requests_shed_total")[("queue_full",)] == 20
 
 
+@pytest.mark.parametrize("queued", [THREADS, MAX_QUEUED], ids=["busy_threads", "full_queue"])
+def test_liveness_probe_is_answered_under_overload(overloaded, queued):
+    server, locked, _ = overloaded
+    with connections(server, queued) as waiting, connections(server, 3) as probes:
+        with locked():
+            ask_order(waiting)
+            for probe in probes:
+                probe.sendall(WHOLE + b"\r\n")
+            # The lock is still held: no thread is free.
+            answers = [read_all(probe) for probe in probes]
+            assert [each.split(b"\r\n")[0] for each in answers] == [b"HTTP/1.1 200 OK"] * 3
+            assert [each for each in answers if not each.endswith(b'{"status":"alive"}')] == []
+        assert {status_of(sock) for sock in waiting} <= {404, 503}
+
+
 def test_late_and_abandoned_requests_are_shed(overloaded):
     server, locked, metric = overloaded
     with connections(server, THREADS) as served, connections(server, 10) as late:
