@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from zlib import crc32
 
 from sqlalchemy import ARRAY, Connection, Integer, bindparam, func, select
-from sqlalchemy.dialects.postgresql import insert
 
 from warehouse_schema.lock_tables import rows
 
 BUCKETS = 1_024
-"""Rows of a kind. Two names that share one wait for each other, at most until a commit."""
+"""Rows of a kind; the migration makes them. Two names that share one wait for each other, at most
+until a commit."""
 
 
 def lock_names(conn: Connection, kind: int, names: Iterable[str]) -> None:
@@ -23,7 +23,11 @@ def lock_all(conn: Connection, kind: int) -> None:
 
 
 def _lock(conn: Connection, kind: int, numbers: set[int]) -> None:
-    """Every session takes the rows in one order, or two of them could wait for each other."""
+    """Lock the rows in one order, or two sessions could wait for each other.
+
+    The migration makes all rows. Made here, one session could hold a row and wait for another
+    session's new one, and the other the reverse.
+    """
     if not numbers:
         return
     wanted = bindparam("numbers", sorted(numbers), type_=ARRAY(Integer))
@@ -31,6 +35,5 @@ def _lock(conn: Connection, kind: int, numbers: set[int]) -> None:
     found = select(columns.number).where(columns.kind == kind, columns.number == func.any(wanted))
     locked = conn.scalars(found.order_by(columns.number).with_for_update()).all()
     if len(locked) < len(numbers):
-        missing = [{"kind": kind, "number": number} for number in sorted(numbers)]
-        conn.execute(insert(rows).values(missing).on_conflict_do_nothing())
-        conn.execute(found.order_by(columns.number).with_for_update())
+        missing = sorted(numbers.difference(locked))
+        raise RuntimeError(f"locks.rows lacks rows of kind {kind}: {missing[:5]}")

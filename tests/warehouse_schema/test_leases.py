@@ -100,5 +100,19 @@ def test_rows_are_locked_until_commit(indexer_engine: Engine) -> None:
         second.rollback()
         first.commit()
         lock_all(second, locks.MOVEMENT)
-        count = text("SELECT count(*) FROM locks.rows WHERE kind = :kind")
-        assert second.scalar(count, {"kind": locks.MOVEMENT}) == BUCKETS
+
+
+@pytest.mark.parametrize("kind", [locks.MOVEMENT, locks.STAGE, locks.TOLD, locks.STREAM])
+def test_migration_makes_all_rows_of_a_kind(indexer_engine: Engine, kind: int) -> None:
+    """Sessions that made rows while they held others could wait for each other."""
+    query = text("SELECT count(*), min(number), max(number) FROM locks.rows WHERE kind = :kind")
+    with indexer_engine.connect() as conn:
+        assert tuple(conn.execute(query, {"kind": kind}).one()) == (BUCKETS, 0, BUCKETS - 1)
+
+
+def test_kind_without_rows_is_an_error(indexer_engine: Engine) -> None:
+    with (
+        indexer_engine.connect() as conn,
+        pytest.raises(RuntimeError, match="lacks rows of kind 7040"),
+    ):
+        lock_names(conn, locks.FOLLOWER, [""])

@@ -72,3 +72,9 @@ def upgrade() -> None:
         schema="locks",
         comment="Rows to be locked until commit: movements, stages, numbers of events",
     )
+    # The kinds of locks.py that are rows, with BUCKETS of row_locks.py rows each.
+    op.execute(
+        "INSERT INTO locks.rows (kind, number)"
+        " SELECT kind, number FROM unnest(ARRAY[7041, 7048, 7051, 7052]) AS kind,"
+        " generate_series(0, 1023) AS number"
+    )
