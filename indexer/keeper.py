@@ -6,7 +6,7 @@ is found when we begin to. Time runs out by the database's clock.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -120,7 +120,7 @@ def expire_due(conn: Connection, network: Network) -> int:
     if not due:
         return 0
     free = lock_if_free(conn, due)
-    still = set(_due(conn))
+    still = set(_due(conn, among=due))
     if len(free) < len(due):
         still = {each for each in still if free.issuperset(with_alike(conn, [each]))}
     over = [
@@ -147,7 +147,12 @@ def _may_expire(loaded: Loaded) -> bool:
         return False
 
 
-def _due(conn: Connection) -> list[str]:
+def _due(conn: Connection, among: Collection[str] | None = None) -> list[str]:
+    """Up to `_AT_ONCE` transfers to expire, of all or of these.
+
+    Chance says which: 100 that have to wait (unproven, being decided, impossible to fold) would
+    keep all others from expiring.
+    """
     stages = [stage for stage in table.STAGES if table.may_expire(stage)]
     query = (
         select(transfers.c.id)
@@ -159,7 +164,7 @@ def _due(conn: Connection) -> list[str]:
             transfers.c.expires_at <= func.clock_timestamp(),
             transfers.c.expires_at < func.to_timestamp(cursors.c.block_time),
         )
-        .order_by(transfers.c.expires_at, transfers.c.id)
-        .limit(_AT_ONCE)
     )
-    return list(conn.scalars(query))
+    if among is not None:
+        return list(conn.scalars(query.where(transfers.c.id == any_of(among))))
+    return list(conn.scalars(query.order_by(func.random()).limit(_AT_ONCE)))

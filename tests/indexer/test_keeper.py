@@ -199,6 +199,21 @@ def test_transfer_being_decided_does_not_expire(
         assert stages(conn)[PAID_IN.id] == "EXPIRED"
 
 
+def test_waiting_transfers_keep_no_other_from_expiring(engine: Engine, api_engine: Engine):
+    """More than one turn looks at are older, and are being decided about."""
+    older = [replace(DIRECT, id=f"{number:032x}") for number in range(120)]
+    newest = replace(DIRECT, id="ff" * 16, expires_at=UnixSeconds(EXPIRY + 1))
+    with engine.begin() as conn:
+        begin(conn, *older, newest)
+        stand_at(conn, seen(ETHEREUM, AFTER + 1))
+    with api_engine.begin() as deciding:
+        lock(deciding, [each.id for each in older])
+        with engine.begin() as conn:
+            # Each turn takes 100 of 121 by chance.
+            assert any(expire_due(conn, NETWORK) == 1 for _ in range(40))
+            assert stages(conn)[newest.id] == "EXPIRED"
+
+
 def test_refold_does_not_wait_for_the_api(indexer_engine: Engine, api_engine: Engine):
     """The api's role may hold the locks of all transfers: a follower writes stages all the same."""
     with api_engine.connect() as holding:
