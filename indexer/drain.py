@@ -154,7 +154,8 @@ def _commit(
         # The cursor first: a second writer fails here, before it has written anything.
         store.move_cursor(conn, cursor, moved)
         store.append(conn, fresh.blocks, decoded)
-        proofs.note_unproven(conn, chain, fresh.blocks[0].height, last.height)
+        if fresh.events:
+            proofs.note_unproven(conn, chain, fresh.blocks[0].height, last.height)
         quarantine.put(conn, fresh.unread, decoder_build())
         events = [item.event for item in decoded if item.event is not None]
         apply(conn, network, chain.id, fresh.blocks, events)

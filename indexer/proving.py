@@ -26,24 +26,44 @@ from warehouse_schema.identifiers import BlockHash
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 60.0
-"""Seconds before a block is tried again; twice as long each time."""
+"""Seconds before a block, or the nodes, are tried again; twice as long each time."""
 _TRIES_BEFORE_ALARM = 6
 """A second operator is often a block or two behind: some 8 s of that is no news."""
+_TURN_SECONDS = 1.0
+"""No further proof begins in a turn after this: the next range waits for it."""
+_REMEMBERED_SECONDS = 600.0
+"""A block that was not tried for so long is forgotten: a reorganisation may have removed it."""
 
 
 @dataclass(slots=True)
-class _Tries:
+class _Pause:
     failed: int = 0
-    not_before: float = 0.0
+    until: float = 0.0
+
+    def begin(self) -> None:
+        """Pause for twice as long as the last time."""
+        # The exponent is bounded, or a float overflows after some 1,000 failures.
+        seconds = _FIRST_PAUSE * 2 ** min(self.failed, 16)
+        self.until = time.monotonic() + min(_LONGEST_PAUSE, seconds)
+        self.failed += 1
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.until
 
 
 @dataclass(slots=True)
 class Proving:
-    """The proofs of one chain. For the thread of its follower."""
+    """The proofs of one chain. For the thread of its follower.
+
+    A failure of the nodes ends a turn and pauses all proofs: nodes that do not answer delay the
+    next range by one request's timeout at most (of each operator, where two are needed).
+    """
 
     prover: LogProver
     network: Network
-    _tries: dict[BlockHash, _Tries] = field(default_factory=dict)
+    _nodes: _Pause = field(default_factory=_Pause)
+    _blocks: dict[BlockHash, _Pause] = field(default_factory=dict)
 
     @classmethod
     def beside(cls, reader: ChainReader, network: Network) -> Self | None:
@@ -53,13 +73,15 @@ class Proving:
         return cls(LogProver.beside(reader), network)
 
     def prove_wanted(self, conn: Connection) -> None:
-        """Try each wanted block whose time has come. A block that cannot be proven is alarmed."""
-        with conn.begin():
-            wanted = proofs.wanted_blocks(conn, self.prover.chain)
-        self._tries = {each.hash: self._tries.get(each.hash, _Tries()) for each in wanted}
-        for block in wanted:
-            if time.monotonic() >= self._tries[block.hash].not_before:
-                self._prove(conn, block)
+        """Prove wanted blocks for a second. A block that cannot be proven is alarmed."""
+        deadline = time.monotonic() + _TURN_SECONDS
+        while self._nodes.is_over and time.monotonic() < deadline:
+            paused = [block for block, pause in self._blocks.items() if not pause.is_over]
+            with conn.begin():
+                block = proofs.wanted_block(conn, self.prover.chain, paused)
+            if block is None:
+                return
+            self._prove(conn, block)
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -75,8 +97,11 @@ class Proving:
         try:
             missing = self.prover.missing(block, logs)
         except (RetryableChainError, PermanentChainError, ConfigurationError) as error:
+            if isinstance(error, RetryableChainError):
+                self._nodes.begin()
             self._note_failure(conn, block, str(error))
             return
+        self._nodes = _Pause()
         if missing:
             places = ", ".join(f"log {log.seen.position} of {log.address}" for log in missing)
             self._alarm(conn, block, f"block {block.height} does not hold what is stored: {places}")
@@ -90,6 +115,7 @@ class Proving:
             proofs.note_proven(conn, block)
             store.clear_alarm(conn, block.chain, proofs.ALARM, block.hash)
             refold_touched(conn, self.network, events, burn_keys | guids)
+        self._blocks.pop(block.hash, None)
         logger.info("proven chain=%s height=%d logs=%d", block.chain, block.height, len(logs))
 
     def _note_failure(self, conn: Connection, block: Block, reason: str) -> None:
@@ -98,12 +124,12 @@ class Proving:
             self._alarm(conn, block, f"block {block.height} cannot be proven: {reason}")
 
     def _pause(self, block: Block) -> int:
-        """Let a block rest, twice as long each time; how often it failed."""
-        tries = self._tries[block.hash]
-        seconds = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**tries.failed)
-        tries.not_before = time.monotonic() + seconds
-        tries.failed += 1
-        return tries.failed
+        """Pause a block's proof. Returns how often it failed."""
+        old = time.monotonic() - _REMEMBERED_SECONDS
+        self._blocks = {key: pause for key, pause in self._blocks.items() if pause.until > old}
+        pause = self._blocks.setdefault(block.hash, _Pause())
+        pause.begin()
+        return pause.failed
 
     def _alarm(self, conn: Connection, block: Block, detail: str) -> None:
         with conn.begin():

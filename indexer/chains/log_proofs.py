@@ -18,6 +18,9 @@ from indexer.errors import ConfigurationError, NodeBehind, UnsupportedProtocol
 from indexer.events.raw import Block, EvmLog
 from indexer.networks import EvmChain
 
+REQUEST_SECONDS = 3.0
+"""Timeout of each request's pieces. The follower waits for it between two ranges."""
+
 
 class LogProver:
     """The nodes of a chain, asked what a block holds. For one thread; it is asked seldom."""
@@ -25,11 +28,11 @@ class LogProver:
     def __init__(self, chain: EvmChain, urls: Sequence[str]) -> None:
         self.chain = chain.id
         self._chain = chain
-        self._reader = EvmReader(chain, urls)
+        self._reader = EvmReader(chain, urls, timeout=REQUEST_SECONDS)
         operators = {operator_of(url) for url in urls if url.startswith(("http://", "https://"))}
         self._quorum: Quorum | None = None
         if len(operators) >= NEEDED:
-            self._quorum = Quorum(chain, urls)
+            self._quorum = Quorum(chain, urls, timeout=REQUEST_SECONDS)
 
     @classmethod
     def beside(cls, reader: EvmReader) -> Self:

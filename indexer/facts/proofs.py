@@ -15,8 +15,6 @@ from warehouse_schema.queries import any_of
 
 ALARM = "unproven"
 """Kind of alarm: the subject is a block's hash."""
-MAX_WANTED = 20
-"""Blocks that are looked at in one turn."""
 
 BlockKey = tuple[ChainId, BlockHash]
 
@@ -60,8 +58,8 @@ def want(conn: Connection, keys: Collection[BlockKey]) -> None:
         )
 
 
-def wanted_blocks(conn: Connection, chain: ChainId) -> list[Block]:
-    """Blocks whose proof is wanted, at most `MAX_WANTED`.
+def wanted_block(conn: Connection, chain: ChainId, paused: Collection[BlockHash]) -> Block | None:
+    """A block whose proof is wanted and that is none of `paused`; None where there is none.
 
     In random order: blocks that cannot be proven do not keep others from their turn.
     """
@@ -72,11 +70,16 @@ def wanted_blocks(conn: Connection, chain: ChainId) -> list[Block]:
             (unproven_blocks.c.chain == blocks.c.chain)
             & (unproven_blocks.c.block_hash == blocks.c.hash),
         )
-        .where(unproven_blocks.c.chain == chain, unproven_blocks.c.wanted)
+        .where(
+            unproven_blocks.c.chain == chain,
+            unproven_blocks.c.wanted,
+            unproven_blocks.c.block_hash.not_in(paused),
+        )
         .order_by(func.random())
-        .limit(MAX_WANTED)
+        .limit(1)
     )
-    return [Block(*row) for row in conn.execute(query)]
+    row = conn.execute(query).one_or_none()
+    return None if row is None else Block(*row)
 
 
 def note_proven(conn: Connection, block: Block) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,15 +18,16 @@ from sqlalchemy.engine import URL
 from indexer.backfill import backfill
 from indexer.chains.evm import EvmReader
 from indexer.devnet.evm import EvmDevnet
-from indexer.drain import drain_once
+from indexer.drain import Progress, drain_once
 from indexer.errors import InconsistentAnswer
 from indexer.facts.store import open_alarms, read_cursor
 from indexer.following import follow
 from indexer.networks import LogProof, Network
-from tests.faults.fault import Call, Exchange, Reply, ReplyFault, instead
+from indexer.proving import Proving
+from tests.faults.fault import Call, Exchange, Fault, Reply, ReplyFault, Response, instead
 from tests.faults.lies import EmptyLogs, HeadersFault, ReceiptsFault, StaleBackend, ZeroBlooms
 from tests.faults.proxy import FaultyHttp
-from tests.faults.refusals import Refuses
+from tests.faults.refusals import Hangs, Refuses
 from tests.indexer.relay.conftest import standing
 from tests.indexer.relay.deposit_stand import AMOUNT, DepositStand, Paid
 from warehouse_schema.facts import evm_logs
@@ -67,6 +69,25 @@ class NoLogsByHeight(ReplyFault):
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         is_range = call["method"] == "eth_getLogs" and "fromBlock" in call["params"][0]
         return instead(reply, []) if is_range else reply
+
+
+class HungReceipts(Hangs):
+    """Requests for receipts are taken and never answered."""
+
+    def respond(self, exchange: Exchange) -> Response | None:
+        return super().respond(exchange) if exchange.has("eth_getBlockReceipts") else None
+
+
+class CountedReceipts(Fault):
+    """Counts the requests for receipts, and spoils none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def respond(self, exchange: Exchange) -> Response | None:
+        self.asked += exchange.has("eth_getBlockReceipts")
+        return None
 
 
 def no_receipts() -> Refuses:
@@ -254,6 +275,58 @@ def test_follower_goes_on_past_a_forged_block(
             on_progress=lambda progress: None,
         )
     assert stand.stage(paid) == "AWAITING_FUNDS"
+
+
+def test_hung_proof_node_delays_a_range_by_one_timeout(
+    stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("indexer.chains.log_proofs.REQUEST_SECONDS", 0.5, raising=False)
+    paid = [stand.deposit() for _ in range(5)]
+    for each in paid:
+        stand.devnet.faucet_usdc(each.address, AMOUNT)
+    configured, hung, hangs = network(stand), HungReceipts(), [0]
+    faulty.inject(hung)
+
+    def note_range(progress: Progress) -> None:
+        hangs.append(hung.fired)
+        stand.devnet.rpc("anvil_mine", "0x1")
+
+    with closing(EvmReader(configured.evm[0], [faulty.url])) as reader:
+        follow(
+            stand.engine,
+            reader,
+            configured,
+            should_stop=lambda: len(hangs) > 10,
+            on_progress=note_range,
+        )
+    assert hung.fired > 0
+    assert max(after - before for before, after in pairwise(hangs)) == 1
+    faulty.heal()
+    ingest(stand, faulty.url)
+    assert {stand.stage(each) for each in paid} == {"FUNDED"}
+
+
+def test_each_of_many_unprovable_blocks_pauses(
+    stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("indexer.proving._FIRST_PAUSE", 60.0)
+    paid, payments = stand.deposit(), 25
+    for _ in range(payments):
+        stand.devnet.faucet_usdc(paid.address, AMOUNT // 100)
+    with faulty.faulty(ForgedAmounts()):
+        ingest(stand, faulty.url)
+    configured, receipts = network(stand), CountedReceipts()
+    faulty.inject(receipts)
+    with (
+        closing(EvmReader(configured.evm[0], [faulty.url])) as reader,
+        stand.engine.connect() as conn,
+    ):
+        proving = Proving.beside(reader, configured)
+        assert proving is not None
+        with closing(proving):
+            for _ in range(20):
+                proving.prove_wanted(conn)
+    assert receipts.asked == payments
 
 
 def test_backfill_from_an_honest_node_mends_a_forged_block(stand: DepositStand, faulty: FaultyHttp):

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, insert, select
 from indexer.addresses import account_as_bytes32
 from indexer.events.common import Event
 from indexer.events.tokens import AssetMovement
-from indexer.facts.proofs import MAX_WANTED, note_proven, want, wanted_blocks
+from indexer.facts.proofs import note_proven, want, wanted_block
 from indexer.facts.store import open_alarms, remove_range
 from indexer.projections.apply import unapply
 from indexer.projections.stages.evidence import Terms
@@ -299,7 +299,7 @@ def test_delivery_completes_once_its_block_is_proven(connection: Connection, mec
     bring_in(connection, *delivery)
     row = row_of(connection, terms)
     assert (row.stage, row.completed_at, row.amount_delivered) == ("DELIVERING", None, None)
-    assert wanted_blocks(connection, block.chain) == [block]
+    assert wanted_block(connection, block.chain, ()) == block
     note_proven(connection, block)
     refold_touched(connection, NETWORK, delivery)
     assert row_of(connection, terms).stage == "COMPLETED"
@@ -322,17 +322,18 @@ def test_deposit_is_funded_once_its_block_is_proven(connection: Connection):
     block = make_unproven(connection, payment.seen)
     bring_in(connection, payment)
     assert stage_of(connection, PAID_IN)[0] == "AWAITING_FUNDS"
-    assert wanted_blocks(connection, block.chain) == [block]
+    assert wanted_block(connection, block.chain, ()) == block
     note_proven(connection, block)
     refold_touched(connection, NETWORK, [payment])
     assert stage_of(connection, PAID_IN)[0] == "FUNDED"
 
 
 def test_blocks_that_cannot_be_proven_starve_no_other_proof(connection: Connection):
-    made = [make_unproven(connection, seen(ETHEREUM, 100 + i)) for i in range(MAX_WANTED + 1)]
-    want(connection, [(block.chain, block.hash) for block in made])
-    looked_at = {block for _ in range(200) for block in wanted_blocks(connection, made[0].chain)}
-    assert looked_at == set(made)
+    first, second = [make_unproven(connection, seen(ETHEREUM, 100 + i)) for i in range(2)]
+    want(connection, [(block.chain, block.hash) for block in (first, second)])
+    assert {wanted_block(connection, first.chain, ()) for _ in range(200)} == {first, second}
+    assert wanted_block(connection, first.chain, [first.hash]) == second
+    assert wanted_block(connection, first.chain, [first.hash, second.hash]) is None
 
 
 def test_of_two_that_agree_the_submitted_one_gets_it(connection: Connection):
