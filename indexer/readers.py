@@ -1,30 +1,48 @@
 """A reader for each configured chain, and one of Stellar's accounts."""
 
+from collections.abc import Sequence
+
 from indexer.chains.evm import EvmReader
 from indexer.chains.healing import HealingReader
+from indexer.chains.in_turn import over_http
 from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader
 from indexer.chains.stellar import StellarReader
 from indexer.chains.stellar_accounts import AccountReader
+from indexer.chains.witnesses import NEEDED, operator_of
 from indexer.errors import ConfigurationError
 from indexer.networks import Chain, EvmChain
-from indexer.settings import Settings, rpc_variable
+from indexer.settings import Settings, log_proof_variable, rpc_variable
 
 
 def open_reader(settings: Settings, chain: Chain) -> ChainReader:
     """The reader of a chain, identity not yet checked.
 
-    Raises `ConfigurationError` that names the variable when the chain has no node.
+    Raises `ConfigurationError` that names the variable when the chain has no node, or too few for
+    its `log_proof`.
     """
     urls = settings.nodes[chain.id]
     if not urls:
         raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
     if isinstance(chain, EvmChain):
+        _check_log_proof(chain, urls)
         return EvmReader(chain, urls)
     node = StellarReader(chain, urls)
     lake = settings.lakes.get(chain.id)
     return node if lake is None else HealingReader(node, LakeReader(chain, LakeStore(lake)))
+
+
+def _check_log_proof(chain: EvmChain, urls: Sequence[str]) -> None:
+    """Raise unless the chain's logs can be proven: transfers on it would wait for ever."""
+    if chain.log_proof not in ("header", "operators"):
+        return
+    if len({operator_of(url) for url in over_http(urls)}) < NEEDED:
+        raise ConfigurationError(
+            f"{chain.id}: log_proof = {chain.log_proof} needs nodes of {NEEDED} operators: name"
+            f" another one in {rpc_variable(chain.id)}, or believe one node without proof:"
+            f" {log_proof_variable(chain.id)}=none"
+        )
 
 
 def open_accounts(settings: Settings) -> AccountReader:
