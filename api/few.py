@@ -12,6 +12,8 @@ logger = logging.getLogger(__name__)
 
 MOST_AT_ONCE = 4
 """Of a process's eight threads: a source that hangs must not stop what needs none."""
+MAX_PER_CHAIN = 3
+"""As `MOST_AT_ONCE`, of each EVM chain: with one that hangs, the others are still read."""
 WAIT_SECONDS = 1.0
 """For one of those places."""
 
@@ -38,3 +40,15 @@ class Few:
             raise failed from error
         finally:
             self._places.release()
+
+
+class FewOfEach:
+    """A `Few` for each of several sources. Threads share it."""
+
+    def __init__(self, most: int = MAX_PER_CHAIN) -> None:
+        self._most = most
+        self._sources: dict[str, Few] = {}
+
+    def of(self, source: str) -> Few:
+        """The places of one source."""
+        return self._sources.setdefault(source, Few(self._most))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from api.errors import ChainUnavailable
-from api.few import MOST_AT_ONCE, Few
+from api.few import MAX_PER_CHAIN, FewOfEach
 from indexer.actions.evm_calls import Order
 from indexer.actions.evm_check import Mined
 from indexer.actions.mint_check import MintRefusal
@@ -29,11 +29,11 @@ class EvmSource(Protocol):
 
 
 class FewOfEvm:
-    """Chains that only some of a process's threads may wait for."""
+    """Chains, for each of which only some of a process's threads may wait."""
 
-    def __init__(self, source: EvmSource, most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, source: EvmSource, most: int = MAX_PER_CHAIN) -> None:
         self._source = source
-        self._few = Few(most)
+        self._few = FewOfEach(most)
 
     def allowance(
         self, chain: ChainId, order: Order, token: EvmAddress, payer: EvmAddress
@@ -50,7 +50,7 @@ class FewOfEvm:
         return self._asked(chain, lambda: self._source.mint_refusal(chain, recipient))
 
     def _asked(self, chain: ChainId, ask: Callable[[], T]) -> T:
-        with self._few.waiting(
+        with self._few.of(chain).waiting(
             busy=ChainUnavailable(f"too many are asking about {chain} right now"),
             failed=ChainUnavailable(f"{chain} cannot be read right now"),
         ):

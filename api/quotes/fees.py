@@ -4,11 +4,14 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from api.errors import FeesUnavailable
-from api.few import MOST_AT_ONCE, Few
+from api.few import MAX_PER_CHAIN, FewOfEach
 from indexer.fees import BurnTerms, SendTerms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 
 T = TypeVar("T")
+
+_BURNS = "burns"
+"""Circle's service has places of its own: it answers for every chain."""
 
 
 class FeeSource(Protocol):
@@ -25,26 +28,26 @@ class FeeSource(Protocol):
 
 
 class FewOfFees:
-    """Fees that only some of a process's threads may wait for."""
+    """Fees: for each chain, and for Circle's service, only some of a process's threads may wait."""
 
-    def __init__(self, source: FeeSource, most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, source: FeeSource, most: int = MAX_PER_CHAIN) -> None:
         self._source = source
-        self._few = Few(most)
+        self._few = FewOfEach(most)
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
         """Raises `FeesUnavailable`, as all of these do."""
-        return self._asked(source, lambda: self._source.burn(source, dest))
+        return self._asked(_BURNS, source, lambda: self._source.burn(source, dest))
 
     def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
         """As in `FeeSource`."""
-        return self._asked(source, lambda: self._source.send(source, dest, to, amount))
+        return self._asked(source, source, lambda: self._source.send(source, dest, to, amount))
 
     def gas_price(self, chain: ChainId) -> BaseUnits:
         """As in `FeeSource`."""
-        return self._asked(chain, lambda: self._source.gas_price(chain))
+        return self._asked(chain, chain, lambda: self._source.gas_price(chain))
 
-    def _asked(self, chain: ChainId, ask: Callable[[], T]) -> T:
-        with self._few.waiting(
+    def _asked(self, places: str, chain: ChainId, ask: Callable[[], T]) -> T:
+        with self._few.of(places).waiting(
             busy=FeesUnavailable("too many quotes are being priced right now"),
             failed=FeesUnavailable(
                 f"what others charge for a transfer over {chain} cannot be read right now"
