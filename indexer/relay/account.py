@@ -5,6 +5,7 @@ kill anywhere the next turn finds either nothing, and may sign, or bytes, and se
 """
 
 import logging
+import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol
@@ -37,8 +38,11 @@ from warehouse_schema.identifiers import ChainId, Height, TxHash
 logger = logging.getLogger(__name__)
 
 MOST_FAILURES = 3
-"""Of one thing, or of so many things of an account in a row, that were paid for in vain: the thing
-is let be, or the account stops, and a person looks."""
+"""Of one thing that were paid for in vain: the thing is let be, and a person looks. Of so many
+things of an account in a row: it opens its slots one by one, with pauses."""
+FAILING_PAUSE_SECONDS = 60
+"""Between two slots of such an account; twice as long for each further thing that failed."""
+MAX_FAILING_PAUSE_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +273,11 @@ class AccountRelay(Generic[C]):
     def _close(self, conn: Connection, slot: Slot, step: Close, turn: Turn) -> None:
         with conn.begin():
             store.close_slot(conn, self.account, slot, step.outcome, step.spent)
-            reason = self._reason_to_stop(conn, slot, step)
-            if reason is not None:
+            if step.outcome == "overtaken":
+                reason = (
+                    f"somebody else signs with the key of {self.account.address}: number "
+                    f"{slot.number} was used by a transaction that is not ours"
+                )
                 store.stop_account(conn, self.account, reason)
                 logger.error("stopped chain=%s: %s", self.account.chain, reason)
         turn.done += step.outcome == "done"
@@ -287,17 +294,6 @@ class AccountRelay(Generic[C]):
                 step.spent,
             ),
         )
-
-    def _reason_to_stop(self, conn: Connection, slot: Slot, step: Close) -> str | None:
-        if step.outcome == "overtaken":
-            return (
-                f"somebody else signs with the key of {self.account.address}: number {slot.number} "
-                "was used by a transaction that is not ours"
-            )
-        # Of different things: who is paid may himself make one fail as often as it is tried.
-        if store.failed_in_a_row(conn, self.account) >= MOST_FAILURES:
-            return f"the last {MOST_FAILURES} things to be done were included and had no effect"
-        return None
 
     def _replace(self, conn: Connection, slot: Slot, owed: Owed[C] | None, turn: Turn) -> None:
         """The same number anew; of nothing at all once nothing is owed."""
@@ -329,6 +325,11 @@ class AccountRelay(Generic[C]):
             if store.standing_break(conn, self.account) is not None:
                 return None
             room = self._wire.most_open - len(store.open_slots(conn, self.account))
+            run = store.failed_run(conn, self.account)
+            room = room_after(run, room)
+            if run.things >= MOST_FAILURES:
+                # In their order, many that fail would come before one that does not.
+                waiting = random.sample(waiting, len(waiting))
             waiting = _not_taken(conn, self.account.chain, waiting) if room > 0 else []
         for each in waiting:
             if turn.opened == room:
@@ -423,6 +424,19 @@ class AccountRelay(Generic[C]):
                 reason = f"the day's budget of {limits.budget} {unit} is used up"
             stands = store.Health(self._wire.duty, reason, sight.balance, spent, number)
             store.set_health(conn, self.account, stands)
+
+
+def room_after(run: store.FailedRun, room: int) -> int:
+    """How many slots an account may open after such failures.
+
+    It is not stopped: recipients can make what is paid to them fail, and three of them could stop
+    all deliveries of a chain.
+    """
+    if run.things < MOST_FAILURES:
+        return room
+    pause = FAILING_PAUSE_SECONDS * int(2 ** (run.things - MOST_FAILURES))
+    allowed = int(run.last_ago / min(pause, MAX_FAILING_PAUSE_SECONDS))
+    return min(room, 1, max(0, allowed - run.opened_since))
 
 
 def _not_taken(conn: Connection, chain: ChainId, owed: Sequence[Owed[C]]) -> list[Owed[C]]:

@@ -35,6 +35,13 @@ def complaints(conn: Connection) -> list[str]:
         f"waits for {row.open_for:.0f} s"
         for row in _waiting_longest(conn, STUCK_SECONDS)
     ]
+    for row in accounts:
+        run = store.failed_run(conn, store.Account(row.chain, row.account))
+        if run.things >= MOST_FAILURES:
+            found.append(
+                f"{row.chain} {row.account}: the last {run.things} things to be done were included "
+                "and had no effect; it goes on one by one, with pauses"
+            )
     found += [
         f"{row.chain}: {row.purpose} of {row.subject} failed {MOST_FAILURES} times and is let be; "
         f"once its cause is mended: python -m indexer.relay resume {row.chain} {row.subject}"

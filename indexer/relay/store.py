@@ -493,21 +493,38 @@ def pardon(conn: Connection, chain: ChainId, transfer: str | None) -> int:
     return number
 
 
-def failed_in_a_row(conn: Connection, account: Account) -> int:
-    """Of how many things a slot failed since one did not, or since the last mend."""
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """Failures of an account since something else became of a slot, or an operator resumed."""
+
+    things: int
+    """Different things that failed."""
+    last_ago: float
+    """Seconds since the last one; 0 before any."""
+    opened_since: int
+    """Slots opened after it."""
+
+
+def failed_run(conn: Connection, account: Account) -> FailedRun:
+    """The failures that an account's newest closed slots are."""
     columns = slots.c
-    mended = select(func.max(breaks.c.mended_at)).where(*_of(breaks, account)).scalar_subquery()
     other = (
         select(func.max(columns.closed_at))
         .where(*_of(slots, account), columns.outcome != "failed")
         .scalar_subquery()
     )
-    # Postgres's `greatest` passes over what is null.
-    since = func.greatest(mended, other, func.to_timestamp(0))
-    query = select(func.count(columns.key.distinct())).where(
-        *_of(slots, account), columns.outcome == "failed", columns.closed_at > since
-    )
-    return conn.scalar(query) or 0
+    since = func.coalesce(other, func.to_timestamp(0))
+    failed = (*_of(slots, account), columns.outcome == "failed", columns.closed_at > since)
+    query = select(
+        func.count(columns.key.distinct()).label("things"),
+        func.max(columns.closed_at).label("last"),
+        extract("epoch", func.clock_timestamp() - func.max(columns.closed_at)).label("ago"),
+    ).where(*failed, ~is_pardoned())
+    run = conn.execute(query).one()
+    if run.last is None:
+        return FailedRun(0, 0.0, 0)
+    opened = select(func.count()).where(*_of(slots, account), columns.opened_at > run.last)
+    return FailedRun(run.things, float(run.ago), conn.scalar(opened) or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,15 @@ import pytest
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.errors import NodeUnavailable
 from indexer.relay import store
-from indexer.relay.account import MOST_FAILURES, AccountRelay, Turn
+from indexer.relay.account import (
+    FAILING_PAUSE_SECONDS,
+    MOST_FAILURES,
+    AccountRelay,
+    Turn,
+    room_after,
+)
 from indexer.relay.status import complaints
+from indexer.relay.store import FailedRun
 from tests.indexer.relay.conftest import AMOUNT, Message, Stand
 from warehouse_schema.identifiers import ChainId, EvmAddress
 
@@ -167,17 +174,37 @@ def fail_each_time(stand: Stand) -> None:
     stand.devnet.rpc("evm_setAutomine", True)
 
 
-def test_who_fails_at_one_thing_after_the_other_stops(stand: Stand):
+def test_failing_recipients_do_not_stop_the_account(stand: Stand):
     messages, relay = [stand.owed() for _ in range(MOST_FAILURES)], stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     fail(stand)
     assert stand.turns(relay).failed == MOST_FAILURES
-    assert "had no effect" in stand.health().reason
     stand.devnet.rpc("evm_setAutomine", True)
-    assert stand.turns(relay) == Turn()
-    with stand.relay_engine.begin() as conn:
-        assert store.let_go_on(conn, stand.chain.id) == 1
+    others = [stand.owed(), stand.owed()]
+    assert stand.health().well, "routes stay available"
+    with stand.relay_engine.connect() as conn:
+        assert "the last 3 things to be done were included and had no effect" in complaints(conn)[0]
+    assert stand.turns(relay).opened == 0, "a pause"
+    stand.outwait(int(FAILING_PAUSE_SECONDS) * (MOST_FAILURES + 1))
+    # One by one, until one has its effect: nobody had to resume.
+    assert stand.turns(stand.relay()).opened == 1
+    assert stand.turns(stand.relay()).opened == 0
+    stand.ingest()
+    stand.turns(stand.relay())
+    stand.ingest()
     stand.outwait()
     stand.turns(stand.relay())
-    assert [stand.received(each) for each in messages] == [AMOUNT] * MOST_FAILURES
+    assert [stand.received(each) for each in (*messages, *others)] == [AMOUNT] * 5
+    with stand.relay_engine.connect() as conn:
+        assert complaints(conn) == []
+
+
+def test_account_pauses_longer_with_each_further_failure(stand: Stand):
+    def allowed(things: int, last_ago: float, opened_since: int = 0) -> int:
+        return room_after(FailedRun(things, last_ago, opened_since), 8)
+
+    assert allowed(2, 0) == 8
+    assert [allowed(3, 59), allowed(3, 61), allowed(3, 61, 1), allowed(3, 121, 1)] == [0, 1, 0, 1]
+    assert [allowed(4, 119), allowed(4, 121)] == [0, 1]
+    assert [allowed(40, 299), allowed(40, 301)] == [0, 1]
