@@ -148,11 +148,12 @@ _IS_DONE = text("""
     )
 """)
 
-# As the relay counts failures; and the numbers of today that only had to be given free.
+# As the relay counts failures; and the numbers of today that only had to be given free, for a fee.
+# What cost nothing is no failure.
 _FAILED = text("""
     SELECT count(*)
     FROM relay.slots s
-    WHERE s.chain = :chain AND s.purpose = 'onboard' AND s.key = :key
+    WHERE s.chain = :chain AND s.purpose = 'onboard' AND s.key = :key AND s.spent > 0
       AND (
           s.outcome IN ('failed', 'late')
           AND NOT EXISTS (

@@ -366,13 +366,25 @@ def test_failures_of_one_owner_are_bounded(stand: LedgerStand, outcome: str, say
     by, waiting = relay(stand), deposit(stand)
     place = {"chain": STELLAR.id, "account": "another sponsor", "purpose": "onboard"}
     what = {"key": f"{waiting.owner.public_key} {ASSET}", "subject": waiting.transfer}
-    over = {"outcome": outcome, "spent": 0, "closed_at": func.now()}
+    over = {"outcome": outcome, "spent": 100, "closed_at": func.now()}
     with stand.engine.begin() as conn:
         for number in (1, 2, 3):
             conn.execute(insert(slots).values(place | what | over | {"number": number}))
     waiting.sign(by)
     [refused] = stand.turns(by).refused
     assert says in refused
+
+
+def test_onboardings_that_cost_nothing_are_no_failures(stand: LedgerStand):
+    by, waiting = relay(stand), deposit(stand)
+    place = {"chain": STELLAR.id, "account": "another sponsor", "purpose": "onboard"}
+    what = {"key": f"{waiting.owner.public_key} {ASSET}", "subject": waiting.transfer}
+    over = {"outcome": "filled", "spent": 0, "closed_at": func.now()}
+    with stand.engine.begin() as conn:
+        for number in (1, 2, 3):
+            conn.execute(insert(slots).values(place | what | over | {"number": number}))
+    waiting.sign(by)
+    assert stand.turns(by).opened == 1
 
 
 def test_whatever_is_killed_there_is_one_trustline_and_one_fee(stand: LedgerStand):
