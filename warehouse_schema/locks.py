@@ -3,7 +3,8 @@
 Three kinds, by who can take them (why: `warehouse_schema.lock_tables`):
 
 - leases (`warehouse_schema.leases`): held by a session of the indexer or the relay while it lives;
-- rows of `locks.rows` (`warehouse_schema.row_locks`): held by the indexer until commit;
+- rows of `locks.rows` (`warehouse_schema.row_locks`), held by the indexer until commit; and one of
+  `relay.leases`, held by the relay until commit;
 - advisory locks, pairs of 32-bit numbers: held until commit, and open to every role. Only what the
   api itself decides may wait for one.
 
@@ -52,6 +53,12 @@ STREAM = 7_051
 """Under it `projections.stream_events` get their ids, in the order in which they are committed. One
 name, the empty one."""
 
+# A row of `relay.leases`, locked until commit.
+
+SPONSORING = 7_050
+"""The right to decide which onboarding is paid for, so that budgets hold. Name: empty. Held by the
+relay."""
+
 # Advisory locks.
 
 TRANSFER = 7_045
@@ -62,7 +69,3 @@ takes none: what it writes of a transfer is folded again after whatever is decid
 OWNER = 7_047
 """The right to start a transfer of an owner, so that limits hold. Second: `hashtext` of the owner's
 account. Taken before locks of transfers."""
-
-SPONSORING = 7_050
-"""The right to decide which onboarding is paid for, so that budgets hold. Second: 0. Held until
-commit."""

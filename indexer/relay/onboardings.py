@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, text
 from stellar_sdk import TransactionBuilder, TransactionEnvelope
 
 from indexer.actions.onboarding import (
@@ -31,7 +31,6 @@ from indexer.relay.stellar_signing import signed
 from indexer.relay.store import Account
 from indexer.senders import Duty
 from indexer.sponsorship import Newcomer, deposit_refusal, payers_of
-from warehouse_schema import locks
 from warehouse_schema.identifiers import BaseUnits, TxHash
 
 HOLD_SECONDS = 15.0
@@ -98,7 +97,7 @@ class Onboardings:
 
     def objection(self, conn: Connection, owed: Owed[Onboarding]) -> str | None:
         """Why it is not paid for; others of the same payer wait until this is decided."""
-        conn.execute(select(func.pg_advisory_xact_lock(locks.SPONSORING, 0)))
+        store.lock_sponsoring(conn)
         bounds, who = self._bounds, owed.call.newcomer
         return deposit_refusal(
             conn, self._account.chain, bounds.min_deposit, bounds.payer_budget, who

@@ -84,6 +84,16 @@ def _leased(conn: Connection, account: Account) -> bool:
         return take_lease(conn, leases, locks.RELAY, name) is not None
 
 
+def lock_sponsoring(conn: Connection) -> None:
+    """Decide alone which onboarding is paid for, until commit.
+
+    By a row, which the api's role cannot lock; any role can hold an advisory lock.
+    """
+    row = {"kind": locks.SPONSORING, "name": ""}
+    conn.execute(upsert(leases).values(row).on_conflict_do_nothing())
+    conn.execute(select(leases.c.kind).filter_by(**row).with_for_update())
+
+
 # Slots.
 
 

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Engine, func, insert, select, update
+from sqlalchemy.exc import OperationalError
 from stellar_sdk import Asset, Keypair, TransactionEnvelope
 from stellar_sdk.operation import ChangeTrust, CreateAccount, Payment, SetOptions
 from stellar_sdk.utils import from_xdr_amount
@@ -24,7 +25,7 @@ from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
 from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import LIMITS, STELLAR, LedgerStand
-from warehouse_schema import intake
+from warehouse_schema import intake, locks
 from warehouse_schema.identifiers import Address, BaseUnits, ChainId, StellarAddress, UnixSeconds
 from warehouse_schema.projections import transfer_stages
 from warehouse_schema.relay import health, slots, sponsors
@@ -228,6 +229,25 @@ def test_two_sponsors_share_one_payer_budget(stand: LedgerStand):
     deposit(stand, source_address=PAYER).sign(by)
     deposit(stand, source_address=PAYER).sign(other)
     assert (stand.turns(by).opened, stand.turns(other).opened) == (1, 0)
+
+
+def test_api_role_cannot_hold_up_sponsoring(stand: LedgerStand, api_engine: Engine):
+    by, waiting = relay(stand), deposit(stand)
+    waiting.sign(by)
+    with api_engine.begin() as holding, stand.relay_engine.connect() as conn:
+        # Any role may take any advisory lock.
+        holding.execute(select(func.pg_advisory_xact_lock(locks.SPONSORING, 0)))
+        conn.exec_driver_sql("SET lock_timeout = '1s'")
+        conn.commit()
+        assert by.turn(conn).opened == 1
+
+
+def test_sponsors_decide_one_after_the_other(stand: LedgerStand):
+    with stand.relay_engine.connect() as first, stand.relay_engine.connect() as second:
+        store.lock_sponsoring(first)
+        second.exec_driver_sql("SET lock_timeout = '100ms'")
+        with pytest.raises(OperationalError, match="lock timeout"):
+            store.lock_sponsoring(second)
 
 
 def test_sponsor_without_room_for_the_dearest_is_unwell(stand: LedgerStand):
