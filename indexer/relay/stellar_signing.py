@@ -13,6 +13,7 @@ from stellar_sdk import (
     Address,
     DecoratedSignature,
     FeeBumpTransactionEnvelope,
+    MuxedAccount,
     TransactionBuilder,
     TransactionEnvelope,
     xdr,
@@ -118,6 +119,14 @@ def sequence_of(raw: bytes) -> int:
     if envelope.v1 is None:
         raise ValueError(f"an {envelope.type.name} has no number")
     return envelope.v1.tx.seq_num.sequence_number.int64
+
+
+def source_of(raw: bytes) -> StellarAddress:
+    """The account whose number a signed transaction has. Raises `ValueError` for a fee bump."""
+    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
+    if envelope.v1 is None:
+        raise ValueError(f"an {envelope.type.name} has no number")
+    return StellarAddress(MuxedAccount.from_xdr_object(envelope.v1.tx.source_account).account_id)
 
 
 def bounds_of(raw: bytes) -> Bounds:

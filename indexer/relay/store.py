@@ -26,6 +26,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    union_all,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert as upsert
@@ -42,8 +43,9 @@ from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, breaks, health, leases, pardons, slots, sponsors
 
 _MOST_AT_ONCE, _MOST_OF_ONE = 50, 3
-"""Submissions of one turn, and of one owner in it: what can never be taken, as when its number was
-used otherwise, stays until its time is over, and may keep its own owner waiting but nobody else."""
+"""Submissions of one turn beside those that are sent, and of one owner in it: what can never be
+taken, as when its number was used otherwise, stays until its time is over, and may keep its own
+owner waiting but nobody else."""
 _COMMITTED_WITHIN = timedelta(hours=1)
 
 
@@ -389,14 +391,15 @@ def submitted(conn: Connection, chain: ChainId, since: datetime) -> list[Submitt
         slots.c.purpose == "submit",
         slots.c.outcome.is_(None),
     )
-    taken = (
+    begun = select(waiting).where(is_open.exists())
+    # Places of their own: owners whose transactions no ledger takes would hold all.
+    new = (
         select(waiting)
-        .where(or_(is_open.exists(), of_each.place <= _MOST_OF_ONE))
-        .order_by(~is_open.exists(), of_each.place, func.random())
+        .where(~is_open.exists(), of_each.place <= _MOST_OF_ONE)
+        .order_by(of_each.place, func.random())
         .limit(_MOST_AT_ONCE)
-        .subquery()
     )
-    found = taken.c
+    found = union_all(begun, new).subquery().c
     query = select(found.transfer, found.tx_hash, found.signed).order_by(
         found.place, found.submitted_at, found.tx_hash
     )

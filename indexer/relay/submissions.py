@@ -23,7 +23,7 @@ from indexer.relay.obstacles import Found
 from indexer.relay.patience import Patience
 from indexer.relay.preflight import submission_problem
 from indexer.relay.slots import Attempt, Close, Outcome, Purpose, Replace, Send, Slot, Step, Wait
-from indexer.relay.stellar_signing import bounds_of, bumped, sequence_of
+from indexer.relay.stellar_signing import bounds_of, bumped, sequence_of, source_of
 from indexer.relay.store import Account, Submitted
 from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
 
@@ -211,6 +211,11 @@ class Submitter:
     def _replace(
         self, conn: Connection, each: Submission, submitted: Submitted, turn: Turn
     ) -> None:
+        funds = self._nodes.funds(source_of(submitted.envelope))
+        if funds is None or funds.sequence + 1 != each.slot.number:
+            # The owner used the number otherwise: no bid has a ledger take it, and the highest one
+            # would count against the day's budget until the bounds end.
+            return
         bid = BID * 10 ** len(each.slot.attempts)
         signed = bumped(self._key, self._chain.passphrase, submitted.envelope, bid)
         attempt = Attempt.unsent(signed)

@@ -22,7 +22,7 @@ from indexer.projections.stages.load import load
 from indexer.relay import store
 from indexer.relay.account import Limits, Turn
 from indexer.relay.keys import LocalStellarKey
-from indexer.relay.submissions import Submitter
+from indexer.relay.submissions import REPLACE_SECONDS, Submitter
 from tests.factories.intake import ask
 from tests.factories.relay import signed as sign
 from tests.factories.stage_history import make_terms
@@ -157,6 +157,8 @@ def test_a_number_that_its_owner_used_otherwise_is_over_with_its_bounds(stand: L
     stand.chain.node.submit(drain.to_xdr_object())
     stand.close()
     assert turns(stand, sender) == Turn(), "its own bounds say when it is over"
+    stand.grow_older(int(REPLACE_SECONDS) + 1)
+    assert turns(stand, sender).replaced == 0, "no bid has a ledger take it"
     stand.close(601)
     assert turns(stand, sender) == Turn(failed=1)
     assert outcomes(stand, signed) == ["expired"]
@@ -322,30 +324,51 @@ def test_who_submits_much_keeps_himself_waiting_and_nobody_else(stand: LedgerSta
 
 def test_refused_submissions_of_many_owners_do_not_block_later_ones(stand: LedgerStand):
     first = accepted(stand)
-    one = {"kind": "stellar_tx", "log": 0}
-    with stand.engine.begin() as conn:
-        raw = first.envelope.to_xdr_object().to_xdr_bytes()
-        for number in range(60):
-            owner = Keypair.random().public_key
-            terms = stellar_terms(f"{2**120 + number:032x}", owner)
-            tx = f"{number:064x}"
-            issued = {"transfer": terms.id, "number": 1, "kind": "stellar_tx", "issued": {}}
-            ask(conn, terms)
-            conn.execute(insert(intake.actions).values(issued | {"tx_hash": tx}))
-            kept = {"transfer": terms.id, "tx_hash": tx, "signed": raw}
-            conn.execute(insert(intake.submissions).values(one | kept))
+    submit_of_many_owners(stand, first, 60)
     later = accepted(stand)
-    with stand.engine.begin() as conn:
-        slot = {"purpose": "submit", "key": first.tx, "subject": first.transfer}
-        place = {"chain": STELLAR.id, "account": first.tx, "number": 1}
-        conn.execute(insert(slots).values(place | slot))
+    open_slot(stand, first.transfer, first.tx)
     seen: set[str] = set()
     with stand.engine.connect() as conn:
         for _ in range(100):
             waiting = {each.tx for each in store.submitted(conn, STELLAR.id, EVER)}
-            assert (len(waiting), first.tx in waiting) == (50, True)
+            assert (len(waiting), first.tx in waiting) == (51, True)
             seen |= waiting
     assert later.tx in seen
+
+
+def submit_of_many_owners(stand: LedgerStand, like: Signed, number: int) -> dict[str, str]:
+    """So many submissions, of an owner each; transfers by hash."""
+    made: dict[str, str] = {}
+    raw = like.envelope.to_xdr_object().to_xdr_bytes()
+    with stand.engine.begin() as conn:
+        for each in range(number):
+            terms = stellar_terms(f"{2**120 + each:032x}", Keypair.random().public_key)
+            tx = f"{each:064x}"
+            issued = {"transfer": terms.id, "number": 1, "kind": "stellar_tx", "issued": {}}
+            ask(conn, terms)
+            conn.execute(insert(intake.actions).values(issued | {"tx_hash": tx}))
+            kept = {"transfer": terms.id, "tx_hash": tx, "signed": raw}
+            conn.execute(insert(intake.submissions).values(kept | {"kind": "stellar_tx", "log": 0}))
+            made[tx] = terms.id
+    return made
+
+
+def open_slot(stand: LedgerStand, transfer: str, tx: str) -> None:
+    slot = {"purpose": "submit", "key": tx, "subject": transfer}
+    place = {"chain": STELLAR.id, "account": tx, "number": 1}
+    with stand.engine.begin() as conn:
+        conn.execute(insert(slots).values(place | slot))
+
+
+def test_open_submissions_of_many_owners_leave_room_for_others(stand: LedgerStand):
+    """Their owners used the numbers otherwise, so they stay open until their time bounds end."""
+    first = accepted(stand)
+    stuck = submit_of_many_owners(stand, first, 60)
+    for tx, transfer in stuck.items():
+        open_slot(stand, transfer, tx)
+    with stand.engine.connect() as conn:
+        waiting = {each.tx for each in store.submitted(conn, STELLAR.id, EVER)}
+    assert waiting == {first.tx, *stuck}
 
 
 def test_what_is_over_is_looked_at_no_more_and_what_is_not_is_never_passed_over(stand: LedgerStand):
