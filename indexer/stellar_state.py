@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from stellar_sdk.operation.operation import Operation
 
+from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_issues import Issue, does
 from indexer.actions.stellar_orders import (
     BurnOnStellar,
@@ -22,7 +23,16 @@ from indexer.actions.stellar_orders import (
     quote_oft_call,
     quote_send_call,
 )
-from indexer.actions.stellar_tx import Spent, StellarTx, completed, draft, next_sequence
+from indexer.actions.stellar_pause import cctp_pause
+from indexer.actions.stellar_tx import (
+    NOBODY,
+    Spent,
+    StellarTx,
+    completed,
+    draft,
+    next_sequence,
+    view_call,
+)
 from indexer.chains.stellar_accounts import AccountReader, SeenAccount
 from indexer.chains.stellar_calls import StellarCalls
 from indexer.chains.stellar_vouching import consistent
@@ -32,11 +42,6 @@ from indexer.errors import CallReverted, ConfigurationError
 from indexer.networks import StellarChain
 from indexer.settings import Settings, rpc_variable
 from warehouse_schema.identifiers import BaseUnits, Bytes32, Height, StellarAddress, UnixSeconds
-
-FAR_OFF = UnixSeconds(2**40)
-"""A time bound of what is tried and never signed."""
-NOBODY = StellarAddress("GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF")
-"""Who asks: the key of 32 zero bytes, which nobody holds. What is asked does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,10 @@ class StellarState:
                 raise ValueError("a fee in a token that is not paid")
             return fee.read("native_fee", amount)
 
+    def cctp_pause(self) -> MintRefusal | None:
+        """Why CCTP mints to no recipient on Stellar now; None: it does. Raises as `account`."""
+        return cctp_pause(self._chain, self._asked)
+
     def close(self) -> None:
         """Let go of the connections."""
         self._accounts.close()
@@ -144,7 +153,7 @@ class StellarState:
 
     def _asked(self, question: Operation) -> bytes:
         """What a view returns, as XDR of an SCVal."""
-        return self._tried(draft(self._chain.passphrase, NOBODY, 1, FAR_OFF, [question])).value
+        return self._tried(view_call(self._chain.passphrase, question)).value
 
     def _tried(self, drafted: StellarTx) -> Simulated:
         found = self._calls.simulate(drafted.envelope)

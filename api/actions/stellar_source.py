@@ -1,10 +1,12 @@
 """What the Stellar chain says while an owner waits, as actions need it."""
 
 from collections.abc import Collection
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from api.errors import Unavailable
 from api.few import MOST_AT_ONCE, Few
+from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_issues import Issue
 from indexer.actions.stellar_orders import StellarOrder
 from indexer.actions.stellar_tx import StellarTx
@@ -24,6 +26,9 @@ class StellarSource(Protocol):
     ) -> StellarTx | None:
         """The owner's next transaction; None until more is ingested. Raises `CallReverted`."""
 
+    def cctp_pause(self) -> MintRefusal | None:
+        """Why CCTP mints to no recipient now; None: it does."""
+
 
 class FewOfStellar:
     """The chain, for which only some of a process's threads may wait."""
@@ -41,8 +46,16 @@ class FewOfStellar:
         issued: Collection[Issue],
     ) -> StellarTx | None:
         """Raises `Unavailable`; `CallReverted` as it comes."""
-        with self._few.waiting(
+        with self._waiting():
+            return self._source.following(order, owner, expires_at, ingested, issued)
+
+    def cctp_pause(self) -> MintRefusal | None:
+        """Raises `Unavailable`."""
+        with self._waiting():
+            return self._source.cctp_pause()
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        return self._few.waiting(
             busy=Unavailable("too many are asking the ledger", code="LEDGER_UNAVAILABLE"),
             failed=Unavailable("the ledger cannot be read right now", code="LEDGER_UNAVAILABLE"),
-        ):
-            return self._source.following(order, owner, expires_at, ingested, issued)
+        )

@@ -158,6 +158,8 @@ def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
     terms = task.agreed.terms
     if is_evm(terms.dest_chain):
         return _mint_obstacle(terms)
+    if _is_paused(terms):
+        return Nothing("paused")
     line = held_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
         return Nothing("no_trustline")
@@ -166,6 +168,12 @@ def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
     # All of it: fees may turn out lower than was promised.
     most = terms.amount_in * (STELLAR_PER_SHARED if is_evm(terms.source_chain) else 1)
     return None if line.room >= most else Nothing("no_room")
+
+
+def _is_paused(terms: Terms) -> bool:
+    """Whether CCTP mints nothing on Stellar now. A process that asks no ledger does not know."""
+    stellar = deps().stellar
+    return terms.mechanism == "cctp" and stellar is not None and stellar.cctp_pause() is not None
 
 
 def _mint_obstacle(terms: Terms) -> Nothing | None:

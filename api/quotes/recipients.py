@@ -17,6 +17,7 @@ def refuse_unpayable(wish: Wish) -> None:
         _refuse_unminted(wish)
     else:
         _refuse_frozen(wish)
+        _refuse_paused(wish)
 
 
 def _refuse_unminted(wish: Wish) -> None:
@@ -38,6 +39,15 @@ def _refuse_frozen(wish: Wish) -> None:
     line = accounts.trustline(StellarAddress(wish.dest_address), wish.dest.asset)
     if line is not None and not line.is_authorized:
         raise _refused(wish)
+
+
+def _refuse_paused(wish: Wish) -> None:
+    stellar = deps().stellar
+    if wish.route.mechanism != "cctp" or stellar is None:
+        return
+    refusal = stellar.cctp_pause()
+    if refusal is not None:
+        raise ChainUnavailable(refusal.detail)
 
 
 def _refused(wish: Wish) -> Unacceptable:

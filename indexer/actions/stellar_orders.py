@@ -138,6 +138,11 @@ def allowance_call(order: BurnOnStellar, owner: StellarAddress) -> Operation:
     return _call(order.token, "allowance", *parties)
 
 
+def paused_call(contract: StellarAddress) -> Operation:
+    """The question whether a contract of CCTP is paused; it returns a bool."""
+    return _call(contract, "paused")
+
+
 def quote_oft_call(
     oft: StellarAddress, owner: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits
 ) -> Operation:

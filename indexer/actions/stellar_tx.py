@@ -20,6 +20,12 @@ INCLUSION_FEE = 100
 """Stroops an operation: the network's least. Who includes it in a hurry bumps it."""
 
 
+FAR_OFF = UnixSeconds(2**40)
+"""A time bound of what is tried and never signed."""
+NOBODY = StellarAddress("GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF")
+"""Who asks: the key of 32 zero bytes, which nobody holds. What is asked does not depend on it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StellarTx:
     """A transaction as it is issued; base64 of the envelope, and the hash that is signed."""
@@ -75,6 +81,11 @@ def draft(
     for operation in operations:
         builder.append_operation(operation)
     return _issued(builder.add_time_bounds(0, expires_at).build())
+
+
+def view_call(passphrase: str, question: Operation) -> StellarTx:
+    """The transaction that simulates a view; it is never signed."""
+    return draft(passphrase, NOBODY, 1, FAR_OFF, [question])
 
 
 def completed(passphrase: str, drafted: StellarTx, found: Simulated) -> StellarTx:

@@ -9,8 +9,9 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from indexer.actions.mint_check import Word, mint_refusal
+from indexer.actions.stellar_pause import View, cctp_pause
 from indexer.decode.accounts import Trustline
-from indexer.networks import EvmChain
+from indexer.networks import EvmChain, StellarChain
 from indexer.relay import obstacles
 from indexer.relay.obstacles import Awaited, Found
 from indexer.relay.store import Account
@@ -65,8 +66,10 @@ class Recipients:
         return self._looked.get(each.transfer, float("-inf"))
 
 
-def trustline_look(accounts: Trustlines) -> Callable[[Awaited], Found | None]:
-    """Why the holder of a trustline on Stellar cannot be paid."""
+def trustline_look(
+    chain: StellarChain, accounts: Trustlines, view: View
+) -> Callable[[Awaited], Found | None]:
+    """Why the holder of a trustline on Stellar cannot be paid: USDC is minted by CCTP alone."""
 
     def look(each: Awaited) -> Found | None:
         line = accounts.trustline(StellarAddress(each.recipient), each.asset)
@@ -80,7 +83,8 @@ def trustline_look(accounts: Trustlines) -> Callable[[Awaited], Found | None]:
             )
         if line.room < each.amount:
             return Found("no_trustline", f"the trustline for {code} has no room for the amount")
-        return None
+        refusal = cctp_pause(chain, view) if each.asset == chain.usdc else None
+        return None if refusal is None else Found(refusal.kind, refusal.detail)
 
     return look
 

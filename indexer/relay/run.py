@@ -11,7 +11,9 @@ from queue import Empty, SimpleQueue
 from typing import Protocol, TypeAlias
 
 from sqlalchemy import Connection, Engine
+from stellar_sdk.operation.operation import Operation
 
+from indexer.actions.stellar_tx import view_call
 from indexer.chains.evm_accounts import EvmAccountNodes
 from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
@@ -204,7 +206,12 @@ def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
 @contextmanager
 def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
     with closing(_stellar_nodes(settings, payer)) as nodes:
-        yield Recipients(payer.chain.id, trustline_look(nodes), time.monotonic)
+
+        def view(question: Operation) -> bytes:
+            return nodes.tried(view_call(payer.chain.passphrase, question).envelope).value
+
+        look = trustline_look(payer.chain, nodes, view)
+        yield Recipients(payer.chain.id, look, time.monotonic)
 
 
 @contextmanager

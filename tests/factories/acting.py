@@ -85,7 +85,13 @@ class FixedStellar:
     """A ledger that has `following` signed next, or raises it."""
 
     made: Any = None
+    pause: Any = None
+    """Why CCTP mints nothing."""
     asked: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def cctp_pause(self) -> Any:
+        """As set."""
+        return self.pause
 
     def following(self, *about: Any) -> Any:
         """Of whatever."""

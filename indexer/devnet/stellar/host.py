@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from inspect import getmembers, isfunction
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from stellar_sdk import Address, Asset, StrKey, scval, xdr
@@ -97,7 +98,7 @@ class Contract:
     def functions(cls) -> dict[str, Function]:
         """The contract's functions by name."""
         found: dict[str, Function] = {}
-        for attribute, method in vars(cls).items():
+        for attribute, method in getmembers(cls, isfunction):
             name = getattr(method, "__contract_function__", None)
             if name is not None:
                 hints = get_type_hints(method, include_extras=True)

@@ -248,6 +248,14 @@ def test_withdrawal_that_would_not_be_minted_is_not_shown(kept, actor, evm, stel
     assert ask_action(actor, transfer).json["action"]["kind"] == "stellar_tx"
 
 
+def test_deposit_is_not_shown_while_cctp_is_paused_on_stellar(kept, actor, stellar):
+    transfer = deposit(kept)
+    stellar.pause = MintRefusal("paused", "not now")
+    assert nothing(ask_action(actor, transfer)) == "paused"
+    stellar.pause = None
+    assert ask_action(actor, transfer).json["action"]["kind"] == "evm_calls"
+
+
 def test_what_would_fail_or_may_have_been_sent_already_is_not_shown(kept, actor, stellar):
     transfer = stellar_payment(kept)
     assert nothing(ask_action(actor, transfer)) == "waiting"

@@ -16,7 +16,7 @@ from indexer.decode.accounts import Trustline
 from indexer.errors import InconsistentAnswer, NodeUnavailable, WrongChain
 from indexer.fees import SendTerms
 from indexer.networks import load_network
-from tests.factories.acting import FixedEvm
+from tests.factories.acting import FixedEvm, FixedStellar
 from tests.factories.deposits import with_operator
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import (
@@ -408,6 +408,17 @@ def test_recipient_that_is_not_minted_to_is_not_quoted(kept, reader, fees, kind,
     assert (answer.status_code, answer.json["code"]) == (status, code)
     evm.refusals.clear()
     assert ask(app.test_client(), make_body(**withdrawal())).status_code == 201
+
+
+def test_deposit_is_not_quoted_while_cctp_is_paused_on_stellar(kept, reader, fees):
+    stellar = FixedStellar(pause=MintRefusal("paused", "CCTP is paused"))
+    client = make_quote_app(reader, fees, stellar=stellar).test_client()
+    answer = ask(client, make_body())
+    assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
+    assert "CCTP is paused" in answer.json["message"]
+    assert ask(client, sending()).status_code == 201, "a payment needs no bridge"
+    stellar.pause = None
+    assert ask(client, make_body()).status_code == 201
 
 
 def test_recipient_with_frozen_trustline_is_not_quoted(kept, reader, fees):

@@ -1,12 +1,17 @@
 """Recipients on Stellar who cannot be paid: found, told to who keeps transfers, and cleared."""
 
+from contextlib import closing
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select, update
 from stellar_sdk.operation import ChangeTrust
+from stellar_sdk.operation.operation import Operation
 
+from indexer.actions.mint_check import MintRefusal
+from indexer.actions.stellar_tx import view_call
 from indexer.chains.stellar_accounts import AccountReader
+from indexer.chains.stellar_sender import StellarAccountNodes
 from indexer.decode.accounts import Trustline
 from indexer.devnet.stellar.accounts import USDC
 from indexer.errors import NodeUnavailable
@@ -16,6 +21,7 @@ from indexer.projections.stages.store import is_behind
 from indexer.relay import recipients, store
 from indexer.relay.deliveries import StellarDeliveries
 from indexer.relay.recipients import AGAIN_SECONDS, Recipients, trustline_look
+from indexer.stellar_state import StellarState
 from tests.factories.sep10 import FixedAccounts
 from tests.indexer.relay.ledger import STELLAR, LedgerStand, Message
 from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
@@ -35,8 +41,13 @@ class Looks:
     def __init__(self, stand: LedgerStand, accounts: Any = None) -> None:
         self.stand, self.time = stand, 0.0
         self.accounts = accounts or FixedAccounts()
-        look = trustline_look(self.accounts)
+        self.nodes = StellarAccountNodes(STELLAR, [stand.url], timeout=30.0)
+        stand.opened.append(self.nodes)
+        look = trustline_look(STELLAR, self.accounts, self.view)
         self.recipients = Recipients(STELLAR.id, look, lambda: self.time)
+
+    def view(self, question: Operation) -> bytes:
+        return self.nodes.tried(view_call(STELLAR.passphrase, question).envelope).value
 
     def look(self, seconds: float = AGAIN_SECONDS) -> None:
         self.time += seconds
@@ -114,6 +125,26 @@ def test_what_the_ledger_itself_says_is_what_is_found(stand: LedgerStand):
     looks.look()
     assert told(stand, message) == []
     reader.close()
+
+
+@pytest.mark.parametrize("name", ["cctp_token_messenger", "cctp_message_transmitter"])
+def test_pause_on_stellar_is_obstacle_while_it_lasts(stand: LedgerStand, name: str):
+    message, looks = owed(stand), Looks(stand)
+    contract, relay = getattr(STELLAR, name), stand.relay()
+    looks.line(message)
+    with closing(StellarState(STELLAR, [stand.url])) as state:
+        stand.chain.invoke(message.holder, contract, "pause")
+        looks.look()
+        paused = MintRefusal("paused", f"CCTP is paused on {STELLAR.id}")
+        assert state.cctp_pause() == paused
+        assert told(stand, message) == [(paused.kind, paused.detail)]
+        assert is_owed(stand, message) is False
+        assert stand.turns(relay).opened == 0
+        stand.chain.invoke(message.holder, contract, "unpause")
+        looks.look()
+        assert state.cctp_pause() is None
+    assert (told(stand, message), is_owed(stand, message)) == ([], True)
+    assert stand.turns(relay).opened == 1
 
 
 def test_each_is_looked_at_every_few_seconds_and_no_row_is_written_twice(stand: LedgerStand):

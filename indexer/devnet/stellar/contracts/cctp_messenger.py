@@ -9,7 +9,8 @@ from stellar_sdk import StrKey, scval
 
 from indexer.devnet.evm_messages import BurnMessage
 from indexer.devnet.stellar.contracts.cctp_messages import BODY_VERSION, HEADER_BYTES, Body, raw_key
-from indexer.devnet.stellar.host import CONSTRUCTOR, Contract, exported
+from indexer.devnet.stellar.contracts.cctp_pause import Pausable
+from indexer.devnet.stellar.host import CONSTRUCTOR, exported
 from indexer.devnet.stellar.values import (
     Address,
     Bool,
@@ -69,7 +70,7 @@ class _Burn:
     hook_data: bytes
 
 
-class TokenMessengerMinter(Contract):
+class TokenMessengerMinter(Pausable):
     """Burns USDC into messages, and mints USDC from them."""
 
     CODE = "token messenger minter"
@@ -190,6 +191,7 @@ class TokenMessengerMinter(Contract):
         return config
 
     def _burn(self, burn: _Burn, token: str) -> None:
+        self.refuse_if_paused()
         self.env.require_auth(burn.caller)
         config = self._config()
         self._check_burn(burn, token, config)
@@ -263,6 +265,7 @@ class TokenMessengerMinter(Contract):
         self.env.emit(topics, scval.to_struct(data))
 
     def _mint(self, source_domain: int, sender: bytes, raw: bytes) -> bool:
+        self.refuse_if_paused()
         config = self._config()
         self.env.require_auth(config.transmitter)
         if (source_domain, sender) != (config.remote_domain, config.remote_messenger):

@@ -16,7 +16,8 @@ from indexer.devnet.stellar.contracts.cctp_messages import (
     _word,
     raw_key,
 )
-from indexer.devnet.stellar.host import CONSTRUCTOR, Contract, exported
+from indexer.devnet.stellar.contracts.cctp_pause import Pausable
+from indexer.devnet.stellar.host import CONSTRUCTOR, exported
 from indexer.devnet.stellar.values import (
     BOOL,
     Address,
@@ -53,7 +54,7 @@ class TransmitterConfig:
     local_domain: Uint32
 
 
-class MessageTransmitter(Contract):
+class MessageTransmitter(Pausable):
     """Sends messages, and receives each attested one once."""
 
     CODE = "message transmitter"
@@ -75,6 +76,7 @@ class MessageTransmitter(Contract):
         message_body: Bytes,
     ) -> None:
         """Emit a message; the ranges that attesters fill in are zero."""
+        self.refuse_if_paused()
         self.env.require_auth(caller)
         header = (
             _word(MESSAGE_VERSION, 4)
@@ -93,6 +95,7 @@ class MessageTransmitter(Contract):
     @exported("receive_message")
     def receive_message(self, caller: Address, message: Bytes, attestation: Bytes) -> Bool:
         """Hand an attested message to its recipient, once."""
+        self.refuse_if_paused()
         self.env.require_auth(caller)
         self._check_attestation(message, attestation)
         parsed = self._parse(message)
