@@ -1,7 +1,9 @@
 """A real node takes blocks back: shallow ones are followed, final ones stop the chain."""
 
+from dataclasses import replace
+
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from indexer import drain
 from indexer.drain import Progress
@@ -11,7 +13,7 @@ from tests.faults.lies import FinalOnAnotherFork, FlippingTags, TagsAt
 from tests.faults.refusals import After, NoTags
 from tests.faults.world import Followed, contents, oft_send
 from warehouse_schema.events import oft_sent
-from warehouse_schema.facts import orphans
+from warehouse_schema.facts import cursors, orphans
 
 K = 8
 """Confirmations of the chain."""
@@ -79,6 +81,23 @@ def test_a_reorg_beyond_finality_stops_the_chain_and_deletes_nothing(
     assert world.cursor().held is not None
     (alarm,) = open_alarms(world.engine, world.chain.id)
     assert alarm.startswith("DeepReorg")
+
+
+def test_deeper_confirmations_and_no_final_height_mend_a_deep_reorg(world: Followed) -> None:
+    tell(world)
+    world.faulty.inject(NoTags())
+    world.follow()
+    world.node.reorg(K + 1)
+    world.node.plain()
+    world.chain = replace(world.chain, confirmations=K + 3)
+    with pytest.raises(DeepReorg):
+        world.follow()
+    with world.owner.begin() as conn:
+        conn.execute(update(cursors).values(safe_height=None, final_height=None))
+    world.follow()
+    assert world.cursor().held is None
+    world.faulty.heal()
+    world.assert_as_straight()
 
 
 def test_reorgs_in_a_row_do_not_reach_below_finality_together(world: Followed) -> None:
