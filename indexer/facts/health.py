@@ -27,7 +27,9 @@ SENTENCES: Mapping[Reason, str] = {
 """What follows the chain's id when anybody is told. Names no node."""
 
 _SILENT_SECONDS, _SILENT_BLOCKS = 10, 3
-"""Three blocks in a row may be missed by a healthy chain, and a follower takes seconds to restart.
+"""Three blocks in a row may be missed by a healthy chain.
+
+Dagster restarts a follower within 9 to 21 s, so on quick chains a restart may show.
 """
 _LATE_SECONDS, _LATE_BLOCKS = 60, 20
 """What catching up after a restart of the node or the follower may cost on any chain."""
