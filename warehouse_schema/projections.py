@@ -14,6 +14,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    func,
 )
 from sqlalchemy import (
     text as sql,
@@ -26,6 +27,7 @@ from warehouse_schema.columns import (
     day,
     day_of,
     height,
+    moment,
     number,
     recorded,
     seconds,
@@ -114,6 +116,12 @@ transfer_stages = Table(
     text("source_chain", "CAIP-2 id"),
     height("source_height", "Block of its source transaction; null before", nullable=True),
     number("inputs", "Rows of clients and relay that it was folded from"),
+    moment(
+        "changed_at",
+        "When what its owner is shown last changed, database clock; null since it was created",
+        nullable=True,
+        server_default=func.clock_timestamp(),
+    ),
     # What becomes final moves these on.
     Index(
         "ix_transfer_stages_confirming",

@@ -20,7 +20,7 @@ from indexer.projections.stages.table import IllegalTransition
 from indexer.projections.stages.terms import terms_of
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import transfer_progress, transfer_stages
 from warehouse_schema.queries import any_of
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,8 @@ class Known:
     """With which anybody may deliver it now."""
     finish_extras: tuple[tuple[str, Attestation], ...] = ()
     """The same of extra movements, by their ids: the oldest that wait, `MAX_EXTRAS` of them."""
+    changed_at: datetime | None = None
+    """When what is shown last changed; None since it was created."""
 
 
 _AGREED = (
@@ -92,7 +94,8 @@ def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]
     extras = _waiting_extras(conn, found.values())
     nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
     finish = verified_by_nonce(conn, [*nonces, *(each.message_id for each in extras.values())])
-    return [_known(agreed[each], found[each], extras, finish) for each in ids]
+    changed = _changed_at(conn, ids)
+    return [_known(agreed[each], found[each], extras, finish, changed.get(each)) for each in ids]
 
 
 def begun(conn: Connection, transfer: str) -> Known:
@@ -104,6 +107,12 @@ def begun(conn: Connection, transfer: str) -> Known:
 def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, Agreed]:
     query = select(*_AGREED).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
     return {row.id: Agreed(**row._mapping) for row in conn.execute(query)}
+
+
+def _changed_at(conn: Connection, ids: Sequence[str]) -> dict[str, datetime | None]:
+    columns = transfer_stages.c
+    query = select(columns.transfer, columns.changed_at).where(columns.transfer == any_of(ids))
+    return {row.transfer: row.changed_at for row in conn.execute(query)}
 
 
 def _waiting_extras(conn: Connection, found: Iterable[Progress]) -> dict[str, Row[Any, Any, Any]]:
@@ -130,6 +139,7 @@ def _known(
     progress: Progress,
     extras: Mapping[str, Row[Any, Any, Any]],
     finish: Mapping[tuple[ChainId, Bytes32], Attestation],
+    changed_at: datetime | None,
 ) -> Known:
     nonce, own = progress.self_finish, {*progress.extras}
     waiting = (
@@ -143,6 +153,7 @@ def _known(
         progress,
         None if nonce is None else finish.get((agreed.source_chain, nonce)),
         tuple(islice(waiting, MAX_EXTRAS)),
+        changed_at,
     )
 
 

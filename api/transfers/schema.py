@@ -122,7 +122,10 @@ class Transfer(TypedDict):
     ]
     stellar_transaction_id: Annotated[str | None, Field(description="The Stellar transaction.")]
     started_at: Moment
-    updated_at: Annotated[Moment, Field(description="When it came to its stage, or started.")]
+    updated_at: Annotated[
+        Moment,
+        Field(description="When what is shown here last changed, by the service's clock."),
+    ]
     completed_at: Annotated[Time | None, Field(description="When it was delivered or refunded.")]
     expires_at: Annotated[
         Time, Field(description="It expires if nothing irreversible has happened by then.")

@@ -45,7 +45,7 @@ def shape_transfer(network: Network, known: Known) -> schema.Transfer:
         "external_transaction_id": progress.external_tx,
         "stellar_transaction_id": progress.stellar_tx,
         "started_at": iso_moment(agreed.started_at),
-        "updated_at": _updated_at(agreed, progress),
+        "updated_at": iso_moment(known.changed_at or agreed.started_at),
         "completed_at": _time(_completed_at(progress)),
         "expires_at": iso_time(UnixSeconds(int(agreed.expires_at.timestamp()))),
         "eta": _time(eta(route, agreed, progress)),
@@ -80,13 +80,6 @@ def _route(network: Network, agreed: Agreed) -> Route:
     if route is None:
         raise LookupError(f"transfer {agreed.id} is over {agreed.route}, which is no route")
     return route
-
-
-def _updated_at(agreed: Agreed, progress: Progress) -> str:
-    """The first step is at the beginning, of which a whole second is known too little."""
-    if progress.since is None or progress.since <= agreed.started_at.timestamp():
-        return iso_moment(agreed.started_at)
-    return iso_time(progress.since)
 
 
 def _completed_at(progress: Progress) -> UnixSeconds | None:

@@ -34,7 +34,7 @@ from indexer.facts import proofs
 from indexer.facts.store import raise_alarm
 from indexer.networks import Network
 from indexer.projections.stages import claims, table
-from indexer.projections.stages.evidence import Terms
+from indexer.projections.stages.evidence import Evidence, Terms
 from indexer.projections.stages.fold import Refund, Step, fold
 from indexer.projections.stages.load import Loaded, load
 from indexer.projections.stages.table import IllegalTransition, Stage
@@ -161,7 +161,7 @@ def refold(
         before = stored.get(row.transfer)
         if before is not None:
             _check(conn, before, row, taken_back=taken_back)
-    _write(conn, [row for _, row in changed])
+    _write(conn, changed, stored)
     _tell(conn, changed, stored)
     return len(changed)
 
@@ -258,11 +258,33 @@ def _stored(conn: Connection, ids: Collection[str]) -> list[StageRow]:
     return [StageRow(**row._mapping) for row in conn.execute(query)]
 
 
-def _write(conn: Connection, rows: Sequence[StageRow]) -> None:
-    if rows:
-        ids = [row.transfer for row in rows]
-        conn.execute(delete(transfer_stages).where(transfer_stages.c.transfer == any_of(ids)))
-        conn.execute(insert(transfer_stages), [asdict(row) for row in rows])
+def _write(
+    conn: Connection, rows: Sequence[tuple[Terms, StageRow]], stored: Mapping[str, StageRow]
+) -> None:
+    """Replace rows. `changed_at` stays where the owner is shown what was shown before."""
+    if not rows:
+        return
+    columns = transfer_stages.c
+    replaced = delete(transfer_stages).where(
+        columns.transfer == any_of([row.transfer for _, row in rows])
+    )
+    returned = conn.execute(replaced.returning(columns.transfer, columns.changed_at))
+    times = {row.transfer: row.changed_at for row in returned}
+    unchanged, changed = [], []
+    for terms, row in rows:
+        before = stored.get(row.transfer, _first_row(terms))
+        if _shown(row) == _shown(before):
+            unchanged.append({**asdict(row), "changed_at": times.get(row.transfer)})
+        else:
+            changed.append(asdict(row))
+    for values in (unchanged, changed):
+        if values:
+            conn.execute(insert(transfer_stages), values)
+
+
+def _first_row(terms: Terms) -> StageRow:
+    """The row of a transfer that was just created."""
+    return row_of(Loaded(Evidence(terms=terms), keys=(), inputs=0))
 
 
 def _tell(
@@ -365,13 +387,12 @@ def refold_all(conn: Connection, network: Network) -> int:
     written = 0
     for ids in _batches(conn):
         stored = {row.transfer: row for row in _stored(conn, ids)}
-        conn.execute(delete(transfer_stages).where(transfer_stages.c.transfer == any_of(ids)))
         rows = [
             (each.evidence.terms, row)
             for each in load(conn, network, ids)
             if (row := _fold(conn, each)) is not None
         ]
-        _write(conn, [row for _, row in rows])
+        _write(conn, rows, stored)
         _tell(conn, rows, stored)
         written += len(rows)
     conn.execute(delete(transfer_stages).where(~_is_known()))

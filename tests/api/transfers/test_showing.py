@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, func, insert, update
 
 from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.store import refold
+from indexer.projections.stages.store import refold, refold_all
 from indexer.projections.stages.table import IllegalTransition
 from indexer.projections.transfer_store import refold_transfers
 from indexer.routes import find_route
@@ -34,6 +34,7 @@ from tests.factories.started import cancel, insert_transfer, make_transfer_app, 
 from tests.factories.transfers import ACCOUNT, ETHEREUM, NETWORK, NONCE, USER, seen
 from warehouse_schema import intake
 from warehouse_schema.facts import cctp_attestations, expiries
+from warehouse_schema.projections import transfer_stages
 
 BURNED = "0x" + "a" * 64
 
@@ -98,7 +99,6 @@ def test_a_deposit_is_shown_from_its_burn_to_its_delivery(world, client):
     # 1700000000 and 100 blocks of 12 seconds; then what the route usually takes.
     route = find_route(NETWORK, "usdc-deposit")
     usual = route.source(ETHEREUM).expected_seconds + route.dest_chains[0].expected_seconds
-    assert burned["updated_at"] == "2023-11-14T22:33:20Z"
     assert burned["eta"] == f"2023-11-14T22:33:{20 + usual:02}Z"
     assert burned["timeline"][-1] == {
         "stage": "CONFIRMING",
@@ -122,7 +122,8 @@ def test_a_deposit_is_shown_from_its_burn_to_its_delivery(world, client):
     assert (done["stage"], done["status"]) == ("COMPLETED", "completed")
     assert (done["amount_delivered"], done["amount_fee"]) == (str(DIRECT.amount_in * 10), "7")
     assert done["stellar_transaction_id"] == "c" * 64
-    assert done["completed_at"] == done["updated_at"] == done["timeline"][-1]["at"]
+    assert done["completed_at"] == done["timeline"][-1]["at"]
+    assert submitted["updated_at"] < burned["updated_at"] < done["updated_at"]
     assert done["explorer"] == {
         "source": page,
         "destination": f"https://stellar.expert/explorer/public/tx/{'c' * 64}",
@@ -185,6 +186,26 @@ def test_what_was_paid_and_went_back_is_shown(world, client):
         ["0x" + "e" * 64],
     )
     assert back["eta"] is None
+
+
+def test_updated_at_moves_with_each_shown_change_alone(engine, world, client):
+    begin(world, PAID_IN)
+    created = shown(client, PAID_IN)
+    assert created["updated_at"] == created["started_at"]
+    refold(world, NETWORK, [PAID_IN.id])
+    assert shown(client, PAID_IN) == created
+    bring_in(world, paid(USER, DEPOSIT, 1_000, 100))
+    first = shown(client, PAID_IN)
+    bring_in(world, paid(USER, DEPOSIT, 500, 101, "d"))
+    second = shown(client, PAID_IN)
+    assert created["stage"] == first["stage"] == second["stage"] == "AWAITING_FUNDS"
+    assert created["updated_at"] < first["updated_at"] < second["updated_at"]
+    # What only the indexer looks at.
+    world.execute(update(transfer_stages).values(inputs=99))
+    assert refold(world, NETWORK, [PAID_IN.id]) == 1
+    with engine.begin() as conn:
+        refold_all(conn, NETWORK)
+    assert shown(client, PAID_IN) == second
 
 
 def test_action_after_short_payment_asks_for_the_rest(world, api_engine):

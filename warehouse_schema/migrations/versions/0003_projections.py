@@ -915,6 +915,13 @@ def upgrade() -> None:
             nullable=False,
             comment="Rows of clients and relay that it was folded from",
         ),
+        sa.Column(
+            "changed_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("clock_timestamp()"),
+            nullable=True,
+            comment="When what its owner is shown last changed, database clock; null since it was created",
+        ),
         sa.CheckConstraint(
             "(stage = 'COMPLETED') = (completed_at IS NOT NULL)",
             name=op.f("ck_transfer_stages_completed_at"),
