@@ -34,7 +34,9 @@ OPERATIONS: Mapping[str, Operation] = {
             "An EVM transaction is named by its hash, read from the chain and held against the "
             "actions that were shown, member by member. A Stellar one is handed in signed, and "
             "sent in a fee bump of the service's. A mismatch changes nothing, and `fields` names "
-            "what differs. A transaction that is never submitted is found all the same."
+            "what differs. A transaction that is never submitted is found all the same. The hash "
+            "of a payment to a deposit address is a hint that changes nothing: it is answered "
+            "with the transfer, unless it is mined and pays nothing to that address."
         ),
         parameters=(_ID,),
         body=Body(NewSubmission),

@@ -12,7 +12,7 @@ from api.identifiers import canonical_hex
 from api.parsing import Strict
 from api.transfers.progress import progress_of
 from indexer.actions.evm_calls import Order
-from indexer.actions.evm_check import Match, Mined, Mismatch, check
+from indexer.actions.evm_check import Match, Mined, Mismatch, check, check_payment
 from indexer.actions.onboarding import read_onboarding
 from indexer.actions.stellar_check import SignedTx, UnlikeIssued, check_signed
 from indexer.actions.stellar_tx import StellarTx, read_tx
@@ -41,6 +41,14 @@ class Expected:
     payer: EvmAddress
     orders: tuple[Order, ...]
     """Each of them will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DepositAddress:
+    """Where a transfer is paid in."""
+
+    chain: ChainId
+    address: EvmAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,32 @@ def read_signed(asked: NewSubmission) -> str:
     if asked.signed_xdr is None:
         raise BadRequest("signed_xdr must be the signed transaction", code="BAD_SUBMISSION")
     return asked.signed_xdr
+
+
+def deposit_address(conn: Connection, transfer: str) -> DepositAddress | None:
+    """Where a transfer is paid in; None for one whose owner sends the burn or send."""
+    query = (
+        select(quotes.c.source_chain, transfers.c.deposit_address)
+        .join_from(transfers, quotes)
+        .where(transfers.c.id == transfer)
+    )
+    row = conn.execute(query).one()
+    if row.deposit_address is None:
+        return None
+    return DepositAddress(row.source_chain, row.deposit_address)
+
+
+def check_hint(network: Network, paid_in: DepositAddress, mined: Mined | None) -> None:
+    """Refuse a mined transaction that pays nothing to the address. Raises `Unacceptable`.
+
+    Nothing is kept of it: the follower finds payments by their logs, and one that is not mined yet
+    may be a true payment.
+    """
+    if mined is None:
+        return
+    verdict = check_payment(network, paid_in.address, mined)
+    if isinstance(verdict, Mismatch):
+        raise _mismatch(verdict)
 
 
 def expected(conn: Connection, transfer: str) -> Expected:

@@ -17,6 +17,8 @@ from api.actions.shapes import (
 from api.actions.submissions import (
     Kept,
     NewSubmission,
+    check_hint,
+    deposit_address,
     expected,
     expected_on_stellar,
     find,
@@ -70,6 +72,11 @@ def submit(transfer: str) -> Transfer:
     asked = read_body(NewSubmission)
     with snapshot() as conn:
         mine = access_transfer(conn, owner(), transfer)
+        paid_in = deposit_address(conn, mine)
+    if asked.kind == "evm_tx" and paid_in is not None:
+        check_hint(deps().network, paid_in, _evm().mined(paid_in.chain, read_hash(asked)))
+        with snapshot() as conn:
+            return _shown(conn, mine)
     found = _named(mine, asked) if asked.kind == "evm_tx" else _signed(mine, asked)
     with deps().engine.begin() as conn:
         keep(conn, deps().network, mine, found)

@@ -307,7 +307,8 @@ class Isthmus:
         """Say which transaction was sent, once it is mined; of a smart wallet, the bundle's.
 
         Raises `Invalid` for one that is not mined yet (`NOT_MINED`) or is not what was asked for,
-        `Conflict` for one that was submitted before.
+        `Conflict` for one that was submitted before. Of a payment to a deposit address, one that is
+        not mined yet is answered with the transfer as it is.
         """
         return self._submit(transfer_id, {"kind": "evm_tx", "hash": tx_hash})
 

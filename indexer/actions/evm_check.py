@@ -18,6 +18,7 @@ from indexer.events.cctp import DepositForBurn
 from indexer.events.common import Event
 from indexer.events.oft import OftSent, PacketSent
 from indexer.events.raw import EvmLog
+from indexer.events.tokens import Erc20Transfer
 from indexer.networks import EvmChain, Network
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash
 
@@ -82,6 +83,26 @@ def check(network: Network, payer: EvmAddress, orders: Sequence[Order], mined: M
     nearest = min((differences for _, differences in compared), key=len)
     said = "; ".join(f"{each.field} is {each.found}, not {each.asked}" for each in nearest)
     return Mismatch(tuple(each.field for each in nearest), f"{mined.tx}: {said}")
+
+
+def check_payment(network: Network, address: EvmAddress, mined: Mined) -> Verdict:
+    """Whether a transaction pays a token that the service reads to a deposit address.
+
+    Raises `ValueError` for a chain that is not EVM.
+    """
+    chain = network.chain(mined.chain)
+    if not isinstance(chain, EvmChain):
+        raise ValueError(f"{mined.chain} has no deposit addresses")
+    if not mined.succeeded:
+        return Mismatch(("status",), f"{mined.tx} failed: it moved nothing")
+    logs = tuple(
+        log
+        for log, event in _events(chain, mined.logs)
+        if isinstance(event, Erc20Transfer) and event.recipient == address
+    )
+    if not logs:
+        return Mismatch(("recipient",), f"{mined.tx} pays no token to {address}")
+    return Match(logs)
 
 
 _Move: TypeAlias = DepositForBurn | OftSent

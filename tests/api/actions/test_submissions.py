@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
+from indexer.actions.evm_check import Mined
+from indexer.addresses import evm_as_bytes32
+from indexer.decode.evm import TRANSFER_TOPIC
+from indexer.events.raw import EvmLog
 from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
-from tests.factories.actions import OWNER, PAYER, TX, logs_of
+from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TX, logs_of, make_log
 from tests.factories.started import cancel, show
-from warehouse_schema.intake import CHANNEL, cancellations, submissions
+from warehouse_schema.identifiers import EvmAddress
+from warehouse_schema.intake import CHANNEL, cancellations, submissions, transfers
 
 OTHER = "0x" + "0c" * 20
 WORD = "0x" + "0d" * 32
@@ -92,6 +97,52 @@ def test_a_mismatch_names_what_differs_and_changes_nothing(kept, actor, evm, fie
     assert show(actor, transfer, OWNER).json == before
     # And what is right is taken afterwards.
     assert submit(actor, transfer, evm.mine(order)).status_code == 200
+
+
+def paid_in(kept: Connection, address: str) -> str:
+    """A deposit that is paid to this address."""
+    transfer = deposit(kept, funding_mode="deposit_address")
+    at = {"deposit_address": address, "deposit_operator": PAYER}
+    kept.execute(update(transfers).where(transfers.c.id == transfer).values(at))
+    return transfer
+
+
+def payment(token: str, recipient: str) -> EvmLog:
+    words = (evm_as_bytes32(PAYER), evm_as_bytes32(EvmAddress(recipient)))
+    return make_log(token, TRANSFER_TOPIC, *words, data=bytes(31) + b"\x07")
+
+
+@pytest.mark.parametrize("token", ["usdc", "usdt0"])
+def test_payment_to_deposit_address_is_a_hint(kept, actor, evm, token):
+    address = "0x" + "dd" * 20
+    transfer = paid_in(kept, address)
+    before = show(actor, transfer, OWNER).json
+    not_mined = submit(actor, transfer)
+    assert (not_mined.status_code, not_mined.json) == (200, before)
+    log = payment(getattr(MAINNET.chain(ETHEREUM), token), address)
+    evm.transactions[TX] = Mined(ETHEREUM, TX, True, (log,))
+    for _ in range(2):
+        answer = submit(actor, transfer)
+        assert (answer.status_code, answer.json) == (200, before)
+    assert stored(kept) == []
+
+
+@pytest.mark.parametrize(
+    ("succeeded", "recipient", "field"),
+    [
+        pytest.param(True, OTHER, "recipient", id="pays_another"),
+        pytest.param(False, "0x" + "dd" * 20, "status", id="failed"),
+    ],
+)
+def test_hint_that_pays_nothing_to_the_address_returns_422(
+    kept, actor, evm, succeeded, recipient, field
+):
+    transfer = paid_in(kept, "0x" + "dd" * 20)
+    log = payment(MAINNET.chain(ETHEREUM).usdc, recipient)
+    evm.transactions[TX] = Mined(ETHEREUM, TX, succeeded, (log,))
+    answer = submit(actor, transfer)
+    assert refused(answer) == "SUBMISSION_MISMATCH"
+    assert answer.json["fields"] == [field]
 
 
 def test_a_burn_for_another_transfer_of_the_owner_is_no_match(kept, actor, evm):
