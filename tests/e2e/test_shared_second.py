@@ -177,7 +177,9 @@ def follow(engine: Engine, story: Story, size: int) -> Followed:
                 early[progress.height] = str(conn.scalar(known))
                 stages[progress.height] = {row.transfer: row.stage for row in conn.execute(told)}
         with conn.begin():
-            rows = list(conn.execute(select(transfer_stages).order_by("transfer")))
+            # The database's clock says when a row changed.
+            columns = [each for each in transfer_stages.c if each.name != "changed_at"]
+            rows = list(conn.execute(select(*columns).order_by("transfer")))
             return Followed(early, stages, dump(conn), rows)
 
 
