@@ -12,6 +12,7 @@
 | `ISTHMUS_EXPORT` | folder of the Parquet files, default `export` under `ISTHMUS_HOME` |
 | `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
 | `ISTHMUS_IRIS_URL` | on the local chains alone: what attests in the place of Circle's service |
+| `ISTHMUS_DEVNET_PASSPHRASE` | on the local chains alone: `standalone` (default) or `testnet` |
 | `ISTHMUS_EXECUTOR` | who runs jobs of many steps in Dagster, `dagster_k8s:k8s_job_executor` |
 
 `<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
@@ -42,6 +43,10 @@ from indexer.networks.variables import rpc_variable as rpc_variable
 from warehouse_schema.identifiers import ChainId, Height
 
 C = TypeVar("C", EvmChain, StellarChain)
+
+SIGNING_NETWORK_VARIABLE = "ISTHMUS_DEVNET_PASSPHRASE"
+_PASSPHRASE_FILES = {"standalone": "devnet", "testnet": "testnet"}
+"""Choice → network file whose passphrase it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
     name = env.get("ISTHMUS_NETWORK", "devnet")
     if name not in NETWORKS:
         raise ConfigurationError(f"ISTHMUS_NETWORK is {name!r}; it must be one of {NETWORKS}")
-    network = _with_starts(env, load_network(name))
+    network = _with_starts(env, _load_network(env, name))
     network = _with_service(env, _with_operators(env, _with_log_proofs(env, network)))
     _refuse_strangers(env, network)
     nodes = {chain.id: _nodes(env, chain) for chain in network.chains}
@@ -98,6 +103,29 @@ def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
         export=Path(exports).absolute() if (exports := env.get("ISTHMUS_EXPORT")) else None,
         executor=env.get("ISTHMUS_EXECUTOR") or None,
     )
+
+
+def devnet_passphrase(environment: Mapping[str, str] | None = None) -> str:
+    """The network passphrase of the local Stellar chain: its own, or the public test network's.
+
+    Wallets sign for public networks alone. Raises `ConfigurationError`.
+    """
+    env = os.environ if environment is None else environment
+    choice = env.get(SIGNING_NETWORK_VARIABLE) or "standalone"
+    if choice not in _PASSPHRASE_FILES:
+        known = " or ".join(_PASSPHRASE_FILES)
+        raise ConfigurationError(f"{SIGNING_NETWORK_VARIABLE} is {choice!r}; it must be {known}")
+    return load_network(_PASSPHRASE_FILES[choice]).stellar.passphrase
+
+
+def _load_network(env: Mapping[str, str], name: str) -> Network:
+    if name == "devnet":
+        return load_network(name, passphrase=devnet_passphrase(env))
+    if env.get(SIGNING_NETWORK_VARIABLE):
+        raise ConfigurationError(
+            f"{SIGNING_NETWORK_VARIABLE} is for the local chains: leave it out"
+        )
+    return load_network(name)
 
 
 def lake_variable(chain: ChainId) -> str:

@@ -18,6 +18,7 @@ from stellar_sdk.utils import from_xdr_amount
 from api.client import Bridges, EvmBridges, Isthmus, Login, SignIn, StellarBridges
 from indexer.devnet.bridges import EVM
 from indexer.devnet.evm import DOMAIN, EID, EvmDevnet, expected_addresses
+from indexer.devnet.keys import WEB_AUTH_DOMAIN
 from indexer.devnet.local_http import PATIENCE
 from indexer.devnet.stellar.accounts import (
     ADMIN,
@@ -79,7 +80,7 @@ class Customer:
 def customer(name: str, api_url: str) -> Customer:
     """Whom that name means, as `open_accounts` makes him."""
     key = keypair(name)
-    server = SignIn(PASSPHRASE, signing_key=address(SEP10))
+    server = SignIn(PASSPHRASE, signing_key=address(SEP10), web_auth_domain=WEB_AUTH_DOMAIN)
     login = Login.with_key(key, server)
     # A transport of its own: a proxy that the environment names is for the world outside.
     api = Isthmus(api_url, login=login, transport=httpx.HTTPTransport(), patience=PATIENCE)

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from indexer.devnet.evm import dev_account
-from indexer.devnet.stellar.accounts import SEP10, keypair
+from indexer.devnet.local_http import HOST
+from indexer.devnet.stellar.accounts import IS_FOR_WALLETS, SEP10, keypair
 from indexer.networks import Network
 from indexer.settings import in_capitals
 from warehouse_schema.identifiers import EvmAddress
@@ -23,6 +24,8 @@ SPONSOR = "sponsor"
 """And of its sponsor of trustlines."""
 WEBHOOKS = "webhooks"
 """Signs what webhooks are sent; it needs no account."""
+WEB_AUTH_DOMAIN = HOST if IS_FOR_WALLETS else None
+"""npm's wallet SDK takes no port in the name of the server; other libraries want it."""
 RELAY_ACCOUNT = 6
 """Its account on the EVM chain, by index."""
 
@@ -45,6 +48,7 @@ def make_keys(folder: Path, url: str) -> dict[str, str]:
     )
     return {
         "ISTHMUS_URL": url,
+        **({} if WEB_AUTH_DOMAIN is None else {"ISTHMUS_WEB_AUTH_DOMAIN": WEB_AUTH_DOMAIN}),
         "ISTHMUS_TOKEN_KEY_FILE": str(_kept(folder / "token.pem", pem.decode())),
         "ISTHMUS_WEBHOOK_PUBLIC_KEY": public_webhook_key(),
         "ISTHMUS_SEP10_KEY_FILE": str(_kept(folder / "sep10", keypair(SEP10).secret)),

@@ -14,6 +14,7 @@ import httpx
 
 from indexer.devnet.keys import relay_account
 from indexer.devnet.local_http import HOST, local_client
+from indexer.devnet.stellar.accounts import PASSPHRASE
 from indexer.devnet.supervisor import ChildSpec, free_port, listens
 from indexer.devnet.world import World
 from indexer.networks import load_network
@@ -73,7 +74,7 @@ def choose_ports() -> Ports:
 
 def demo_settings(outer: Settings) -> Settings:
     """The operator's settings, for a demo: its own folder and network, no chains yet."""
-    network = load_network("devnet")
+    network = load_network("devnet", passphrase=PASSPHRASE)
     return replace(outer, network=network, home=outer.home / "demo", nodes={})
 
 

@@ -221,8 +221,8 @@ class Network:
         return next((c.id for c in self.chains if c.lz_eid == eid), None)
 
 
-def load_network(name: str, *, folder: Path = _FOLDER) -> Network:
-    """Read and check a network file.
+def load_network(name: str, *, folder: Path = _FOLDER, passphrase: str | None = None) -> Network:
+    """Read and check a network file; `passphrase` replaces the Stellar chain's.
 
     Raises `NetworkFileError` that names the file, the table and the key.
     """
@@ -241,7 +241,7 @@ def load_network(name: str, *, folder: Path = _FOLDER) -> Network:
         if is_evm(chain_id):
             evm.append(_evm_chain(chain, chain_id))
         else:
-            stellar.append(_stellar_chain(chain, chain_id))
+            stellar.append(_stellar_chain(chain, chain_id, passphrase))
     attesters, threshold = _attesters(tables)
     iris, lz_scan = tables.optional("iris", str, _url), tables.optional("lz_scan", str, _url)
     tables.finish()
@@ -325,10 +325,11 @@ def _evm_chain(table: "_Table", chain: ChainId) -> EvmChain:
     return parsed
 
 
-def _stellar_chain(table: "_Table", chain: ChainId) -> StellarChain:
+def _stellar_chain(table: "_Table", chain: ChainId, other_passphrase: str | None) -> StellarChain:
     contracts = table.subtable("contracts")
     assets = table.subtable("assets")
-    passphrase = table.required("passphrase", str)
+    own_passphrase = table.required("passphrase", str)
+    passphrase = other_passphrase or own_passphrase
 
     def contract(key: str) -> StellarAddress | None:
         address: StellarAddress | None = contracts.optional(key, str, stellar_contract)

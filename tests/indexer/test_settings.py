@@ -108,3 +108,30 @@ def test_what_stands_in_for_circles_service_is_for_local_chains_alone() -> None:
     for url in ("https://iris-api.circle.com", "http://10.0.0.1:80", "http://127.0.0.1:1/x"):
         with pytest.raises(ConfigurationError, match="ISTHMUS_IRIS_URL must be like"):
             load_settings({"ISTHMUS_IRIS_URL": url})
+
+
+def test_devnet_signs_for_the_test_network_where_chosen() -> None:
+    own = load_settings({}).network.stellar
+    chosen = load_settings({"ISTHMUS_DEVNET_PASSPHRASE": "testnet"}).network.stellar
+    assert chosen.passphrase == "Test SDF Network ; September 2015"
+    # The ledger's own contract of an asset follows from the passphrase.
+    assert chosen.usdc_contract != own.usdc_contract
+    assert chosen.escrow == own.escrow
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        pytest.param(
+            {"ISTHMUS_DEVNET_PASSPHRASE": "public"}, "must be standalone or testnet", id="unknown"
+        ),
+        pytest.param(
+            {"ISTHMUS_DEVNET_PASSPHRASE": "testnet", "ISTHMUS_NETWORK": "mainnet"},
+            "ISTHMUS_DEVNET_PASSPHRASE is for the local chains",
+            id="mainnet",
+        ),
+    ],
+)
+def test_wrong_devnet_passphrase_stops_the_start(environment, message) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        load_settings(environment)

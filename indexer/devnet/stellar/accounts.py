@@ -8,8 +8,16 @@ from hashlib import sha256
 
 from stellar_sdk import Asset, Keypair
 
-PASSPHRASE = "Standalone Network ; February 2017"
+from indexer.networks import load_network
+from indexer.settings import devnet_passphrase
+
+PASSPHRASE = devnet_passphrase()
 NETWORK_ID = sha256(PASSPHRASE.encode()).digest()
+_STANDALONE = load_network("devnet").stellar.passphrase
+IS_FOR_WALLETS = PASSPHRASE != _STANDALONE
+"""Wallets sign for the public networks alone (`ISTHMUS_DEVNET_PASSPHRASE`)."""
+DEPLOYMENT_NETWORK_ID = sha256(_STANDALONE.encode()).digest()
+"""In ids of deployed contracts: these stay those of `devnet.toml` with another passphrase."""
 
 ROOT = "root"
 VALIDATOR = "validator"

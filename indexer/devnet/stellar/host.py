@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 from stellar_sdk import Address, Asset, StrKey, scval, xdr
 
 from indexer.devnet.stellar import asset_events
-from indexer.devnet.stellar.accounts import NETWORK_ID
+from indexer.devnet.stellar.accounts import DEPLOYMENT_NETWORK_ID, NETWORK_ID
 from indexer.devnet.stellar.authorisation import Authorisation, Frame, Unauthorised, contract_call
 from indexer.devnet.stellar.entries import contract_data_key
 from indexer.devnet.stellar.metering import OutsideFootprint, Storage, Used
@@ -291,9 +291,11 @@ class Env:
 
 def contract_id(preimage: xdr.ContractIDPreimage) -> str:
     """The `C…` id: sha256 of the network id and of deployer and salt, or of the asset."""
+    is_deployed = preimage.from_address is not None
+    network_id = DEPLOYMENT_NETWORK_ID if is_deployed else NETWORK_ID
     hashed = xdr.HashIDPreimage(
         xdr.EnvelopeType.ENVELOPE_TYPE_CONTRACT_ID,
-        contract_id=xdr.HashIDPreimageContractID(xdr.Hash(NETWORK_ID), preimage),
+        contract_id=xdr.HashIDPreimageContractID(xdr.Hash(network_id), preimage),
     )
     return StrKey.encode_contract(sha256(hashed.to_xdr_bytes()).digest())
 
