@@ -40,7 +40,8 @@ LONGEST_WEB_AUTH_DOMAIN = 64
 
 _SIGNATURE_BYTES = 64
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?")
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1")
+_LOOPBACK = (*_LOOPBACK_NAMES, "::1")
 _MASTER_KEY_WEIGHT = 1
 _UNREADABLE = (ValueError, EOFError, TypeError, xdrlib3.Error)
 """What the library raises for bytes that are no envelope."""
@@ -77,18 +78,25 @@ class Sep10:
     passphrase: str
     endpoint: str
     """URL of `/auth`."""
+    other_home_domains: tuple[str, ...] = ()
+    """Further names of this machine, where it serves itself alone."""
+
+    @property
+    def home_domains(self) -> tuple[str, ...]:
+        """Those that a challenge may be for."""
+        return (self.home_domain, *self.other_home_domains)
 
     @property
     def signing_key(self) -> str:
         """The public key, `G…`."""
         return self.key.public_key
 
-    def challenge(self, account: StellarAddress) -> str:
-        """A new one for an account, in base64."""
+    def challenge(self, account: StellarAddress, home_domain: str | None = None) -> str:
+        """A new one for an account, in base64, for one of `home_domains`."""
         return library.build_challenge_transaction(
             self.key.secret,
             account,
-            self.home_domain,
+            home_domain or self.home_domain,
             self.web_auth_domain,
             self.passphrase,
             timeout=WINDOW_SECONDS,
@@ -103,7 +111,7 @@ class Sep10:
             read = library.read_challenge_transaction(
                 canonical,
                 self.signing_key,
-                self.home_domain,
+                self.home_domains,
                 self.web_auth_domain,
                 self.passphrase,
             )
@@ -142,7 +150,7 @@ class Sep10:
             library.verify_challenge_transaction_threshold(
                 challenge.text,
                 self.signing_key,
-                self.home_domain,
+                self.home_domains,
                 self.web_auth_domain,
                 self.passphrase,
                 threshold,
@@ -166,9 +174,14 @@ def sep10_of(settings: ApiSettings, passphrase: str) -> Sep10 | None:
     parts = urlsplit(settings.url)
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
         raise ConfigurationError(f"ISTHMUS_URL is {settings.url}; wallets sign in over https alone")
+    home_domain = settings.home_domain or parts.netloc
+    others: tuple[str, ...] = ()
+    if home_domain == parts.netloc and parts.hostname in _LOOPBACK_NAMES:
+        names = (home_domain.replace(parts.hostname, name) for name in _LOOPBACK_NAMES)
+        others = tuple(name for name in names if name != home_domain)
     return Sep10(
         key,
-        _domain("ISTHMUS_HOME_DOMAIN", settings.home_domain or parts.netloc, LONGEST_HOME_DOMAIN),
+        _domain("ISTHMUS_HOME_DOMAIN", home_domain, LONGEST_HOME_DOMAIN),
         _domain(
             "ISTHMUS_WEB_AUTH_DOMAIN",
             settings.web_auth_domain or parts.netloc,
@@ -176,6 +189,7 @@ def sep10_of(settings: ApiSettings, passphrase: str) -> Sep10 | None:
         ),
         passphrase,
         f"{settings.url}/auth",
+        others,
     )
 
 

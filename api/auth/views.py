@@ -58,7 +58,8 @@ def give_challenge() -> schema.Challenge:
     query = read_query(("account", "memo", "home_domain"), others=True)
     if "memo" in query:
         raise BadRequest("memo: an account is one owner here", code="BAD_MEMO")
-    if query.get("home_domain", sep10.home_domain) != sep10.home_domain:
+    home_domain = query.get("home_domain", sep10.home_domain)
+    if home_domain not in sep10.home_domains:
         raise BadRequest(f"home_domain: this is {sep10.home_domain}", code="BAD_HOME_DOMAIN")
     try:
         account = stellar_account(query.get("account", ""))
@@ -66,7 +67,7 @@ def give_challenge() -> schema.Challenge:
         # Not as it stands: somebody may have sent a seed.
         raise BadRequest("account must be a Stellar account, G…", code="BAD_ADDRESS") from None
     return {
-        "transaction": sep10.challenge(account),
+        "transaction": sep10.challenge(account, home_domain),
         "network_passphrase": sep10.passphrase,
     }
 

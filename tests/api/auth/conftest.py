@@ -64,6 +64,7 @@ def serve(reader: Engine, access_rows: Connection) -> Serve:
                 home_domain=home,
                 web_auth_domain=home if kind == "host:port" else "127.0.0.1",
                 endpoint=f"http://{home}/auth",
+                other_home_domains=(f"localhost:{server.port}",),
             )
             app = make_sign_in_app(reader, accounts, sep10=sep10)
             thread = threading.Thread(target=server.serve_forever)

@@ -79,3 +79,10 @@ def test_no_secret_is_in_what_may_be_printed() -> None:
 def test_the_longest_domains_fit_into_a_challenge() -> None:
     sep10 = of(ISTHMUS_HOME_DOMAIN="h" * 59, ISTHMUS_WEB_AUTH_DOMAIN="w" * 64)
     assert sep10.challenge(SERVER.public_key)
+
+
+def test_both_names_of_a_loopback_server_are_home_domains() -> None:
+    for url in ("http://127.0.0.1:8080", "http://localhost:8080"):
+        local = of(ISTHMUS_URL=url, ISTHMUS_HOME_DOMAIN="", ISTHMUS_WEB_AUTH_DOMAIN="")
+        assert set(local.home_domains) == {"127.0.0.1:8080", "localhost:8080"}
+    assert of().home_domains == ("api.isthmus.test",)

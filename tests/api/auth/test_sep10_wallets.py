@@ -74,3 +74,10 @@ def test_npms_wallet_sdk_takes_no_challenge_that_names_a_port(serve) -> None:
         done = run("wallet-sdk.mjs", home)
     assert done.returncode != 0
     assert "'web_auth_domain' operation value does not match 127.0.0.1" in done.stderr
+
+
+def test_npms_wallet_sdk_signs_in_at_localhost(serve) -> None:
+    with serve("host") as home:
+        done = run("wallet-sdk.mjs", home.replace("127.0.0.1", "localhost"))
+    assert done.returncode == 0, done.stderr
+    assert_is_token_of_wallet(json.loads(done.stdout)["token"])
