@@ -29,7 +29,7 @@ from indexer.relay.status import complaints
 from indexer.settings import Settings, load_settings
 from indexer.stopping import told_to_stop
 from indexer.warehouse import open_engine
-from warehouse_schema.identifiers import ChainId, parse_chain_id
+from warehouse_schema.identifiers import ChainId
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def _arguments() -> argparse.Namespace:
         command = commands.add_parser(name, help=about)
         command.set_defaults(run=run)
         if run is _resume:
-            command.add_argument("chain", type=parse_chain_id, help="CAIP-2 id, such as eip155:1")
+            command.add_argument("chain", help="CAIP-2 id, such as eip155:1")
             help_ = "of this transfer alone what failed too often; no account that stopped"
             command.add_argument("transfer", nargs="?", help=help_)
         if run is _refund:
@@ -108,7 +108,8 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
 
 
 def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
-    chain, transfer = arguments.chain, arguments.transfer
+    chain = settings.network.chain(ChainId(arguments.chain)).id
+    transfer = arguments.transfer
     with open_engine(settings, "relay").begin() as conn:
         mended = 0 if transfer else store.let_go_on(conn, chain)
         tried = store.pardon(conn, chain, transfer)

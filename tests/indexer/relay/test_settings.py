@@ -9,6 +9,7 @@ from eth_account import Account
 from stellar_sdk import Keypair
 
 from indexer.errors import ConfigurationError
+from indexer.relay.__main__ import main
 from indexer.relay.account import Limits
 from indexer.relay.keys import LocalEvmKey, LocalStellarKey
 from indexer.relay.settings import (
@@ -155,3 +156,13 @@ def test_on_the_local_chains_alone_webhooks_reach_this_machine(network: str, may
     assert sender.admits(ip_address("1.1.1.1"))
     assert sender.context.verify_mode.name == "CERT_REQUIRED"
     assert sender.context.check_hostname
+
+
+def test_resume_of_an_unknown_chain_names_those_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["indexer.relay", "resume", "stellar"])
+    monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
+    assert main() == 1
+    said = capsys.readouterr().err
+    assert "no chain stellar; it has stellar:pubnet, eip155:1" in said
