@@ -8,6 +8,7 @@ python -m indexer clear eip155:1 SUBJECT
 python -m indexer check
 python -m indexer quarantine --retry
 python -m indexer backfill --chain eip155:1 --from 19000000 --to 19999999
+python -m indexer rescan --chain eip155:1 --from 19000000 --to 19000999 --node https://…
 python -m indexer heal
 python -m indexer reconcile
 python -m indexer rebuild
@@ -47,6 +48,7 @@ from indexer.projections.rebuild import differences, rebuild
 from indexer.quarantine import retry, retry_untried
 from indexer.readers import open_reader
 from indexer.reconciliation import reconcile
+from indexer.rescan_command import add_rescan
 from indexer.retention import forget
 from indexer.revision_commands import add_revise
 from indexer.settings import Settings, load_settings
@@ -100,6 +102,9 @@ def _arguments() -> argparse.Namespace:
                 help="decode them again, from the bytes that are kept or from their source",
             )
     add_backfill(commands.add_parser("backfill", help="read a past range, or read it anew"))
+    add_rescan(
+        commands.add_parser("rescan", help="compare a past range with another operator's node")
+    )
     add_heal(commands.add_parser("heal", help="read again where providers' events have gaps"))
     add_days(commands.add_parser("days", help="compute the daily figures that are due"))
     add_export(commands.add_parser("export", help="write days as Parquet files"))

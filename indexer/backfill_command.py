@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TextIO
 
 from indexer.errors import ConfigurationError, RangeRefused
+from indexer.networks import Chain
 from indexer.readers import open_reader
 from indexer.settings import Settings
 from indexer.warehouse import open_engine
@@ -26,6 +27,12 @@ _INTERRUPTED = 130
 
 def add_backfill(parser: argparse.ArgumentParser) -> None:
     """The command's arguments, and what runs it."""
+    add_range(parser)
+    parser.set_defaults(run=_run, parser=parser)
+
+
+def add_range(parser: argparse.ArgumentParser) -> None:
+    """A chain and the range of it that a command is about."""
     parser.add_argument(
         "--chain", required=True, type=_chain_id, help="CAIP-2 id, such as eip155:1"
     )
@@ -38,7 +45,18 @@ def add_backfill(parser: argparse.ArgumentParser) -> None:
             metavar="HEIGHT",
             help=f"{which} block or ledger, included",
         )
-    parser.set_defaults(run=_run, parser=parser)
+
+
+def chain_of_range(
+    settings: Settings, parser: argparse.ArgumentParser, arguments: argparse.Namespace
+) -> Chain:
+    """The chain of `add_range`'s arguments. Ends the program where these make no sense."""
+    if arguments.last < arguments.first:
+        parser.error(f"argument --to: {arguments.last} is below --from {arguments.first}")
+    try:
+        return settings.network.chain(arguments.chain)
+    except ConfigurationError as error:
+        parser.error(f"argument --chain: {error}")
 
 
 def _chain_id(text: str) -> ChainId:
@@ -56,13 +74,8 @@ def _height(text: str) -> Height:
 
 def _run(settings: Settings, arguments: argparse.Namespace) -> int:
     parser: argparse.ArgumentParser = arguments.parser
+    chain = chain_of_range(settings, parser, arguments)
     first, last = arguments.first, arguments.last
-    if last < first:
-        parser.error(f"argument --to: {last} is below --from {first}")
-    try:
-        chain = settings.network.chain(arguments.chain)
-    except ConfigurationError as error:
-        parser.error(f"argument --chain: {error}")
     # Here, not above: it reads columns, and every other command would wait for that import.
     from indexer.backfill import backfill
 

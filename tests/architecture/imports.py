@@ -72,7 +72,7 @@ _TOOLS = (
     *("indexer.attestations", "indexer.backfill", "indexer.following", "indexer.keeper"),
     "indexer.quarantine",
     *("indexer.revision", "indexer.analytics", "indexer.export", "indexer.day_commands"),
-    *("indexer.backfill_command", "indexer.revision_commands"),
+    *("indexer.backfill_command", "indexer.rescan_command", "indexer.revision_commands"),
     *("indexer.heal", "indexer.heal_command", "indexer.reconciliation", "indexer.retention"),
 )
 
@@ -114,8 +114,11 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.retention": (),
     "indexer.revision": (*_DRAIN, "indexer.backfill"),
     "indexer.backfill_command": (
-        *("indexer.backfill", "indexer.errors", "indexer.readers"),
+        *("indexer.backfill", "indexer.errors", "indexer.networks", "indexer.readers"),
         *("indexer.settings", "indexer.warehouse"),
+    ),
+    "indexer.rescan_command": (
+        *(*_DRAIN, "indexer.backfill_command", "indexer.settings", "indexer.warehouse"),
     ),
     "indexer.heal": (*_DRAIN, "indexer.backfill"),
     "indexer.heal_command": (
