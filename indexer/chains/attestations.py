@@ -8,9 +8,6 @@ message's own bytes say all of it.
 from dataclasses import dataclass
 from decimal import Decimal
 
-from eth_keys.datatypes import PublicKey
-from eth_utils.exceptions import ValidationError
-
 from indexer.chains.http_service import (
     Answer,
     Fields,
@@ -23,7 +20,6 @@ from indexer.errors import InconsistentAnswer
 from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,
-    EvmAddress,
     TxHash,
     parse_bytes32,
 )
@@ -103,14 +99,6 @@ class BurnFee:
     forward: ForwardFee | None
 
 
-@dataclass(frozen=True, slots=True)
-class AttesterKey:
-    """An attester as the service names it: to compare with, never to trust by."""
-
-    address: EvmAddress
-    cctp_version: int
-
-
 class Iris:
     """The service at one URL. Safe to share between threads."""
 
@@ -130,10 +118,6 @@ class Iris:
         """The messages of a burn transaction: `0x` hex from EVM chains, bare hex from Stellar."""
         return self._messages(source_domain, {"transactionHash": tx_hash})
 
-    def messages_of_nonce(self, source_domain: int, nonce: Bytes32) -> IrisMessages:
-        """The message of a nonce."""
-        return self._messages(source_domain, {"nonce": nonce})
-
     def reattest(self, nonce: Bytes32) -> Reattestation:
         """Ask for a message attested before finality to be attested as finalized."""
         answer = self._http.request("POST", f"/v2/reattest/{nonce}")
@@ -149,12 +133,6 @@ class Iris:
         answer = self._expect_success(self._http.get(path), path)
         fees = Fields({"fees": answer.body}, path).objects("fees")
         return tuple(_burn_fee(fee) for fee in fees)
-
-    def public_keys(self) -> tuple[AttesterKey, ...]:
-        """The attesters' keys."""
-        answer = self._expect_success(self._http.get("/v2/publicKeys"), "/v2/publicKeys")
-        keys = Fields(answer.body, "/v2/publicKeys").objects("publicKeys")
-        return tuple(AttesterKey(_address(key), key.whole("cctpVersion")) for key in keys)
 
     def _messages(self, source_domain: int, params: dict[str, str]) -> IrisMessages:
         path = f"/v2/messages/{source_domain}"
@@ -231,13 +209,3 @@ def _burn_fee(fee: Fields) -> BurnFee:
         if forward is None
         else ForwardFee(*(BaseUnits(forward.whole(speed)) for speed in ("low", "med", "high"))),
     )
-
-
-def _address(key: Fields) -> EvmAddress:
-    raw = _bytes(key, "publicKey")
-    try:
-        if raw is None or raw[:1] != b"\x04":
-            raise ValueError("no uncompressed point")
-        return EvmAddress(PublicKey(raw[1:]).to_address())
-    except (ValueError, ValidationError) as error:
-        raise key.wrong("publicKey", f"is not an uncompressed key: {error}") from error

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eth_keys.datatypes import PrivateKey
 
 from indexer.chains.attestations import BurnFee, ForwardFee, Iris, IrisMessages, Reattestation
 from indexer.chains.http_service import LockedOut, RateLimit, ServiceRefused
@@ -73,16 +72,6 @@ def test_a_recorded_answer_is_read_and_its_attestation_is_of_the_testnet_atteste
     )
     assert signing.refusal is None
     assert signing.attesters == testnet.attesters
-
-
-def test_a_message_is_found_by_its_nonce(service: FakeIris, iris: Iris) -> None:
-    recorded = json.loads((GOLDEN / "service-answer-arc-testnet.json").read_text())
-    nonce = Bytes32(recorded["response"]["messages"][0]["eventNonce"])
-    call = f"GET /v2/messages/0?nonce={nonce}"
-    service.answer(call, 200, json.dumps(recorded["response"]).encode())
-    (message,) = iris.messages_of_nonce(0, nonce).messages
-    assert message.event_nonce == nonce
-    assert service.calls == [call]
 
 
 def test_recorded_fees_are_exact(service: FakeIris, iris: Iris) -> None:
@@ -224,7 +213,7 @@ def test_a_refused_request_is_not_worth_repeating(service: FakeIris, iris: Iris)
         ask(iris)
 
 
-# Attesting anew, and keys.
+# Attesting anew.
 
 
 def test_a_request_to_attest_anew_is_taken(service: FakeIris, iris: Iris) -> None:
@@ -239,23 +228,6 @@ def test_a_request_to_attest_anew_is_refused_in_words(service: FakeIris, iris: I
     refused = iris.reattest(NONCE)
     assert not refused.accepted
     assert "Message is already finalized." in refused.detail
-
-
-@pytest.mark.parametrize("version", [2, "2"])
-def test_a_public_key_is_an_attester(service: FakeIris, iris: Iris, version: object) -> None:
-    public = PrivateKey(b"\x01" * 32).public_key
-    key = {"publicKey": "0x04" + public.to_bytes().hex(), "cctpVersion": version}
-    service.answer("GET /v2/publicKeys", 200, json.dumps({"publicKeys": [key]}).encode())
-    (attester,) = iris.public_keys()
-    assert (attester.address, attester.cctp_version) == (public.to_address(), 2)
-
-
-@pytest.mark.parametrize("key", ["0x04aa", "0x02" + "11" * 32, None, "0x"])
-def test_what_is_no_public_key_is_refused(service: FakeIris, iris: Iris, key: str | None) -> None:
-    body = {"publicKeys": [{"publicKey": key, "cctpVersion": 2}]}
-    service.answer("GET /v2/publicKeys", 200, json.dumps(body).encode())
-    with pytest.raises(InconsistentAnswer, match="publicKey"):
-        iris.public_keys()
 
 
 # The limit.
