@@ -1,8 +1,8 @@
 """What comes in, read strictly: what is not understood is refused, by name.
 
-`read_body(Model)` reads a JSON object, `read_form(Model)` what an HTML form sends, `read_query` the
-query string. All hold to the same: UTF-8 without NUL, and nothing said twice. Values are never
-repeated in a message: they may be secret.
+`read_body(Model)` reads a JSON object, `read_body_or_form(Model)` also an HTML form, `read_query`
+the query string. All require UTF-8 without NUL and refuse repeated names. Values are never repeated
+in a message: they may be secret.
 """
 
 import json
@@ -45,12 +45,6 @@ def read_body(model: type[M]) -> M:
     """The request's JSON object. Raises `WrongMediaType`, or `BadRequest` that names the member."""
     _expect(JSON)
     return _body(model)
-
-
-def read_form(model: type[M]) -> M:
-    """The same of a form's fields, each a text given once."""
-    _expect(FORM)
-    return _form(model)
 
 
 def read_body_or_form(model: type[M]) -> M:

@@ -148,11 +148,6 @@ class EvmReader:
         """The `http(s)` URLs of its nodes."""
         return [node.url for node in self._nodes]
 
-    @property
-    def has_tags(self) -> bool:
-        """Whether `check_identity` found a node that names safe and final blocks."""
-        return self._has_tags
-
     def finality(self) -> Finality | None:
         """What the node calls safe and final; None where it has no such tags.
 

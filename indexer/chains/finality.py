@@ -4,7 +4,6 @@ A block's state follows from two heights: it is final up to the final height, sa
 one, and may be taken back above. Both only ever grow.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -38,15 +37,3 @@ def final_by_depth(chain: Chain, height: Height) -> Height:
     Counts blocks that were read and joined; a head that a node only claims buries nothing.
     """
     return Height(height - chain.confirmations)
-
-
-def height_reached(heights: Iterable[Height], needed: int) -> Height:
-    """The highest height that at least `needed` of the sources have reached.
-
-    Sources name different heights at any moment, so equality would never be found. Raises
-    `ValueError` when there are fewer than `needed`.
-    """
-    ordered = sorted(heights, reverse=True)
-    if not 0 < needed <= len(ordered):
-        raise ValueError(f"{len(ordered)} heights, {needed} needed")
-    return ordered[needed - 1]

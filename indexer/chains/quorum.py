@@ -16,18 +16,15 @@ from typing import Self, TypeVar
 
 from indexer.chains.evm import EvmReader
 from indexer.chains.evm_answers import EvmReceipt
-from indexer.chains.finality import Finality, height_reached
 from indexer.chains.ports import Block, Range
 from indexer.chains.watchlist import Watched
 from indexer.chains.witnesses import (
     NEEDED,
     NotEnoughSources,
     SourcesDisagree,
-    lowest_of_each,
     operator_of,
 )
 from indexer.errors import ConfigurationError, RetryableChainError
-from indexer.events.raw import RawEvent
 from indexer.networks import EvmChain
 from warehouse_schema.identifiers import Height, TxHash
 
@@ -79,19 +76,6 @@ class Quorum:
         """The block at a height of the chain that all of them follow."""
         return self._agreed(f"block {height}", lambda witness: witness.block(height))
 
-    def agreed_logs(self, block: Block, watched: Watched) -> tuple[RawEvent, ...]:
-        """Every log of ours in this very block, in order.
-
-        `block` is a witness too: `SourcesDisagree` when all of them have another one there.
-        """
-        found = self.agreed_range(block.height, block.height, watched)
-        if found.blocks != (block,):
-            raise SourcesDisagree(
-                f"{self.chain}: block {block.height} is {found.blocks[0].hash} at every node, not"
-                f" {block.hash}"
-            )
-        return found.events
-
     def agreed_range(self, first: Height, last: Height, watched: Watched) -> Range:
         """Blocks and logs of `first … last`: same hashes, and same logs in the same order.
 
@@ -101,37 +85,14 @@ class Quorum:
             f"blocks {first} to {last}", lambda witness: witness.read(first, last, watched)
         )
 
-    def agreed_receipt(self, tx: TxHash) -> EvmReceipt:
-        """What became of a transaction: block, success and logs.
-
-        A node that knows of none has not seen it yet, and is no witness.
-        """
-        return self._agreed(f"the receipt of {tx}", lambda witness: witness.proven_receipt(tx))
-
     def receipt_if_mined(self, tx: TxHash) -> EvmReceipt | None:
-        """As `agreed_receipt`; None when enough nodes answer and too few of them know of it yet."""
+        """Block, success and logs of a transaction; None while too few of the nodes know of it."""
         about = f"the receipt of {tx}"
         answers = self._answers(about, lambda witness: (witness.proven_receipt(tx),))
         known = [(operator, receipt) for operator, (receipt,) in answers if receipt is not None]
         if len({operator for operator, _ in known}) < self._needed:
             return None
         return self._same(about, known)
-
-    def agreed_finality(self) -> Finality:
-        """The newest safe and final blocks that enough of them have reached, and agree on.
-
-        Each names its own heights, and they differ at any moment; so the height is what enough of
-        them have reached, and the vote is on the block there.
-        """
-        said = self._answers("finality", _finality)
-        safe, final = (
-            height_reached(
-                lowest_of_each([(operator, tag(each).height) for operator, each in said]),
-                self._needed,
-            )
-            for tag in (_safe, _final)
-        )
-        return Finality(safe=self.agreed_block(safe), final=self.agreed_block(final))
 
     def _agreed(self, about: str, question: Callable[[EvmReader], Answer | None]) -> Answer:
         return self._same(about, self._answers(about, question))
@@ -169,17 +130,3 @@ class Quorum:
                 f" answered: {'; '.join(reasons)}"
             )
         return answers
-
-
-def _finality(witness: EvmReader) -> Finality | None:
-    if not witness.has_tags:
-        witness.check_identity()
-    return witness.finality()
-
-
-def _safe(finality: Finality) -> Block:
-    return finality.safe
-
-
-def _final(finality: Finality) -> Block:
-    return finality.final

@@ -65,13 +65,6 @@ def parse_event_id(text: str) -> EventId:
     return EventId(Height(toid >> 32), *_transaction_and_operation(toid & 0xFFFFFFFF), index)
 
 
-def event_id_at(ledger: Height, position: int) -> EventId:
-    """The id of the event at that position. Raises `ValueError` if there can be none."""
-    _check("position", position, (1 << 63) - 1)
-    order, index = position >> _INDEX_BITS, position & _LAST_INDEX
-    return EventId(ledger, *_transaction_and_operation(order), index)
-
-
 def _transaction_and_operation(order: int) -> tuple[int, int]:
     return order >> _OPERATION_BITS, order & AFTER_TRANSACTION_OPERATION
 

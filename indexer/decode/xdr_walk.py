@@ -135,14 +135,6 @@ def walk_ledger(
     )
 
 
-def is_of_network(raw: bytes, passphrase: str) -> bool:
-    """Whether a ledger's transactions hash to its results' under that passphrase.
-
-    An empty ledger is of any network. Raises `Malformed`.
-    """
-    return _are_named(raw, _walk(raw), passphrase)
-
-
 # Where things stand.
 
 

@@ -34,7 +34,7 @@ from indexer.events.services import (
     burn_place,
 )
 from warehouse_schema.facts import cctp_attestations, message_status
-from warehouse_schema.identifiers import Bytes32, ChainId, TxHash, UnixSeconds
+from warehouse_schema.identifiers import Bytes32, ChainId, UnixSeconds
 
 _WORDS = 200
 """Most characters that are kept of what a service says."""
@@ -97,21 +97,6 @@ def attested_at(conn: Connection, nonces: Collection[Bytes32]) -> dict[Bytes32, 
         .group_by(columns.nonce)
     )
     return {nonce: UnixSeconds(at) for nonce, at in conn.execute(query)}
-
-
-def verified_attestations(
-    conn: Connection, source_chain: ChainId, source_tx: TxHash
-) -> list[Attestation]:
-    """What may be handed to the destination for a transaction's burns: of each nonce the newest."""
-    columns = cctp_attestations.c
-    query = (
-        select(*_ATTESTATION_COLUMNS)
-        .where(
-            columns.verified, columns.source_chain == source_chain, columns.source_tx == source_tx
-        )
-        .order_by(columns.id)
-    )
-    return list({each.nonce: each for each in _attestations(conn, query)}.values())
 
 
 def verified_by_nonce(

@@ -13,13 +13,13 @@ import zstandard
 from stellar_sdk import scval
 from stellar_sdk.operation import ChangeTrust
 
-from indexer.chains.recorded import recorded_ledgers
 from indexer.decode.ledgers import block_of_meta
 from indexer.devnet.stellar import building
 from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, address
 from indexer.devnet.stellar.asset_events import token_contract
 from indexer.devnet.stellar.registry import devnet_contracts
 from indexer.networks import StellarChain, load_network
+from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.stellar_ledgers import FILES
 from tests.factories.stellar_recorded import PUBNET
 from tests.indexer.devnet.stellar.cctp import REMOTES

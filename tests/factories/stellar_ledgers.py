@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stellar_sdk import xdr
 
-from indexer.chains.recorded import recorded_ledgers
+from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.sdk_ledgers import closed_ledger, parse_meta
 from tests.factories.stellar_recorded import FOLDER
 

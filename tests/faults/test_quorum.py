@@ -23,12 +23,11 @@ from tests.faults.lies import (
     OtherFork,
     RemovedLogs,
     StaleBackend,
-    TagsAt,
     UnseenReceipt,
     WrongChainId,
 )
 from tests.faults.proxy import FaultyNode
-from tests.faults.refusals import NoTags, ServerError, TruncatedJson
+from tests.faults.refusals import ServerError, TruncatedJson
 from tests.faults.world import WATCHED, Followed, Node, oft_send, transfer
 from warehouse_schema.identifiers import Height, TxHash
 
@@ -76,8 +75,8 @@ def test_what_all_say_is_agreed(witnesses: Witnesses) -> None:
     tx, height = send(witnesses.world)
     with witnesses.quorum(log_proof="receipts") as quorum:
         block = quorum.agreed_block(height)
-        logs = quorum.agreed_logs(block, [WATCHED])
-        receipt = quorum.agreed_receipt(tx)
+        logs = quorum.agreed_range(height, height, [WATCHED]).events
+        receipt = quorum.receipt_if_mined(tx)
     assert [int.from_bytes(log.data[-32:], "big") for log in logs] == [1_000, 5_000_000]
     assert (receipt.tx_hash, receipt.block_hash, receipt.succeeded) == (tx, block.hash, True)
     assert [log.position for log in receipt.logs] == [0]
@@ -89,46 +88,42 @@ def test_one_that_lies_about_one_transaction_stops_everything(
 ) -> None:
     tx, height = send(witnesses.world)
     forged = ForgedAmount(tx)
-    with witnesses.quorum() as quorum:
-        block = quorum.agreed_block(height)
-        with witnesses.nodes[liar].faulty(forged):
-            with pytest.raises(SourcesDisagree, match=str(height)):
-                quorum.agreed_logs(block, [WATCHED])
-            with pytest.raises(SourcesDisagree, match=tx):
-                quorum.agreed_receipt(tx)
-            # About everything else it tells the truth.
-            assert quorum.agreed_logs(quorum.agreed_block(Height(height + 1)), [WATCHED])
+    with witnesses.quorum() as quorum, witnesses.nodes[liar].faulty(forged):
+        with pytest.raises(SourcesDisagree, match=str(height)):
+            quorum.agreed_range(height, height, [WATCHED])
+        with pytest.raises(SourcesDisagree, match=tx):
+            quorum.receipt_if_mined(tx)
+        # About everything else it tells the truth.
+        assert quorum.agreed_range(Height(height + 1), Height(height + 1), [WATCHED])
 
 
 def test_one_that_says_a_transaction_failed_stops_everything(witnesses: Witnesses) -> None:
     tx, _ = send(witnesses.world)
     lying = witnesses.nodes[1].faulty(ForgedStatus())
     with witnesses.quorum() as quorum, lying, pytest.raises(SourcesDisagree):
-        quorum.agreed_receipt(tx)
+        quorum.receipt_if_mined(tx)
 
 
 def test_two_that_lie_alike_do_not_outvote_one(witnesses: Witnesses) -> None:
     tx, height = send(witnesses.world)
     with witnesses.quorum() as quorum:
-        block = quorum.agreed_block(height)
         for node in witnesses.nodes[:2]:
             node.inject(ForgedAmount(tx))
         with pytest.raises(SourcesDisagree):
-            quorum.agreed_logs(block, [WATCHED])
+            quorum.agreed_range(height, height, [WATCHED])
 
 
 def test_the_forger_alone_is_not_enough_when_the_honest_are_silenced(witnesses: Witnesses) -> None:
     """As in the verifier incident of April 2026: fail-over lands on the poisoned node."""
     tx, height = send(witnesses.world)
     with witnesses.quorum() as quorum:
-        block = quorum.agreed_block(height)
         witnesses.nodes[0].inject(ServerError())
         witnesses.nodes[1].inject(TruncatedJson())
         witnesses.nodes[2].inject(ForgedAmount(tx))
         with pytest.raises(NotEnoughSources, match="2 independent nodes, 1 answered"):
-            quorum.agreed_logs(block, [WATCHED])
+            quorum.agreed_range(height, height, [WATCHED])
         with pytest.raises(NotEnoughSources):
-            quorum.agreed_receipt(tx)
+            quorum.receipt_if_mined(tx)
 
 
 def test_a_forged_receipt_does_not_give_the_root_of_its_block(witnesses: Witnesses) -> None:
@@ -137,10 +132,10 @@ def test_a_forged_receipt_does_not_give_the_root_of_its_block(witnesses: Witness
         node.inject(ForgedAmount(tx))
     with witnesses.quorum() as quorum:
         # All lie alike: only the proof tells.
-        assert int.from_bytes(quorum.agreed_receipt(tx).logs[0].data, "big") == 10_000
+        assert int.from_bytes(quorum.receipt_if_mined(tx).logs[0].data, "big") == 10_000
     refused = pytest.raises(NotEnoughSources, match="do not give its root")
     with witnesses.quorum(log_proof="receipts") as quorum, refused:
-        quorum.agreed_receipt(tx)
+        quorum.receipt_if_mined(tx)
 
 
 def test_a_forged_header_does_not_have_its_own_hash(witnesses: Witnesses) -> None:
@@ -149,7 +144,7 @@ def test_a_forged_header_does_not_have_its_own_hash(witnesses: Witnesses) -> Non
         node.inject(ForgedHeader())
     refused = pytest.raises(NotEnoughSources, match="hashes to")
     with witnesses.quorum(log_proof="receipts") as quorum, refused:
-        quorum.agreed_receipt(tx)
+        quorum.receipt_if_mined(tx)
 
 
 class ForgedHeader(FlippingHash):
@@ -166,13 +161,11 @@ def test_one_that_has_something_else_in_a_block_stops_everything(
     witnesses.world.bloom_is_reliable = False
     witnesses.world.starting_at(witnesses.world.node.height + 1)
     _, height = send(witnesses.world)
-    with witnesses.quorum() as quorum:
-        block = quorum.agreed_block(height)
-        with witnesses.nodes[1].faulty(fault()):
-            with pytest.raises(SourcesDisagree):
-                quorum.agreed_range(height, Height(height + 2), [WATCHED])
-            with pytest.raises(SourcesDisagree):
-                quorum.agreed_logs(block, [WATCHED])
+    with witnesses.quorum() as quorum, witnesses.nodes[1].faulty(fault()):
+        with pytest.raises(SourcesDisagree):
+            quorum.agreed_range(height, Height(height + 2), [WATCHED])
+        with pytest.raises(SourcesDisagree):
+            quorum.agreed_range(height, height, [WATCHED])
 
 
 @pytest.mark.parametrize("fault", [NullReceipts, MissingReceipt, ServerError])
@@ -181,10 +174,10 @@ def test_one_that_cannot_answer_is_no_witness_and_two_others_are_enough(
 ) -> None:
     tx, _ = send(witnesses.world)
     with witnesses.quorum() as quorum, witnesses.nodes[0].faulty(fault()):
-        assert quorum.agreed_receipt(tx).succeeded
+        assert quorum.receipt_if_mined(tx).succeeded
     silent = witnesses.nodes[0].faulty(fault())
     with witnesses.quorum(2) as quorum, silent, pytest.raises(NotEnoughSources):
-        quorum.agreed_receipt(tx)
+        quorum.receipt_if_mined(tx)
 
 
 def test_what_too_few_have_seen_is_not_mined_yet_and_what_too_few_answer_is_not_known(
@@ -193,7 +186,7 @@ def test_what_too_few_have_seen_is_not_mined_yet_and_what_too_few_answer_is_not_
     tx, _ = send(witnesses.world)
     nobodys = TxHash("0x" + "12" * 32)
     with witnesses.quorum() as quorum:
-        assert quorum.receipt_if_mined(tx) == quorum.agreed_receipt(tx)
+        assert quorum.receipt_if_mined(tx) is not None
         assert quorum.receipt_if_mined(nobodys) is None
         for node in witnesses.nodes[:2]:
             node.inject(UnseenReceipt())
@@ -216,13 +209,6 @@ def test_a_receipt_with_logs_of_a_replaced_block_is_no_answer(witnesses: Witness
         quorum.receipt_if_mined(tx)
 
 
-def test_a_transaction_that_some_have_not_seen_yet_needs_enough_that_have(
-    witnesses: Witnesses,
-) -> None:
-    with witnesses.quorum() as quorum, pytest.raises(NotEnoughSources, match="knows nothing"):
-        quorum.agreed_receipt(TxHash("0x" + "12" * 32))
-
-
 def test_one_on_another_fork_stops_everything(witnesses: Witnesses) -> None:
     world = witnesses.world
     for _ in range(6):
@@ -233,45 +219,6 @@ def test_one_on_another_fork_stops_everything(witnesses: Witnesses) -> None:
         with pytest.raises(SourcesDisagree):
             quorum.agreed_block(Height(world.node.height))
         assert quorum.agreed_block(Height(world.node.height - 4))
-
-
-def test_a_stored_block_that_no_node_has_is_not_acted_on(witnesses: Witnesses) -> None:
-    world = witnesses.world
-    for _ in range(4):
-        world.node.plain()
-    with witnesses.quorum() as quorum:
-        stored = quorum.agreed_block(Height(world.node.height))
-        world.node.reorg(2)
-        with pytest.raises(SourcesDisagree, match="at every node"):
-            quorum.agreed_logs(stored, [WATCHED])
-
-
-def test_final_is_what_enough_of_them_have_reached(witnesses: Witnesses) -> None:
-    for _ in range(12):
-        witnesses.world.node.plain()
-    head = witnesses.world.node.height
-    for node, (safe, final) in zip(witnesses.nodes, [(0, 1), (2, 4), (6, 9)], strict=True):
-        node.inject(TagsAt(safe=safe, final=final))
-    with witnesses.quorum() as quorum:
-        agreed = quorum.agreed_finality()
-        assert (agreed.safe.height, agreed.final.height) == (head - 2, head - 4)
-        assert agreed.final.hash == witnesses.world.node.hash_at(head - 4)
-    with witnesses.quorum(needed=3) as quorum:
-        assert quorum.agreed_finality().final.height == head - 9
-
-
-def test_one_that_calls_everything_final_moves_nothing(witnesses: Witnesses) -> None:
-    for _ in range(8):
-        witnesses.world.node.plain()
-    witnesses.nodes[0].inject(TagsAt(safe=0, final=0))
-    witnesses.nodes[1].inject(TagsAt(safe=3, final=5))
-    witnesses.nodes[2].inject(NoTags())
-    with witnesses.quorum() as quorum:
-        assert quorum.agreed_finality().final.height == witnesses.world.node.height - 5
-    witnesses.nodes[1].heal()
-    witnesses.nodes[1].inject(NoTags())
-    with witnesses.quorum() as quorum, pytest.raises(NotEnoughSources, match="finality"):
-        quorum.agreed_finality()
 
 
 def test_one_that_lags_is_no_witness_of_what_it_has_not_reached(witnesses: Witnesses) -> None:

@@ -30,7 +30,7 @@ from indexer.events.cctp import (
 )
 from indexer.events.common import Event, Provenance
 from indexer.events.services import Attestation
-from indexer.facts.messages import verified_attestations
+from indexer.facts.messages import verified_by_nonce
 from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.facts.store import Cursor, move_cursor, open_alarms, read_cursor
 from indexer.networks import Network, load_network
@@ -276,7 +276,8 @@ def due_at(engine: Engine) -> list[int]:
 
 def attestations_of(engine: Engine, burn: MadeBurn) -> list[Attestation]:
     with engine.connect() as conn:
-        return verified_attestations(conn, EVM, burn.tx)
+        found = verified_by_nonce(conn, [burn.nonce()])
+    return [each for each in found.values() if each.source_tx == burn.tx]
 
 
 # From burn to attestation.

@@ -18,7 +18,6 @@ from sqlalchemy import Engine, func, select
 from indexer.backfill import backfill
 from indexer.chains.evm import EvmReader
 from indexer.chains.ports import ChainReader
-from indexer.chains.recorded import RecordedLedgers, recorded_ledgers
 from indexer.chains.stellar import StellarReader
 from indexer.decode.ledgers import Ledger, LedgerProof
 from indexer.decode.stellar_assets import LookAlike, classify_asset_event
@@ -28,6 +27,7 @@ from indexer.events.raw import StellarEvent
 from indexer.events.tokens import AssetMovement
 from indexer.networks import EvmChain, Network, StellarChain, load_network
 from tests.factories.newer_ledgers import Closing, closed_as
+from tests.factories.recorded_ledgers import RecordedLedgers, recorded_ledgers
 from tests.replay import recordings
 from tests.replay.evm_node import RecordedEvmNode
 from tests.replay.recordings import EvmRecord, StellarRecord

