@@ -155,7 +155,7 @@ class StaleBackend(ReplyFault):
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         head = max(0, int(exchange.ask("eth_blockNumber"), 16) - self.behind)
-        method, params = call["method"], call["params"]
+        method, params = call["method"], call.get("params", [])
         if method == "eth_blockNumber":
             return instead(reply, hex(head))
         if method == "eth_getBlockByNumber" and params[0] == "latest":
@@ -227,7 +227,7 @@ class OtherFork(ReplyFault):
         self.receipts = {height: ask("eth_getBlockReceipts", height) for height in heights}
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
-        method, params = call["method"], call["params"]
+        method, params = call["method"], call.get("params", [])
         if method == "eth_blockNumber":
             return instead(reply, hex(self.head))
         if method == "eth_getLogs":
