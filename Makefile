@@ -32,7 +32,7 @@ help: ## What there is to make
 setup: prerequisites $(TOOLS) $(NODE_TOOLS) ## Install everything under .venv and node_modules
 
 prerequisites:
-	@test -e $(TOOLS) -a -e $(NODE_TOOLS) || $(PYTHON) indexer/devnet/prerequisites.py $(CURDIR)
+	@test -e $(TOOLS) -a -e $(NODE_TOOLS) || $(PYTHON) devnet/prerequisites.py $(CURDIR)
 
 $(TOOLS): requirements/bootstrap.txt requirements/dev.txt
 	$(PYTHON) -m venv $(VENV)
@@ -47,7 +47,7 @@ $(NODE_TOOLS): package.json package-lock.json
 	@touch $@
 
 demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and stops
-	$(BIN)/python -m indexer.devnet $(if $(filter 1,$(ONCE)),--once)
+	$(BIN)/python -m devnet $(if $(filter 1,$(ONCE)),--once)
 
 test: setup ## Run the whole suite
 	@# In the order of collection, which has the longest files first. Three at a time on two cores:
@@ -63,7 +63,7 @@ screenshots: setup ## Take the docs' pictures of the market page anew, of a demo
 check: setup ## Formatter, linter, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy warehouse_schema indexer pipelines api tests
+	$(BIN)/mypy warehouse_schema indexer relay pipelines api devnet tests
 	node_modules/.bin/prettier --check --log-level warn .
 	node_modules/.bin/tsc -p api/market
 	$(BIN)/python -m pytest -q tests/architecture -p no:randomly
@@ -86,7 +86,7 @@ replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own 
 	$(BIN)/python -m tests.replay
 
 contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresses', the devnet's, the tests'
-	node indexer/contracts/build.mjs
+	node indexer/bridges/deposit_address/contracts/build.mjs
 
 lock: $(TOOLS) ## Write the lock files anew from pyproject.toml and package.json
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header - -o requirements/bootstrap.txt

@@ -17,9 +17,9 @@ from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 
 from api.settings import OFF, load_api_settings
+from indexer.config.settings import load_settings
+from indexer.config.warehouse import database_url
 from indexer.errors import ConfigurationError
-from indexer.settings import load_settings
-from indexer.warehouse import database_url
 
 THREADS = "8"
 """As many as `api.wsgi` has connections for."""

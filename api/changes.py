@@ -27,7 +27,7 @@ import psycopg
 from psycopg import Notify, sql
 from sqlalchemy import Engine
 
-from indexer.drain import CHANNEL
+from indexer.ingest.ranges import CHANNEL
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress
 from warehouse_schema.projections import TOLD_CHANNEL
 

@@ -21,12 +21,12 @@ from api.quotes.fees import FeeSource, FewOfFees
 from api.rates import Limiter, Rates
 from api.stream.limits import Limits
 from api.web import Web
-from indexer.evm_state import open_evm_state
-from indexer.fees import open_fees
-from indexer.networks import Network
-from indexer.readers import open_accounts
-from indexer.settings import Settings
-from indexer.stellar_state import open_stellar_state
+from indexer.chain_state.evm import open_evm_state
+from indexer.chain_state.fees import open_fees
+from indexer.chain_state.stellar import open_stellar_state
+from indexer.config.networks import Network
+from indexer.config.settings import Settings
+from indexer.ingest.readers import open_accounts
 from warehouse_schema.identifiers import UnixSeconds
 
 _KEY = "isthmus"

@@ -9,10 +9,10 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection
 
 from api.errors import ChainUnavailable
+from indexer.analytics.reconciliation import MAX_AGE_SECONDS, is_overdue
+from indexer.config.networks import Network
 from indexer.facts.health import SENTENCES, judge
 from indexer.facts.status import ChainStatus
-from indexer.networks import Network
-from indexer.reconciliation import MAX_AGE_SECONDS, is_overdue
 
 
 def refuse_unwell(

@@ -21,9 +21,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from api.ingestion import followed
+from indexer.config.networks import Network
 from indexer.facts.health import judge
 from indexer.facts.status import chain_status
-from indexer.networks import Network
 
 _LOGINS = "Attempts to sign in with an account (SEP-10). Who brings a provider's token makes none."
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]

@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 from api.deps import held_accounts
 from api.description import BaseUnitsText
 from indexer.actions.onboarding import BID, reserves
-from indexer.networks import StellarChain
-from indexer.sponsorship import Newcomer, Refusal, all_sponsors, refusal
+from indexer.config.networks import StellarChain
+from indexer.policy.sponsorship import Newcomer, Refusal, all_sponsors, refusal
 
 OWN_FEE = 2 * BID
 """Stroops beside the reserves: ample for creating an account and opening a trustline."""

@@ -16,7 +16,7 @@ from flask import request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.errors import BadRequest, WrongMediaType
-from indexer.nesting import nests_deeper
+from indexer.chains.http.nesting import nests_deeper
 
 MAX_BODY_BYTES = 64 * 1024
 """Of any body; the largest that this service has use for is a Stellar transaction."""

@@ -1,7 +1,7 @@
 """Is the relay well enough to promise what it has to send?
 
 As with ingestion, anyone may read the answer, so it does not say why: that is in `relay.health`,
-for operators (`python -m indexer.relay status`, Dagster's check).
+for operators (`python -m relay status`, Dagster's check).
 """
 
 from collections.abc import Collection
@@ -9,8 +9,8 @@ from collections.abc import Collection
 from sqlalchemy import Connection
 
 from api.errors import ChainUnavailable
-from indexer.routes import FundingMode, Mechanism
-from indexer.senders import senders
+from indexer.config.routes import FundingMode, Mechanism
+from indexer.policy.relay_accounts import senders
 from warehouse_schema.identifiers import ChainId, is_evm
 
 

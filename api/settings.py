@@ -1,6 +1,6 @@
 """The api's own settings, read once from the environment by its process alone.
 
-What every process shares (network, database, nodes) is in `indexer.settings`.
+What every process shares (network, database, nodes) is in `indexer.config.settings`.
 
 | variable | meaning |
 |---|---|
@@ -46,8 +46,8 @@ from limits import RateLimitItem
 from limits import parse as parse_rate
 
 from api.rates import BUDGETS, OWNER, READS, SIGN_IN, Rates
+from indexer.config.secrets import secret
 from indexer.errors import ConfigurationError
-from indexer.secrets import secret
 
 STREAMS = 2_000
 STREAMS_PER_ADDRESS = 50
@@ -173,8 +173,7 @@ def _webhook_key(env: Mapping[str, str]) -> str | None:
     if text is not None and not _WEBHOOK_KEY.fullmatch(text):
         # Not repeated: somebody may have taken the other one.
         raise ConfigurationError(
-            "ISTHMUS_WEBHOOK_PUBLIC_KEY must be what `python -m indexer.relay webhook-key` prints, "
-            "whpk_…"
+            "ISTHMUS_WEBHOOK_PUBLIC_KEY must be what `python -m relay webhook-key` prints, whpk_…"
         )
     return text
 

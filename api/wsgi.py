@@ -24,8 +24,8 @@ from api.rates import Limiter
 from api.settings import OFF, load_api_settings
 from api.stream.limits import Limits
 from api.web import Web
-from indexer.settings import load_settings
-from indexer.warehouse import open_engine
+from indexer.config.settings import load_settings
+from indexer.config.warehouse import open_engine
 from warehouse_schema.identifiers import UnixSeconds
 
 THREADS = 8

@@ -26,13 +26,17 @@ from contextlib import ExitStack, closing
 
 from sqlalchemy.exc import OperationalError
 
-from indexer.attestations import poll_attestations
-from indexer.backfill_command import add_backfill
-from indexer.builds import decoder_build
-from indexer.chains.attestations import Iris
-from indexer.chains.lz_scan import LzScan
-from indexer.day_commands import add_days, add_export
-from indexer.drain import Progress
+from indexer.analytics.reconciliation import reconcile
+from indexer.chains.services.circle import Iris
+from indexer.chains.services.layerzero_scan import LzScan
+from indexer.cli.backfill import add_backfill
+from indexer.cli.days import add_days, add_export
+from indexer.cli.redecode import add_revise
+from indexer.cli.repair import add_heal
+from indexer.cli.rescan import add_rescan
+from indexer.config.settings import Settings, load_settings
+from indexer.config.warehouse import open_engine
+from indexer.decode.build import decoder_build
 from indexer.errors import ConfigurationError, IndexerError
 from indexer.facts import quarantine
 from indexer.facts.backfills import under_way
@@ -41,19 +45,15 @@ from indexer.facts.checks import open_alarms as alarms_of
 from indexer.facts.health import judge
 from indexer.facts.status import ChainStatus, chain_status
 from indexer.facts.store import clear_alarms_about, open_alarms
-from indexer.following import follow
-from indexer.heal_command import add_heal
-from indexer.keeper import keep_transfers
-from indexer.projections.rebuild import differences, rebuild
-from indexer.quarantine import retry, retry_untried
-from indexer.readers import open_reader
-from indexer.reconciliation import reconcile
-from indexer.rescan_command import add_rescan
-from indexer.retention import forget
-from indexer.revision_commands import add_revise
-from indexer.settings import Settings, load_settings
+from indexer.ingest.attestations import poll_attestations
+from indexer.ingest.follow import follow
+from indexer.ingest.quarantine import retry, retry_untried
+from indexer.ingest.ranges import Progress
+from indexer.ingest.readers import open_reader
+from indexer.ingest.rebuild import differences, rebuild
+from indexer.ingest.retention import forget
 from indexer.stopping import told_to_stop
-from indexer.warehouse import open_engine
+from indexer.transfers.keeper import keep_transfers
 from warehouse_schema.identifiers import ChainId
 
 

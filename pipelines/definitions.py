@@ -5,7 +5,7 @@ python -m pipelines.code_server pipelines.definitions
 
 import dagster as dg
 
-from indexer.settings import Settings, load_settings
+from indexer.config.settings import Settings, load_settings
 from pipelines.defs import orphans, retention
 from pipelines.defs.backfill import backfills
 from pipelines.defs.days.assets import days

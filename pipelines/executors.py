@@ -11,8 +11,8 @@ from pkgutil import resolve_name
 
 import dagster as dg
 
+from indexer.config.settings import Settings
 from indexer.errors import ConfigurationError
-from indexer.settings import Settings
 
 _EITHER = dg.multi_or_in_process_executor
 

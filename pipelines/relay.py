@@ -11,17 +11,17 @@ import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
 
-from indexer.relay.account import Turn
-from indexer.relay.run import run_relay
-from indexer.relay.settings import load_relay_settings
-from indexer.relay.status import complaints
-from indexer.settings import load_settings
-from indexer.warehouse import open_engine
+from indexer.config.settings import load_settings
+from indexer.config.warehouse import open_engine
 from pipelines.defs.resources import Warehouse
 from pipelines.keeping import LONG_RUN_TAGS, MINUTES, checked, keeper, since
 from pipelines.reports import Later, Metadata, Told
 from pipelines.shift import ShiftConfig, shift
 from pipelines.webhooks import webhook_definitions
+from relay.account import Turn
+from relay.run import run_relay
+from relay.settings import load_relay_settings
+from relay.status import complaints
 
 RELAY_JOB = "relay"
 RELAY_POOL = "relays"

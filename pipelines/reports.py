@@ -8,10 +8,10 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import dagster as dg
 
-from indexer import keeper
-from indexer.attestations import PollProgress
-from indexer.drain import Progress
 from indexer.facts.status import ChainStatus
+from indexer.ingest.attestations import PollProgress
+from indexer.ingest.ranges import Progress
+from indexer.transfers import keeper
 
 Metadata = dict[str, dg.MetadataValue]
 

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass
 import dagster as dg
 from pydantic import Field
 
-from indexer.relay.hooks.run import Sent, send_webhooks
-from indexer.relay.hooks.status import complaints
-from indexer.relay.hooks.store import failing
-from indexer.relay.settings import load_webhook_poster, need_webhook_poster
-from indexer.settings import load_settings
+from indexer.config.settings import load_settings
 from pipelines.defs.resources import Warehouse
 from pipelines.keeping import LONG_RUN_TAGS, MINUTES, checked, keeper, since
 from pipelines.reports import Later, Metadata, Told
 from pipelines.shift import ShiftConfig, shift
+from relay.settings import load_webhook_poster, need_webhook_poster
+from relay.webhooks.run import Sent, send_webhooks
+from relay.webhooks.status import complaints
+from relay.webhooks.store import failing
 
 JOB = "send_webhooks"
 POOL = "webhook_senders"

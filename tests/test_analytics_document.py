@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 
-from indexer.export import SETS, due_days, export
-from indexer.export.tables import FACTS, FIGURES
+from indexer.analytics.export import SETS, due_days, export
+from indexer.analytics.export.tables import FACTS, FIGURES
 from tests.factories.analysts import fill
 from warehouse_schema.engine import make_engine
 from warehouse_schema.views import NAMES

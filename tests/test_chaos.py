@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from indexer.devnet.bridges import DUST, Bridges
-from indexer.devnet.customers import ASSETS, Purse, open_accounts
-from indexer.devnet.stellar.accounts import keypair
-from indexer.devnet.transfers import Holding, Played
+from devnet.bridges import DUST, Bridges
+from devnet.customers import ASSETS, Purse, open_accounts
+from devnet.stellar.accounts import keypair
+from devnet.transfers import Holding, Played
 from tests.chaos.bare import bare_run
 from tests.chaos.chains import fresh_chains
 from tests.chaos.contents import Contents, differences

@@ -9,13 +9,13 @@ import pytest
 from stellar_sdk import Keypair
 
 from api.client import Delivery, Told, WebhookEvent
-from indexer.devnet.keys import public_webhook_key
-from indexer.devnet.stellar.accounts import keypair
-from indexer.devnet.webhook_receiver import Posted, Receiver
-from indexer.relay.hooks.run import body_of, event_id
-from indexer.relay.hooks.signing import signed_headers
-from indexer.relay.hooks.store import Event
-from indexer.relay.keys import LocalStellarKey
+from devnet.keys import public_webhook_key
+from devnet.stellar.accounts import keypair
+from devnet.webhook_receiver import Posted, Receiver
+from relay.keys import LocalStellarKey
+from relay.webhooks.run import body_of, event_id
+from relay.webhooks.signing import signed_headers
+from relay.webhooks.store import Event
 from tests.chaos.transfers.hooks import Hooks, Place
 from warehouse_schema.identifiers import UnixSeconds
 

@@ -8,7 +8,7 @@ import zstandard
 from stellar_sdk import scval, xdr
 
 from indexer.chains.ports import ChainReader
-from indexer.decode.ledgers import LedgerProof, block_of_meta
+from indexer.chains.stellar.xdr.ledgers import LedgerProof, block_of_meta
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,

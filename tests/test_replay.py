@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import Engine, NullPool, create_engine, make_url, text
 from sqlalchemy.engine import URL
 
-from indexer.chains.stellar import StellarReader
-from indexer.decode.ledgers import Ledger, LedgerProof
+from indexer.chains.raw import Block, StellarEvent
+from indexer.chains.stellar.reader import StellarReader
+from indexer.chains.stellar.xdr.ledgers import Ledger, LedgerProof
+from indexer.config.networks import EvmChain, load_network
 from indexer.errors import InconsistentAnswer
-from indexer.events.raw import Block, StellarEvent
-from indexer.networks import EvmChain, load_network
 from tests.factories.stellar_recorded import PUBNET, TESTNET, recorded_oft_send
 from tests.replay import recordings
 from tests.replay.databases import recreate

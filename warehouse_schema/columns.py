@@ -105,7 +105,7 @@ def day(comment: str = "UTC day, by block or ledger time") -> Column[date]:
 
 
 def provenance() -> list[SchemaItem]:
-    """The columns of `indexer.events.common.Provenance`, and their key."""
+    """The columns of `indexer.chains.events.Provenance`, and their key."""
     return [
         chain(),
         height(),

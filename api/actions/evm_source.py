@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class EvmSource(Protocol):
-    """Where chains are read (`indexer.evm_state.EvmState`). Raises what chains raise."""
+    """Where chains are read (`indexer.chain_state.evm.EvmState`). Raises what chains raise."""
 
     def allowance(
         self, chain: ChainId, order: Order, token: EvmAddress, payer: EvmAddress

@@ -18,8 +18,8 @@ from indexer.actions.onboarding import (
 )
 from indexer.actions.stellar_check import ROOM
 from indexer.actions.stellar_tx import StellarTx, read_tx
-from indexer.networks import StellarChain
-from indexer.sponsorship import Newcomer, Sponsor, all_sponsors, is_under_way, refusal
+from indexer.config.networks import StellarChain
+from indexer.policy.sponsorship import Newcomer, Sponsor, all_sponsors, is_under_way, refusal
 from warehouse_schema.identifiers import TxHash, UnixSeconds
 from warehouse_schema.intake import actions, consents
 from warehouse_schema.relay import slots

@@ -19,14 +19,14 @@ from indexer.actions.agreed import Agreed
 from indexer.actions.evm_calls import EvmCall, Order, read_order
 from indexer.actions.stellar_issues import Issue, read_issue
 from indexer.actions.stellar_tx import StellarTx
-from indexer.networks import Network
-from indexer.projections.stages import table
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.fold import Progress
-from indexer.projections.stages.load import load
-from indexer.projections.stages.store import lock, with_alike
-from indexer.projections.transfers import STELLAR_PER_SHARED
-from indexer.sponsorship import Newcomer, payers_of
+from indexer.config.networks import Network
+from indexer.movements.fold import STELLAR_PER_SHARED
+from indexer.policy.sponsorship import Newcomer, payers_of
+from indexer.transfers import state_machine
+from indexer.transfers.fold import Progress
+from indexer.transfers.inputs import Terms
+from indexer.transfers.load import load
+from indexer.transfers.store import lock, with_alike
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import (
     AssetId,
@@ -102,7 +102,7 @@ def due(conn: Connection, network: Network, transfer: str) -> Due:
         recipient = task.recipient if isinstance(task, Deposit) else None
         return recipient or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
-        return Nothing("over" if table.is_terminal(stage) else "waiting")
+        return Nothing("over" if state_machine.is_terminal(stage) else "waiting")
     if loaded.unproven:
         # What it waits for may be in that block: it is not to be paid twice.
         return Nothing("waiting")

@@ -5,8 +5,8 @@ from typing import cast
 from api.actions import schema
 from indexer.actions.evm_calls import EvmCalls
 from indexer.actions.stellar_tx import StellarTx
-from indexer.networks import EvmChain, Network
-from indexer.projections.stages.evidence import Terms
+from indexer.config.networks import EvmChain, Network
+from indexer.transfers.inputs import Terms
 from warehouse_schema.identifiers import AssetId, BaseUnits
 
 

@@ -14,7 +14,7 @@ from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
 
 class StellarSource(Protocol):
-    """Where the chain is asked (`indexer.stellar_state.StellarState`). Raises what chains raise."""
+    """Stellar, asked on request (`indexer.chain_state.stellar`). Raises `indexer.errors`."""
 
     def following(
         self,

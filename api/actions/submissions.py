@@ -16,11 +16,11 @@ from indexer.actions.evm_check import Match, Mined, Mismatch, check, check_payme
 from indexer.actions.onboarding import read_onboarding
 from indexer.actions.stellar_check import SignedTx, UnlikeIssued, check_signed
 from indexer.actions.stellar_tx import StellarTx, read_tx
-from indexer.decode.accounts import SigningRules
-from indexer.networks import Network
-from indexer.paid_failures import paid_failures
-from indexer.projections.stages.load import load
-from indexer.projections.stages.table import Stage
+from indexer.chains.stellar.xdr.ledger_entries import SigningRules
+from indexer.config.networks import Network
+from indexer.policy.paid_failures import paid_failures
+from indexer.transfers.load import load
+from indexer.transfers.state_machine import Stage
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
 from warehouse_schema.intake import CHANNEL, consents, quotes, submissions, transfers
 

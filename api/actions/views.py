@@ -42,8 +42,8 @@ from indexer.actions.payment_check import payer_problem
 from indexer.actions.stellar_check import unfunded
 from indexer.actions.stellar_orders import stellar_order
 from indexer.errors import CallReverted
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.transfers import STELLAR_PER_SHARED
+from indexer.movements.fold import STELLAR_PER_SHARED
+from indexer.transfers.inputs import Terms
 from warehouse_schema.identifiers import EvmAddress, StellarAddress, TxHash, is_evm
 
 actions = Blueprint("actions", __name__)

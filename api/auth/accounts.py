@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from api.errors import Unavailable
 from api.few import MOST_AT_ONCE, Few
-from indexer.decode.accounts import SigningRules, Trustline
+from indexer.chains.stellar.xdr.ledger_entries import SigningRules, Trustline
 from warehouse_schema.identifiers import AssetId, StellarAddress
 
 T = TypeVar("T")

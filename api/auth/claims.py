@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from jwt.utils import base64url_decode
 
 from api.errors import Unauthorized
-from indexer.nesting import nests_deeper
+from indexer.chains.http.nesting import nests_deeper
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
 ALGORITHM = "ES256"

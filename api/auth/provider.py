@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from api.errors import IdentityUnavailable
 from indexer.addresses import stellar_account
-from indexer.chains.http import client, exchange, host_of, retry_after
+from indexer.chains.http.client import client, exchange, host_of, retry_after
 from indexer.errors import NodeUnavailable
 from warehouse_schema.identifiers import StellarAddress
 

@@ -26,7 +26,7 @@ from stellar_sdk.sep.exceptions import InvalidSep10ChallengeError
 from api.errors import BadRequest
 from api.settings import ApiSettings
 from indexer.addresses import bytes32_as_account
-from indexer.decode.accounts import SigningRules
+from indexer.chains.stellar.xdr.ledger_entries import SigningRules
 from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds, bytes32
 

@@ -12,8 +12,8 @@ from typing import Any
 import tomlkit
 
 from api.auth.sep10 import Sep10
+from indexer.config.networks import Network
 from indexer.errors import ConfigurationError
-from indexer.networks import Network
 from warehouse_schema.identifiers import AssetId
 
 VERSION = "2.7.0"

@@ -12,8 +12,8 @@ from typing import cast
 
 from api.errors import BadRequest
 from indexer.addresses import stellar_holder
-from indexer.events.escrow import Direction
-from indexer.projections.offers import Offer
+from indexer.market.escrow_events import Direction
+from indexer.orderbook.offers import Offer
 from warehouse_schema.identifiers import BaseUnits, StellarAddress
 
 FILTERS = ("rail", "currency", "direction", "minAmount", "maxAmount")

@@ -14,7 +14,7 @@ from api.orderbook.filters import OfferFilters, fits
 from api.orderbook.queries import Book, Mark
 from api.orderbook.recent import RecentOrders
 from api.orderbook.shapes import shape_offer
-from indexer.projections.offers import Offer
+from indexer.orderbook.offers import Offer
 from warehouse_schema.identifiers import Bytes32, StellarAddress
 
 _MOST_LISTS = 32 * 1024 * 1024

@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, case, func, literal_column, select
 
-from indexer.projections.depth import RailDepth, Totals
-from indexer.projections.offers import Offer, Payee, Rail, Terms, accepted_rails, live_terms
-from indexer.projections.orders import Order
-from indexer.projections.providers import Provider
+from indexer.orderbook.depth import RailDepth, Totals
+from indexer.orderbook.offers import Offer, Payee, Rail, Terms, accepted_rails, live_terms
+from indexer.orderbook.orders import Order
+from indexer.orderbook.providers import Provider
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import (
     Bytes32,
@@ -37,7 +37,7 @@ class Mark:
     """What tells one state of the stored book from another, in one run of one server.
 
     Whoever writes any of the book's tables writes its row in `book` too, in the same transaction
-    (`indexer.projections.book_store`), so that row's transaction changes with every change. Offers
+    (`indexer.orderbook.store`), so that row's transaction changes with every change. Offers
     and depth change with a message in the socket's outbox and not without one.
     """
 

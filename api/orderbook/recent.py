@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, select
 
 from api.errors import BadRequest
 from api.orderbook.filters import parse_provider
-from indexer.projections.orders import Order
+from indexer.orderbook.orders import Order
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import StellarAddress
 

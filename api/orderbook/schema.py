@@ -9,8 +9,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import Decimal7, Hash, Holder, Time
-from indexer.events.escrow import Direction as BookDirection
-from indexer.projections.orders import OrderStatus
+from indexer.market.escrow_events import Direction as BookDirection
+from indexer.orderbook.orders import OrderStatus
 
 Rail = Annotated[str, Field(description="A payment rail, such as `revolut`.")]
 Currency = Annotated[str, Field(description="ISO 4217 code.")]

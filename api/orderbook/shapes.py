@@ -6,9 +6,9 @@ from api.orderbook import schema
 from api.orderbook.filters import DECIMALS
 from api.orderbook.queries import ProviderView
 from api.times import iso_time
-from indexer.projections.depth import RailDepth, Totals
-from indexer.projections.offers import Offer
-from indexer.projections.orders import Order
+from indexer.orderbook.depth import RailDepth, Totals
+from indexer.orderbook.offers import Offer
+from indexer.orderbook.orders import Order
 from warehouse_schema.identifiers import BaseUnits
 
 _UNIT = 10**DECIMALS

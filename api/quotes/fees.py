@@ -5,7 +5,7 @@ from typing import Protocol, TypeVar
 
 from api.errors import FeesUnavailable
 from api.few import MAX_PER_CHAIN, FewOfEach
-from indexer.fees import BurnTerms, SendTerms
+from indexer.chain_state.fees import BurnTerms, SendTerms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ _BURNS = "burns"
 
 
 class FeeSource(Protocol):
-    """Where fees are read (`indexer.fees.Fees`). Raises what chains raise."""
+    """Where fees are read (`indexer.chain_state.fees.Fees`). Raises what chains raise."""
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
         """Of a CCTP burn."""

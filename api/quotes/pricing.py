@@ -9,8 +9,8 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 
 from indexer.actions.onboarding import reserves
-from indexer.fees import BurnTerms, SendTerms
-from indexer.routes import EVM_DECIMALS, STELLAR_DECIMALS
+from indexer.chain_state.fees import BurnTerms, SendTerms
+from indexer.config.routes import EVM_DECIMALS, STELLAR_DECIMALS
 from warehouse_schema.identifiers import BaseUnits, ChainId, is_evm
 
 BURN_HEADROOM = Fraction(6, 5)
@@ -140,7 +140,7 @@ def unit_price(sold: int, sold_decimals: int, bought: int, bought_decimals: int)
 
 
 def _service_fee() -> Fee:
-    """`indexer.routes.SERVICE_FEE_BPS` is 0: no call could collect one yet."""
+    """`indexer.config.routes.SERVICE_FEE_BPS` is 0: no call could collect one yet."""
     return Fee("service_fee", BaseUnits(0))
 
 

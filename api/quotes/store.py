@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Engine, cast, extract, func, insert
 from api.quotes import schema
 from api.quotes.pricing import Price
 from api.quotes.wish import Wish
-from indexer.networks import EvmChain, Network
+from indexer.config.networks import EvmChain, Network
 from warehouse_schema.identifiers import UnixSeconds
 from warehouse_schema.intake import quotes
 

@@ -25,8 +25,8 @@ from api.quotes.wish import NewQuote, Wish, read_wish
 from api.relaying import refuse_unrelayed
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.facts.status import chain_status_on
-from indexer.projections.transfers import STELLAR_PER_SHARED
-from indexer.sponsorship import Newcomer
+from indexer.movements.fold import STELLAR_PER_SHARED
+from indexer.policy.sponsorship import Newcomer
 from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, StellarAddress, is_evm
 
 quotes = Blueprint("quotes", __name__)

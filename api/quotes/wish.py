@@ -12,8 +12,8 @@ from pydantic import Field
 from api.errors import BadRequest, NotTheOwner
 from api.parsing import Strict
 from indexer.addresses import evm_address, stellar_account
-from indexer.networks import EvmChain, Network, StellarChain
-from indexer.routes import FundingMode, Route, RouteEnd, RouteId, find_route, routes
+from indexer.config.networks import EvmChain, Network, StellarChain
+from indexer.config.routes import FundingMode, Route, RouteEnd, RouteId, find_route, routes
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,

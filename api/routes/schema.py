@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText
-from indexer.routes import Direction, FundingMode, Mechanism, QuotedFee, RouteId
+from indexer.config.routes import Direction, FundingMode, Mechanism, QuotedFee, RouteId
 
 
 class RouteFee(TypedDict):

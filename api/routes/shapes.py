@@ -4,7 +4,7 @@ from collections.abc import Container
 
 from api.relaying import sends_at_end, sends_at_source
 from api.routes import schema
-from indexer.routes import Route, RouteEnd
+from indexer.config.routes import Route, RouteEnd
 from warehouse_schema.identifiers import ChainId
 
 

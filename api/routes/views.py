@@ -8,9 +8,9 @@ from api.relaying import relayed
 from api.responses import cacheable
 from api.routes import schema
 from api.routes.shapes import shape_route
+from indexer.config.routes import routes as all_routes
 from indexer.facts.health import judge
 from indexer.facts.status import chain_status_on
-from indexer.routes import routes as all_routes
 
 routes = Blueprint("routes", __name__)
 routes.before_request(public)

@@ -6,8 +6,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import Moment
-from indexer.projections.stages.table import Stage
-from indexer.reconciliation import Check
+from indexer.analytics.reconciliation import Check
+from indexer.transfers.state_machine import Stage
 
 Amount = Annotated[
     str,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from api.stream.messages import Listed
 from api.stream.outbox import Batch
-from indexer.projections.offers import OfferKey
+from indexer.orderbook.offers import OfferKey
 
 
 class LiveBook:

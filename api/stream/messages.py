@@ -17,8 +17,8 @@ from api.stream import frames
 from api.stream.owned import Mode
 from api.stream.wishes import Channel, Topic
 from api.times import iso_time
-from indexer.projections.offers import Offer, OfferKey, offer_of
-from indexer.projections.orders import order_of
+from indexer.orderbook.offers import Offer, OfferKey, offer_of
+from indexer.orderbook.orders import order_of
 from warehouse_schema.identifiers import Height, UnixSeconds
 
 Op: TypeAlias = Literal["add", "update", "remove"]

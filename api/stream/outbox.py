@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, not_, select
 from api.errors import OrderBookNotReady
 from api.orderbook import queries
 from api.stream.messages import Change, Listed, change, listed
-from indexer.projections.book_store import KEPT_LEDGERS
+from indexer.orderbook.store import KEPT_LEDGERS
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 

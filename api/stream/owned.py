@@ -13,8 +13,8 @@ from sqlalchemy import ARRAY, BigInteger, Connection, Text, and_, bindparam, col
 
 from api.transfers.progress import known
 from api.transfers.shapes import shape_transfer
-from indexer.networks import Network
-from indexer.projections.stages import table
+from indexer.config.networks import Network
+from indexer.transfers import state_machine
 from warehouse_schema.access import revoked_tokens
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers
@@ -117,7 +117,7 @@ def _events(conn: Connection, positions: Mapping[StellarAddress, int]) -> Sequen
 
 def _open(conn: Connection, owner: StellarAddress) -> dict[str, int]:
     """The owner's newest transfers that are not over, and the number of the last event of each."""
-    stages = [stage for stage in table.STAGES if table.is_outstanding(stage)]
+    stages = [stage for stage in state_machine.STAGES if state_machine.is_outstanding(stage)]
     newest = (
         select(transfers.c.id)
         .join(transfer_stages, transfer_stages.c.transfer == transfers.c.id)

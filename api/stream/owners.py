@@ -26,7 +26,7 @@ from api.stream.client import EXPIRED, OTHER, REFUSED, REVOKED, UNCHECKED, Clien
 from api.stream.messages import transfer_frame, transfers_frame
 from api.stream.owned import Greeting, Item, News
 from api.stream.speech import Asked
-from indexer.networks import Network
+from indexer.config.networks import Network
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
 logger = logging.getLogger(__name__)

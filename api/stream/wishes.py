@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 
 from api.errors import BadRequest
 from api.orderbook.filters import FILTERS, parse_filters, parse_provider
-from indexer.events.escrow import Direction
+from indexer.market.escrow_events import Direction
 from warehouse_schema.identifiers import Height, StellarAddress
 
 WISHES = (*FILTERS, "provider", "channel", "markers", "after")

@@ -12,12 +12,12 @@ from sqlalchemy import Connection, Select, case, false, func, or_, select
 
 from api.errors import Unacceptable
 from api.transfers.progress import progress_of
-from indexer.limits import OUTSTANDING_USD, STARTED_USD, UNITS_PER_USD, units
-from indexer.networks import Network
-from indexer.projections.stages import table
-from indexer.projections.stages.load import load
-from indexer.projections.stages.store import is_behind
-from indexer.routes import STELLAR_DECIMALS
+from indexer.config.networks import Network
+from indexer.config.routes import STELLAR_DECIMALS
+from indexer.policy.limits import OUTSTANDING_USD, STARTED_USD, UNITS_PER_USD, units
+from indexer.transfers import state_machine
+from indexer.transfers.load import load
+from indexer.transfers.store import is_behind
 from warehouse_schema.identifiers import BaseUnits, ChainId, StellarAddress
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_stages
@@ -92,8 +92,8 @@ def _refuse_over_outstanding(
 def _open(owner: StellarAddress) -> Select[Any]:
     """Transfers that are outstanding, and those of which it is not known: id, source, behind."""
     stage = transfer_stages.c.stage
-    final = [each for each in table.STAGES if table.is_final(each)]
-    under_way = [each for each in table.STAGES if table.is_outstanding(each)]
+    final = [each for each in state_machine.STAGES if state_machine.is_final(each)]
+    under_way = [each for each in state_machine.STAGES if state_machine.is_outstanding(each)]
     each = (
         select(
             transfers.c.id,
@@ -121,7 +121,7 @@ def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:
     terms = (
         loaded.evidence.terms
         for loaded in load(conn, network, ids)
-        if table.is_outstanding(progress_of(loaded).stage)
+        if state_machine.is_outstanding(progress_of(loaded).stage)
     )
     return sum(units(each.source_chain, each.amount_in) for each in terms)
 

@@ -9,15 +9,15 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from indexer.events.services import Attestation
+from indexer.chains.services.answers import Attestation
+from indexer.config.networks import Network
 from indexer.facts.messages import verified_by_nonce
-from indexer.networks import Network
-from indexer.projections.stages import table
-from indexer.projections.stages.evidence import Evidence
-from indexer.projections.stages.fold import Progress, Step, fold
-from indexer.projections.stages.load import Loaded, load
-from indexer.projections.stages.table import IllegalTransition
-from indexer.projections.stages.terms import terms_of
+from indexer.transfers import state_machine
+from indexer.transfers.fold import Progress, Step, fold
+from indexer.transfers.inputs import Evidence
+from indexer.transfers.load import Loaded, load
+from indexer.transfers.state_machine import IllegalTransition
+from indexer.transfers.terms import terms_of
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_progress, transfer_stages
@@ -167,8 +167,8 @@ def progress_of(loaded: Loaded) -> Progress:
         logger.error("illegal stage transfer=%s: %s", terms.id, error)
         return Progress(
             stage="ON_HOLD",
-            status=table.status("ON_HOLD", terms.source_chain, terms.dest_chain),
-            turn=table.turn("ON_HOLD"),
+            status=state_machine.status("ON_HOLD", terms.source_chain, terms.dest_chain),
+            turn=state_machine.turn("ON_HOLD"),
             reason="held",
             detail="what is known of it does not fit together; an operator has to look at it",
             timeline=(Step("ON_HOLD", None),),

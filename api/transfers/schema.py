@@ -6,9 +6,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText, Moment, Time
-from indexer.projections.stages.fold import Reason
-from indexer.projections.stages.table import Stage, Status, Turn
-from indexer.routes import Direction, FundingMode, RouteId
+from indexer.config.routes import Direction, FundingMode, RouteId
+from indexer.transfers.fold import Reason
+from indexer.transfers.state_machine import Stage, Status, Turn
 
 TransferId = Annotated[
     str, Field(pattern="^[0-9a-f]{32}$", description="16 bytes: the label that its burn carries.")

@@ -5,12 +5,12 @@ from typing import Any, cast
 from api.times import iso_moment, iso_time
 from api.transfers import schema
 from api.transfers.progress import Agreed, Known
-from indexer.events.services import Attestation
-from indexer.networks import EvmChain, Network
-from indexer.projections.stages import fold
-from indexer.projections.stages.fold import Progress
-from indexer.projections.stages.table import Stage
-from indexer.routes import FundingMode, Route, RouteId, find_route
+from indexer.chains.services.answers import Attestation
+from indexer.config.networks import EvmChain, Network
+from indexer.config.routes import FundingMode, Route, RouteId, find_route
+from indexer.transfers import fold
+from indexer.transfers.fold import Progress
+from indexer.transfers.state_machine import Stage
 from warehouse_schema.identifiers import ChainId, TxHash, UnixSeconds, is_evm
 
 _UNTIL_ATTESTED: frozenset[Stage] = frozenset({"SUBMITTED", "CONFIRMING", "ATTESTING", "IN_FLIGHT"})

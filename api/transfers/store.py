@@ -18,12 +18,12 @@ from api.relaying import refuse_unrelayed
 from api.transfers.asked import NewTransfer, Page
 from api.transfers.limits import refuse_over_limits
 from api.transfers.progress import progress_of
-from indexer.deposits import Deposit, agreed_deposit, deposit_address
+from indexer.bridges.deposit_address.factory import Deposit, agreed_deposit, deposit_address
+from indexer.config.networks import EvmChain, Network
 from indexer.facts.status import chain_status_on
-from indexer.networks import EvmChain, Network
-from indexer.projections.stages import table
-from indexer.projections.stages.load import load
-from indexer.projections.stages.store import lock, with_alike
+from indexer.transfers import state_machine
+from indexer.transfers.load import load
+from indexer.transfers.store import lock, with_alike
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import (
@@ -193,7 +193,7 @@ def cancel_transfer(conn: Connection, network: Network, transfer: str) -> None:
     lock(conn, with_alike(conn, [transfer]))
     [loaded] = load(conn, network, [transfer])
     stage = progress_of(loaded).stage
-    if not table.may_cancel(stage):
+    if not state_machine.may_cancel(stage):
         raise Conflict(
             f"the transfer is {stage}: it cannot be cancelled", code="NOT_CANCELLABLE", stage=stage
         )

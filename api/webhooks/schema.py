@@ -6,8 +6,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import Moment
-from indexer.projections.stages.fold import Reason
-from indexer.projections.stages.table import Stage, Status
+from indexer.transfers.fold import Reason
+from indexer.transfers.state_machine import Stage, Status
 
 WebhookId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="16 random bytes.")]
 _Number = Annotated[

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.transfers import STELLAR_PER_SHARED
+from indexer.movements.fold import STELLAR_PER_SHARED
+from indexer.transfers.inputs import Terms
 from warehouse_schema.identifiers import BaseUnits
 
 

@@ -15,8 +15,8 @@ from eth_utils.crypto import keccak
 
 from indexer.actions.agreed import Agreed
 from indexer.addresses import account_as_bytes32, contract_as_bytes32
+from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
-from indexer.networks import EvmChain, Network
 from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,

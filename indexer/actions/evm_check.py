@@ -11,15 +11,15 @@ from typing import TypeAlias
 
 from indexer.actions.evm_calls import Burn, Order, Send
 from indexer.addresses import contract_as_bytes32
+from indexer.bridges.cctp.events import DepositForBurn
+from indexer.bridges.oft.events import OftSent, PacketSent
+from indexer.bridges.oft.packet import parse_oft_message, parse_packet
+from indexer.bridges.tokens.events import Erc20Transfer
+from indexer.chains.events import Event
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import EvmChain, Network
 from indexer.decode.evm import decode
-from indexer.decode.lz_packet import parse_oft_message, parse_packet
 from indexer.errors import Undecodable
-from indexer.events.cctp import DepositForBurn
-from indexer.events.common import Event
-from indexer.events.oft import OftSent, PacketSent
-from indexer.events.raw import EvmLog
-from indexer.events.tokens import Erc20Transfer
-from indexer.networks import EvmChain, Network
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash
 
 

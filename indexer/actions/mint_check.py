@@ -12,7 +12,7 @@ from typing import Literal
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
-from indexer.networks import EvmChain
+from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import EvmAddress
 
 Word = Callable[[EvmAddress, bytes], int]

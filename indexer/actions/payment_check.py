@@ -4,7 +4,7 @@ Fees are the service's: the payer needs no XLM. Source: stellar-core, PaymentOpF
 SRC_NOT_AUTHORIZED, UNDERFUNDED, NO_TRUST, NOT_AUTHORIZED, LINE_FULL).
 """
 
-from indexer.decode.accounts import Trustline
+from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from warehouse_schema.identifiers import BaseUnits
 
 

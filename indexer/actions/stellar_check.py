@@ -15,7 +15,7 @@ from stellar_sdk import Keypair, xdr
 from stellar_sdk.exceptions import BadSignatureError
 
 from indexer.actions.stellar_tx import StellarTx
-from indexer.decode.accounts import Signer, SigningRules
+from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
 
 LONGEST = 64 * 1024

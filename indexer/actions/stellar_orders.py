@@ -16,9 +16,9 @@ from stellar_sdk.utils import from_xdr_amount
 
 from indexer.actions.agreed import Agreed
 from indexer.addresses import evm_as_bytes32
+from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
-from indexer.networks import EvmChain, Network
-from indexer.projections.transfers import STELLAR_PER_SHARED
+from indexer.movements.fold import STELLAR_PER_SHARED
 from warehouse_schema.identifiers import (
     AssetId,
     BaseUnits,

@@ -10,9 +10,9 @@ from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_orders import paused_call
-from indexer.decode.scval import boolean, parse
+from indexer.chains.stellar.xdr.scval import boolean, parse
+from indexer.config.networks import StellarChain
 from indexer.errors import CallReverted, InconsistentAnswer
-from indexer.networks import StellarChain
 from warehouse_schema.identifiers import StellarAddress
 
 View = Callable[[Operation], bytes]

@@ -13,7 +13,7 @@ from stellar_sdk import Account, TransactionBuilder, TransactionEnvelope, xdr
 from stellar_sdk.operation import InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
-from indexer.decode.soroban import Simulated
+from indexer.chains.stellar.xdr.simulation import Simulated
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
 
 INCLUSION_FEE = 100

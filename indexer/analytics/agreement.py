@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from indexer.analytics.daily import BOOK, FIGURES, ROUTES, Figure, due_days
-from indexer.networks import Network
+from indexer.config.networks import Network
 from warehouse_schema import projections as tables
 from warehouse_schema.columns import BaseUnits
 from warehouse_schema.metadata import ANALYTICS

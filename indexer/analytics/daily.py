@@ -21,10 +21,10 @@ from indexer.analytics.book_days import SECONDS, Span, market_days, provider_day
 from indexer.analytics.orders import orders_of
 from indexer.analytics.route_days import route_days
 from indexer.analytics.sources import balance_frame, movement_frame, order_frames
+from indexer.config.networks import Network
 from indexer.errors import DayStillOpen, FollowerConflict
 from indexer.facts import days
 from indexer.facts.columns_copy import copy_text, text_of_frame
-from indexer.networks import Network
 from warehouse_schema import locks
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId

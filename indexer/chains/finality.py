@@ -7,8 +7,8 @@ one, and may be taken back above. Both only ever grow.
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from indexer.events.raw import Block
-from indexer.networks import Chain
+from indexer.chains.raw import Block
+from indexer.config.networks import Chain
 from warehouse_schema.identifiers import Height
 
 

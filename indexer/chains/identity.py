@@ -6,16 +6,16 @@ What is raised names the variable that holds the node's URL, and what was found 
 import re
 from contextlib import closing
 
-from indexer.chains.jsonrpc import BatchRefused, JsonRpc, NoSuchMethod
-from indexer.chains.stellar_rpc import RequestRefused, StellarRpc, UnknownMethod
+from indexer.chains.evm.jsonrpc import BatchRefused, JsonRpc, NoSuchMethod
+from indexer.chains.stellar.rpc import RequestRefused, StellarRpc, UnknownMethod
+from indexer.config.networks import EvmChain, StellarChain
+from indexer.config.networks.variables import rpc_variable
 from indexer.errors import (
     InconsistentAnswer,
     PermanentChainError,
     RetryableChainError,
     WrongChain,
 )
-from indexer.networks import EvmChain, StellarChain
-from indexer.networks.variables import rpc_variable
 
 _PROBE_SECONDS = 2.0
 """Time-out of the question what a node is that does not answer as one of its kind."""

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from indexer.chains.raw import Block as Block
+from indexer.chains.raw import EvmLog as EvmLog
+from indexer.chains.raw import RawEvent as RawEvent
+from indexer.chains.raw import StellarEvent as StellarEvent
+from indexer.chains.raw import UnreadLedger as UnreadLedger
 from indexer.chains.watchlist import Watched
-from indexer.events.raw import Block as Block
-from indexer.events.raw import EvmLog as EvmLog
-from indexer.events.raw import RawEvent as RawEvent
-from indexer.events.raw import StellarEvent as StellarEvent
-from indexer.events.raw import UnreadLedger as UnreadLedger
 from warehouse_schema.identifiers import ChainId, Height
 
 

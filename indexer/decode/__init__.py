@@ -1,9 +1,9 @@
 """Raw logs and contract events to typed events. Pure: no clock, no network, no database."""
 
+from indexer.chains.events import Event
+from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
+from indexer.config.networks import Chain, EvmChain, StellarChain
 from indexer.decode import evm, stellar
-from indexer.events.common import Event
-from indexer.events.raw import EvmLog, RawEvent, StellarEvent
-from indexer.networks import Chain, EvmChain, StellarChain
 
 
 def decode(raw: RawEvent, chain: Chain) -> Event | None:

@@ -10,7 +10,7 @@ Hashes, addresses and bytes alike are lower-case hex behind `0x`, slices of the 
 guids and burn keys are made row by row, because polars has no keccak.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -19,13 +19,11 @@ import polars as pl
 from eth_hash.auto import keccak
 
 from indexer.addresses import evm_as_bytes32
-from indexer.decode.cctp_message import BURN_BODY_SIZE, HEADER_SIZE
-from indexer.decode.evm import topic_of
-from indexer.decode.lz_packet import OFT_MESSAGE_SIZE, PACKET_HEADER_SIZE, PACKET_MESSAGE_START
-from indexer.events.common import Provenance
-from indexer.events.raw import EvmLog
-from indexer.networks import EvmChain
-from warehouse_schema.identifiers import ChainId, EvmAddress
+from indexer.bridges.cctp.message import BURN_BODY_SIZE, HEADER_SIZE
+from indexer.bridges.oft.packet import OFT_MESSAGE_SIZE, PACKET_HEADER_SIZE, PACKET_MESSAGE_START
+from indexer.chains.evm.abi import topic_of
+from indexer.config.networks import EvmChain
+from warehouse_schema.identifiers import EvmAddress
 
 PROVENANCE = ("chain", "height", "block_hash", "tx_hash", "position", "block_time")
 
@@ -132,24 +130,6 @@ def _keccak(name: str, preimages: pl.Series) -> pl.Series:
         for preimage in preimages
     )
     return pl.Series(name, list(hashes), dtype=pl.String)
-
-
-def logs_of(frame: pl.DataFrame, chain: ChainId) -> Iterator[EvmLog]:
-    """The rows of a frame of logs as `EvmLog`s, for what has to be looked at one by one."""
-    for row in frame.iter_rows(named=True):
-        yield EvmLog(
-            seen=Provenance(
-                chain,
-                row["height"],
-                row["block_hash"],
-                row["tx_hash"],
-                row["position"],
-                row["block_time"],
-            ),
-            address=EvmAddress(row["address"]),
-            topics=tuple(row["topics"]),
-            data=bytes.fromhex(row["data"][2:]),
-        )
 
 
 @cache

@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
-from indexer.decode import escrow, rail_terms, stellar_cctp, stellar_oft
-from indexer.decode.scval import topic_name
-from indexer.decode.stellar_assets import LookAlike, classify_asset_event
+from indexer.bridges.cctp import decode_stellar as cctp
+from indexer.bridges.oft import decode_stellar as oft
+from indexer.bridges.tokens.decode_stellar import LookAlike, classify_asset_event
+from indexer.chains.events import Event
+from indexer.chains.raw import StellarEvent
+from indexer.chains.stellar.xdr.scval import topic_name
+from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
-from indexer.events.common import Event
-from indexer.events.raw import StellarEvent
-from indexer.networks import StellarChain
+from indexer.market import decode_escrow, decode_rail_terms
 from warehouse_schema.identifiers import StellarAddress
 
 Decoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
@@ -42,28 +44,28 @@ def _asset_event(event: StellarEvent, chain: StellarChain) -> Event | None:
 
 DECODERS: Mapping[str, Mapping[str, Decoder]] = {
     "cctp_token_messenger": {
-        "deposit_for_burn": _alone(stellar_cctp.deposit_for_burn),
-        "mint_and_withdraw": _alone(stellar_cctp.mint_and_withdraw),
+        "deposit_for_burn": _alone(cctp.deposit_for_burn),
+        "mint_and_withdraw": _alone(cctp.mint_and_withdraw),
     },
     "cctp_message_transmitter": {
-        "message_sent": stellar_cctp.message_sent,
-        "message_received": stellar_cctp.message_received,
+        "message_sent": cctp.message_sent,
+        "message_received": cctp.message_received,
     },
     "cctp_forwarder": {
-        "mint_and_forward": _alone(stellar_cctp.mint_and_forward),
+        "mint_and_forward": _alone(cctp.mint_and_forward),
     },
     "oft": {
-        "oft_sent": _alone(stellar_oft.oft_sent),
-        "oft_received": _alone(stellar_oft.oft_received),
+        "oft_sent": _alone(oft.oft_sent),
+        "oft_received": _alone(oft.oft_received),
     },
     "lz_endpoint": {
-        "packet_sent": stellar_oft.packet_sent,
-        "packet_verified": stellar_oft.packet_verified,
-        "packet_delivered": stellar_oft.packet_delivered,
-        "lz_receive_alert": stellar_oft.lz_receive_alert,
+        "packet_sent": oft.packet_sent,
+        "packet_verified": oft.packet_verified,
+        "packet_delivered": oft.packet_delivered,
+        "lz_receive_alert": oft.lz_receive_alert,
     },
-    "escrow": {name: _alone(decoder) for name, decoder in escrow.DECODERS.items()},
-    "rail_terms": {name: _alone(decoder) for name, decoder in rail_terms.DECODERS.items()},
+    "escrow": {name: _alone(decoder) for name, decoder in decode_escrow.DECODERS.items()},
+    "rail_terms": {name: _alone(decoder) for name, decoder in decode_rail_terms.DECODERS.items()},
     "usdc_contract": dict.fromkeys(
         ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
     ),

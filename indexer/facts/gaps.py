@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, select, union_all
 
-from indexer.events.common import Event
+from indexer.chains.events import Event
 from indexer.facts.rows import EVENT_SHELVES
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress

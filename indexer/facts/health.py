@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from indexer.config.networks import Chain
 from indexer.facts.status import ChainStatus
-from indexer.networks import Chain
 
 Reason: TypeAlias = Literal[
     "NOT_STARTED", "ON_HOLD", "NOT_FOLLOWED", "NODE_FAILING", "STOPPED", "LATE"

@@ -4,11 +4,11 @@ import logging
 from collections.abc import Iterable
 
 from indexer.chains.ports import EvmLog, RawEvent
+from indexer.config.networks import Chain, EvmChain
 from indexer.decode import decode
 from indexer.errors import Undecodable
 from indexer.facts.rows import why_unstorable
 from indexer.facts.store import Decoded
-from indexer.networks import Chain, EvmChain
 
 logger = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
-from indexer.events.common import Provenance
-from indexer.events.services import (
+from indexer.chains.events import Provenance
+from indexer.chains.services.answers import (
     Attestation,
     AttestedBurn,
     MessageStatus,

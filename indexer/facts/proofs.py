@@ -1,14 +1,14 @@
-"""Blocks whose logs only one node's word stands for, until they are proven (`indexer.proving`)."""
+"""Blocks whose logs rest on one node until they are proven (`indexer.ingest.proving`)."""
 
 from collections.abc import Collection, Iterable, Mapping
 
 from sqlalchemy import Connection, delete, exists, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
-from indexer.events.common import Provenance
-from indexer.events.raw import Block, RawEvent
+from indexer.chains.events import Provenance
+from indexer.chains.raw import Block, RawEvent
+from indexer.config.networks import Chain, EvmChain
 from indexer.facts.store import block_at, read_raw, stored_blocks
-from indexer.networks import Chain, EvmChain
 from warehouse_schema.facts import blocks, unproven_blocks
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, is_evm
 from warehouse_schema.queries import any_of

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import zstandard
 from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, literal, select
 
-from indexer.events.raw import UnreadLedger
+from indexer.chains.raw import UnreadLedger
 from indexer.facts.rows import copy_into
 from indexer.facts.store import clear_alarm, raise_alarm
 from warehouse_schema.facts import alarms, quarantined_ledgers

@@ -7,13 +7,13 @@ import logging
 
 from sqlalchemy import Connection
 
+from indexer.chains.events import Event
 from indexer.chains.finality import Finality, final_by_depth
 from indexer.chains.ports import Block, ChainReader
+from indexer.config.networks import Chain
 from indexer.errors import DeepReorg, InconsistentAnswer
-from indexer.events.common import Event
 from indexer.facts import store
 from indexer.facts.store import Cursor
-from indexer.networks import Chain
 from warehouse_schema.identifiers import Height
 
 logger = logging.getLogger(__name__)

@@ -20,16 +20,19 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
-from indexer.events import cctp, escrow, oft, rail_terms, tokens
-from indexer.events.common import Event, Provenance
-from indexer.events.raw import EvmLog, RawEvent, StellarEvent
+from indexer.bridges.cctp import events as cctp
+from indexer.bridges.oft import events as oft
+from indexer.bridges.tokens import events as tokens
+from indexer.chains.events import Event, Provenance
+from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
+from indexer.market import escrow_events, rail_terms_events
 from warehouse_schema.columns import BaseUnits
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import evm_logs, stellar_events
 
 EVENT_TYPES: Mapping[str, type[Event]] = {
     name: item
-    for module in (cctp, escrow, oft, rail_terms, tokens)
+    for module in (cctp, escrow_events, oft, rail_terms_events, tokens)
     for name, item in vars(module).items()
     if isinstance(item, type) and issubclass(item, Event) and item is not Event
 }

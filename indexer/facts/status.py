@@ -18,7 +18,7 @@ from sqlalchemy import (
     select,
 )
 
-from indexer.networks import Network
+from indexer.config.networks import Network
 from warehouse_schema.facts import alarms, cursors, quarantined_ledgers
 from warehouse_schema.identifiers import ChainId
 

@@ -29,11 +29,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
+from indexer.bridges.oft.events import OftSent
+from indexer.chains.events import Event, Provenance
+from indexer.chains.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.chains.upgrades import Upgrade
 from indexer.errors import FollowerConflict
-from indexer.events.common import Event, Provenance
-from indexer.events.oft import OftSent
-from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.facts import days
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into, streaming
 from indexer.facts.rows import copy_rows as copy_rows

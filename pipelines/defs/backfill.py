@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field
 
-from indexer.settings import Settings
+from indexer.config.settings import Settings
 from pipelines.defs.facts.names import blocks_key
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.executors import executor_of
@@ -32,7 +32,7 @@ from pipelines.failures import in_place, told_to_dagster
 from warehouse_schema.identifiers import ChainId, Height
 
 if TYPE_CHECKING:
-    from indexer.backfill import BackfillProgress, Span
+    from indexer.ingest.backfill import BackfillProgress, Span
 
 BACKFILL = "backfill"
 READ_RANGE = "read_range"
@@ -79,7 +79,7 @@ def backfills(settings: Settings) -> dg.Definitions:
         nodes: ChainNodes,
     ) -> Iterator[dg.DynamicOutput[None]]:
         """Spans of what is not in yet; none when only the movements are left to fold."""
-        from indexer.backfill import plan_spans
+        from indexer.ingest.backfill import plan_spans
 
         with (
             told_to_dagster(context),
@@ -99,7 +99,7 @@ def backfills(settings: Settings) -> dg.Definitions:
         nodes: ChainNodes,
     ) -> None:
         """Read and decode a span; put it in the place of what is stored when its turn has come."""
-        from indexer import backfill
+        from indexer.ingest import backfill
 
         spool = Path(config.spool) if config.spool else settings.home / "spool"
         with (
@@ -121,7 +121,7 @@ def backfills(settings: Settings) -> dg.Definitions:
         context: dg.OpExecutionContext, config: BackfillConfig, warehouse: Warehouse
     ) -> None:
         """Fold movements that were many; write the order book anew after the Stellar chain."""
-        from indexer.backfill import finish_backfill
+        from indexer.ingest.backfill import finish_backfill
 
         with (
             told_to_dagster(context),

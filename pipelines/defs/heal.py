@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from indexer.networks import Network
-from indexer.settings import Settings
+from indexer.config.networks import Network
+from indexer.config.settings import Settings
 from pipelines.defs.backfill import POOL, BackfillReporter
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.failures import told_to_dagster
@@ -39,7 +39,7 @@ def _job(network: Network) -> dg.JobDefinition:
     @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
     def read_again(context: dg.OpExecutionContext, warehouse: Warehouse, nodes: ChainNodes) -> None:
         """Read what lies in a gap, and write the order book anew. Fails while a gap is left."""
-        from indexer.heal import heal
+        from indexer.ingest.gap_repair import heal
 
         with (
             told_to_dagster(context),

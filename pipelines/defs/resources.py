@@ -6,13 +6,13 @@ from contextlib import ExitStack, closing, contextmanager
 import dagster as dg
 from sqlalchemy import Engine
 
-from indexer.chains.attestations import Iris
-from indexer.chains.lz_scan import LzScan
 from indexer.chains.ports import ChainReader
+from indexer.chains.services.circle import Iris
+from indexer.chains.services.layerzero_scan import LzScan
+from indexer.config.networks import Chain
+from indexer.config.settings import Settings, load_settings
+from indexer.config.warehouse import open_engine
 from indexer.errors import ConfigurationError
-from indexer.networks import Chain
-from indexer.settings import Settings, load_settings
-from indexer.warehouse import open_engine
 from warehouse_schema.identifiers import ChainId
 
 
@@ -36,7 +36,7 @@ class ChainNodes(dg.ConfigurableResource[ChainReader]):
     def reader(self, chain: ChainId) -> Iterator[ChainReader]:
         """A reader of one chain for as long as the block runs."""
         # Here, not above: the code server evaluates sensors all day and never reads a chain.
-        from indexer.readers import open_reader
+        from indexer.ingest.readers import open_reader
 
         with _opened(open_reader, chain) as reader:
             yield reader
@@ -44,7 +44,7 @@ class ChainNodes(dg.ConfigurableResource[ChainReader]):
     @contextmanager
     def history(self, chain: ChainId) -> Iterator[ChainReader]:
         """A reader of what one chain said before, from whatever proves it best."""
-        from indexer.readers import open_history
+        from indexer.ingest.readers import open_history
 
         with _opened(open_history, chain) as reader:
             yield reader

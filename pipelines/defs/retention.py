@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from pydantic import Field
 
-from indexer.retention import DAYS
-from indexer.retention import forget as forget_old
+from indexer.ingest.retention import DAYS
+from indexer.ingest.retention import forget as forget_old
 from pipelines.defs.resources import Warehouse
 from pipelines.supervision import IN_FLIGHT
 

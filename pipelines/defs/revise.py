@@ -10,9 +10,9 @@ from collections.abc import Callable
 import dagster as dg
 from pydantic import Field
 
-from indexer import revision
-from indexer.networks import Network
-from indexer.revision import RevisionProgress
+from indexer.config.networks import Network
+from indexer.ingest.redecode import run
+from indexer.ingest.redecode.run import RevisionProgress
 from pipelines.defs.facts.names import events_key
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
@@ -55,14 +55,14 @@ def revisions(network: Network) -> dg.Definitions:
             began = float("-inf")
             while time.monotonic() - began > _SOON:
                 began = time.monotonic()
-                for progress in revision.fill_all(engine, network):
+                for progress in run.fill_all(engine, network):
                     report(progress)
 
     @dg.op(pool=POOL, ins={"filled": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
     def check(context: dg.OpExecutionContext, warehouse: Warehouse) -> dg.Output[None]:
         """Compare everything at one snapshot: what a swap would change. Changes nothing."""
         with told_to_dagster(context), warehouse.engine() as engine:
-            found = revision.check(engine, network)
+            found = run.check(engine, network)
         for progress in found.filled:
             context.log.info(
                 f"{progress.chain}: decoded anew to {progress.height} of {progress.final}"
@@ -79,7 +79,7 @@ def revisions(network: Network) -> dg.Definitions:
             context.log.info("nothing was changed: launch again with swap: true to swap")
             return
         with told_to_dagster(context), warehouse.engine() as engine:
-            swapped = revision.swap(engine, network)
+            swapped = run.swap(engine, network)
         for line in swapped.lines():
             context.log.info(line)
 
@@ -94,7 +94,7 @@ def revisions(network: Network) -> dg.Definitions:
     return dg.Definitions(jobs=[job])
 
 
-def check_metadata(found: revision.Check) -> dict[str, dg.MetadataValue]:
+def check_metadata(found: run.Check) -> dict[str, dg.MetadataValue]:
     """What a swap would change, as numbers and in words."""
     tables = [*(table for of in found.facts.values() for table in of), *found.projections]
     lines = "\n".join(found.lines())

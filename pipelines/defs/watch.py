@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from indexer.networks import Chain
+from indexer.config.networks import Chain
 from pipelines.defs.facts.checks import (
     ALL_DECODED,
     BLOCKS_JOIN,

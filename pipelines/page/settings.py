@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from indexer.config.secrets import secret
 from indexer.errors import ConfigurationError
-from indexer.secrets import secret
 
 LOGIN_VARIABLE = "ISTHMUS_PAGE_PASSWORD"
 URL_VARIABLE = "ISTHMUS_PAGE_URL"

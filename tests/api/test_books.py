@@ -19,7 +19,7 @@ from api.errors import OrderBookNotReady
 from api.orderbook.books import LEASE, Answer, Books
 from api.orderbook.filters import OfferFilters
 from api.orderbook.recent import RecentOrders
-from indexer.drain import CHANNEL
+from indexer.ingest.ranges import CHANNEL
 from tests.api.heard import GAINED, LOST, Heard
 from tests.factories import book as factory
 from tests.factories.book_history import RandomHistory

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, column, create_engine, func, select, 
 from sqlalchemy.engine import URL
 
 from api.changes import Changes, Committed, Told, TransfersTold
-from indexer.drain import CHANNEL
+from indexer.ingest.ranges import CHANNEL
 from tests.api.heard import GAINED, LOST, PATIENCE, Heard
 from warehouse_schema.engine import make_engine
 from warehouse_schema.projections import TOLD_CHANNEL

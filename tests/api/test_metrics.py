@@ -10,9 +10,9 @@ from api.app import create_app
 from api.deps import Deps
 from api.metrics import Exporter, Metrics, Warehouse
 from api.settings import OFF, load_api_settings
-from indexer.devnet.supervisor import free_port
+from devnet.supervisor import free_port
+from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
-from indexer.networks import load_network
 from tests.factories.app import NOW
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.streaming import PATIENCE, serving

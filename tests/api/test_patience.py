@@ -15,7 +15,7 @@ from api.patience import (
     MOST_HELD,
     Arriving,
 )
-from indexer.devnet.supervisor import free_port
+from devnet.supervisor import free_port
 from tests.api.test_metrics import figures
 from tests.factories.streaming import PATIENCE, serving
 

@@ -14,8 +14,8 @@ from api.errors import TooMany
 from api.rate_storage import Memory, Postgres
 from api.rates import OWNER, READS, SIGN_IN, Limiter, Rates
 from api.settings import load_api_settings
+from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
-from indexer.networks import load_network
 from tests.factories.app import NOW
 from warehouse_schema.access import rate_counts
 from warehouse_schema.identifiers import UnixSeconds

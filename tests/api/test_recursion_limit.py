@@ -11,7 +11,7 @@ for module in pkgutil.walk_packages(api.__path__, "api."):
     # Two that do more than be imported: one serves, one is for a server's worker.
     if module.name not in ("api.__main__", "api.wsgi"):
         importlib.import_module(module.name)
-import indexer.readers, indexer.warehouse
+import indexer.ingest.readers, indexer.config.warehouse
 assert "api.auth.sep10" in sys.modules
 assert sys.getrecursionlimit() == usual, sys.getrecursionlimit()
 """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from indexer.networks import load_network
-from indexer.routes import routes
+from indexer.config.networks import load_network
+from indexer.config.routes import routes
 from tests.factories.app import make_app
 from tests.factories.projections import CLOSE_TIME, LEDGER, STELLAR, insert_cursor, insert_sender
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, delete
 
-from indexer.projections.stages.store import refold
-from indexer.reconciliation import PATIENCE, reconcile
+from indexer.analytics.reconciliation import PATIENCE, reconcile
+from indexer.transfers.store import refold
 from tests.factories.app import make_app
 from tests.factories.intake import ask
 from tests.factories.projections import insert_cursor, insert_reconciliation

@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from api.app import create_app
 from api.deps import Deps
 from api.web import Web
-from indexer.networks import load_network
+from indexer.config.networks import load_network
 from tests.factories.app import NOW
 from warehouse_schema.identifiers import UnixSeconds
 

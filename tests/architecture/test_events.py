@@ -7,8 +7,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import pytest
 from sqlalchemy import ARRAY, BigInteger, Boolean, Column, Integer, LargeBinary, Text
 
-from indexer.events.common import Event, Provenance
-from indexer.events.raw import Block, EvmLog, StellarEvent
+from indexer.chains.events import Event, Provenance
+from indexer.chains.raw import Block, EvmLog, StellarEvent
 from indexer.facts.rows import EVENT_TYPES
 from indexer.facts.store import Cursor
 from warehouse_schema import facts

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.imports import ROOMS, ROOT
+from tests.architecture.imports import PACKAGES, ROOT
 from warehouse_schema import locks
 
 NAMED = (
@@ -39,7 +39,7 @@ def _is_listed(number: str) -> bool:
     return module == "locks" and hasattr(locks, name)
 
 
-@pytest.mark.parametrize("place", [*ROOMS, "tests"])
+@pytest.mark.parametrize("place", [*PACKAGES, "tests"])
 def test_every_lock_is_of_the_one_list(place: str) -> None:
     exempt = {*(ROOT / name for name in NAMED), Path(__file__)}
     strange = {

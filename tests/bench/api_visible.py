@@ -10,14 +10,14 @@ import threading
 import time
 from typing import Any
 
-from indexer.devnet import services
-from indexer.devnet.expectations import UNIT, Terms, TermsKey, decimal
-from indexer.devnet.local_http import local_client
-from indexer.devnet.order_book import OrderBook
-from indexer.devnet.scenario import PacedClient, real_time
-from indexer.devnet.services import api, choose_ports, follower
-from indexer.devnet.stellar.accounts import keypair
-from indexer.devnet.world import Pace
+from devnet import services
+from devnet.expectations import UNIT, Terms, TermsKey, decimal
+from devnet.local_http import local_client
+from devnet.order_book import OrderBook
+from devnet.scenario import PacedClient, real_time
+from devnet.services import api, choose_ports, follower
+from devnet.stellar.accounts import keypair
+from devnet.world import Pace
 from tests.bench.site import Site, milliseconds, percentile, site, tell, until
 
 CHANGES = 150

@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from api.auth.tokens import SigningKey, Tokens
-from indexer.devnet import services
-from indexer.devnet.databases import fresh_databases
-from indexer.devnet.identity.provider import StandIn
-from indexer.devnet.identity.server import serving
-from indexer.devnet.local_http import HOST
-from indexer.devnet.services import Ports, demo_settings, environment
-from indexer.devnet.supervisor import PostgresService, Supervisor, free_port
-from indexer.networks import load_network
-from indexer.settings import Settings
-from indexer.warehouse import embedded_postgres
+from devnet import services
+from devnet.databases import fresh_databases
+from devnet.identity.provider import StandIn
+from devnet.identity.server import serving
+from devnet.local_http import HOST
+from devnet.services import Ports, demo_settings, environment
+from devnet.supervisor import PostgresService, Supervisor, free_port
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings
+from indexer.config.warehouse import embedded_postgres
 from tests.bench.orderbook import ROUNDS, WORKERS, Run, Server, run
 from tests.bench.site import tell
 from tests.factories.tokens import ACCOUNT, URL, private_key, private_pem

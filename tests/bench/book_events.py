@@ -13,9 +13,9 @@ from hashlib import sha256
 
 from sqlalchemy import Column, Connection, Engine, Table, text
 
-from indexer.events import escrow, rail_terms
+from indexer.config.networks import StellarChain
 from indexer.facts.rows import EVENT_SHELVES, copying
-from indexer.networks import StellarChain
+from indexer.market import escrow_events, rail_terms_events
 from tests.bench.site import tell
 from tests.factories.book import account, contract
 from warehouse_schema.facts import blocks
@@ -146,10 +146,10 @@ class BookMachine:
     def _begin(self) -> None:
         if self.events == 0:
             addresses = (contract("usdc"), contract("terms"), account("admin"), account("fees"))
-            self._emit(escrow.EscrowConfigSet, *addresses, ORDER_TTL, 10_000, 1_000_000)
+            self._emit(escrow_events.EscrowConfigSet, *addresses, ORDER_TTL, 10_000, 1_000_000)
             return
         fields = ("t", TIER, FEE_BPS, contract("verifier"), "{ARS,EUR,GBP,USD}")
-        self._emit(rail_terms.RailSet, RAILS[self.events - 1], *fields)
+        self._emit(rail_terms_events.RailSet, RAILS[self.events - 1], *fields)
 
     def _introduce(self, provider: _Provider) -> None:
         place, is_payee = divmod(provider.tseq, 2)
@@ -159,19 +159,19 @@ class BookMachine:
         provider.tseq += 1
         rail = provider.terms[place][0]
         registered = (provider.address, rail, "t", provider.payee, r"\N", provider.tseq)
-        self._emit(rail_terms.PayeeSet, *registered)
+        self._emit(rail_terms_events.PayeeSet, *registered)
 
     def _terms_set(self, provider: _Provider, place: int) -> None:
         provider.tseq += 1
         provider.rates[place] = rate = UNIT + self.random.randint(-500_000, 500_000)
         rail, currency, direction = provider.terms[place]
         named = (provider.address, rail, currency, direction)
-        self._emit(rail_terms.TermsSet, *named, rate, UNIT, 500 * UNIT, provider.tseq)
+        self._emit(rail_terms_events.TermsSet, *named, rate, UNIT, 500 * UNIT, provider.tseq)
 
     def _deposit(self, provider: _Provider) -> None:
         amount = self.random.randint(500, 5_000) * UNIT
         self._emit(
-            escrow.EscrowDeposit,
+            escrow_events.EscrowDeposit,
             *(provider.address, amount, provider.address),
             *self._after(provider, amount, 0),
         )
@@ -179,7 +179,7 @@ class BookMachine:
     def _withdraw(self, provider: _Provider) -> None:
         amount = provider.free // 4
         self._emit(
-            escrow.EscrowWithdraw,
+            escrow_events.EscrowWithdraw,
             *(provider.address, amount, provider.address),
             *self._after(provider, -amount, 0),
         )
@@ -208,7 +208,7 @@ class BookMachine:
         )
         self.open.append(order)
         self._emit(
-            escrow.OrderOpen,
+            escrow_events.OrderOpen,
             *(provider.address, order.taker, order_id, direction, rail, currency),
             *(amount, rate, fiat, amount, 0 if onramp else amount, provider.payee),
             *(order.expires_at, TIER, FEE_BPS),
@@ -220,9 +220,9 @@ class BookMachine:
         self.open[place], self.open[-1] = self.open[-1], self.open[place]
         order = self.open.pop()
         if self.now > order.expires_at:
-            self._unlock(escrow.OrderExpire, order, order.taker)
+            self._unlock(escrow_events.OrderExpire, order, order.taker)
         elif self.random.random() < 0.2:
-            self._unlock(escrow.OrderCancel, order, "taker" if order.onramp else "provider")
+            self._unlock(escrow_events.OrderCancel, order, "taker" if order.onramp else "provider")
         else:
             self._fulfil(order)
 
@@ -241,7 +241,7 @@ class BookMachine:
         nullifier = "0x" + sha256(b"nullifier %d" % self.events).hexdigest()
         recipient = order.taker if order.onramp else order.provider.address
         self._emit(
-            escrow.OrderFulfill,
+            escrow_events.OrderFulfill,
             *(order.provider.address, order.taker, order.order_id, "proof", nullifier),
             *(order.amount, fee, net, recipient, order.amount, freed, 0, order.fiat, self.now - 60),
             *self._after(order.provider, freed, -order.amount),

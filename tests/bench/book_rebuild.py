@@ -21,9 +21,9 @@ from typing import Any
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.engine import make_url
 
-from indexer.networks import load_network
-from indexer.projections.book_store import BOOK_TABLES
-from indexer.projections.rebuild import rebuild
+from indexer.config.networks import load_network
+from indexer.ingest.rebuild import rebuild
+from indexer.orderbook.store import BOOK_TABLES
 from tests.bench.book_events import PROVIDERS, BookMachine, store
 from tests.bench.site import tell
 from warehouse_schema import projections

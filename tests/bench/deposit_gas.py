@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from devnet.evm import NATIVE_FEE, EvmDevnet, dev_account
+from devnet.evm_deployment import deploy
+from devnet.evm_messages import FINALIZED
+from devnet.evm_node import AnvilProcess
+from devnet.evm_sending import Receipt
+from devnet.world import remotes_of_evm
 from indexer.addresses import contract_as_bytes32
-from indexer.deposits import (
+from indexer.bridges.deposit_address.factory import (
     Deposit,
     FactoryCall,
     burn_call,
@@ -24,13 +30,7 @@ from indexer.deposits import (
     refund_native_call,
     send_call,
 )
-from indexer.devnet.evm import NATIVE_FEE, EvmDevnet, dev_account
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_messages import FINALIZED
-from indexer.devnet.evm_node import AnvilProcess
-from indexer.devnet.evm_sending import Receipt
-from indexer.devnet.world import remotes_of_evm
-from indexer.networks import Network, load_network
+from indexer.config.networks import Network, load_network
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, StellarAddress, UnixSeconds
 
 _OPERATOR, _PAYER = dev_account(3), dev_account(1)

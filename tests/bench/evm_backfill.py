@@ -25,14 +25,15 @@ import orjson
 from sqlalchemy import NullPool, create_engine, func, select, text
 from sqlalchemy.engine import make_url
 
-from indexer.backfill import BackfillProgress, backfill
-from indexer.backfill.chunks import Chunk
-from indexer.backfill.fetch import fetch_ahead, source
-from indexer.chains.evm import EvmReader
-from indexer.chains.evm_questions import transfer_filters
-from indexer.devnet.evm_node import AnvilProcess, JsonRpc
+from devnet.evm_node import AnvilProcess, JsonRpc
+from indexer.chains.evm.questions import transfer_filters
+from indexer.chains.evm.reader import EvmReader
+from indexer.config.networks import EvmChain, Network, load_network
+from indexer.decode.evm import event_topics
 from indexer.facts.columns_copy import copy_text
-from indexer.networks import EvmChain, Network, load_network
+from indexer.ingest.backfill import BackfillProgress, backfill
+from indexer.ingest.backfill.chunks import Chunk
+from indexer.ingest.backfill.fetch import fetch_ahead, source
 from tests.bench.log_chain import grow
 from tests.bench.site import tell
 from warehouse_schema.embedded import EmbeddedPostgres, Server
@@ -220,7 +221,7 @@ def _chain() -> EvmChain:
 
 
 def _reader(task: Task) -> EvmReader:
-    return EvmReader(_chain(), [task.node])
+    return EvmReader(_chain(), [task.node], event_topics)
 
 
 def _cpu() -> float:

@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from indexer.devnet.evm import dev_account
-from indexer.devnet.evm_node import encode_call
-from indexer.devnet.services import follower
-from indexer.devnet.world import Pace, remotes_of_evm
+from devnet.evm import dev_account
+from devnet.evm_node import encode_call
+from devnet.services import follower
+from devnet.world import Pace, remotes_of_evm
 from tests.bench.site import Commits, Site, milliseconds, percentile, site, tell, until
 from warehouse_schema.events import cctp_burns
 from warehouse_schema.projections import transfer_progress

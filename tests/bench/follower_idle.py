@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlalchemy import NullPool, create_engine, text
 
-from indexer.devnet import services
-from indexer.devnet.world import Pace
-from indexer.warehouse import embedded_postgres
+from devnet import services
+from devnet.world import Pace
+from indexer.config.warehouse import embedded_postgres
 from tests.bench.processor import family_seconds, processor_seconds
 from tests.bench.site import Commits, Site, follower_pids, site, tell
 

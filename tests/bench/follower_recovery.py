@@ -10,9 +10,9 @@ import signal
 import time
 from typing import Any
 
-from indexer.devnet import services
-from indexer.devnet.supervisor import Child
-from indexer.devnet.world import Pace
+from devnet import services
+from devnet.supervisor import Child
+from devnet.world import Pace
 from tests.bench.site import Commits, Site, follower_pids, site, tell
 
 KILLS = 3

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from eth_utils.crypto import keccak
 
-from indexer.decode.evm import topic_of
-from indexer.devnet.evm_node import JsonRpc
-from indexer.networks import EvmChain
+from devnet.evm_node import JsonRpc
+from indexer.chains.evm.abi import topic_of
+from indexer.config.networks import EvmChain
 
 STELLAR_DOMAIN, STELLAR_EID = 27, 30600
 _GAS = 28_000_000

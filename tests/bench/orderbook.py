@@ -26,22 +26,16 @@ from typing import Any
 import httpx
 from sqlalchemy import Engine, func, insert, select, update
 
-from indexer.devnet import services
-from indexer.devnet.databases import fresh_databases
-from indexer.devnet.local_http import HOST
-from indexer.devnet.process_groups import members
-from indexer.devnet.services import PROJECT, Ports, demo_settings, environment
-from indexer.devnet.supervisor import (
-    Child,
-    ChildSpec,
-    PostgresService,
-    Supervisor,
-    free_port,
-)
-from indexer.drain import CHANNEL
-from indexer.networks import load_network
-from indexer.settings import Settings
-from indexer.warehouse import database_url, embedded_postgres
+from devnet import services
+from devnet.databases import fresh_databases
+from devnet.local_http import HOST
+from devnet.process_groups import members
+from devnet.services import PROJECT, Ports, demo_settings, environment
+from devnet.supervisor import Child, ChildSpec, PostgresService, Supervisor, free_port
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings
+from indexer.config.warehouse import database_url, embedded_postgres
+from indexer.ingest.ranges import CHANNEL
 from tests.bench.site import milliseconds, percentile, tell
 from tests.factories.projections import (
     LEDGER,

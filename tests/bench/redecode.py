@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from indexer.events.raw import StellarEvent
+from indexer.chains.raw import StellarEvent
+from indexer.config.networks import StellarChain, load_network
 from indexer.facts.kept import decode_kept
-from indexer.networks import StellarChain, load_network
 from tests.factories.stellar_events import make_escrow_event, make_rail_terms_event, word
 
 ROUNDS = 600

@@ -20,12 +20,12 @@ from urllib.parse import quote
 
 from stellar_sdk import Keypair, xdr
 
-from indexer.devnet import services
-from indexer.devnet.keys import make_keys
-from indexer.devnet.local_http import HOST
-from indexer.devnet.stellar.accounts import NETWORK_ID
-from indexer.devnet.supervisor import free_port
-from indexer.devnet.world import Pace
+from devnet import services
+from devnet.keys import make_keys
+from devnet.local_http import HOST
+from devnet.stellar.accounts import NETWORK_ID
+from devnet.supervisor import free_port
+from devnet.world import Pace
 from tests.bench.orderbook import Server
 from tests.bench.site import milliseconds, percentile, site, tell
 

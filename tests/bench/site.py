@@ -14,14 +14,14 @@ from pathlib import Path
 import psycopg
 from sqlalchemy import Engine, NullPool, create_engine, text
 
-from indexer.devnet.databases import fresh_databases
-from indexer.devnet.services import demo_settings, environment, with_world
-from indexer.devnet.supervisor import Child, PostgresService, Supervisor
-from indexer.devnet.world import Pace, World, start_world
-from indexer.drain import CHANNEL
-from indexer.networks import load_network
-from indexer.settings import Settings
-from indexer.warehouse import database_url, embedded_postgres, open_engine
+from devnet.databases import fresh_databases
+from devnet.services import demo_settings, environment, with_world
+from devnet.supervisor import Child, PostgresService, Supervisor
+from devnet.world import Pace, World, start_world
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings
+from indexer.config.warehouse import database_url, embedded_postgres, open_engine
+from indexer.ingest.ranges import CHANNEL
 from tests.bench.processor import owner_of_port
 from tests.run_processes import run_pids
 from warehouse_schema import locks

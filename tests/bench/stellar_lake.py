@@ -19,11 +19,11 @@ from typing import Any
 
 from stellar_sdk import scval, xdr
 
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
-from indexer.decode.ledgers import Ledger
-from indexer.drain import MAX_BLOCKS
-from indexer.networks import StellarChain
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_store import LakeStore
+from indexer.chains.stellar.xdr.ledgers import Ledger
+from indexer.config.networks import StellarChain
+from indexer.ingest.ranges import MAX_BLOCKS
 from tests.bench.site import tell
 from tests.factories.sdk_ledgers import header_entry, parse_meta, read_ledger, verify_ledger
 from tests.factories.stellar_events import account

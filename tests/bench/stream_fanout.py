@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Engine
 from sqlalchemy.engine import URL, make_url
 
-from indexer.projections.book_store import apply_ledgers
+from indexer.orderbook.store import apply_ledgers
 from tests.bench.site import milliseconds, percentile, tell, until
 from tests.factories.book import CHAIN, account, usdc
 from tests.factories.contract_model import ContractModel

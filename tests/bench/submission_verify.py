@@ -12,15 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from devnet.evm import dev_account
+from devnet.evm_deployment import deploy
+from devnet.evm_node import AnvilProcess
+from devnet.world import remotes_of_evm
 from indexer.actions.evm_calls import evm_calls, order_of
 from indexer.actions.evm_check import Match, check
-from indexer.chains.jsonrpc import JsonRpc
-from indexer.devnet.evm import dev_account
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_node import AnvilProcess
-from indexer.devnet.world import remotes_of_evm
-from indexer.evm_state import EvmState
-from indexer.networks import load_network
+from indexer.chain_state.evm import EvmState
+from indexer.chains.evm.jsonrpc import JsonRpc
+from indexer.config.networks import load_network
 from tests.bench.site import milliseconds, percentile, tell
 from tests.factories.actions import make_agreed
 from warehouse_schema.identifiers import BaseUnits, EvmAddress, TxHash

@@ -26,14 +26,14 @@ import psycopg
 from sqlalchemy import Connection, Engine
 
 from api.auth.tokens import SigningKey, Tokens
-from indexer.devnet import services
-from indexer.devnet.databases import fresh_databases
-from indexer.devnet.local_http import HOST
-from indexer.devnet.services import Ports, demo_settings, environment
-from indexer.devnet.supervisor import ChildSpec, PostgresService, Supervisor, free_port
-from indexer.networks import load_network
-from indexer.settings import Settings
-from indexer.warehouse import database_url, embedded_postgres
+from devnet import services
+from devnet.databases import fresh_databases
+from devnet.local_http import HOST
+from devnet.services import Ports, demo_settings, environment
+from devnet.supervisor import ChildSpec, PostgresService, Supervisor, free_port
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings
+from indexer.config.warehouse import database_url, embedded_postgres
 from tests.bench.orderbook import Server
 from tests.bench.site import milliseconds, percentile, tell
 from tests.factories.projections import address, insert_cursor

@@ -26,13 +26,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from api.client import Deposit, EvmCalls, Outgoing, StellarTx
-from indexer.devnet.bridges import DUST, EVM, STELLAR
-from indexer.devnet.customers import Customer, Purse, customer, devnet_bridges, open_accounts
-from indexer.devnet.evm_sending import GAS_PRICE
-from indexer.devnet.local_http import local_client
-from indexer.devnet.scenario import EVM_UNIT, real_time
-from indexer.devnet.stellar.accounts import PASSPHRASE, address
-from indexer.devnet.transfers import await_routes
+from devnet.bridges import DUST, EVM, STELLAR
+from devnet.customers import Customer, Purse, customer, devnet_bridges, open_accounts
+from devnet.evm_sending import GAS_PRICE
+from devnet.local_http import local_client
+from devnet.scenario import EVM_UNIT, real_time
+from devnet.stellar.accounts import PASSPHRASE, address
+from devnet.transfers import await_routes
 from tests.bench.site import milliseconds, percentile, tell, until
 from tests.bench.transfers_site import TransfersSite, transfers_site
 

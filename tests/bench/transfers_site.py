@@ -11,17 +11,17 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.devnet import circle, services
-from indexer.devnet.databases import fresh_databases
-from indexer.devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
-from indexer.devnet.scenario import PacedClient, real_time
-from indexer.devnet.services import Ports, demo_settings, environment, with_world
-from indexer.devnet.stellar.accounts import keypair
-from indexer.devnet.supervisor import PostgresService, Supervisor, free_port
-from indexer.devnet.world import Pace, World, start_world
-from indexer.networks import load_network
-from indexer.settings import Settings
-from indexer.warehouse import embedded_postgres
+from devnet import circle, services
+from devnet.databases import fresh_databases
+from devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
+from devnet.scenario import PacedClient, real_time
+from devnet.services import Ports, demo_settings, environment, with_world
+from devnet.stellar.accounts import keypair
+from devnet.supervisor import PostgresService, Supervisor, free_port
+from devnet.world import Pace, World, start_world
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings
+from indexer.config.warehouse import embedded_postgres
 from tests.bench.site import tell
 
 

@@ -23,9 +23,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.engine import make_url
 
-from indexer.events.common import Event
-from indexer.keeper import catch_up
-from indexer.projections.stages.evidence import Terms
+from indexer.chains.events import Event
+from indexer.transfers.inputs import Terms
+from indexer.transfers.keeper import catch_up
 from tests.bench.site import milliseconds, percentile, tell
 from tests.factories.intake import ask
 from tests.factories.projections import address

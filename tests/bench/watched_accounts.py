@@ -18,15 +18,15 @@ from sqlalchemy import Engine, insert
 from stellar_sdk import StrKey
 from stellar_sdk.operation import Payment
 
+from devnet.databases import fresh_databases
+from devnet.stellar.accounts import USDC
+from devnet.stellar.client import DevnetClient
+from devnet.world import Pace
 from indexer.chains.ports import ChainReader
-from indexer.devnet.databases import fresh_databases
-from indexer.devnet.stellar.accounts import USDC
-from indexer.devnet.stellar.client import DevnetClient
-from indexer.devnet.world import Pace
-from indexer.drain import drain_once
-from indexer.readers import open_reader
-from indexer.settings import Settings
-from indexer.warehouse import database_url, open_engine
+from indexer.config.settings import Settings
+from indexer.config.warehouse import database_url, open_engine
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.readers import open_reader
 from tests.bench.site import Site, milliseconds, site, tell
 from tests.factories.started import insert_transfer, payment
 from warehouse_schema.intake import watched_addresses

@@ -11,15 +11,15 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.devnet.evm import EvmDevnet
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_node import AnvilProcess
-from indexer.devnet.scenario import PacedClient
-from indexer.devnet.stellar.genesis import Genesis
-from indexer.devnet.stellar.node import FIRST_LEDGER, Node, fixed_clock
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
-from indexer.devnet.world import remotes_of_evm, remotes_of_stellar
+from devnet.evm import EvmDevnet
+from devnet.evm_deployment import deploy
+from devnet.evm_node import AnvilProcess
+from devnet.scenario import PacedClient
+from devnet.stellar.genesis import Genesis
+from devnet.stellar.node import FIRST_LEDGER, Node, fixed_clock
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import DevnetServer
+from devnet.world import remotes_of_evm, remotes_of_stellar
 from tests.chaos.contents import Tip
 
 EVM = "eip155:31337"

@@ -2,11 +2,12 @@
 
 from sqlalchemy.engine import make_url
 
-from indexer.chains.evm import EvmReader
+from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
-from indexer.chains.stellar import StellarReader
-from indexer.drain import drain_once
-from indexer.networks import Network, load_network
+from indexer.chains.stellar.reader import StellarReader
+from indexer.config.networks import Network, load_network
+from indexer.decode.evm import event_topics
+from indexer.ingest.ranges import drain_once
 from tests.chaos.chains import Chains
 from tests.chaos.contents import (
     Contents,
@@ -38,7 +39,7 @@ def drain_straight(chains: Chains, url: str) -> None:
 def _readers(chains: Chains, network: Network) -> tuple[ChainReader, ...]:
     [evm] = network.evm
     return (
-        EvmReader(evm, [chains.evm_url], timeout=30.0),
+        EvmReader(evm, [chains.evm_url], event_topics, timeout=30.0),
         StellarReader(network.stellar, [chains.stellar_url]),
     )
 

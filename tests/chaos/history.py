@@ -15,8 +15,8 @@ from hashlib import sha256
 from eth_account.signers.local import LocalAccount
 from stellar_sdk import Keypair
 
-from indexer.devnet.bridges import DUST, Bridges, Burned, Sent
-from indexer.devnet.evm import (
+from devnet.bridges import DUST, Bridges, Burned, Sent
+from devnet.evm import (
     NATIVE_FEE,
     SEND_PARAM,
     STELLAR_DOMAIN,
@@ -24,14 +24,14 @@ from indexer.devnet.evm import (
     dev_account,
     reorg_marker,
 )
-from indexer.devnet.evm_deployment import MAX_UINT256
-from indexer.devnet.evm_messages import FINALIZED, ZERO_WORD
-from indexer.devnet.evm_node import RpcFailed, encode_call
-from indexer.devnet.expectations import UNIT, Rail, Terms, TermsKey
-from indexer.devnet.order_book import OrderBook
-from indexer.devnet.stellar.accounts import RELAYER, USDC, USDT0, keypair
-from indexer.devnet.stellar.client import Failed, Refused, Rejected
-from indexer.devnet.stellar.genesis import ORDER_TTL
+from devnet.evm_deployment import MAX_UINT256
+from devnet.evm_messages import FINALIZED, ZERO_WORD
+from devnet.evm_node import RpcFailed, encode_call
+from devnet.expectations import UNIT, Rail, Terms, TermsKey
+from devnet.order_book import OrderBook
+from devnet.stellar.accounts import RELAYER, USDC, USDT0, keypair
+from devnet.stellar.client import Failed, Refused, Rejected
+from devnet.stellar.genesis import ORDER_TTL
 from tests.chaos.chains import Chains
 
 DEEPEST = 64

@@ -22,11 +22,11 @@ from typing import Any
 
 import api.__main__ as api_program
 import indexer.__main__ as indexer_program
-import indexer.relay.__main__ as relay_program
+import relay.__main__ as relay_program
 
 PROGRAMS: Mapping[str, Callable[[], int | None]] = {
     "indexer": indexer_program.main,
-    "indexer.relay": relay_program.main,
+    "relay": relay_program.main,
     "api": api_program.main,
 }
 

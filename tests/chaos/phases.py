@@ -1,6 +1,6 @@
 """Where in its work a follower is, as Postgres sees it: what a kill at this moment lands in.
 
-A follower holds its chain's lease on the session that writes (`indexer.drain.follower`),
+A follower holds its chain's lease on the session that writes (`indexer.ingest.ranges.follower`),
 and a transaction holds a row-exclusive lock on each table that it has written to. The order of the
 phases below is the order of a range's transaction.
 """

@@ -20,7 +20,7 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from indexer.devnet.process_groups import find, members
+from devnet.process_groups import find, members
 from warehouse_schema.embedded import EmbeddedPostgres, NotRunning, Server
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from indexer.devnet.supervisor import free_port, listens
+from devnet.supervisor import free_port, listens
 from tests.chaos import phases
 from tests.chaos.bare import await_head
 from tests.chaos.chains import CHAINS, fresh_chains

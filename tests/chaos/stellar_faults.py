@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 import orjson
 
-from indexer.devnet.local_http import HOST
-from indexer.devnet.local_server import Handler, Server, answering
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
 from tests.faults.fault import Call, Exchange, Fault, Reply, Response
 
 _TOID_LEDGER = 32

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from api.client import Isthmus, NotReached, Patience
-from indexer.devnet.process_groups import MARK
+from devnet.process_groups import MARK
 from tests.memory import server_folder
 from tests.run_processes import run_pids
 
@@ -81,7 +81,7 @@ class Demo:
         self.output = home / "output"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "indexer.devnet"],
+                [sys.executable, "-m", "devnet"],
                 cwd=PROJECT,
                 env=environment(home),
                 stdout=output,

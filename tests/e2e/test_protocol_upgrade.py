@@ -11,15 +11,15 @@ from sqlalchemy import Engine, select
 from sqlalchemy.engine import URL
 from stellar_sdk import scval, xdr
 
-from indexer.devnet.stellar.accounts import USDC
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.genesis import Genesis
-from indexer.devnet.stellar.node import Node, fixed_clock
-from indexer.devnet.stellar.protocol30 import MuxedContract
-from indexer.devnet.stellar.registry import unwired
+from devnet.stellar.accounts import USDC
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.genesis import Genesis
+from devnet.stellar.node import Node, fixed_clock
+from devnet.stellar.protocol30 import MuxedContract
+from devnet.stellar.registry import unwired
 from indexer.facts.store import read_cursor
-from indexer.following import follow
-from indexer.projections.rebuild import differences
+from indexer.ingest.follow import follow
+from indexer.ingest.rebuild import differences
 from tests.factories.book_stand import NETWORK, Screen, reading
 from tests.indexer.devnet.stellar.chain import UNIT, Chain
 from tests.indexer.devnet.stellar.market import Market

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, Engine, func, select, text, update
 
-from indexer.drain import drain_once
-from indexer.projections.rebuild import differences
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import FakeChain, fake_network
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import cursors, evm_logs

@@ -14,15 +14,15 @@ from sqlalchemy import Engine, insert, select
 from sqlalchemy.engine import URL
 from stellar_sdk import scval, xdr
 
-from indexer.devnet.stellar.accounts import USDC
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.genesis import ORDER_TTL, Genesis
-from indexer.devnet.stellar.node import LEDGER_MS, Node
-from indexer.devnet.stellar.protocol30 import MuxedContract
-from indexer.devnet.stellar.registry import unwired
-from indexer.drain import drain_once
-from indexer.keeper import catch_up
-from indexer.projections.rebuild import differences
+from devnet.stellar.accounts import USDC
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.genesis import ORDER_TTL, Genesis
+from devnet.stellar.node import LEDGER_MS, Node
+from devnet.stellar.protocol30 import MuxedContract
+from devnet.stellar.registry import unwired
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
+from indexer.transfers.keeper import catch_up
 from tests.factories.book_stand import NETWORK, Screen, reading
 from tests.factories.book_walk import dump
 from tests.factories.intake import ask

@@ -17,24 +17,24 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL
 
-from indexer.attestations import poll_attestations
-from indexer.chains.attestations import Iris
-from indexer.devnet import circle, services
-from indexer.devnet.customer_story import CustomerStory
-from indexer.devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
-from indexer.devnet.scenario import PacedClient, real_time
-from indexer.devnet.stellar.accounts import keypair
-from indexer.devnet.supervisor import Supervisor, free_port
-from indexer.devnet.webhook_receiver import make_certificate, receiving
-from indexer.devnet.world import Pace, World, start_world
-from indexer.following import follow
-from indexer.keeper import keep_transfers
-from indexer.readers import open_reader
-from indexer.reconciliation import Finding, reconcile
-from indexer.relay.hooks.run import send_webhooks
-from indexer.relay.run import run_relay
-from indexer.relay.settings import load_relay_settings, load_webhook_poster
-from indexer.settings import Settings, load_settings
+from devnet import circle, services
+from devnet.customer_story import CustomerStory
+from devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
+from devnet.scenario import PacedClient, real_time
+from devnet.stellar.accounts import keypair
+from devnet.supervisor import Supervisor, free_port
+from devnet.webhook_receiver import make_certificate, receiving
+from devnet.world import Pace, World, start_world
+from indexer.analytics.reconciliation import Finding, reconcile
+from indexer.chains.services.circle import Iris
+from indexer.config.settings import Settings, load_settings
+from indexer.ingest.attestations import poll_attestations
+from indexer.ingest.follow import follow
+from indexer.ingest.readers import open_reader
+from indexer.transfers.keeper import keep_transfers
+from relay.run import run_relay
+from relay.settings import load_relay_settings, load_webhook_poster
+from relay.webhooks.run import send_webhooks
 from warehouse_schema.engine import make_engine
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from stellar_sdk import Asset, Keypair, SignerKey, xdr
 
-from indexer.devnet.stellar.entries import Account, Signer, Trustline
+from devnet.stellar.entries import Account, Signer, Trustline
 
 
 def make_account_entry(

@@ -8,12 +8,12 @@ from indexer.actions.agreed import Agreed
 from indexer.actions.evm_calls import Burn, Order, Send
 from indexer.actions.evm_check import Mined
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
-from indexer.decode.evm import topic_of
-from indexer.decode.lz_packet import guid_of
-from indexer.events.common import Provenance
-from indexer.events.raw import EvmLog
-from indexer.networks import EvmChain, Network, load_network
-from indexer.projections.stages.evidence import Terms
+from indexer.bridges.oft.packet import guid_of
+from indexer.chains.events import Provenance
+from indexer.chains.evm.abi import topic_of
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import EvmChain, Network, load_network
+from indexer.transfers.inputs import Terms
 from warehouse_schema.identifiers import BlockHash, ChainId, EvmAddress, Height, TxHash, UnixSeconds
 
 MAINNET = load_network("mainnet")

@@ -5,9 +5,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, insert, text
 
 from indexer.analytics.daily import FIGURES, compute, due_days
-from indexer.events.raw import Block
+from indexer.chains.raw import Block
+from indexer.config.networks import load_network
 from indexer.facts import store
-from indexer.networks import load_network
 from tests.factories.days import BEGIN, DAY, HOUR, ingest_ledgers, set_cursor, slow_history
 from tests.factories.events import EVM, STELLAR, make_provenance
 from warehouse_schema import events, facts

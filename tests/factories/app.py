@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from api.app import create_app
 from api.deps import Deps
-from indexer.networks import Network, load_network
+from indexer.config.networks import Network, load_network
 from tests.documented import CheckedClient
 from tests.factories.projections import CLOSE_TIME
 from warehouse_schema.identifiers import UnixSeconds

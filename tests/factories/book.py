@@ -6,8 +6,8 @@ from typing import Any
 
 from stellar_sdk import StrKey
 
-from indexer.events.common import Provenance
-from indexer.events.escrow import (
+from indexer.chains.events import Provenance
+from indexer.market.escrow_events import (
     EscrowConfigSet,
     EscrowDeposit,
     OrderCancel,
@@ -15,8 +15,8 @@ from indexer.events.escrow import (
     OrderFulfill,
     OrderOpen,
 )
-from indexer.events.rail_terms import PayeeSet, RailSet, TermsSet
-from indexer.projections.book_state import LedgerClose
+from indexer.market.rail_terms_events import PayeeSet, RailSet, TermsSet
+from indexer.orderbook.state import LedgerClose
 from warehouse_schema.identifiers import (
     BaseUnits,
     BlockHash,

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from indexer.projections.book_state import BookEvent, LedgerClose
+from indexer.orderbook.state import BookEvent, LedgerClose
 from tests.factories.book import account, usdc, word
 from tests.factories.contract_model import ContractModel, Refused
 from warehouse_schema.identifiers import Bytes32, StellarAddress

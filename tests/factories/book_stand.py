@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 
-from indexer.chains.stellar import StellarReader
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
-from indexer.drain import drain_once
-from indexer.networks import Network, load_network
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import DevnetServer
+from indexer.chains.stellar.reader import StellarReader
+from indexer.config.networks import Network, load_network
+from indexer.ingest.ranges import drain_once
 from tests.factories.app import make_app
 from tests.indexer.devnet.stellar.market import Market
 from warehouse_schema import projections as tables

@@ -10,11 +10,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, select
 
-from indexer.projections.book import advance, fold_ledger
-from indexer.projections.book_refold import Refold
-from indexer.projections.book_state import Alarm, BookEvent, BookState, LedgerClose
-from indexer.projections.book_store import BOOK_TABLES, apply_ledgers, rows_of
-from indexer.projections.messages import Message, messages
+from indexer.orderbook.fold import advance, fold_ledger
+from indexer.orderbook.outbox import Message, messages
+from indexer.orderbook.refold import Refold
+from indexer.orderbook.state import Alarm, BookEvent, BookState, LedgerClose
+from indexer.orderbook.store import BOOK_TABLES, apply_ledgers, rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
 from tests.factories.slow_book import Row, slow_book, slow_rows

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from indexer.events.escrow import (
+from indexer.market.escrow_events import (
     EscrowConfigSet,
     EscrowDeposit,
     EscrowPausedSet,
@@ -22,8 +22,8 @@ from indexer.events.escrow import (
     OrderFulfill,
     OrderOpen,
 )
-from indexer.events.rail_terms import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
-from indexer.projections.book_state import BookEvent, LedgerClose
+from indexer.market.rail_terms_events import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
+from indexer.orderbook.state import BookEvent, LedgerClose
 from tests.factories.book import (
     CHAIN,
     account,

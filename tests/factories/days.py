@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, delete, insert
 
-from indexer.events.raw import Block
+from indexer.chains.raw import Block
 from indexer.facts import store
 from indexer.facts.store import Decoded
-from indexer.projections.book_state import BookEvent, LedgerClose
-from indexer.projections.book_store import apply_ledgers
+from indexer.orderbook.state import BookEvent, LedgerClose
+from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import digest
 from tests.factories.book_history import RandomHistory
 from tests.factories.contract_model import ContractModel

@@ -22,7 +22,7 @@ from api.auth.sep10 import ChallengeRefused
 from api.errors import BadRequest, IdentityUnavailable
 from api.parsing import Strict, read_body
 from api.responses import OrjsonProvider
-from indexer.chains.http_service import HttpService, shared_limit
+from indexer.chains.http.service import HttpService, shared_limit
 from indexer.errors import InconsistentAnswer
 from tests.factories.sep10 import PASSPHRASE, SERVER, make_sep10
 

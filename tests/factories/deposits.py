@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from indexer.deposits import FACTORY, Deposit
-from indexer.networks import EvmChain, Network, load_network
+from indexer.bridges.deposit_address.factory import FACTORY, Deposit
+from indexer.config.networks import EvmChain, Network, load_network
 from warehouse_schema.identifiers import EvmAddress
 
 OWNER = "GB54KUSW2OO5IY3LXJGIR54Q4ZIGQMQ6FIE7QZENCFCL3E5GYXAKQY7L"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from indexer.events.common import Event, Provenance
-from indexer.events.raw import Block, EvmLog, StellarEvent
+from indexer.chains.events import Event, Provenance
+from indexer.chains.raw import Block, EvmLog, StellarEvent
 from warehouse_schema.identifiers import (
     Address,
     AssetId,

@@ -1,11 +1,11 @@
-"""EVM logs as the frame that `indexer.chains.evm_history` reads them into."""
+"""EVM logs as the frame that `indexer.chains.evm.history` reads them into."""
 
 from collections.abc import Iterable
 
 import polars as pl
 
-from indexer.chains.evm_history import LOG_COLUMNS
-from indexer.events.raw import EvmLog
+from indexer.chains.evm.history import LOG_COLUMNS
+from indexer.chains.raw import EvmLog
 
 
 def log_frame(logs: Iterable[EvmLog]) -> pl.DataFrame:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
 
+from indexer.chains.events import Provenance
 from indexer.chains.ports import Block, EvmLog, Range
 from indexer.chains.watchlist import Watched
+from indexer.config.networks import EvmChain, Network, load_network
 from indexer.errors import NodeBehind, RangeTooWide
-from indexer.events.common import Provenance
-from indexer.networks import EvmChain, Network, load_network
 from warehouse_schema.identifiers import (
     BlockHash,
     Bytes32,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indexer.chains.receipts import bloom_of
-from indexer.events.raw import Block, EvmLog
+from indexer.chains.evm.receipts import bloom_of
+from indexer.chains.raw import Block, EvmLog
 from tests.factories.fake_chain import FakeChain
 from tests.replay.serving import Refused
 from warehouse_schema.identifiers import evm_chain_number

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from indexer.chains.ports import Block, ChainReader, Range
+from indexer.chains.raw import StellarEvent
 from indexer.chains.watchlist import Watched
-from indexer.events.raw import StellarEvent
 from tests.factories.stellar_lake import DEVNET
 from warehouse_schema.identifiers import Height
 

@@ -14,8 +14,8 @@ from api.auth.identity import IdentityProvider
 from api.auth.key_set import KeySet, KeySource
 from api.auth.provider import Provider, ProviderAccess
 from api.auth.wallets import Wallets
-from indexer.devnet.identity.provider import ISSUER, StandIn
-from indexer.devnet.identity.server import serving
+from devnet.identity.provider import ISSUER, StandIn
+from devnet.identity.server import serving
 from tests.factories.app import NOW, make_app
 from tests.factories.tokens import make_tokens
 from warehouse_schema.identifiers import UnixSeconds

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from indexer.projections.stages.evidence import Terms
+from indexer.transfers.inputs import Terms
 from warehouse_schema import intake
 
 OPERATOR = "0x90f79bf6eb2c4f870365e785982e1f101e93b906"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from indexer.devnet.local_http import HOST
-from indexer.devnet.local_server import Handler, Server, answering
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
 
 NOT_FOUND = b'{"error":"Message not found"}'
 JSON = dict[str, Any]

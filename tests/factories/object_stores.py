@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from indexer.devnet.local_http import HOST
-from indexer.devnet.local_server import Handler, Server, answering
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
 
 BUCKET = "lake"
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection, delete, insert, update
 
-from indexer.projections.stages.load import load
+from indexer.transfers.load import load
 from tests.factories.actions import MAINNET
 from tests.factories.stage_facts import bring_in, burn
 from warehouse_schema.events import EVENT_TABLES

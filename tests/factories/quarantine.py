@@ -7,11 +7,11 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from indexer.chains.ports import ChainReader
-from indexer.drain import drain_once
+from indexer.config.networks import Network, load_network
 from indexer.facts import quarantine as rows
 from indexer.facts import store
-from indexer.networks import Network, load_network
-from indexer.quarantine import Trial, retry
+from indexer.ingest.quarantine import Trial, retry
+from indexer.ingest.ranges import drain_once
 from tests.factories.contents import contents
 from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, compressed, name_of
 from tests.indexer.devnet.stellar.cctp import REMOTES

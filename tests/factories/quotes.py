@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine
 from werkzeug.test import TestResponse
 
-from indexer.fees import BurnTerms, SendTerms
+from indexer.chain_state.fees import BurnTerms, SendTerms
 from tests.factories.app import make_app
 from tests.factories.projections import STELLAR, address
 from tests.factories.tokens import ACCOUNT, make_tokens

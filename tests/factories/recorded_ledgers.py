@@ -17,11 +17,17 @@ from pathlib import Path
 import zstandard
 
 from indexer.chains.ports import Block, Range, StellarEvent, UnreadLedger
-from indexer.chains.stellar_filters import wanted_events
+from indexer.chains.stellar.filters import wanted_events
+from indexer.chains.stellar.xdr.batches import split_batch
+from indexer.chains.stellar.xdr.close_meta import decode_meta
+from indexer.chains.stellar.xdr.ledgers import (
+    Ledger,
+    LedgerProof,
+    block_of_meta,
+    check_linked,
+)
 from indexer.chains.watchlist import Watched
-from indexer.decode.batches import split_batch
-from indexer.decode.close_meta import decode_meta
-from indexer.decode.ledgers import Ledger, LedgerProof, block_of_meta, check_linked
+from indexer.config.networks import StellarChain
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -29,7 +35,6 @@ from indexer.errors import (
     RetentionGap,
     UndecodableLedger,
 )
-from indexer.networks import StellarChain
 from warehouse_schema.identifiers import ChainId, Height
 
 _UNNAMED = ChainId("stellar:recorded")

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from indexer.projections.stages.evidence import Terms
+from indexer.transfers.inputs import Terms
 from tests.factories.intake import ask
 from warehouse_schema.facts import cctp_attestations
 from warehouse_schema.identifiers import Address, BaseUnits, ChainId, StellarAddress, UnixSeconds

@@ -13,17 +13,17 @@ from typing import TypeAlias
 from stellar_sdk import StrKey, xdr
 from xdrlib3 import Unpacker
 
-from indexer.decode.ledgers import Ledger, LedgerProof, LedgerTransaction
-from indexer.decode.positions import (
+from devnet.stellar.protocol30 import MillisecondValue, read
+from indexer.chains.events import Provenance
+from indexer.chains.raw import Block, StellarEvent
+from indexer.chains.stellar.xdr.event_ids import (
     AFTER_ALL_TRANSACTION,
     AFTER_TRANSACTION_OPERATION,
     FEE_CHARGES_TRANSACTION,
     EventId,
 )
-from indexer.devnet.stellar.protocol30 import MillisecondValue, read
+from indexer.chains.stellar.xdr.ledgers import Ledger, LedgerProof, LedgerTransaction
 from indexer.errors import InconsistentAnswer
-from indexer.events.common import Provenance
-from indexer.events.raw import Block, StellarEvent
 from warehouse_schema.identifiers import (
     BlockHash,
     ChainId,

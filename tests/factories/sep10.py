@@ -15,8 +15,8 @@ from api.app import create_app
 from api.auth.accounts import Accounts
 from api.auth.sep10 import Sep10
 from api.deps import Deps
-from indexer.decode.accounts import Signer, SigningRules, Trustline
-from indexer.networks import Network, load_network
+from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules, Trustline
+from indexer.config.networks import Network, load_network
 from tests.documented import CheckedClient
 from tests.factories.tokens import URL, make_tokens
 from warehouse_schema.identifiers import AssetId, StellarAddress, UnixSeconds

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from indexer.events.escrow import (
+from indexer.market.escrow_events import (
     EscrowConfigSet,
     EscrowPausedSet,
     OrderCancel,
@@ -20,7 +20,7 @@ from indexer.events.escrow import (
     OrderFulfill,
     OrderOpen,
 )
-from indexer.events.rail_terms import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
+from indexer.market.rail_terms_events import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
 Row = dict[str, Any]

@@ -6,21 +6,21 @@ from sqlalchemy import Connection, insert
 from sqlalchemy.dialects import postgresql
 
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
-from indexer.decode.cctp_message import HEADER_SIZE, burn_key
-from indexer.events.cctp import (
+from indexer.bridges.cctp.events import (
     DepositForBurn,
     MessageReceived,
     MessageSent,
     MintAndForward,
     MintAndWithdraw,
 )
-from indexer.events.common import Event, Provenance
-from indexer.events.raw import Block
-from indexer.events.tokens import DepositRefunded, Erc20Transfer
+from indexer.bridges.cctp.message import HEADER_SIZE, burn_key
+from indexer.bridges.tokens.events import DepositRefunded, Erc20Transfer
+from indexer.chains.events import Event, Provenance
+from indexer.chains.raw import Block
 from indexer.facts.rows import EVENT_SHELVES, copy_into
-from indexer.projections.apply import apply
-from indexer.projections.stages.claims import payer
-from indexer.projections.stages.evidence import Terms
+from indexer.ingest.projections import apply
+from indexer.transfers.inputs import Terms
+from indexer.transfers.matching import payer
 from tests.factories.stage_history import make_terms
 from tests.factories.transfers import (
     ETHEREUM,

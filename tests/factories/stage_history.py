@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from indexer.projections.stages import table
-from indexer.projections.stages.evidence import (
+from indexer.movements.fold import Stage as MovementStage
+from indexer.transfers import state_machine
+from indexer.transfers.fold import fold
+from indexer.transfers.inputs import (
     NO_TRUSTLINE,
     Carried,
     Evidence,
@@ -22,8 +24,6 @@ from indexer.projections.stages.evidence import (
     TakenBack,
     Terms,
 )
-from indexer.projections.stages.fold import fold
-from indexer.projections.transfers import Stage as MovementStage
 from tests.factories.transfers import ACCOUNT, ETHEREUM, NONCE, PUBNET, USER
 from warehouse_schema.identifiers import (
     Address,
@@ -197,23 +197,23 @@ class Options:
     movements: int = 1
 
 
-Move = Callable[[Evidence, table.Stage, Options], Iterator[Evidence]]
+Move = Callable[[Evidence, state_machine.Stage, Options], Iterator[Evidence]]
 
 
-def _client(evidence: Evidence, stage: table.Stage, _: Options) -> Iterator[Evidence]:
-    if table.may_cancel(stage):
+def _client(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Iterator[Evidence]:
+    if state_machine.may_cancel(stage):
         yield replace(evidence, cancelled_at=UnixSeconds(START + 400))
-    may_submit = table.TABLE[stage].leads_to.get("user", ())
+    may_submit = state_machine.TABLE[stage].leads_to.get("user", ())
     if "SUBMITTED" in may_submit and not evidence.submissions:
         yield submits(evidence)
 
 
-def _clock(evidence: Evidence, stage: table.Stage, _: Options) -> Iterator[Evidence]:
-    if table.may_expire(stage):
+def _clock(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Iterator[Evidence]:
+    if state_machine.may_expire(stage):
         yield replace(evidence, expired_at=UnixSeconds(EXPIRY))
 
 
-def _relay(evidence: Evidence, stage: table.Stage, _: Options) -> Iterator[Evidence]:
+def _relay(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Iterator[Evidence]:
     purposes = [each.purpose for each in evidence.attempts]
     if stage == "FUNDED" and "sweep" not in purposes:
         yield signs(evidence, "sweep", TxHash("sweep"))
@@ -224,7 +224,7 @@ def _relay(evidence: Evidence, stage: table.Stage, _: Options) -> Iterator[Evide
         yield replace(evidence, dead=evidence.dead | {tx})
 
 
-def _obstacles(evidence: Evidence, _: table.Stage, __: Options) -> Iterator[Evidence]:
+def _obstacles(evidence: Evidence, _: state_machine.Stage, __: Options) -> Iterator[Evidence]:
     for kind in (NO_TRUSTLINE, "frozen"):
         standing = [each for each in evidence.obstacles if each.kind == kind]
         if standing:
@@ -235,7 +235,7 @@ def _obstacles(evidence: Evidence, _: table.Stage, __: Options) -> Iterator[Evid
             yield replace(evidence, obstacles=(*evidence.obstacles, found))
 
 
-def _payments(evidence: Evidence, _: table.Stage, options: Options) -> Iterator[Evidence]:
+def _payments(evidence: Evidence, _: state_machine.Stage, options: Options) -> Iterator[Evidence]:
     if evidence.terms.deposit_address is None:
         return
     if len(evidence.paid) < options.payments:
@@ -249,7 +249,7 @@ def _payments(evidence: Evidence, _: table.Stage, options: Options) -> Iterator[
             yield give_back(evidence, held(evidence, token), top(evidence) + 1, token)
 
 
-def _movements(evidence: Evidence, _: table.Stage, options: Options) -> Iterator[Evidence]:
+def _movements(evidence: Evidence, _: state_machine.Stage, options: Options) -> Iterator[Evidence]:
     terms, carried = evidence.terms, evidence.carried
     # Also where no payment was seen: its chain may not have been read so far.
     if len(carried) < options.movements:

@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, func, insert, select
 from werkzeug.test import TestResponse
 
-from indexer.networks import load_network
+from indexer.config.networks import load_network
 from tests.factories.app import make_app
 from tests.factories.projections import STELLAR, address
 from tests.factories.quotes import EVM, SEPOLIA, asking

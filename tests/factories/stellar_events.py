@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from stellar_sdk import StrKey, scval, xdr
 
-from indexer.decode.positions import EventId
-from indexer.events.common import Provenance
-from indexer.events.raw import StellarEvent
+from indexer.chains.events import Provenance
+from indexer.chains.raw import StellarEvent
+from indexer.chains.stellar.xdr.event_ids import EventId
 from warehouse_schema.identifiers import (
     BlockHash,
     Bytes32,

@@ -13,12 +13,12 @@ import zstandard
 from stellar_sdk import scval
 from stellar_sdk.operation import ChangeTrust
 
-from indexer.decode.ledgers import block_of_meta
-from indexer.devnet.stellar import building
-from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, address
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.registry import devnet_contracts
-from indexer.networks import StellarChain, load_network
+from devnet.stellar import building
+from devnet.stellar.accounts import PASSPHRASE, USDC, address
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.registry import devnet_contracts
+from indexer.chains.stellar.xdr.ledgers import block_of_meta
+from indexer.config.networks import StellarChain, load_network
 from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.stellar_ledgers import FILES
 from tests.factories.stellar_recorded import PUBNET

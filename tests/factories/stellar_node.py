@@ -15,10 +15,10 @@ from typing import Any
 
 from stellar_sdk import xdr
 
-from indexer.decode.positions import parse_event_id
-from indexer.devnet.local_http import HOST
-from indexer.devnet.local_server import Handler, Server, answering
-from indexer.events.raw import StellarEvent
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
+from indexer.chains.raw import StellarEvent
+from indexer.chains.stellar.xdr.event_ids import parse_event_id
 from tests.factories.sdk_ledgers import header_entry
 from tests.factories.stellar_recorded import FOLDER
 

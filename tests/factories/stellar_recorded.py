@@ -6,9 +6,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from indexer.decode.positions import parse_event_id
-from indexer.events.raw import StellarEvent
-from indexer.networks import StellarChain, load_network
+from indexer.chains.raw import StellarEvent
+from indexer.chains.stellar.xdr.event_ids import parse_event_id
+from indexer.config.networks import StellarChain, load_network
 from tests.factories.stellar_events import make_seen
 from warehouse_schema.identifiers import StellarAddress
 

@@ -21,9 +21,9 @@ from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from indexer.drain import CHANNEL
-from indexer.projections.book_state import BookEvent, LedgerClose
-from indexer.projections.book_store import apply_ledgers
+from indexer.ingest.ranges import CHANNEL
+from indexer.orderbook.state import BookEvent, LedgerClose
+from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import CHAIN
 from tests.factories.book_history import RandomHistory
 from tests.factories.book_walk import refolded

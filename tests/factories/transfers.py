@@ -4,16 +4,22 @@ from dataclasses import replace
 from typing import TypeVar
 
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
-from indexer.events.cctp import (
+from indexer.bridges.cctp.events import (
     DepositForBurn,
     MessageReceived,
     MessageSent,
     MintAndForward,
     MintAndWithdraw,
 )
-from indexer.events.common import Event, Provenance
-from indexer.events.oft import LzReceiveAlert, OftReceived, OftSent, PacketSent, PacketVerified
-from indexer.networks import load_network
+from indexer.bridges.oft.events import (
+    LzReceiveAlert,
+    OftReceived,
+    OftSent,
+    PacketSent,
+    PacketVerified,
+)
+from indexer.chains.events import Event, Provenance
+from indexer.config.networks import load_network
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from indexer.projections.stages.told import News, tell
+from indexer.transfers.outbox import News, tell
 from tests.factories.started import insert_transfer
 from tests.factories.tokens import ACCOUNT
 from warehouse_schema.identifiers import StellarAddress

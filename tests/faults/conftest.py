@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import URL, Engine
 
-from indexer.devnet.evm_node import AnvilProcess
+from devnet.evm_node import AnvilProcess
 from tests.faults.proxy import FaultyNode
 from tests.faults.soak import shorten_pauses
 from tests.faults.world import Followed, Node

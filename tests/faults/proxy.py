@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
-from indexer.devnet.local_server import Handler, Server, answering
+from devnet.local_server import Handler, Server, answering
 from tests.faults.fault import Call, Exchange, Fault, Reply, Response, answered
 
 _LONGEST_HANG = 20.0

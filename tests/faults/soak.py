@@ -21,9 +21,9 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.engine import make_url
 
-from indexer import following
-from indexer.chains import evm
-from indexer.devnet.evm_node import AnvilProcess
+from devnet.evm_node import AnvilProcess
+from indexer.chains.evm import reader
+from indexer.ingest import follow
 from tests.faults.fault import Fault
 from tests.faults.lies import (
     DroppedLog,
@@ -211,10 +211,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def shorten_pauses(patch: pytest.MonkeyPatch) -> None:
     """Backing off is tested where it is the subject."""
-    patch.setattr(following, "_FIRST_BACKOFF", 0.001)
-    patch.setattr(following, "_LONGEST_BACKOFF", 0.02)
-    patch.setattr(following, "_HEAD_WAIT", 0.1)
-    patch.setattr(evm, "_PUSH_PAUSE", 0.05)
+    patch.setattr(follow, "_FIRST_BACKOFF", 0.001)
+    patch.setattr(follow, "_LONGEST_BACKOFF", 0.02)
+    patch.setattr(follow, "_HEAD_WAIT", 0.1)
+    patch.setattr(reader, "_PUSH_PAUSE", 0.05)
 
 
 if __name__ == "__main__":

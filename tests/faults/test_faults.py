@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from indexer import following
-from indexer.backfill import backfill
-from indexer.chains import evm_answers
+from indexer.chains.evm import answers
 from indexer.errors import (
     ConfigurationError,
     DeepReorg,
@@ -24,8 +22,10 @@ from indexer.errors import (
     WrongChain,
 )
 from indexer.facts.checks import open_alarms
-from indexer.facts.rescan import rescan
-from indexer.following import follow
+from indexer.ingest import follow as following
+from indexer.ingest.backfill import backfill
+from indexer.ingest.follow import follow
+from indexer.ingest.rescan import rescan
 from tests.faults.fault import Fault
 from tests.faults.lies import (
     DroppedLog,
@@ -177,7 +177,7 @@ def test_ranges_adapt_to_what_the_node_allows(world: Followed, most: int) -> Non
 def test_logs_that_are_cut_at_a_round_number_are_asked_for_in_parts(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evm_answers, "ROUND_CAPS", frozenset({4}))
+    monkeypatch.setattr(answers, "ROUND_CAPS", frozenset({4}))
     for number in range(6):
         world.node.mine(oft_send(70_000 + number), transfer(number + 1), transfer(number + 1))
     with world.faulty.faulty(SilentCap(4)):

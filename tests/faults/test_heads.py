@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from indexer.chains import evm
-from indexer.chains.evm import EvmReader
+from indexer.chains.evm import reader
+from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import Block
-from indexer.drain import Progress
+from indexer.decode.evm import event_topics
+from indexer.ingest.ranges import Progress
 from tests.faults.lies import StaleBackend
 from tests.faults.world import Followed
 from warehouse_schema.identifiers import Height
@@ -17,14 +18,16 @@ from warehouse_schema.identifiers import Height
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A socket that would not open is tried again soon."""
-    monkeypatch.setattr(evm, "_PUSH_PAUSE", 0.05)
+    monkeypatch.setattr(reader, "_PUSH_PAUSE", 0.05)
 
 
 class Scripted(EvmReader):
     """Does the next step whenever it waits for a head and has its socket open."""
 
     def __init__(self, world: Followed, *steps: Callable[[], object]) -> None:
-        super().__init__(world.chain, [world.faulty.url, world.faulty.ws_url], timeout=5.0)
+        super().__init__(
+            world.chain, [world.faulty.url, world.faulty.ws_url], event_topics, timeout=5.0
+        )
         self.world = world
         self.steps = list(steps)
 

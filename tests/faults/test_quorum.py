@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from indexer.chains.quorum import Quorum
-from indexer.chains.witnesses import NotEnoughSources, SourcesDisagree, operator_of
+from indexer.chains.evm.quorum import Quorum
+from indexer.chains.http.witnesses import NotEnoughSources, SourcesDisagree, operator_of
+from indexer.config.networks import LogProof
+from indexer.decode.evm import event_topics
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError, WrongChain
-from indexer.facts.rescan import rescan
-from indexer.networks import LogProof
+from indexer.ingest.rescan import rescan
 from tests.faults.fault import Fault
 from tests.faults.lies import (
     DroppedLog,
@@ -43,7 +44,7 @@ class Witnesses:
     def quorum(self, count: int = 3, log_proof: LogProof = "none", **options) -> Iterator[Quorum]:
         urls = [node.url for node in self.nodes[:count]]
         chain = replace(self.world.chain, log_proof=log_proof)
-        with Quorum(chain, urls, timeout=5.0, **options) as quorum:
+        with Quorum(chain, urls, event_topics, timeout=5.0, **options) as quorum:
             yield quorum
 
 
@@ -280,7 +281,7 @@ def test_an_operator_is_known_by_the_url(url: str, operator: str) -> None:
 )
 def test_nodes_of_one_operator_are_one(world: Followed, urls: list[str], needed: int) -> None:
     with pytest.raises(ConfigurationError, match="independent operators"):
-        Quorum(world.chain, urls, needed=needed)
+        Quorum(world.chain, urls, event_topics, needed=needed)
 
 
 def test_disagreement_is_for_a_person_and_silence_for_another_time() -> None:

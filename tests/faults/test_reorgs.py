@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select, update
 
-from indexer import drain
-from indexer.drain import Progress
 from indexer.errors import DeepReorg
 from indexer.facts.checks import open_alarms
+from indexer.ingest import ranges as drain
+from indexer.ingest.ranges import Progress
 from tests.faults.lies import FinalOnAnotherFork, FlippingTags, TagsAt
 from tests.faults.refusals import After, NoTags
 from tests.faults.world import Followed, contents, oft_send

@@ -13,15 +13,16 @@ from typing import Any
 from eth_utils.crypto import keccak
 from sqlalchemy import Engine, Table, select
 
-from indexer.chains.evm import EvmReader
-from indexer.chains.jsonrpc import JsonRpc
-from indexer.decode.evm import TRANSFER_TOPIC, topic_of
-from indexer.devnet.evm_node import AnvilProcess
-from indexer.drain import Progress, drain_once
+from devnet.evm_node import AnvilProcess
+from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
+from indexer.chains.evm.jsonrpc import JsonRpc
+from indexer.chains.evm.reader import EvmReader
+from indexer.config.networks import EvmChain, Network, load_network
+from indexer.decode.evm import event_topics
 from indexer.facts.checks import blocks_join
-from indexer.following import follow
-from indexer.networks import EvmChain, Network, load_network
-from indexer.projections.rebuild import differences
+from indexer.ingest.follow import follow
+from indexer.ingest.ranges import Progress, drain_once
+from indexer.ingest.rebuild import differences
 from tests.faults.proxy import FaultyNode
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, cursors, evm_logs
@@ -237,7 +238,9 @@ class Followed:
         return network_of(self.chain)
 
     def reader(self, *urls: str, timeout: float = 5.0, **options: Any) -> EvmReader:
-        return EvmReader(self.chain, urls or [self.faulty.url], timeout=timeout, **options)
+        return EvmReader(
+            self.chain, urls or [self.faulty.url], event_topics, timeout=timeout, **options
+        )
 
     def follow(
         self,
@@ -285,7 +288,7 @@ class Followed:
 
     def assert_as_straight(self) -> None:
         """What is stored is what a run without faults stores, and it hangs together."""
-        reader = EvmReader(self.chain, [self.node.http], timeout=30.0)
+        reader = EvmReader(self.chain, [self.node.http], event_topics, timeout=30.0)
         try:
             while drain_once(self.straight_engine, reader, self.network) is not None:
                 pass

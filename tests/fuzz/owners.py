@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stellar_sdk import Keypair
 
 from api.auth.tokens import SigningKey, Tokens
-from indexer.decode.accounts import Signer, SigningRules, account_key
+from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules, account_key
 from tests.factories.accounts import make_account_entry
 from tests.factories.sep10 import WALLET, key, make_rules, sign
 from tests.factories.tokens import URL, private_key

@@ -12,31 +12,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, select
 
+from devnet.evm_messages import Attesters, BurnMessage, address_word, message_nonce
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
-from indexer.attestations import PollProgress, poll, poll_attestations, poll_once
-from indexer.attestations.pacing import SHORTEST_SECONDS, next_poll
-from indexer.attestations.record import REFUSED, UNVERIFIED
-from indexer.chains.attestations import Iris
-from indexer.chains.lz_scan import LzScan
-from indexer.decode.cctp_message import burn_key, parse_message, source_bytes
-from indexer.devnet.evm_messages import Attesters, BurnMessage, address_word, message_nonce
-from indexer.errors import FollowerConflict
-from indexer.events.cctp import (
+from indexer.bridges.cctp.events import (
     DepositForBurn,
     MessageReceived,
     MessageSent,
     MintAndForward,
     MintAndWithdraw,
 )
-from indexer.events.common import Event, Provenance
-from indexer.events.services import Attestation
+from indexer.bridges.cctp.message import burn_key, parse_message, source_bytes
+from indexer.chains.events import Event, Provenance
+from indexer.chains.services.answers import Attestation
+from indexer.chains.services.circle import Iris
+from indexer.chains.services.layerzero_scan import LzScan
+from indexer.config.networks import Network, load_network
+from indexer.errors import FollowerConflict
 from indexer.facts.messages import verified_by_nonce
 from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.facts.store import Cursor, move_cursor, open_alarms, read_cursor
-from indexer.networks import Network, load_network
-from indexer.projections.rebuild import differences, rebuild
-from indexer.projections.transfer_store import refold_transfers, touched_movements
-from indexer.projections.waits import LONGEST_SECONDS
+from indexer.ingest.attestations import PollProgress, poll, poll_attestations, poll_once
+from indexer.ingest.attestations.pacing import SHORTEST_SECONDS, next_poll
+from indexer.ingest.attestations.record import REFUSED, UNVERIFIED
+from indexer.ingest.rebuild import differences, rebuild
+from indexer.movements.store import refold_transfers, touched_movements
+from indexer.movements.waits import LONGEST_SECONDS
 from tests.factories.iris import FakeIris, FakeService, make_complete, make_pending, serving
 from tests.factories.transfers import (
     GUID,
@@ -86,7 +86,7 @@ def service() -> Iterator[FakeIris]:
 @pytest.fixture
 def iris(service: FakeIris, monkeypatch: pytest.MonkeyPatch) -> Iterator[Iris]:
     # The stand-in shuts nobody out for haste.
-    monkeypatch.setattr("indexer.chains.attestations.REQUESTS_PER_SECOND", 1000.0)
+    monkeypatch.setattr("indexer.chains.services.circle.REQUESTS_PER_SECOND", 1000.0)
     client = Iris(service.url, timeout=2.0)
     yield client
     client.close()
@@ -841,7 +841,7 @@ def scan_service() -> Iterator[FakeService]:
 
 @pytest.fixture
 def scan(scan_service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[LzScan]:
-    monkeypatch.setattr("indexer.chains.lz_scan.REQUESTS_PER_SECOND", 1000.0)
+    monkeypatch.setattr("indexer.chains.services.layerzero_scan.REQUESTS_PER_SECOND", 1000.0)
     client = LzScan(scan_service.url, timeout=2.0)
     yield client
     client.close()

@@ -3,11 +3,11 @@
 import pytest
 from sqlalchemy import Engine, select
 
-from indexer.backfill import BackfillProgress, backfill
-from indexer.drain import drain_once
 from indexer.errors import ConfigurationError, InconsistentAnswer
 from indexer.facts.checks import blocks_join
-from indexer.projections.rebuild import differences
+from indexer.ingest.backfill import BackfillProgress, backfill
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import blocks

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import URL, Engine, func, select
 
 from indexer import __main__ as command
-from indexer.backfill import BackfillProgress
-from indexer.backfill_command import Bar
-from indexer.drain import drain_once
-from indexer.settings import load_settings, rpc_variable, start_variable
+from indexer.cli.backfill import Bar
+from indexer.config.settings import load_settings, rpc_variable, start_variable
+from indexer.ingest.backfill import BackfillProgress
+from indexer.ingest.ranges import drain_once
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.replay.serving import serving

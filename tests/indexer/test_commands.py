@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import Engine, delete, select
 
 from indexer.__main__ import main
-from indexer.builds import decoder_build
 from indexer.chains.ports import UnreadLedger
-from indexer.decode.ledgers import block_of_meta
+from indexer.chains.stellar.xdr.ledgers import block_of_meta
+from indexer.decode.build import decoder_build
 from indexer.facts import quarantine, store
 from tests.factories.stage_facts import DIRECT, bring_in, burn
 from tests.factories.stellar_lake import DEVNET, FIRST, history_metas
@@ -97,7 +97,7 @@ def test_the_builds_name_follows_the_decoders(monkeypatch: pytest.MonkeyPatch) -
         ("version", lambda _: "0"),
     ):
         with monkeypatch.context() as other:
-            other.setattr(f"indexer.builds.{name}", value)
+            other.setattr(f"indexer.decode.build.{name}", value)
             assert decoder_build.__wrapped__() != genuine
 
 

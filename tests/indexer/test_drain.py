@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import URL, Connection, Engine, event, func, select, text
 from sqlalchemy.exc import OperationalError
 
-from indexer import drain, following
 from indexer.chains.ports import Block
-from indexer.drain import Progress, drain_once, follower
+from indexer.config.networks import Network
 from indexer.errors import (
     DeepReorg,
     FollowerConflict,
@@ -21,9 +20,11 @@ from indexer.errors import (
 from indexer.facts import kept, store
 from indexer.facts.checks import blocks_join, open_alarms
 from indexer.facts.status import chain_status
-from indexer.following import follow
-from indexer.networks import Network
-from indexer.projections.rebuild import differences, rebuild
+from indexer.ingest import follow as following
+from indexer.ingest import ranges as drain
+from indexer.ingest.follow import follow
+from indexer.ingest.ranges import Progress, drain_once, follower
+from indexer.ingest.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_sent

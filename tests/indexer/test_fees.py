@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from eth_abi.abi import encode
 
-from indexer.chains.attestations import Iris
-from indexer.chains.evm_calls import EvmCalls
-from indexer.devnet import circle
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_node import AnvilProcess
-from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
-from indexer.devnet.world import remotes_of_evm
+from devnet import circle
+from devnet.evm_deployment import deploy
+from devnet.evm_node import AnvilProcess
+from devnet.stellar.contracts.oft import NATIVE_FEE
+from devnet.world import remotes_of_evm
+from indexer.chain_state.fees import FAST, STANDARD, BurnTerms, Fees, open_fees
+from indexer.chain_state.stellar import StellarState
+from indexer.chains.evm.calls import EvmCalls
+from indexer.chains.services.circle import Iris
+from indexer.config.networks import load_network
+from indexer.config.settings import load_settings
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -23,10 +27,6 @@ from indexer.errors import (
     RetryableChainError,
     WrongChain,
 )
-from indexer.fees import FAST, STANDARD, BurnTerms, Fees, open_fees
-from indexer.networks import load_network
-from indexer.settings import load_settings
-from indexer.stellar_state import StellarState
 from tests.factories.iris import FakeIris
 from tests.factories.iris import serving as serving_iris
 from tests.indexer.devnet.stellar.chain import Chain

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, Engine
 
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
-from indexer.drain import drain_once
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_store import LakeStore
 from indexer.facts.gaps import Gap, stale_gaps
-from indexer.heal import Healing, heal
-from indexer.projections.rebuild import differences
+from indexer.ingest.gap_repair import Healing, heal
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from tests.factories.forgetful import Forgetful
 from tests.factories.quarantine import alarms, drained, history, mended, network
 from tests.factories.stellar_lake import DEVNET, FIRST, write_lake

@@ -14,19 +14,20 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, ColumnElement, Engine, func, select
 
-from indexer.backfill import backfill
-from indexer.chains.evm import EvmReader
-from indexer.decode.evm import DECODERS, TRANSFER_TOPIC, decode, topics_of_interest
-from indexer.deposits import FACTORY
-from indexer.drain import drain_once
+from indexer.bridges.deposit_address.factory import FACTORY
+from indexer.chains.events import Provenance
+from indexer.chains.evm.abi import TRANSFER_TOPIC
+from indexer.chains.evm.reader import EvmReader
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import EvmChain
+from indexer.decode.evm import DECODERS, decode, event_topics
 from indexer.errors import Undecodable
-from indexer.events.common import Provenance
-from indexer.events.raw import EvmLog
 from indexer.facts.checks import blocks_join
 from indexer.facts.kept import shared_emitters
 from indexer.facts.store import open_alarms
-from indexer.networks import EvmChain
-from indexer.projections.rebuild import differences
+from indexer.ingest.backfill import backfill
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.indexer.decode.test_evm import (
@@ -76,9 +77,7 @@ CHAIN: EvmChain = LIVE.evm[0]
 
 def _watched_topics() -> list[tuple[EvmAddress, str]]:
     of_contracts = [
-        (address, first)
-        for address, firsts in topics_of_interest(CHAIN).items()
-        for first in firsts
+        (address, first) for address, firsts in event_topics(CHAIN).items() for first in firsts
     ]
     return of_contracts + [(token, TRANSFER_TOPIC) for token in CHAIN.tokens]
 
@@ -188,7 +187,7 @@ def hostile_chain(seed: int) -> FakeChain:
 @contextmanager
 def reading(chain: FakeChain) -> Iterator[EvmReader]:
     with serving(FakeEvmNode(chain)) as url:
-        reader = EvmReader(CHAIN, [url])
+        reader = EvmReader(CHAIN, [url], event_topics)
         try:
             yield reader
         finally:

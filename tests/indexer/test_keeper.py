@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Connection, Engine, select
 
 from indexer.facts.proofs import note_proven
-from indexer.keeper import catch_up, expire_due, keep_transfers
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.fold import fold
-from indexer.projections.stages.store import lock, refold, refold_touched, stage_differences
-from indexer.projections.stages.table import IllegalTransition
+from indexer.transfers.fold import fold
+from indexer.transfers.inputs import Terms
+from indexer.transfers.keeper import catch_up, expire_due, keep_transfers
+from indexer.transfers.state_machine import IllegalTransition
+from indexer.transfers.store import lock, refold, refold_touched, stage_differences
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import (
     DIRECT,
@@ -172,7 +172,7 @@ def test_one_that_cannot_be_folded_keeps_no_other_from_expiring(
             raise IllegalTransition("COMPLETED does not lead to EXPIRED")
         return fold(evidence)
 
-    monkeypatch.setattr("indexer.keeper.fold", impossible)
+    monkeypatch.setattr("indexer.transfers.keeper.fold", impossible)
     assert expire_due(connection, NETWORK) == 1
     assert stages(connection) == {DIRECT.id: "AWAITING_SIGNATURE", PAID_IN.id: "EXPIRED"}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.nesting import nests_deeper
+from indexer.chains.http.nesting import nests_deeper
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(st.sampled_from('a"\\[]{}\n'), max_size=8),

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.devnet.evm_messages import Attesters
+from devnet.evm_messages import Attesters
+from indexer.config.networks import NETWORKS, EvmChain, load_network
 from indexer.errors import NetworkFileError
-from indexer.networks import NETWORKS, EvmChain, load_network
 from warehouse_schema.identifiers import ChainId
 
 MAINNET = Path(__file__).parents[2] / "indexer" / "networks" / "mainnet.toml"

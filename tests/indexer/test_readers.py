@@ -4,10 +4,10 @@ from contextlib import closing
 
 import pytest
 
-from indexer.chains.evm import EvmReader
+from indexer.chains.evm.reader import EvmReader
+from indexer.config.settings import Settings, load_settings
 from indexer.errors import ConfigurationError
-from indexer.readers import open_reader
-from indexer.settings import Settings, load_settings
+from indexer.ingest.readers import open_reader
 from warehouse_schema.identifiers import ChainId
 
 DEVNET = ChainId("eip155:31337")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, delete, select, update
 
-from indexer.events.cctp import MintAndWithdraw
-from indexer.events.common import Event
+from indexer.analytics.reconciliation import PATIENCE, Check, Flow, Sum, look, reconcile, sentences
+from indexer.bridges.cctp.events import MintAndWithdraw
+from indexer.chains.events import Event
 from indexer.facts.backfills import Backfill, write
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.store import refold
-from indexer.reconciliation import PATIENCE, Check, Flow, Sum, look, reconcile, sentences
+from indexer.transfers.inputs import Terms
+from indexer.transfers.store import refold
 from tests.factories.intake import ask, cancel
 from tests.factories.stage_facts import DIRECT, PAID_IN, USDC, bring_in, burn, keep, mint, paid
 from tests.factories.stage_history import DEPOSIT

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, func, select, text, update
 
-from indexer import following
 from indexer.__main__ import main
 from indexer.chains.upgrades import Upgrade
 from indexer.errors import NodeUnavailable
 from indexer.facts.checks import open_alarms
-from indexer.following import follow
+from indexer.ingest import follow as following
+from indexer.ingest.follow import follow
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import Height

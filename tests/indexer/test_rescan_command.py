@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from indexer import __main__ as command
-from indexer.drain import drain_once
+from indexer.config.settings import load_settings, start_variable
 from indexer.facts.store import open_alarms
-from indexer.settings import load_settings, start_variable
+from indexer.ingest.ranges import drain_once
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.replay.serving import serving

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Engine, func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from api.stream.owned import read_greeting
-from indexer.networks import load_network
-from indexer.retention import Forgotten, forget
+from indexer.config.networks import load_network
+from indexer.ingest.retention import Forgotten, forget
 from tests.factories.projections import address
 from tests.factories.started import insert_quote
 from tests.factories.tokens import ACCOUNT

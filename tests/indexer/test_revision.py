@@ -11,21 +11,23 @@ import pytest
 from sqlalchemy import URL, Connection, Engine, Table, inspect, select, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from indexer import revision
-from indexer.backfill import backfill
+from indexer.bridges.oft.events import OftReceived, OftSent
+from indexer.chains.events import Event
 from indexer.chains.ports import Block, Range, RawEvent, StellarEvent
+from indexer.config.networks import Chain, Network
 from indexer.decode import decode
-from indexer.drain import drain_once
 from indexer.errors import ConfigurationError, FollowerConflict, Undecodable
-from indexer.events.common import Event
-from indexer.events.oft import OftReceived, OftSent
-from indexer.facts import kept, rows, shadow
+from indexer.facts import kept, rows
 from indexer.facts.checks import open_alarms
 from indexer.facts.rows import Shelf
-from indexer.networks import Chain, Network
-from indexer.projections import transfer_store, transfers
-from indexer.projections.book_state import BookEvent, LedgerClose
-from indexer.projections.rebuild import differences, rebuild
+from indexer.ingest.backfill import backfill
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences, rebuild
+from indexer.ingest.redecode import run as revision
+from indexer.ingest.redecode import shadow_tables
+from indexer.movements import fold as transfers
+from indexer.movements import store
+from indexer.orderbook.state import BookEvent, LedgerClose
 from tests.factories.book import digest
 from tests.factories.book_history import RandomHistory
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
@@ -450,13 +452,13 @@ def test_readers_never_wait_and_see_all_or_nothing(
         ingest(indexer_engine, make_chain())
     revision.start(engine, NETWORK, [ETHEREUM])
     before = contents(api_engine)
-    finish, seen = shadow.finish, []
+    finish, seen = shadow_tables.finish, []
 
     def look_first(conn: Connection) -> None:
         seen.append(contents(api_engine))
         finish(conn)
 
-    monkeypatch.setattr(shadow, "finish", look_first)
+    monkeypatch.setattr(shadow_tables, "finish", look_first)
     revision.swap(indexer_engine, NETWORK)
     assert seen == [before]
     assert contents(api_engine) != before
@@ -467,7 +469,7 @@ def test_ingestion_waits_while_rows_are_put_in_place(
 ) -> None:
     ingest(indexer_engine, make_chain())
     revision.start(engine, NETWORK, [ETHEREUM])
-    put_in_place, waited = shadow.put_in_place, []
+    put_in_place, waited = shadow_tables.put_in_place, []
 
     def follower_first(conn: Connection, chain: ChainId) -> object:
         with indexer_engine.connect() as follower:
@@ -477,7 +479,7 @@ def test_ingestion_waits_while_rows_are_put_in_place(
         waited.append(chain)
         return put_in_place(conn, chain)
 
-    monkeypatch.setattr(shadow, "put_in_place", follower_first)
+    monkeypatch.setattr(shadow_tables, "put_in_place", follower_first)
     revision.swap(indexer_engine, NETWORK)
     assert waited == [ETHEREUM]
 
@@ -507,14 +509,14 @@ def test_a_chain_that_is_not_in_the_revision_is_refused(indexer_engine: Engine) 
 # Killed.
 
 STEPS = (
-    (shadow, "end_of_range"),
-    (shadow, "write"),
+    (shadow_tables, "end_of_range"),
+    (shadow_tables, "write"),
     (revision, "_fold_beside"),
-    (shadow, "put_in_place"),
-    (shadow, "_replace_outcomes"),
+    (shadow_tables, "put_in_place"),
+    (shadow_tables, "_replace_outcomes"),
     (revision, "refold_transfers"),
     (revision, "_replace_book"),
-    (shadow, "finish"),
+    (shadow_tables, "finish"),
     (revision, "_notify"),
 )
 
@@ -570,7 +572,7 @@ def test_a_lost_session_leaves_the_live_side_as_it_was(
         conn.execute(select(1))
 
     with monkeypatch.context() as patched:
-        patched.setattr(shadow, "finish", lose_session)
+        patched.setattr(shadow_tables, "finish", lose_session)
         with pytest.raises(OperationalError, match="terminating connection"):
             revision.swap(indexer_engine, NETWORK)
     indexer_engine.dispose()
@@ -600,7 +602,7 @@ def test_a_changed_projection_is_checked_and_swapped_without_decoding(
     chain = make_chain()
     ingest(indexer_engine, chain)
     before = contents(indexer_engine)
-    monkeypatch.setattr(transfer_store, "fold_oft", new_fold)
+    monkeypatch.setattr(store, "fold_oft", new_fold)
     found = revision.check(indexer_engine, NETWORK)
     assert [(item.table, item.changed) for item in found.projections] == [
         ("projections.transfer_progress", 2 * GROWN)
@@ -630,13 +632,13 @@ def test_a_movement_that_a_reorg_uncovers_is_folded_by_the_new_fold(
         chain.drop(1)
         chain.grow(2, sends=0, fork="other")
         with monkeypatch.context() as old_build:
-            old_build.setattr(transfer_store, "fold_oft", transfers.fold_oft)
+            old_build.setattr(store, "fold_oft", transfers.fold_oft)
             ingest(indexer_engine, chain)
         return folded
 
     with decoding(second_send_is_the_delivery):
         ingest(indexer_engine, chain)
-        monkeypatch.setattr(transfer_store, "fold_oft", new_fold)
+        monkeypatch.setattr(store, "fold_oft", new_fold)
         assert revision.check(indexer_engine, NETWORK).projections == []
         monkeypatch.setattr(revision, "_fold_beside", fold)
         revision.swap(indexer_engine, NETWORK)
@@ -714,7 +716,7 @@ def _tables_as_they_are() -> Iterator[None]:
     if planted is not None:
         event_tables.EVENT_TABLES.pop("BigSend", None)
         facts.blocks.metadata.remove(planted)
-        shadow._metadata.remove(shadow.twin(planted))
+        shadow_tables._metadata.remove(shadow_tables.twin(planted))
 
 
 def decode_big_sends(raw: RawEvent, chain: Chain) -> Event | None:

@@ -5,8 +5,8 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from indexer.networks import Network, load_network
-from indexer.routes import Route, RouteEnd, find_route, routes
+from indexer.config.networks import Network, load_network
+from indexer.config.routes import Route, RouteEnd, find_route, routes
 from tests.factories.deposits import with_factories, with_operator
 
 IDS = [

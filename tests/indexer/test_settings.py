@@ -2,8 +2,8 @@
 
 import pytest
 
+from indexer.config.settings import load_settings, rpc_variable
 from indexer.errors import ConfigurationError
-from indexer.settings import load_settings, rpc_variable
 from warehouse_schema.identifiers import ChainId
 
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Engine
 
-from indexer.sponsorship import payers_of
+from indexer.policy.sponsorship import payers_of
 from tests.factories.intake import ask
 from tests.factories.stage_facts import DIRECT, PAID_IN, bring_in, paid
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from sqlalchemy import Engine, text
 
-from indexer.drain import CHANNEL
-from indexer.projections.book_store import apply_ledgers
+from indexer.ingest.ranges import CHANNEL
+from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import CHAIN, account, usdc
 from tests.factories.contract_model import ContractModel
 from warehouse_schema.identifiers import Bytes32, Height

@@ -67,7 +67,7 @@ def demo() -> Iterator[str]:
     home.chmod(0o755)
     environment = {name: text for name, text in os.environ.items() if name != "DATABASE_URL"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "indexer.devnet"],
+        [sys.executable, "-m", "devnet"],
         cwd=ROOT,
         env={**environment, "ISTHMUS_HOME": str(home)},
         stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ from typing import Self
 import httpx
 from sqlalchemy.engine import URL
 
-from indexer.devnet.supervisor import free_port
+from devnet.supervisor import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0

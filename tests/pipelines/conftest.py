@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from indexer.settings import Settings, load_settings
+from indexer.config.settings import Settings, load_settings
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from sqlalchemy import Engine
 
 from indexer.chains.ports import Block, Range
 from indexer.chains.watchlist import Watched
-from indexer.drain import Progress
 from indexer.facts.status import ChainStatus
+from indexer.ingest.ranges import Progress
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.supervision import LongRun, Standing
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds

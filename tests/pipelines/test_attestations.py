@@ -10,10 +10,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from indexer.attestations import PollProgress
+from indexer.config.networks import Network, load_network
+from indexer.config.settings import Settings, load_settings
 from indexer.errors import FollowerConflict
-from indexer.networks import Network, load_network
-from indexer.settings import Settings, load_settings
+from indexer.ingest.attestations import PollProgress
 from pipelines.definitions import definitions
 from pipelines.defs.facts import attestations as room
 from pipelines.defs.facts.attestations import AskConfig, attestations

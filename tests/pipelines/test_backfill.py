@@ -6,12 +6,12 @@ import dagster as dg
 import pytest
 from sqlalchemy import func, select
 
-from indexer.backfill import fetch
-from indexer.backfill.commit import backfiller
-from indexer.drain import drain_once
 from indexer.errors import NodeUnavailable
 from indexer.facts.backfills import under_way
-from indexer.projections.rebuild import differences
+from indexer.ingest.backfill import fetch
+from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from pipelines import failures
 from pipelines.defs.backfill import BACKFILL, READ_RANGE, GoesOn, backfills
 from pipelines.defs.resources import ChainNodes

@@ -9,8 +9,8 @@ from dagster._core.events import DagsterEvent, DagsterEventType
 from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import delete, insert, text, update
 
-from indexer.drain import drain_once
 from indexer.errors import RetentionGap
+from indexer.ingest.ranges import drain_once
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import blocks_key, events_key

@@ -15,8 +15,8 @@ from dagster._core.test_utils import create_run_for_test
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import GrpcServerTarget
 
-from indexer.devnet.process_groups import members
-from indexer.devnet.supervisor import free_port, listens
+from devnet.process_groups import members
+from devnet.supervisor import free_port, listens
 from tests.run_processes import run_pids
 
 PATIENCE = 120.0

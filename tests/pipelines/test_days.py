@@ -8,8 +8,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine, text
 
+from indexer.config.settings import Settings
 from indexer.facts.days import note_changed_days
-from indexer.settings import Settings
 from pipelines.defs.days.assets import days
 from pipelines.defs.days.keeping import first_range
 from pipelines.defs.days.names import (

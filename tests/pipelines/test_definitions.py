@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from dagster_shared.yaml_utils import load_yaml_from_path
 
-from indexer.settings import load_settings, rpc_variable, start_variable
+from indexer.config.settings import load_settings, rpc_variable, start_variable
 from pipelines.definitions import definitions
 from tests.pipelines.factories import EVM
 

@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import select, text
 
+from indexer.config.settings import load_settings, rpc_variable, start_variable
 from indexer.errors import ConfigurationError
-from indexer.settings import load_settings, rpc_variable, start_variable
 from pipelines.defs.backfill import BACKFILL, READ_RANGE, backfills
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.executors import IN_PROCESS_OR_MANY, executor_of

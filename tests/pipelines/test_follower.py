@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 from sqlalchemy import func, select
 
-from indexer.drain import follower
 from indexer.errors import NodeUnavailable, WrongChain
 from indexer.facts.status import chain_status
+from indexer.ingest.ranges import follower
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.follower import FollowConfig
 from pipelines.defs.facts.names import blocks_key, cursor_key, events_key

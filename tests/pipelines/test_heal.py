@@ -9,10 +9,10 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine
 
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
-from indexer.projections.rebuild import differences
-from indexer.settings import Settings
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_store import LakeStore
+from indexer.config.settings import Settings
+from indexer.ingest.rebuild import differences
 from pipelines.defs.heal import HEAL, SENSOR, healing, next_healing
 from tests.factories.forgetful import Forgetful
 from tests.factories.quarantine import alarms, drained, history, network

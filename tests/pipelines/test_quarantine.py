@@ -4,8 +4,8 @@ import dagster as dg
 import pytest
 
 from indexer.chains.ports import UnreadLedger
+from indexer.config.networks import StellarChain
 from indexer.facts import quarantine, store
-from indexer.networks import StellarChain
 from pipelines.defs.facts import follower
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.follower import FollowConfig

@@ -11,11 +11,11 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine, text
 
-from indexer.relay import store
-from indexer.relay.account import Turn
 from pipelines import relay
 from pipelines.failures import STOPPED_TAG
 from pipelines.relay import RELAY_JOB, TRANSACTIONS, RelayConfig, RelayWarehouse, Sent
+from relay import store
+from relay.account import Turn
 from tests.factories.relay import OPERATOR, signed
 from warehouse_schema.identifiers import ChainId
 

@@ -6,10 +6,10 @@ import dagster as dg
 import pytest
 from sqlalchemy import func, select, update
 
-from indexer import revision
-from indexer.drain import drain_once
-from indexer.projections.rebuild import differences
-from indexer.revision import RevisionProgress
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
+from indexer.ingest.redecode import run as revision
+from indexer.ingest.redecode.run import RevisionProgress
 from pipelines.defs.revise import REVISE, FillReporter, revisions
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import warehouse_of

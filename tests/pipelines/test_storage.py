@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import text
 
-from indexer.settings import load_settings
-from indexer.warehouse import DAGSTER_DATABASE, dagster_storage_url
+from indexer.config.settings import load_settings
+from indexer.config.warehouse import DAGSTER_DATABASE, dagster_storage_url
 from pipelines.storage import process_engine
 
 

@@ -8,8 +8,8 @@ from dagster import DagsterRunStatus
 from dagster._core.events import DagsterEvent, DagsterEventType, JobFailureData, RunFailureReason
 from dagster._core.test_utils import create_run_for_test
 
-from indexer.networks import Network
-from indexer.settings import Settings
+from indexer.config.networks import Network
+from indexer.config.settings import Settings
 from pipelines.defs.facts.chain import chain_facts, where
 from pipelines.defs.facts.names import cursor_key
 from pipelines.defs.resources import ChainNodes, Warehouse

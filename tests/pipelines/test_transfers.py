@@ -10,8 +10,8 @@ import dagster as dg
 import pytest
 from sqlalchemy import Engine, select
 
-from indexer.keeper import Kept
-from indexer.networks import Network, load_network
+from indexer.config.networks import Network, load_network
+from indexer.transfers.keeper import Kept
 from pipelines import reports
 from pipelines.defs.projections.names import KEEP_JOB, TRANSFER_STAGES
 from pipelines.defs.projections.transfers import KeepConfig, transfers

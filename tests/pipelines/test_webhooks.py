@@ -12,9 +12,9 @@ from sqlalchemy import Engine, text
 from stellar_sdk import Keypair
 
 from indexer.errors import ConfigurationError
-from indexer.relay.hooks.run import Sent
 from pipelines import relay, webhooks
 from pipelines.webhooks import JOB, WEBHOOKS, Posted, WebhookConfig
+from relay.webhooks.run import Sent
 from tests.factories.webhooks import (
     insert_sender,
     insert_state,

@@ -11,7 +11,7 @@ import json
 import logging
 import sys
 
-from indexer.settings import load_settings
+from indexer.config.settings import load_settings
 from tests.replay.databases import warehouses
 from tests.replay.findings import replay
 from tests.replay.report import page, summary

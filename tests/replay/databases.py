@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from sqlalchemy import Engine
 from sqlalchemy.engine import URL
 
-from indexer.settings import Settings
+from indexer.config.settings import Settings
 from tests.replay.ingest import OpenWarehouse
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine, warehouse_url

@@ -8,7 +8,7 @@ Made-up hashes join from block to block as far as anyone asks; a genuine block's
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from indexer.networks import EvmChain
+from indexer.config.networks import EvmChain
 from tests.replay.recordings import EvmRecord
 from tests.replay.scaffolding import UNKNOWN_TIME, made_up_hash
 

@@ -7,16 +7,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, func, select
 
-from indexer.decode.evm import DECODERS, topic_of
-from indexer.decode.scval import topic_name
-from indexer.events.common import Event
-from indexer.events.raw import Block, EvmLog, RawEvent, StellarEvent
+from indexer.chains.events import Event
+from indexer.chains.evm.abi import topic_of
+from indexer.chains.raw import Block, EvmLog, RawEvent, StellarEvent
+from indexer.chains.stellar.xdr.scval import topic_name
+from indexer.config.networks import Chain, Network
+from indexer.decode.evm import DECODERS
 from indexer.facts.checks import blocks_join, open_alarms
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES
 from indexer.facts.store import HIGHEST, blocks_between, read_events
-from indexer.networks import Chain, Network
-from indexer.projections.rebuild import differences
-from indexer.projections.transfers import TransferProgress
+from indexer.ingest.rebuild import differences
+from indexer.movements.fold import TransferProgress
 from tests.factories.newer_ledgers import P29, P30, Closing
 from tests.replay.ingest import (
     OpenWarehouse,

@@ -15,17 +15,18 @@ from tempfile import TemporaryDirectory
 
 from sqlalchemy import Engine, func, select
 
-from indexer.backfill import backfill
-from indexer.chains.evm import EvmReader
+from indexer.bridges.tokens.decode_stellar import LookAlike, classify_asset_event
+from indexer.bridges.tokens.events import AssetMovement
+from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
-from indexer.chains.stellar import StellarReader
-from indexer.decode.ledgers import Ledger, LedgerProof
-from indexer.decode.stellar_assets import LookAlike, classify_asset_event
-from indexer.drain import drain_once
+from indexer.chains.raw import StellarEvent
+from indexer.chains.stellar.reader import StellarReader
+from indexer.chains.stellar.xdr.ledgers import Ledger, LedgerProof
+from indexer.config.networks import EvmChain, Network, StellarChain, load_network
+from indexer.decode.evm import event_topics
 from indexer.errors import WrongChain
-from indexer.events.raw import StellarEvent
-from indexer.events.tokens import AssetMovement
-from indexer.networks import EvmChain, Network, StellarChain, load_network
+from indexer.ingest.backfill import backfill
+from indexer.ingest.ranges import drain_once
 from tests.factories.newer_ledgers import Closing, closed_as
 from tests.factories.recorded_ledgers import RecordedLedgers, recorded_ledgers
 from tests.replay import recordings
@@ -253,7 +254,7 @@ def _reading(node: Node, chain: EvmChain | StellarChain) -> Iterator[ChainReader
     with serving(node) as url:
         reader: ChainReader
         if isinstance(chain, EvmChain):
-            reader = EvmReader(chain, [url])
+            reader = EvmReader(chain, [url], event_topics)
         else:
             reader = StellarReader(chain, [url])
         try:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from indexer.decode.cctp_message import CctpMessage, parse_message, recover_attesters
-from indexer.events.cctp import MessageReceived, MessageSent
-from indexer.events.common import Event
+from indexer.bridges.cctp.events import MessageReceived, MessageSent
+from indexer.bridges.cctp.message import CctpMessage, parse_message, recover_attesters
+from indexer.chains.events import Event
 from tests.replay import recordings
 from tests.replay.movements import key_of
 from tests.replay.recordings import MessageRecord

@@ -8,19 +8,19 @@ message inside a mint tells what was burned.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from indexer.decode.cctp_message import (
+from indexer.bridges.cctp.events import DepositForBurn, MessageReceived, MessageSent, MintAndForward
+from indexer.bridges.cctp.events import MintAndWithdraw as Minted
+from indexer.bridges.cctp.message import (
     BurnMessage,
     CctpMessage,
     burn_key,
     forward_recipient,
     parse_burn_body,
 )
-from indexer.events.cctp import DepositForBurn, MessageReceived, MessageSent, MintAndForward
-from indexer.events.cctp import MintAndWithdraw as Minted
-from indexer.events.common import Event
-from indexer.events.oft import PacketSent
-from indexer.networks import Network
-from indexer.projections.transfers import STELLAR_PER_SHARED, TransferProgress
+from indexer.bridges.oft.events import PacketSent
+from indexer.chains.events import Event
+from indexer.config.networks import Network
+from indexer.movements.fold import STELLAR_PER_SHARED, TransferProgress
 from warehouse_schema.identifiers import Bytes32, ChainId
 
 SHARED_DECIMALS = 6

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from indexer.decode.positions import EventId, parse_event_id
-from indexer.networks import EvmChain
+from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
+from indexer.config.networks import EvmChain
 from tests.replay.scaffolding import UNKNOWN_TIME, completed_hash, made_up_hash
 from warehouse_schema.identifiers import EvmAddress, Height
 

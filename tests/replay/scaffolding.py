@@ -8,7 +8,7 @@ contract emits.
 
 from hashlib import sha256
 
-from indexer.events.raw import Block
+from indexer.chains.raw import Block
 from warehouse_schema.identifiers import is_evm
 
 MARK = "5caff01d"

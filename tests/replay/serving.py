@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from indexer.devnet.local_http import HOST
-from indexer.devnet.local_server import Handler, Server, answering
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
 
 
 class Refused(Exception):

@@ -14,8 +14,8 @@ from typing import Any
 
 from stellar_sdk import xdr
 
-from indexer.decode.positions import parse_event_id
-from indexer.networks import StellarChain
+from indexer.chains.stellar.xdr.event_ids import parse_event_id
+from indexer.config.networks import StellarChain
 from tests.replay.recordings import StellarRecord
 from tests.replay.scaffolding import UNKNOWN_PROTOCOL, made_up_hash
 from tests.replay.serving import Refused

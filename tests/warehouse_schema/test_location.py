@@ -80,7 +80,7 @@ def test_embedded_looks_under_home(
     [
         ("warehouse_schema.migrate", ()),
         ("indexer", ("status",)),
-        ("indexer.relay", ("status",)),
+        ("relay", ("status",)),
         ("api", ()),
     ],
 )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from indexer.networks import Chain, Network
-from indexer.settings import Settings
+from indexer.config.networks import Chain, Network
+from indexer.config.settings import Settings
 from pipelines.defs.days.keeping import compute_sensor, export_sensor
 from pipelines.defs.days.names import (
     AGREES,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
 
     from indexer.analytics.daily import Figure
-    from indexer.export import ExportSet
+    from indexer.analytics.export import ExportSet
 
 _DAY = 86_400
 
@@ -222,7 +222,7 @@ def _files(
         context: dg.AssetExecutionContext, warehouse: Warehouse
     ) -> dg.MaterializeResult[None]:
         """Write a range of days."""
-        from indexer.export import export
+        from indexer.analytics.export import export
         from indexer.facts.days import days_between
 
         first, last = _range(context)
@@ -239,6 +239,6 @@ def _files(
 
 
 def _set(name: str) -> "ExportSet":
-    from indexer.export import SETS
+    from indexer.analytics.export import SETS
 
     return next(each for each in SETS if each.name == name)

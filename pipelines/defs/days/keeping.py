@@ -12,7 +12,7 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy import Engine
 
-from indexer.networks import Network
+from indexer.config.networks import Network
 from pipelines.defs.days.names import DAYS
 from pipelines.defs.resources import Warehouse
 from pipelines.instance import range_tags
@@ -44,7 +44,7 @@ def export_sensor(job: str, name: str, progress: dg.AssetKey, folder: Path) -> d
     """Has days exported into a folder."""
 
     def due(engine: Engine) -> list[date]:
-        from indexer.export import SETS, due_days
+        from indexer.analytics.export import SETS, due_days
 
         what = next(each for each in SETS if each.name == name)
         with engine.connect() as conn:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from indexer.attestations import PollProgress, poll_attestations, poll_once
-from indexer.networks import Chain, Network
+from indexer.config.networks import Chain, Network
+from indexer.ingest.attestations import PollProgress, poll_attestations, poll_once
 from pipelines.defs.facts.names import ASK_JOB, ASK_POOL, ATTESTATIONS, events_key
 from pipelines.defs.resources import AttestationServices, Warehouse
 from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper, since

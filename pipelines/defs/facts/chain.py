@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import dagster as dg
 from sqlalchemy import Engine
 
+from indexer.config.networks import Chain, Network
 from indexer.facts.status import ChainStatus, chain_status
-from indexer.networks import Chain, Network
 from pipelines.defs.facts.checks import chain_checks
 from pipelines.defs.facts.follower import FollowConfig, follow_chain
 from pipelines.defs.facts.names import (

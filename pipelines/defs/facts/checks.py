@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from indexer.config.networks import Chain, Network, StellarChain
 from indexer.facts.checks import blocks_join, in_quarantine, open_alarms
 from indexer.facts.health import judge
 from indexer.facts.status import chain_status
-from indexer.networks import Chain, Network, StellarChain
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.resources import Warehouse
 from warehouse_schema.identifiers import ChainId, Height

@@ -6,11 +6,11 @@ import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
 
-from indexer.drain import Progress
+from indexer.config.networks import Network
 from indexer.facts.status import ChainStatus, chain_status
-from indexer.following import follow
-from indexer.networks import Network
-from indexer.quarantine import retry_untried
+from indexer.ingest.follow import follow
+from indexer.ingest.quarantine import retry_untried
+from indexer.ingest.ranges import Progress
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.keeping import MINUTES
 from pipelines.reports import Report, Told

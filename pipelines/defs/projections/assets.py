@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from indexer.config.networks import Chain, Network
 from indexer.facts.status import ChainStatus, chain_status
-from indexer.networks import Chain, Network
-from indexer.projections.rebuild import RebuildReport, differences, rebuild
+from indexer.ingest.rebuild import RebuildReport, differences, rebuild
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import ATTESTATIONS, events_key
 from pipelines.defs.projections.names import ORDER_BOOK, POOL, TRANSFER_PROGRESS

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from indexer.networks import Network
-from indexer.reconciliation import (
+from indexer.analytics.reconciliation import (
     CHECKS,
     MAX_AGE_SECONDS,
     Check,
@@ -13,6 +12,7 @@ from indexer.reconciliation import (
     reconcile,
     sentences,
 )
+from indexer.config.networks import Network
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.projections.names import RECONCILIATION, TRANSFER_PROGRESS, TRANSFER_STAGES
 from pipelines.defs.resources import Warehouse

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 from pydantic import Field
 
-from indexer import keeper as indexer
-from indexer.networks import Chain, Network
+from indexer.config.networks import Chain, Network
+from indexer.transfers import keeper as indexer
 from pipelines.defs.facts.names import events_key
 from pipelines.defs.projections.names import KEEP_JOB, KEEP_POOL, TRANSFER_STAGES
 from pipelines.defs.resources import Warehouse

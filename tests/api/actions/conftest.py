@@ -6,7 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, delete
 
-from indexer.decode.accounts import Trustline
+from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from tests.factories.acting import FixedEvm, FixedStellar
 from tests.factories.actions import MAINNET, OWNER
 from tests.factories.projections import insert_cursor

@@ -11,7 +11,7 @@ from stellar_sdk import Keypair, TransactionBuilder
 from api.auth.accounts import LedgerUnavailable
 from indexer.actions.stellar_orders import Pay, operation_of
 from indexer.actions.stellar_tx import draft
-from indexer.paid_failures import MAX_PAID_FAILURES
+from indexer.policy.paid_failures import MAX_PAID_FAILURES
 from tests.factories.acting import ask_action, stellar_payment, submit
 from tests.factories.actions import MAINNET, OWNER
 from tests.factories.projections import CLOSE_TIME

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, select, update
 
 from indexer.actions.evm_check import Mined
 from indexer.addresses import evm_as_bytes32
-from indexer.decode.evm import TRANSFER_TOPIC
-from indexer.events.raw import EvmLog
+from indexer.chains.evm.abi import TRANSFER_TOPIC
+from indexer.chains.raw import EvmLog
 from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TX, logs_of, make_log
 from tests.factories.started import cancel, show

@@ -9,8 +9,8 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, delete
 from werkzeug.serving import make_server
 
-from indexer.chains.stellar_accounts import AccountReader
-from indexer.decode.accounts import account_key
+from indexer.chains.stellar.accounts import AccountReader
+from indexer.chains.stellar.xdr.ledger_entries import account_key
 from tests.factories.accounts import make_account_entry
 from tests.factories.app import make_app
 from tests.factories.identity import World, identity_world

@@ -13,7 +13,7 @@ from api.auth.claims import LEEWAY_SECONDS
 from api.auth.identity import identity_of
 from api.auth.key_set import PinnedKey
 from api.settings import ApiSettings, IdentitySettings
-from indexer.devnet.identity.provider import ISSUER, KID, wallet
+from devnet.identity.provider import ISSUER, KID, wallet
 from tests.factories.app import NOW
 from tests.factories.identity import LONGEST
 from tests.factories.tokens import ACCOUNT, make_tokens, part, private_key, public_pem, sign

@@ -10,10 +10,10 @@ from stellar_sdk import Signer as LedgerSigner
 from stellar_sdk.operation import SetOptions
 
 from api.auth.accounts import FewOfAccounts
-from indexer.chains.stellar_accounts import AccountReader
-from indexer.devnet.stellar.client import DevnetClient
-from indexer.devnet.stellar.process import StellarProcess
-from indexer.networks import load_network
+from devnet.stellar.client import DevnetClient
+from devnet.stellar.process import StellarProcess
+from indexer.chains.stellar.accounts import AccountReader
+from indexer.config.networks import load_network
 from tests.factories.sep10 import key, make_sep10, make_sign_in_app, sign
 from warehouse_schema.access import used_challenges
 

@@ -11,8 +11,8 @@ from stellar_sdk.sep.stellar_toml import fetch_stellar_toml
 from werkzeug.serving import make_server
 
 from api.auth.stellar_toml import LONGEST_BYTES, read_statement, stellar_toml
+from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
-from indexer.networks import load_network
 from tests.factories.app import make_app
 from tests.factories.sep10 import SERVER, FixedAccounts, make_sep10, make_sign_in_app
 from tests.factories.tokens import URL

@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy
 
 from api.auth.tokens import SigningKey, Tokens
-from indexer.devnet.identity.provider import StandIn
-from indexer.devnet.identity.server import serving
+from devnet.identity.provider import StandIn
+from devnet.identity.server import serving
 from tests.factories.tokens import ACCOUNT, URL, private_key, private_pem
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,7 +11,7 @@ from api.auth.bindings import Bindings
 from api.auth.claims import BadToken
 from api.auth.provider import MOST_AT_ONCE
 from api.errors import IdentityUnavailable, NoStellarWallet, WalletChanged
-from indexer.devnet.identity.provider import ISSUER, wallet
+from devnet.identity.provider import ISSUER, wallet
 from tests.factories.tokens import ACCOUNT
 from warehouse_schema.access import subjects
 

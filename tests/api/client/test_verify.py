@@ -14,7 +14,7 @@ from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
 from api.client.models import EvmCalls
 from api.client.verify import Deposit, check_calls
 from indexer.actions.evm_calls import Burn, EvmCall, call_of, evm_calls, order_of
-from indexer.networks import load_network
+from indexer.config.networks import load_network
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER, make_agreed
 
 OTHER = "0x" + "0c" * 20

@@ -13,8 +13,8 @@ from api.client import ActionNotTrusted, Bridges, SendToAddress
 from api.client.contracts import MAINNET
 from api.client.verify import Deposit
 from api.client.verify_address import Custody, address_of, check_address
-from indexer.deposits import deposit_address
-from indexer.devnet.customers import devnet_bridges
+from devnet.customers import devnet_bridges
+from indexer.bridges.deposit_address.factory import deposit_address
 from tests.conftest import GOLDEN
 from tests.factories.deposits import DEVNET, OPERATOR, OWNER, STRANGER, make_deposit, with_factories
 

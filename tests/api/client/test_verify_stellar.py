@@ -22,8 +22,8 @@ from indexer.actions.stellar_orders import (
     stellar_order,
 )
 from indexer.actions.stellar_tx import completed, draft
-from indexer.decode.soroban import Simulated
-from indexer.networks import load_network
+from indexer.chains.stellar.xdr.simulation import Simulated
+from indexer.config.networks import load_network
 from tests.factories.actions import MAINNET, OWNER, PAYER, TRANSFER, make_withdrawal
 from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
 

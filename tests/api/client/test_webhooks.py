@@ -11,10 +11,10 @@ from stellar_sdk import Keypair
 from api.client import Isthmus, NotFound, WebhookNotTrusted, verify_webhook
 from api.client import webhooks as models
 from api.openapi import openapi
-from indexer.relay.hooks.run import body_of, event_id
-from indexer.relay.hooks.signing import public_text, signed_headers
-from indexer.relay.hooks.store import Event
-from indexer.relay.keys import LocalStellarKey
+from relay.keys import LocalStellarKey
+from relay.webhooks.run import body_of, event_id
+from relay.webhooks.signing import public_text, signed_headers
+from relay.webhooks.store import Event
 from tests.api.webhooks.conftest import kept, make_webhook_app
 from tests.documented import violations
 from tests.factories.app import NOW

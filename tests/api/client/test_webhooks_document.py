@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from stellar_sdk import Keypair
 
-from indexer.devnet.webhook_receiver import make_certificate
-from indexer.relay.hooks.post import WHOLE_SECONDS, Answer
-from indexer.relay.hooks.retrying import Standing
-from indexer.relay.hooks.run import Poster
-from indexer.relay.hooks.store import Due, Event
-from indexer.relay.keys import LocalStellarKey
+from devnet.webhook_receiver import make_certificate
+from relay.keys import LocalStellarKey
+from relay.webhooks.post import WHOLE_SECONDS, Answer
+from relay.webhooks.retrying import Standing
+from relay.webhooks.run import Poster
+from relay.webhooks.store import Due, Event
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import PUBLIC_KEY
 from warehouse_schema.identifiers import StellarAddress

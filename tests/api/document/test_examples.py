@@ -37,9 +37,9 @@ from api.stream.socket import find_stream
 from api.stream.speech import read_speech
 from api.web import Web
 from indexer.actions.mint_check import MintRefusal
-from indexer.decode.accounts import Trustline
+from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.errors import NodeUnavailable
-from indexer.paid_failures import MAX_PAID_FAILURES
+from indexer.policy.paid_failures import MAX_PAID_FAILURES
 from tests.api.actions.test_signed import ME, drafted, signed
 from tests.api.webhooks.conftest import make_webhook_app
 from tests.factories.acting import (

@@ -14,8 +14,8 @@ from api.quotes.pricing import (
     send_price,
     unit_price,
 )
-from indexer.fees import MOST_BPS, BurnTerms, SendTerms
-from indexer.routes import SERVICE_FEE_BPS
+from indexer.chain_state.fees import MOST_BPS, BurnTerms, SendTerms
+from indexer.config.routes import SERVICE_FEE_BPS
 
 EVM, STELLAR = "eip155:1", "stellar:pubnet"
 AMOUNTS = st.integers(1_000_000, 20_000_000)

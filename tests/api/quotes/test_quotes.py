@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 from api.auth.accounts import LedgerUnavailable
 from api.quotes.fees import FewOfFees
 from indexer.actions.mint_check import MintRefusal
-from indexer.decode.accounts import Trustline
+from indexer.chain_state.fees import SendTerms
+from indexer.chains.stellar.xdr.ledger_entries import Trustline
+from indexer.config.networks import load_network
 from indexer.errors import InconsistentAnswer, NodeUnavailable, WrongChain
-from indexer.fees import SendTerms
-from indexer.networks import load_network
 from tests.factories.acting import FixedEvm, FixedStellar
 from tests.factories.deposits import with_operator
 from tests.factories.projections import STELLAR, insert_cursor

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, text
 from sqlalchemy.engine import URL
 
-from indexer.networks import load_network
+from indexer.config.networks import load_network
 from tests.factories.app import make_app
 from tests.factories.streaming import Book, Market, Server, identity, serving
 from warehouse_schema.engine import make_engine

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosedError
 
 from api.auth.tokens import SigningKey, Tokens
-from indexer.projections.stages.store import refold
+from indexer.transfers.store import refold
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer
 from tests.factories.streaming import PATIENCE, ROOT, Book, Server, identity, serving

@@ -20,8 +20,8 @@ from api.stream.hub import Hub
 from api.stream.limits import Doors, Limits
 from api.stream.outbox import Missed
 from api.stream.wishes import Wish, parse_wish
-from indexer.projections.book_state import LedgerClose
-from indexer.projections.book_store import apply_ledgers
+from indexer.orderbook.state import LedgerClose
+from indexer.orderbook.store import apply_ledgers
 from tests.api.stream.conftest import Stand
 from tests.api.stream.far import Far, wait_for
 from tests.factories.book import CHAIN

@@ -10,7 +10,7 @@ from api.errors import OrderBookNotReady
 from api.stream import outbox
 from api.stream.book import LiveBook
 from api.stream.outbox import Standing, Start
-from indexer.projections.book_store import KEPT_LEDGERS
+from indexer.orderbook.store import KEPT_LEDGERS
 from tests.factories.book import CHAIN
 from tests.factories.projections import CLOSE_TIME, insert_book
 from warehouse_schema import projections as tables

@@ -27,7 +27,7 @@ from api.stream.hub import Hub
 from api.stream.limits import Doors, Limits
 from api.stream.owners import Access
 from api.stream.wishes import Wish
-from indexer.projections.stages.store import refold
+from indexer.transfers.store import refold
 from tests.api.stream.far import Far, wait_for
 from tests.factories.app import NOW
 from tests.factories.projections import address, insert_book

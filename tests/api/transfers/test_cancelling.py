@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, insert, select, text
 
-from indexer.projections.stages.store import lock
+from indexer.transfers.store import lock
 from tests.factories.quotes import OTHER, SEPOLIA
 from tests.factories.relay import signed
 from tests.factories.started import (

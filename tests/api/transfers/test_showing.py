@@ -8,11 +8,11 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, func, insert, update
 
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.store import refold, refold_all
-from indexer.projections.stages.table import IllegalTransition
-from indexer.projections.transfer_store import refold_transfers
-from indexer.routes import find_route
+from indexer.config.routes import find_route
+from indexer.movements.store import refold_transfers
+from indexer.transfers.inputs import Terms
+from indexer.transfers.state_machine import IllegalTransition
+from indexer.transfers.store import refold, refold_all
 from tests.factories.acting import ask_action
 from tests.factories.intake import OPERATOR, ask, moment, submit
 from tests.factories.quotes import OTHER

@@ -7,8 +7,8 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
-from indexer.deposits import Deposit, deposit_address
-from indexer.networks import load_network
+from indexer.bridges.deposit_address.factory import Deposit, deposit_address
+from indexer.config.networks import load_network
 from tests.factories.deposits import with_operator
 from tests.factories.projections import STELLAR, insert_cursor
 from tests.factories.quotes import EVM, OTHER, SEPOLIA, asking

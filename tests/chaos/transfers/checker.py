@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from stellar_sdk import xdr
 
-from indexer.devnet.bridges import DUST
-from indexer.devnet.customers import ASSETS
-from indexer.devnet.stellar.entries import Trustline
-from indexer.devnet.transfers import Coin, Holding
+from devnet.bridges import DUST
+from devnet.customers import ASSETS
+from devnet.stellar.entries import Trustline
+from devnet.transfers import Coin, Holding
 from tests.chaos.chains import Chains
 
 COINS: tuple[Coin, ...] = ("usdc", "usdt0")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from indexer.devnet.circle import Attestations
+from devnet.circle import Attestations
 
 _LATE_SECONDS = 3.0
 

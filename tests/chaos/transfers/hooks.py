@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from api.client import Told, WebhookEvent, WebhookNotTrusted, verify_webhook
-from indexer.devnet.webhook_receiver import Posted, Receiver, receiving
+from devnet.webhook_receiver import Posted, Receiver, receiving
 from tests.chaos.transfers.wallet import Wallet
 
 PATIENCE = 150.0

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from api.client import Transfer
-from indexer.devnet.address_plays import AddressPlays
-from indexer.devnet.bridges import DUST
-from indexer.devnet.customers import ASSETS, Customer, Purse
-from indexer.devnet.transfers import Coin, Played
+from devnet.address_plays import AddressPlays
+from devnet.bridges import DUST
+from devnet.customers import ASSETS, Customer, Purse
+from devnet.transfers import Coin, Played
 
 PAYEE = Purse({"usdc": 0, "usdt0": 0}, {})
 """Of who is paid on Stellar."""

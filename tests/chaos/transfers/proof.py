@@ -6,10 +6,10 @@ proves nothing; so this comes before every run.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from indexer.devnet.bridges import DUST, Bridges
-from indexer.devnet.customers import ASSETS
-from indexer.devnet.stellar.accounts import keypair
-from indexer.devnet.transfers import Played
+from devnet.bridges import DUST, Bridges
+from devnet.customers import ASSETS
+from devnet.stellar.accounts import keypair
+from devnet.transfers import Played
 from tests.chaos.site import Site
 from tests.chaos.transfers.checker import CheckerFailed, Verdict, judge
 from tests.chaos.transfers.hook_proof import prove_hooks

@@ -14,11 +14,11 @@ from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
 from api.client import ClientError, Login, SignIn, Transfer
-from indexer.devnet import circle
-from indexer.devnet.customers import Customer, Purse, open_accounts
-from indexer.devnet.evm import STELLAR_DOMAIN, dev_account
-from indexer.devnet.evm_node import DevnetError, Reverted, RpcFailed
-from indexer.devnet.keys import (
+from devnet import circle
+from devnet.customers import Customer, Purse, open_accounts
+from devnet.evm import STELLAR_DOMAIN, dev_account
+from devnet.evm_node import DevnetError, Reverted, RpcFailed
+from devnet.keys import (
     RELAY,
     RELAY_ACCOUNT,
     SPONSOR,
@@ -27,13 +27,13 @@ from indexer.devnet.keys import (
     public_webhook_key,
     relay_account,
 )
-from indexer.devnet.local_http import local_client
-from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair, secret
-from indexer.devnet.stellar.client import Failed, Refused, Rejected
-from indexer.devnet.supervisor import free_port
-from indexer.devnet.transfers import Holding, Played
-from indexer.devnet.webhook_receiver import make_certificate
-from indexer.settings import in_capitals, operator_variable
+from devnet.local_http import local_client
+from devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair, secret
+from devnet.stellar.client import Failed, Refused, Rejected
+from devnet.supervisor import free_port
+from devnet.transfers import Holding, Played
+from devnet.webhook_receiver import make_certificate
+from indexer.config.settings import in_capitals, operator_variable
 from tests.chaos.chains import CHAINS, EVM, HOST, STELLAR, Chains, fresh_chains
 from tests.chaos.faults import FaultyNodes
 from tests.chaos.site import Site, database
@@ -215,9 +215,9 @@ def _specs(
         # Of a chain whose blocks come fast and are dear.
         f"ISTHMUS_RELAY_BUDGET_{in_capitals(ChainId(EVM))}": str(10**20),
     }
-    yield Spec("relay", "indexer.relay", ("run",), {**common, **keys})
+    yield Spec("relay", "relay", ("run",), {**common, **keys})
     posting = {"ISTHMUS_WEBHOOK_KEY": secret_of(WEBHOOKS), "SSL_CERT_FILE": str(certificate)}
-    yield Spec("sender", "indexer.relay", ("webhooks",), {**common, **posting})
+    yield Spec("sender", "relay", ("webhooks",), {**common, **posting})
     bind = api_url.removeprefix("http://")
     own = make_keys(folder / "keys", api_url)
     yield Spec("api", "api", ("--bind", bind, "--workers", "2"), {**common, **own})

@@ -15,10 +15,10 @@ from stellar_sdk import Keypair
 from stellar_sdk.memo import Memo
 from stellar_sdk.operation import Operation
 
-from indexer.devnet.evm import EvmDevnet, reorg_marker
-from indexer.devnet.evm_node import Reverted, RpcFailed
-from indexer.devnet.scenario import PacedClient, real_time
-from indexer.devnet.stellar.client import Outcome, Refused
+from devnet.evm import EvmDevnet, reorg_marker
+from devnet.evm_node import Reverted, RpcFailed
+from devnet.scenario import PacedClient, real_time
+from devnet.stellar.client import Outcome, Refused
 from tests.chaos.chains import Chains
 from tests.chaos.faults import FaultyNodes
 

@@ -19,10 +19,10 @@ from indexer.actions.evm_calls import (
     read_order,
     spender,
 )
-from indexer.decode.cctp_message import forward_recipient, transfer_tag
+from indexer.bridges.cctp.message import forward_recipient, transfer_tag
+from indexer.config.networks import load_network
 from indexer.decode.evm import decode as decode_log
 from indexer.errors import ConfigurationError
-from indexer.networks import load_network
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER, make_agreed, make_log
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "evm" / "sepolia-deposit-for-burn.json"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from indexer.actions.evm_calls import Burn, Send, order_of
 from indexer.actions.evm_check import Match, Mismatch, check
-from indexer.decode.evm import topic_of
+from indexer.chains.evm.abi import topic_of
 from tests.factories.actions import (
     ETHEREUM,
     MAINNET,

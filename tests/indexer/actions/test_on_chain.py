@@ -9,16 +9,16 @@ from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
 from eth_utils.crypto import keccak
 
+from devnet.evm import EvmDevnet, dev_account
+from devnet.evm_deployment import deploy
+from devnet.evm_node import AnvilProcess, Reverted, artifact
+from devnet.world import remotes_of_evm
 from indexer.actions.agreed import Agreed
 from indexer.actions.evm_calls import EvmCall, evm_calls, order_of
 from indexer.actions.evm_check import Match, Mined, Mismatch, check
-from indexer.devnet.evm import EvmDevnet, dev_account
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_node import AnvilProcess, Reverted, artifact
-from indexer.devnet.world import remotes_of_evm
+from indexer.chain_state.evm import EvmState
+from indexer.config.networks import Network, load_network
 from indexer.errors import NodeUnavailable
-from indexer.evm_state import EvmState
-from indexer.networks import Network, load_network
 from tests.factories.actions import make_agreed
 from tests.indexer.deposits.conftest import TEST_ARTIFACTS
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash

@@ -17,7 +17,7 @@ from indexer.actions.stellar_check import (
 )
 from indexer.actions.stellar_orders import operation_of, stellar_order
 from indexer.actions.stellar_tx import StellarTx, draft
-from indexer.decode.accounts import Signer, SigningRules
+from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules
 from tests.factories.actions import MAINNET, make_withdrawal
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from stellar_sdk import Asset, Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
+from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
+from devnet.stellar.contracts.oft import NATIVE_FEE
 from indexer.actions.onboarding import Onboarding, onboarding_tx, read_onboarding
 from indexer.actions.stellar_check import SignedTx, check_signed
 from indexer.actions.stellar_issues import read_issue
@@ -17,11 +19,9 @@ from indexer.actions.stellar_orders import (
     stellar_order,
 )
 from indexer.actions.stellar_tx import Spent, StellarTx, next_sequence
-from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
-from indexer.devnet.stellar.contracts.oft import NATIVE_FEE
+from indexer.chain_state.stellar import StellarState
+from indexer.config.networks import load_network
 from indexer.errors import CallReverted
-from indexer.networks import load_network
-from indexer.stellar_state import StellarState
 from tests.factories.actions import make_withdrawal
 from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events, serving, value, why
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds

@@ -22,9 +22,9 @@ from indexer.actions.stellar_tx import (
     draft,
     next_sequence,
 )
-from indexer.decode.soroban import Simulated
+from indexer.chains.stellar.xdr.simulation import Simulated
+from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
-from indexer.networks import load_network
 from tests.factories import actions
 from tests.factories.actions import MAINNET, PAYER, TRANSFER, make_agreed, make_withdrawal
 from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, TxHash, UnixSeconds

@@ -20,10 +20,10 @@ from indexer.analytics.daily import (
     due_days,
     ranges_of,
 )
+from indexer.config.networks import load_network
 from indexer.errors import DayStillOpen, FollowerConflict
-from indexer.events.escrow import OrderOpen
 from indexer.facts import store
-from indexer.networks import load_network
+from indexer.market.escrow_events import OrderOpen
 from tests.factories.book import CHAIN
 from tests.factories.days import (
     BEGIN,

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, delete, select
 
-from indexer import revision
 from indexer.analytics.agreement import differences
 from indexer.analytics.daily import BOOK, ROUTES, compute, due_days
-from indexer.backfill import backfill, chunks
-from indexer.drain import drain_once
+from indexer.config.networks import Network, load_network
 from indexer.facts.days import day_of, note_change
-from indexer.networks import Network, load_network
-from indexer.projections.rebuild import rebuild
+from indexer.ingest.backfill import backfill, chunks
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import rebuild
+from indexer.ingest.redecode import run as revision
 from tests.factories.days import append_ledgers, ingest_ledgers, slow_history
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.indexer.test_revision import decoding, old_decode

@@ -5,9 +5,6 @@ import time
 
 import pytest
 
-from indexer.backfill import fetch
-from indexer.backfill.chunks import Chunk
-from indexer.backfill.fetch import Fetch, Plan, Source, fetch_ahead
 from indexer.errors import (
     InconsistentAnswer,
     NodeUnavailable,
@@ -16,6 +13,9 @@ from indexer.errors import (
     WrongChain,
 )
 from indexer.facts.columns_copy import CopyText
+from indexer.ingest.backfill import fetch
+from indexer.ingest.backfill.chunks import Chunk
+from indexer.ingest.backfill.fetch import Fetch, Plan, Source, fetch_ahead
 from tests.factories.fake_chain import ETHEREUM
 from warehouse_schema.identifiers import BlockHash, Height
 

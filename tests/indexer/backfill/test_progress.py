@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from indexer.backfill.progress import BackfillProgress, Meter
 from indexer.facts.backfills import Backfill
+from indexer.ingest.backfill.progress import BackfillProgress, Meter
 from tests.factories.fake_chain import ETHEREUM
 from warehouse_schema.identifiers import Height
 

@@ -12,14 +12,15 @@ from sqlalchemy import Engine, Table, func, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import IntegrityError
 
-from indexer.backfill import BackfillProgress, backfill, chunks, commit, fetch
-from indexer.backfill.commit import backfiller
-from indexer.chains.evm import EvmReader
-from indexer.drain import drain_once
+from indexer.chains.evm.reader import EvmReader
+from indexer.config.networks import EvmChain
+from indexer.decode.evm import event_topics
 from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
 from indexer.facts.checks import blocks_join
-from indexer.networks import EvmChain
-from indexer.projections.rebuild import differences
+from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
+from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.replay.serving import serving
@@ -49,7 +50,7 @@ def config() -> EvmChain:
 @contextmanager
 def reading(node: FakeEvmNode) -> Iterator[EvmReader]:
     with serving(node) as url:
-        reader = EvmReader(config(), [url])
+        reader = EvmReader(config(), [url], event_topics)
         try:
             yield reader
         finally:
@@ -254,7 +255,7 @@ def _run_in_a_child(url: str, database: str) -> None:
     fetch.FIRST_BLOCKS = fetch.MOST_BLOCKS = 1
     backfill(
         make_engine(make_url(database), room="indexer"),
-        EvmReader(config(), [url]),
+        EvmReader(config(), [url], event_topics),
         NETWORK,
         Height(1),
         Height(LAST),

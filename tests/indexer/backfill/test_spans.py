@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 
-from indexer.backfill import (
+from indexer.errors import ConfigurationError, FollowerConflict, RangeRefused
+from indexer.facts.checks import blocks_join
+from indexer.ingest.backfill import (
     BackfillProgress,
     Span,
     backfill,
@@ -20,13 +22,11 @@ from indexer.backfill import (
     spool,
     turns,
 )
-from indexer.backfill.chunks import chunk_of_range
-from indexer.backfill.commit import backfiller
-from indexer.backfill.spool import spool_in
-from indexer.drain import drain_once
-from indexer.errors import ConfigurationError, FollowerConflict, RangeRefused
-from indexer.facts.checks import blocks_join
-from indexer.projections.rebuild import differences
+from indexer.ingest.backfill.chunks import chunk_of_range
+from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.backfill.spool import spool_in
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.indexer.backfill.test_run import (
@@ -175,8 +175,8 @@ def test_what_waits_on_disk_is_bounded(
 ):
     """Chunks of one block: the first that is kept fills the disk, and few more are asked for."""
     monkeypatch.setattr(spool, "MOST_BYTES", 1)
-    monkeypatch.setattr("indexer.backfill.fetch.FIRST_BLOCKS", 1)
-    monkeypatch.setattr("indexer.backfill.fetch.CHUNK_EVENTS", 1)
+    monkeypatch.setattr("indexer.ingest.backfill.fetch.FIRST_BLOCKS", 1)
+    monkeypatch.setattr("indexer.ingest.backfill.fetch.CHUNK_EVENTS", 1)
     node, looks = FakeEvmNode(make_chain()), [0]
 
     class Enough(Exception):
@@ -227,8 +227,8 @@ class Killed(Exception):
 def test_a_span_that_was_killed_is_planned_from_where_it_was(
     indexer_engine: Engine, expected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("indexer.backfill.fetch.FIRST_BLOCKS", 4)
-    monkeypatch.setattr("indexer.backfill.fetch.CHUNK_EVENTS", 8)
+    monkeypatch.setattr("indexer.ingest.backfill.fetch.FIRST_BLOCKS", 4)
+    monkeypatch.setattr("indexer.ingest.backfill.fetch.CHUNK_EVENTS", 8)
 
     def die(progress: BackfillProgress) -> None:
         if progress.done >= 34:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.attestations import BurnFee, ForwardFee, Iris, IrisMessages, Reattestation
-from indexer.chains.http_service import LockedOut, RateLimit, ServiceRefused
-from indexer.decode.attestations import check_signatures
+from indexer.bridges.cctp.attestation import check_signatures
+from indexer.chains.http.service import LockedOut, RateLimit, ServiceRefused
+from indexer.chains.services.circle import BurnFee, ForwardFee, Iris, IrisMessages, Reattestation
+from indexer.config.networks import load_network
 from indexer.errors import InconsistentAnswer, NodeUnavailable
-from indexer.networks import load_network
 from tests.factories.iris import FakeIris, make_complete, make_pending, serving
 from warehouse_schema.identifiers import BaseUnits, Bytes32, TxHash
 
@@ -32,7 +32,7 @@ def service() -> Iterator[FakeIris]:
 @pytest.fixture
 def iris(service: FakeIris, monkeypatch: pytest.MonkeyPatch) -> Iterator[Iris]:
     # The stand-in shuts nobody out for haste.
-    monkeypatch.setattr("indexer.chains.attestations.REQUESTS_PER_SECOND", 1000.0)
+    monkeypatch.setattr("indexer.chains.services.circle.REQUESTS_PER_SECOND", 1000.0)
     client = Iris(service.url, timeout=2.0)
     yield client
     client.close()
@@ -187,7 +187,7 @@ def test_a_malformed_answer_is_inconsistent(service: FakeIris, iris: Iris, body:
 def test_an_endless_answer_is_cut_off(
     service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("indexer.chains.http_service.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("indexer.chains.http.service.MAX_ANSWER_BYTES", 1000)
     answer_messages(service, b" " * 1001)
     with pytest.raises(InconsistentAnswer, match="over 1000 bytes"):
         ask(iris)

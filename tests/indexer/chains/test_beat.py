@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from indexer.chains.beat import Beat
+from indexer.chains.polling import Beat
 
 
 def looks(

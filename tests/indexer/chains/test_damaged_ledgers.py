@@ -16,19 +16,19 @@ import pytest
 from sqlalchemy import URL, Engine, func, select, text
 from stellar_sdk import StrKey
 
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader, Range
-from indexer.chains.stellar import StellarReader
+from indexer.chains.raw import Block, StellarEvent
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_store import LakeStore
+from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.watchlist import Watched
-from indexer.drain import drain_once
 from indexer.errors import PermanentChainError, RetryableChainError
-from indexer.events.raw import Block, StellarEvent
 from indexer.facts import quarantine
 from indexer.facts.checks import blocks_join
 from indexer.facts.store import open_alarms
-from indexer.projections.rebuild import differences
-from indexer.quarantine import retry
+from indexer.ingest.quarantine import retry
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
 from tests.factories.damage import damaged
 from tests.factories.quarantine import drained, history, mended, network
 from tests.factories.sdk_ledgers import closed_ledger, invocation_hash, parse_meta

@@ -13,17 +13,20 @@ from eth_utils.crypto import keccak
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from indexer.chains.evm import EvmReader
-from indexer.chains.evm_questions import (
+from devnet.evm_node import AnvilProcess
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
+from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
+from indexer.chains.evm.jsonrpc import MAX_BATCH, JsonRpc
+from indexer.chains.evm.questions import (
     MAX_RECIPIENTS,
     RECIPIENTS_PER_QUERY,
     transfer_filters,
 )
-from indexer.chains.jsonrpc import MAX_BATCH, JsonRpc
-from indexer.decode.evm import TRANSFER_TOPIC, topic_of
-from indexer.devnet.evm_node import AnvilProcess
-from indexer.devnet.local_http import HOST
-from indexer.devnet.local_server import Handler, Server, answering
+from indexer.chains.evm.reader import EvmReader
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import EvmChain
+from indexer.decode.evm import event_topics
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -34,8 +37,6 @@ from indexer.errors import (
     RetentionGap,
     WrongChain,
 )
-from indexer.events.raw import EvmLog
-from indexer.networks import EvmChain
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height, TxHash
 
 MESSAGE_SENT = topic_of("MessageSent(bytes)")
@@ -77,7 +78,7 @@ def word(value: int | str) -> str:
 
 @contextmanager
 def reading(chain: EvmChain, *urls: str, timeout: float = 5.0) -> Iterator[EvmReader]:
-    reader = EvmReader(chain, urls, timeout=timeout)
+    reader = EvmReader(chain, urls, event_topics, timeout=timeout)
     try:
         yield reader
     finally:
@@ -911,7 +912,7 @@ def test_no_message_gives_the_key_in_a_url_away(node, faulty):
 @pytest.mark.parametrize("urls", [(), ("ws://127.0.0.1:9",)])
 def test_a_reader_needs_an_http_node(urls):
     with pytest.raises(ConfigurationError, match="http"):
-        EvmReader(CHAIN, urls)
+        EvmReader(CHAIN, urls, event_topics)
 
 
 # Several nodes

@@ -8,13 +8,14 @@ import pytest
 from eth_utils.crypto import keccak
 
 from indexer.addresses import evm_as_bytes32
-from indexer.chains import evm_history
-from indexer.chains.evm import EvmReader
-from indexer.chains.evm_history import LOG_COLUMNS, EvmColumns, EvmHistory
-from indexer.chains.evm_questions import MAX_RECIPIENTS
-from indexer.chains.receipts import bloom_of
-from indexer.decode.evm import TRANSFER_TOPIC, topic_of
-from indexer.decode.evm_columns import logs_of
+from indexer.chains.evm import history as evm_history
+from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
+from indexer.chains.evm.history import LOG_COLUMNS, EvmColumns, EvmHistory, logs_of
+from indexer.chains.evm.questions import MAX_RECIPIENTS
+from indexer.chains.evm.reader import EvmReader
+from indexer.chains.evm.receipts import bloom_of
+from indexer.config.networks import EvmChain
+from indexer.decode.evm import event_topics
 from indexer.errors import (
     InconsistentAnswer,
     IndexerError,
@@ -23,7 +24,6 @@ from indexer.errors import (
     RangeTooWide,
     WrongChain,
 )
-from indexer.networks import EvmChain
 from tests.indexer.chains.test_evm import CHAIN, WATCHED, address
 from tests.replay.serving import Refused, serving
 from warehouse_schema.identifiers import EvmAddress, Height
@@ -116,7 +116,7 @@ class FakeNode:
 
 def read(node: FakeNode, first: int = 1, last: int = LAST, chain: EvmChain = CHAIN) -> EvmColumns:
     with serving(node) as url:
-        history = EvmHistory(chain, [url], timeout=5.0)
+        history = EvmHistory(chain, [url], event_topics, timeout=5.0)
         try:
             return history.read_columns(Height(first), Height(last), [WATCHED])
         finally:
@@ -142,7 +142,7 @@ def changing(number: int, **fields: Any) -> Callable[[list[Any]], Any]:
 def test_columns_are_what_the_reader_reads():
     node = FakeNode()
     with serving(node) as url:
-        reader = EvmReader(CHAIN, [url])
+        reader = EvmReader(CHAIN, [url], event_topics)
         history = EvmHistory.beside(reader)
         objects = reader.read(Height(1), Height(LAST), [WATCHED])
         columns = history.read_columns(Height(1), Height(LAST), [WATCHED])
@@ -159,7 +159,7 @@ def test_columns_of_many_recipients_are_what_the_reader_reads(is_watched):
     watched = [address(number) for number in range(0x5000, 0x5000 + MAX_RECIPIENTS + 1)]
     watched += [WATCHED] if is_watched else []
     with serving(FakeNode()) as url:
-        reader = EvmReader(CHAIN, [url])
+        reader = EvmReader(CHAIN, [url], event_topics)
         history = EvmHistory.beside(reader)
         objects = reader.read(Height(1), Height(LAST), watched)
         columns = history.read_columns(Height(1), Height(LAST), watched)
@@ -315,7 +315,7 @@ def test_a_node_of_another_chain_is_refused():
 
 def test_the_next_node_is_asked_where_one_is_another_chains():
     with serving(FakeNode(chain_id=1)) as wrong, serving(FakeNode()) as right:
-        history = EvmHistory(CHAIN, [wrong, right], timeout=5.0)
+        history = EvmHistory(CHAIN, [wrong, right], event_topics, timeout=5.0)
         columns = history.read_columns(Height(1), Height(LAST), [WATCHED])
         history.close()
     assert columns.logs.height == 10

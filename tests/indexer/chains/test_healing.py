@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, Engine
 
-from indexer.chains.healing import HealingReader
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import DevnetServer
 from indexer.chains.ports import Block, ChainReader, Range
-from indexer.chains.stellar import StellarReader
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_fallback import HealingReader
+from indexer.chains.stellar.lake_store import LakeStore
+from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.watchlist import Watched
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
-from indexer.drain import Progress, drain_once
+from indexer.config.networks import load_network
 from indexer.errors import (
     InconsistentAnswer,
     NodeBehind,
@@ -28,7 +28,7 @@ from indexer.errors import (
     WrongChain,
 )
 from indexer.facts.checks import blocks_join
-from indexer.networks import load_network
+from indexer.ingest.ranges import Progress, drain_once
 from tests.factories.contents import contents
 from tests.factories.stellar_lake import (
     DEVNET,

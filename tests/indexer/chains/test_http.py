@@ -8,14 +8,22 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from indexer.chains import http, stellar_rpc
-from indexer.chains.evm import EvmReader
-from indexer.chains.http import AnswerTooLong, NodeTimedOut, exchange, host_of, retry_after
-from indexer.chains.http_service import HttpService, RateLimit
-from indexer.chains.jsonrpc import JsonRpc
-from indexer.chains.stellar_rpc import StellarRpc
-from indexer.devnet.local_http import HOST
-from indexer.devnet.local_server import Handler, Server, answering
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
+from indexer.chains.evm.jsonrpc import JsonRpc
+from indexer.chains.evm.reader import EvmReader
+from indexer.chains.http import client as http
+from indexer.chains.http.client import (
+    AnswerTooLong,
+    NodeTimedOut,
+    exchange,
+    host_of,
+    retry_after,
+)
+from indexer.chains.http.service import HttpService, RateLimit
+from indexer.chains.stellar import rpc as stellar_rpc
+from indexer.chains.stellar.rpc import StellarRpc
+from indexer.decode.evm import event_topics
 from indexer.errors import NodeUnavailable, RangeTooWide
 from tests.indexer.chains.test_evm import CHAIN
 from warehouse_schema.identifiers import Height
@@ -122,9 +130,9 @@ def test_a_wide_answer_of_a_stellar_node_that_is_too_slow_or_too_long_is_too_wid
 def test_an_answer_of_an_evm_node_that_is_too_long_is_a_range_too_wide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("indexer.chains.jsonrpc.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("indexer.chains.evm.jsonrpc.MAX_ANSWER_BYTES", 1000)
     with answered_by(babble) as url:
-        reader = EvmReader(CHAIN, [url])
+        reader = EvmReader(CHAIN, [url], event_topics)
         with pytest.raises(RangeTooWide, match="over 1000 bytes"):
             reader.read(Height(3), Height(4), [])
         with pytest.raises(AnswerTooLong):

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from indexer.chains.evm import EvmReader
-from indexer.chains.evm_calls import EvmCalls
+from devnet.evm_node import AnvilProcess
+from indexer.chains.evm.calls import EvmCalls
+from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
-from indexer.chains.stellar import StellarReader
-from indexer.chains.stellar_accounts import AccountReader
-from indexer.devnet.evm_node import AnvilProcess
+from indexer.chains.stellar.accounts import AccountReader
+from indexer.chains.stellar.reader import StellarReader
+from indexer.config.networks import load_network
+from indexer.decode.evm import event_topics
 from indexer.errors import WrongChain
-from indexer.networks import load_network
 from tests.indexer.devnet.stellar.chain import Chain, serving
 from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
@@ -62,7 +63,7 @@ def test_stellar_node_given_for_evm_is_named(stellar_url: str):
         f"ISTHMUS_RPC_EIP155_31337 names a Stellar node: {host(stellar_url)} serves "
         f"{STELLAR.passphrase!r}, and eip155:31337 is read from an EVM node"
     )
-    assert refusal(EvmReader(EVM, [stellar_url])) == expected
+    assert refusal(EvmReader(EVM, [stellar_url], event_topics)) == expected
     calls = EvmCalls(EVM, [stellar_url])
     with closing(calls), pytest.raises(WrongChain, match="names a Stellar node"):
         calls.call(ADDRESS, b"")
@@ -70,7 +71,7 @@ def test_stellar_node_given_for_evm_is_named(stellar_url: str):
 
 def test_node_of_another_evm_chain_is_named(evm_url: str):
     ethereum = replace(EVM, id=ChainId("eip155:1"))
-    assert refusal(EvmReader(ethereum, [evm_url])) == (
+    assert refusal(EvmReader(ethereum, [evm_url], event_topics)) == (
         f"ISTHMUS_RPC_EIP155_1: {host(evm_url)} serves eip155:31337, not eip155:1"
     )
 

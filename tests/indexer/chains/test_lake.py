@@ -13,13 +13,14 @@ import pytest
 import zstandard
 from stellar_sdk import scval, xdr
 
-from indexer.chains import lake
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import DevnetServer
 from indexer.chains.ports import ChainReader, Range
-from indexer.chains.stellar import StellarReader
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
+from indexer.chains.stellar import lake
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_store import LakeStore
+from indexer.chains.stellar.reader import StellarReader
+from indexer.config.networks import StellarChain
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -27,7 +28,6 @@ from indexer.errors import (
     RetentionGap,
     WrongChain,
 )
-from indexer.networks import StellarChain
 from tests.factories.object_stores import serving_objects
 from tests.factories.recorded_ledgers import RecordedLedgers
 from tests.factories.sdk_ledgers import parse_meta
@@ -215,7 +215,7 @@ def test_a_new_head_is_waited_for(
         slept.append(seconds)
         write_lake(tmp_path, history_metas()[:5])
 
-    monkeypatch.setattr("indexer.chains.lake.time.sleep", sleep)
+    monkeypatch.setattr("indexer.chains.stellar.lake.time.sleep", sleep)
     head = reader.wait_for_head(h(4), timeout=60)
     assert head is not None
     assert (head.height, slept) == (6, [1.0])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.chains.lake_store import Batch, LakeStore, Layout, batch_named
+from indexer.chains.stellar.lake_store import Batch, LakeStore, Layout, batch_named
 from indexer.errors import ConfigurationError, NodeUnavailable, PermanentChainError
 from tests.factories.object_stores import ObjectServer, serving_objects
 from warehouse_schema.identifiers import Height

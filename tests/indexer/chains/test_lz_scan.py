@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.http_service import LockedOut, ServiceRefused
-from indexer.chains.lz_scan import LzScan, ScanStatus
+from indexer.chains.http.service import LockedOut, ServiceRefused
+from indexer.chains.services.layerzero_scan import LzScan, ScanStatus
 from indexer.errors import InconsistentAnswer, NodeUnavailable
 from tests.factories.iris import FakeService, serving
 from tests.factories.transfers import make_packet_sent

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.jsonrpc import JsonRpc
-from indexer.chains.receipts import (
+from devnet.evm_node import AnvilProcess
+from indexer.chains.evm.jsonrpc import JsonRpc
+from indexer.chains.evm.receipts import (
     UnknownReceiptType,
     bloom_of,
     encoded_receipt,
@@ -14,7 +15,6 @@ from indexer.chains.receipts import (
     may_hold,
     receipts_root,
 )
-from indexer.devnet.evm_node import AnvilProcess
 
 EMPTY_TRIE = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421"
 """keccak256 of the RLP of nothing (Yellow Paper, appendix D)."""

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from stellar_sdk import scval, xdr
 
-from indexer.chains import stellar
 from indexer.chains.ports import ChainReader, StellarEvent
-from indexer.chains.stellar import StellarReader
-from indexer.chains.stellar_rpc import StellarRpc, UnknownMethod
+from indexer.chains.stellar import reader as stellar
+from indexer.chains.stellar.reader import StellarReader
+from indexer.chains.stellar.rpc import StellarRpc, UnknownMethod
+from indexer.config.networks import load_network
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -26,7 +27,6 @@ from indexer.errors import (
     UnsupportedProtocol,
     WrongChain,
 )
-from indexer.networks import load_network
 from tests.factories.stellar_events import (
     ESCROW,
     RAIL_TERMS,

@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from indexer.chains import in_turn, stellar_vouching
-from indexer.chains.stellar_accounts import AccountReader
-from indexer.decode.accounts import Signer, SigningRules, account_key, trustline_key
+from indexer.chains.http import failover
+from indexer.chains.stellar import checked_nodes
+from indexer.chains.stellar.accounts import AccountReader
+from indexer.chains.stellar.xdr.ledger_entries import (
+    Signer,
+    SigningRules,
+    account_key,
+    trustline_key,
+)
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings, load_settings
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
@@ -20,9 +28,7 @@ from indexer.errors import (
     RetryableChainError,
     WrongChain,
 )
-from indexer.networks import load_network
-from indexer.readers import open_accounts
-from indexer.settings import Settings, load_settings
+from indexer.ingest.readers import open_accounts
 from tests.factories.accounts import entries_answer, make_account_entry, make_trustline_entry
 from tests.factories.stellar_events import account
 from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, RpcError, serving
@@ -75,7 +81,7 @@ def test_a_node_vouches_for_itself_once_in_a_while(node, reader, monkeypatch) ->
     reader.signing_rules(ALICE)
     reader.signing_rules(ALICE)
     assert asked(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
-    monkeypatch.setattr(stellar_vouching, "VOUCHED_SECONDS", -1.0)
+    monkeypatch.setattr(checked_nodes, "VOUCHED_SECONDS", -1.0)
     hasty = AccountReader(CHAIN, [node.url])
     node.calls.clear()
     hasty.signing_rules(ALICE)
@@ -219,7 +225,7 @@ def test_a_node_of_another_network_is_passed_over(node) -> None:
 
 
 def test_no_node_is_asked_once_patience_is_over(node, monkeypatch) -> None:
-    monkeypatch.setattr(in_turn, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(failover, "PATIENCE_SECONDS", -1.0)
     reader = AccountReader(CHAIN, ["http://127.0.0.1:1", node.url])
     with pytest.raises(NodeUnavailable):
         reader.signing_rules(ALICE)

@@ -6,10 +6,15 @@ from typing import Any
 import pytest
 from stellar_sdk import scval, xdr
 
-from indexer.chains.stellar_calls import StellarCalls
-from indexer.decode.soroban import MOST_RESOURCE_FEE, Simulated, Trapped, simulation
+from indexer.chains.stellar.calls import StellarCalls
+from indexer.chains.stellar.xdr.simulation import (
+    MOST_RESOURCE_FEE,
+    Simulated,
+    Trapped,
+    simulation,
+)
+from indexer.config.networks import load_network
 from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
-from indexer.networks import load_network
 from tests.factories.stellar_node import FakeStellarNode, HttpAnswer, serving
 
 CHAIN = load_network("devnet").stellar

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from indexer.chains.stellar import StellarReader
-from indexer.decode.ledgers import NEWEST_PROTOCOL
+from indexer.chains.stellar.reader import StellarReader
+from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL
+from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
-from indexer.networks import load_network
 from tests.factories.stellar_node import PASSPHRASE, FakeStellarNode, serving
 
 CHAIN = replace(load_network("mainnet").stellar, passphrase=PASSPHRASE)

@@ -6,13 +6,13 @@ from contextlib import closing, contextmanager
 
 from stellar_sdk.operation import BumpSequence
 
-from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.devnet.stellar.genesis import Genesis
-from indexer.devnet.stellar.node import Node, fixed_clock
-from indexer.devnet.stellar.registry import unwired
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
-from indexer.networks import load_network
+from devnet.stellar.genesis import Genesis
+from devnet.stellar.node import Node, fixed_clock
+from devnet.stellar.registry import unwired
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import DevnetServer
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from indexer.config.networks import load_network
 from tests.indexer.devnet.stellar.chain import Chain
 from warehouse_schema.identifiers import TxHash, UnixSeconds
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from indexer.chains.witnesses import (
+from indexer.chains.http.witnesses import (
     NotEnoughSources,
     SourcesDisagree,
     agreed,

@@ -1,7 +1,8 @@
 import pytest
 from stellar_sdk import Asset, Keypair, SignerKey, xdr
 
-from indexer.decode.accounts import (
+from devnet.stellar.entries import Trustline
+from indexer.chains.stellar.xdr.ledger_entries import (
     Signer,
     SigningRules,
     account_key,
@@ -9,7 +10,6 @@ from indexer.decode.accounts import (
     trustline,
     trustline_key,
 )
-from indexer.devnet.stellar.entries import Trustline
 from tests.factories.accounts import make_account_entry, make_trustline_entry
 from tests.factories.stellar_events import account
 from warehouse_schema.identifiers import AssetId, StellarAddress

@@ -7,10 +7,10 @@ import pytest
 from eth_keys.datatypes import PrivateKey
 from eth_utils.crypto import keccak
 
-from indexer.decode.attestations import check_signatures, unattested
-from indexer.decode.cctp_message import source_bytes
+from indexer.bridges.cctp.attestation import check_signatures, unattested
+from indexer.bridges.cctp.message import source_bytes
+from indexer.config.networks import load_network
 from indexer.errors import Undecodable
-from indexer.networks import load_network
 from warehouse_schema.identifiers import EvmAddress
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cctp"

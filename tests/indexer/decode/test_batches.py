@@ -6,9 +6,9 @@ from typing import TypeAlias
 import pytest
 from stellar_sdk import xdr
 
-from indexer.decode import batches
-from indexer.decode.batches import split_batch
-from indexer.decode.ledgers import block_of_meta
+from indexer.chains.stellar.xdr import batches
+from indexer.chains.stellar.xdr.batches import split_batch
+from indexer.chains.stellar.xdr.ledgers import block_of_meta
 from indexer.errors import InconsistentAnswer
 from tests.factories.sdk_ledgers import parse_meta
 from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, history_metas, recorded_raws

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
-from indexer.decode.cctp_message import (
+from indexer.bridges.cctp.message import (
     BurnMessage,
     CctpMessage,
     attestation_digest,

@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
+from devnet.evm_node import DEPOSIT_ARTIFACTS, artifact, signature_of
 from indexer.addresses import evm_as_bytes32
-from indexer.decode.cctp_message import parse_message, source_bytes
-from indexer.decode.evm import DECODERS, TRANSFER_TOPIC, decode, topic_of, topics_of_interest
-from indexer.decode.lz_packet import guid_of
-from indexer.deposits import FACTORY
-from indexer.devnet.evm_node import DEPOSIT_ARTIFACTS, artifact, signature_of
-from indexer.errors import ConfigurationError, Undecodable
-from indexer.events.cctp import DepositForBurn, MessageReceived, MessageSent, MintAndWithdraw
-from indexer.events.common import Event, Provenance
-from indexer.events.oft import (
+from indexer.bridges.cctp.events import (
+    DepositForBurn,
+    MessageReceived,
+    MessageSent,
+    MintAndWithdraw,
+)
+from indexer.bridges.cctp.message import parse_message, source_bytes
+from indexer.bridges.deposit_address.factory import FACTORY
+from indexer.bridges.oft.events import (
     LzReceiveAlert,
     OftReceived,
     OftSent,
@@ -23,9 +24,14 @@ from indexer.events.oft import (
     PacketSent,
     PacketVerified,
 )
-from indexer.events.raw import EvmLog
-from indexer.events.tokens import DepositRefunded, Erc20Transfer
-from indexer.networks import EvmChain, load_network
+from indexer.bridges.oft.packet import guid_of
+from indexer.bridges.tokens.events import DepositRefunded, Erc20Transfer
+from indexer.chains.events import Event, Provenance
+from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import EvmChain, load_network
+from indexer.decode.evm import DECODERS, decode, event_topics
+from indexer.errors import ConfigurationError, Undecodable
 from tests.conftest import GOLDEN
 from warehouse_schema.identifiers import (
     Address,
@@ -624,7 +630,7 @@ def test_the_deposit_factory_of_the_devnet_has_the_same_event():
 
 
 def test_every_contract_is_asked_for_its_own_topics():
-    interest = topics_of_interest(ETHEREUM)
+    interest = event_topics(ETHEREUM)
     assert set(interest) == set(ETHEREUM.event_contracts)
     for role in (
         *("cctp_token_messenger", "cctp_message_transmitter"),
@@ -636,13 +642,13 @@ def test_every_contract_is_asked_for_its_own_topics():
 
 def test_transfers_are_asked_for_by_recipient_and_never_all():
     for chain in (*load_network("mainnet").evm, *load_network("testnet").evm):
-        topics = {topic for topics in topics_of_interest(chain).values() for topic in topics}
+        topics = {topic for topics in event_topics(chain).values() for topic in topics}
         assert TRANSFER_TOPIC not in topics
 
 
 def test_a_token_that_is_its_own_oft_is_asked_for_the_oft_topics():
     chain = dataclasses.replace(ETHEREUM, oft=ETHEREUM.usdt0)
-    topics = topics_of_interest(chain)[EvmAddress(str(chain.oft))]
+    topics = event_topics(chain)[EvmAddress(str(chain.oft))]
     assert set(topics) == {topic_of(OFT_SENT), topic_of(OFT_RECEIVED)}
     assert isinstance(decode(changed(SENT, address=chain.oft), chain), OftSent)
     assert isinstance(decode(changed(MOVED, address=chain.usdt0), chain), Erc20Transfer)

@@ -8,13 +8,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from indexer.decode.evm import DECODERS, decode, topic_of, topics_of_interest
-from indexer.decode.evm_columns import LAYOUTS, PROVENANCE, decode_columns, logs_of
+from indexer.chains.events import Event
+from indexer.chains.evm.abi import topic_of
+from indexer.chains.evm.history import logs_of
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import EvmChain
+from indexer.decode.evm import DECODERS, decode, event_topics
+from indexer.decode.evm_columns import LAYOUTS, PROVENANCE, decode_columns
 from indexer.errors import Undecodable
-from indexer.events.common import Event
-from indexer.events.raw import EvmLog
 from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES
-from indexer.networks import EvmChain
 from tests.conftest import GOLDEN
 from tests.factories.evm_logs import log_frame
 from tests.indexer.decode.test_evm import (
@@ -292,7 +294,7 @@ def test_all_events_of_interest_have_a_layout_but_for_those_left_on_purpose():
         for signature in set(decoders) - set(LAYOUTS[role])
     }
     assert len(on_purpose) == 4
-    reachable = {first for firsts in topics_of_interest(ethereum()).values() for first in firsts}
+    reachable = {first for firsts in event_topics(ethereum()).values() for first in firsts}
     assert on_purpose <= reachable
 
 

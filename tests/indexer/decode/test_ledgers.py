@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from indexer.decode.ledgers import (
+from indexer.bridges.tokens.decode_stellar import classify_asset_event
+from indexer.bridges.tokens.events import AssetAuthorization, AssetMovement
+from indexer.chains.stellar.xdr.event_ids import parse_event_id
+from indexer.chains.stellar.xdr.ledgers import (
     NEWEST_PROTOCOL,
     Ledger,
     LedgerProof,
@@ -15,12 +18,9 @@ from indexer.decode.ledgers import (
     block_of_meta,
     check_linked,
 )
-from indexer.decode.positions import parse_event_id
+from indexer.chains.stellar.xdr.walk import walk_ledger
 from indexer.decode.stellar import decode
-from indexer.decode.stellar_assets import classify_asset_event
-from indexer.decode.xdr_walk import walk_ledger
 from indexer.errors import InconsistentAnswer, UnsupportedProtocol
-from indexer.events.tokens import AssetAuthorization, AssetMovement
 from tests.factories.newer_ledgers import (
     BOUNDARY,
     EMPTY_BOUNDARY,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from eth_utils.crypto import keccak
 
-from indexer.decode.lz_packet import guid_of, parse_oft_message, parse_packet
+from indexer.bridges.oft.packet import guid_of, parse_oft_message, parse_packet
 from indexer.errors import Undecodable
 from tests.conftest import GOLDEN
 from warehouse_schema.identifiers import Bytes32

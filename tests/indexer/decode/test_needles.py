@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stellar_sdk import StrKey, scval, xdr
 
-from indexer.chains.stellar_filters import wanted_events
-from indexer.decode.needles import accounts_in, needles_of
-from indexer.decode.xdr_walk import walk_ledger
+from indexer.chains.stellar.filters import wanted_events
+from indexer.chains.stellar.xdr.prefilter import accounts_in, needles_of
+from indexer.chains.stellar.xdr.walk import walk_ledger
 from tests.factories.stellar_events import account, contract
 from tests.factories.stellar_lake import (
     DEVNET,

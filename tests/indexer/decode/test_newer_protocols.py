@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
-from indexer.decode.close_meta import decode_meta
-from indexer.decode.ledgers import Ledger, LedgerProof, block_of_meta
-from indexer.decode.scval import address, parse
-from indexer.decode.transaction_set import check_transaction_set
-from indexer.decode.xdr_skip import Malformed
-from indexer.decode.xdr_walk import walk_ledger
+from indexer.chains.raw import StellarEvent
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_store import LakeStore
+from indexer.chains.stellar.xdr.close_meta import decode_meta
+from indexer.chains.stellar.xdr.ledgers import Ledger, LedgerProof, block_of_meta
+from indexer.chains.stellar.xdr.scval import address, parse
+from indexer.chains.stellar.xdr.skip import Malformed
+from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
+from indexer.chains.stellar.xdr.walk import walk_ledger
 from indexer.errors import InconsistentAnswer, UndecodableLedger
-from indexer.events.raw import StellarEvent
 from tests.factories.newer_ledgers import (
     BOUNDARY,
     EMPTY_BOUNDARY,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.decode.positions import (
+from indexer.chains.stellar.xdr.event_ids import (
     AFTER_ALL_TRANSACTION,
     AFTER_TRANSACTION_OPERATION,
     EventId,

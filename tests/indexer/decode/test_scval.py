@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stellar_sdk import MuxedAccount, StrKey, scval
 
-from indexer.decode import scval as ours
-from indexer.decode.scval import Topics, parse
+from indexer.bridges.cctp.events import MintAndForward
+from indexer.chains.stellar.xdr import scval as ours
+from indexer.chains.stellar.xdr.scval import Topics, parse
 from indexer.decode.stellar import decode
 from indexer.errors import Undecodable
-from indexer.events.cctp import MintAndForward
 from tests.factories.stellar_events import account, contract, make_stellar_event
 from tests.factories.stellar_recorded import PUBNET
 from tests.indexer.test_addresses import MUXED, RAW

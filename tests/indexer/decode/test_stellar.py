@@ -6,19 +6,15 @@ import pytest
 from stellar_sdk import MuxedAccount, scval, xdr
 
 from indexer.addresses import contract_as_bytes32
-from indexer.decode.cctp_message import burn_key
-from indexer.decode.lz_packet import guid_of
-from indexer.decode.stellar import decode
-from indexer.errors import Undecodable
-from indexer.events.cctp import (
+from indexer.bridges.cctp.events import (
     DepositForBurn,
     MessageReceived,
     MessageSent,
     MintAndForward,
     MintAndWithdraw,
 )
-from indexer.events.common import Event
-from indexer.events.oft import (
+from indexer.bridges.cctp.message import burn_key
+from indexer.bridges.oft.events import (
     LzReceiveAlert,
     OftReceived,
     OftSent,
@@ -26,8 +22,12 @@ from indexer.events.oft import (
     PacketSent,
     PacketVerified,
 )
-from indexer.events.raw import StellarEvent
-from indexer.networks import StellarChain
+from indexer.bridges.oft.packet import guid_of
+from indexer.chains.events import Event
+from indexer.chains.raw import StellarEvent
+from indexer.config.networks import StellarChain
+from indexer.decode.stellar import decode
+from indexer.errors import Undecodable
 from tests.factories.stellar_events import account, contract, make_stellar_event, word
 from tests.factories.stellar_recorded import (
     PUBNET,

@@ -3,11 +3,11 @@ import dataclasses
 import pytest
 from stellar_sdk import Asset, scval, xdr
 
+from indexer.bridges.tokens.decode_stellar import LookAlike, asset_contract, classify_asset_event
+from indexer.bridges.tokens.events import AssetAuthorization, AssetMovement
+from indexer.chains.raw import StellarEvent
 from indexer.decode.stellar import decode
-from indexer.decode.stellar_assets import LookAlike, asset_contract, classify_asset_event
 from indexer.errors import Undecodable
-from indexer.events.raw import StellarEvent
-from indexer.events.tokens import AssetAuthorization, AssetMovement
 from tests.factories.stellar_events import (
     account,
     contract,

@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 from stellar_sdk import scval
 
+from indexer.chains.raw import StellarEvent
 from indexer.decode.stellar import decode
 from indexer.errors import Undecodable
-from indexer.events.escrow import (
+from indexer.market.escrow_events import (
     EscrowConfigSet,
     EscrowDeposit,
     EscrowPausedSet,
@@ -17,8 +18,7 @@ from indexer.events.escrow import (
     OrderFulfill,
     OrderOpen,
 )
-from indexer.events.rail_terms import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
-from indexer.events.raw import StellarEvent
+from indexer.market.rail_terms_events import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
 from tests.factories.stellar_events import (
     ESCROW,
     ESCROW_EVENTS,

@@ -4,12 +4,12 @@ from hashlib import sha256
 
 import pytest
 
-from indexer.decode import transaction_set
-from indexer.decode.ledgers import block_of_meta
-from indexer.decode.transaction_set import check_transaction_set
+from indexer.chains.raw import Block
+from indexer.chains.stellar.xdr import transaction_set
+from indexer.chains.stellar.xdr.ledgers import block_of_meta
+from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
+from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer
-from indexer.events.raw import Block
-from indexer.networks import StellarChain
 from tests.factories.stellar_lake import DEVNET, history_metas, recorded_raws
 from tests.factories.stellar_recorded import PUBNET
 

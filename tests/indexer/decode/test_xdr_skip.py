@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from stellar_sdk import scval, xdr
 
-from indexer.decode import xdr_language
-from indexer.decode.xdr_language import (
+from indexer.chains.stellar.xdr import language
+from indexer.chains.stellar.xdr.language import (
     LONGEST,
     Array,
     Bool,
@@ -26,7 +26,7 @@ from indexer.decode.xdr_language import (
     definition,
     type_names,
 )
-from indexer.decode.xdr_skip import Malformed, fields, skipper
+from indexer.chains.stellar.xdr.skip import Malformed, fields, skipper
 from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.stellar_ledgers import FILES
 
@@ -71,7 +71,7 @@ def _encoded(kind: Type, dice: random.Random, depth: int = 0) -> bytes:
 def _of_sdk(name: str) -> Type:
     """A definition of protocol 28; `definition` has those of protocol 30."""
     source = SDK[name.lower()].__doc__.partition("XDR Source Code::")[2]
-    return xdr_language.parse(source)
+    return language.parse(source)
 
 
 def _is_shallow(arm: Type | None) -> bool:
@@ -173,7 +173,7 @@ def test_what_the_protocol_does_not_have_is_no_type() -> None:
 )
 def test_what_is_not_of_the_language_is_refused(source: str) -> None:
     with pytest.raises(ValueError, match=r"XDR|case"):
-        xdr_language.parse(source)
+        language.parse(source)
 
 
 def _symbol(text: bytes) -> bytes:

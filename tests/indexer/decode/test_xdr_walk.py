@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stellar_sdk import scval, xdr
 
-from indexer.decode.ledgers import NEWEST_PROTOCOL
-from indexer.decode.xdr_skip import Malformed
-from indexer.decode.xdr_walk import walk_ledger
+from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL
+from indexer.chains.stellar.xdr.skip import Malformed
+from indexer.chains.stellar.xdr.walk import walk_ledger
+from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer, IndexerError, UnsupportedProtocol
-from indexer.networks import StellarChain
 from tests.factories.sdk_ledgers import closed_ledger, parse_meta, read_ledger, verify_ledger
 from tests.factories.stellar_lake import DEVNET, history_metas, recorded_raws
 from tests.factories.stellar_ledgers import HEIGHTS, recorded_metas

@@ -9,13 +9,13 @@ import pytest
 from eth_abi.abi import encode
 from eth_account.signers.local import LocalAccount
 
-from indexer.deposits import Deposit, FactoryCall, deposit_address
-from indexer.devnet.evm import EvmDevnet, dev_account
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_node import AnvilProcess, artifact
-from indexer.devnet.evm_sending import Receipt
-from indexer.devnet.world import remotes_of_evm
-from indexer.networks import Network, load_network
+from devnet.evm import EvmDevnet, dev_account
+from devnet.evm_deployment import deploy
+from devnet.evm_node import AnvilProcess, artifact
+from devnet.evm_sending import Receipt
+from devnet.world import remotes_of_evm
+from indexer.bridges.deposit_address.factory import Deposit, FactoryCall, deposit_address
+from indexer.config.networks import Network, load_network
 from tests.factories.deposits import make_deposit
 from warehouse_schema.identifiers import EvmAddress, UnixSeconds
 

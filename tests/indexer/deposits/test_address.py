@@ -12,7 +12,8 @@ import pytest
 from eth_utils.address import to_checksum_address
 from eth_utils.crypto import keccak
 
-from indexer.deposits import (
+from devnet.evm_node import DEPOSIT_ARTIFACTS, artifact
+from indexer.bridges.deposit_address.factory import (
     DETERMINISTIC_DEPLOYER,
     FACTORY,
     FORWARDER_CODE_HASH,
@@ -22,9 +23,8 @@ from indexer.deposits import (
     route_hash,
     send_call,
 )
-from indexer.devnet.evm_node import DEPOSIT_ARTIFACTS, artifact
+from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
-from indexer.networks import load_network
 from tests.factories.deposits import STRANGER, make_deposit, with_factories
 from tests.indexer.deposits.conftest import TEST_ARTIFACTS
 from tests.indexer.deposits.vectors import as_json, vectors

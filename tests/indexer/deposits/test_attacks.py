@@ -8,7 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from indexer.deposits import (
+from devnet.evm import NATIVE_FEE, create_address
+from devnet.evm_messages import FINALIZED
+from devnet.evm_node import DEPOSIT_ARTIFACTS, Reverted, RpcFailed, artifact, encode_call
+from indexer.bridges.deposit_address.factory import (
     DETERMINISTIC_DEPLOYER,
     Deposit,
     FactoryCall,
@@ -18,9 +21,6 @@ from indexer.deposits import (
     refund_native_call,
     send_call,
 )
-from indexer.devnet.evm import NATIVE_FEE, create_address
-from indexer.devnet.evm_messages import FINALIZED
-from indexer.devnet.evm_node import DEPOSIT_ARTIFACTS, Reverted, RpcFailed, artifact, encode_call
 from tests.factories.deposits import STRANGER
 from tests.indexer.deposits.conftest import MALLORY, OPERATOR, PAYER, Stand
 from warehouse_schema.identifiers import BaseUnits, EvmAddress

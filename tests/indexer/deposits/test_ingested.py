@@ -4,11 +4,12 @@ from contextlib import closing
 
 from sqlalchemy import Engine, func, select
 
-from indexer.chains.evm import EvmReader
-from indexer.deposits import burn_call, refund_call
-from indexer.devnet.evm_messages import FINALIZED
-from indexer.devnet.evm_node import encode_call
-from indexer.drain import drain_once
+from devnet.evm_messages import FINALIZED
+from devnet.evm_node import encode_call
+from indexer.bridges.deposit_address.factory import burn_call, refund_call
+from indexer.chains.evm.reader import EvmReader
+from indexer.decode.evm import event_topics
+from indexer.ingest.ranges import drain_once
 from tests.indexer.deposits.conftest import MALLORY, OPERATOR, PAYER, Stand
 from warehouse_schema.events import cctp_burns, deposit_refunds
 from warehouse_schema.facts import evm_logs
@@ -17,7 +18,7 @@ from warehouse_schema.identifiers import BaseUnits
 
 def ingest(engine: Engine, stand: Stand) -> None:
     """All of the chain, with the bridges deployed."""
-    with closing(EvmReader(stand.network.evm[0], [stand.devnet.rpc.url])) as reader:
+    with closing(EvmReader(stand.network.evm[0], [stand.devnet.rpc.url], event_topics)) as reader:
         while drain_once(engine, reader, stand.network) is not None:
             pass
 

@@ -7,10 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stellar_sdk import StrKey
 
+from devnet.evm import NATIVE_FEE, deployer
+from devnet.evm_messages import CONFIRMED, FINALIZED
+from devnet.evm_node import Reverted, encode_call, event_topic
+from devnet.evm_sending import Receipt
 from indexer.addresses import evm_as_bytes32
-from indexer.decode.cctp_message import forward_recipient, parse_message, transfer_tag
-from indexer.decode.evm import decode
-from indexer.deposits import (
+from indexer.bridges.cctp.events import DepositForBurn, MessageSent
+from indexer.bridges.cctp.message import forward_recipient, parse_message, transfer_tag
+from indexer.bridges.deposit_address.factory import (
     FORWARDER_CODE_HASH,
     Deposit,
     burn_call,
@@ -19,16 +23,12 @@ from indexer.deposits import (
     route_hash,
     send_call,
 )
-from indexer.devnet.evm import NATIVE_FEE, deployer
-from indexer.devnet.evm_messages import CONFIRMED, FINALIZED
-from indexer.devnet.evm_node import Reverted, encode_call, event_topic
-from indexer.devnet.evm_sending import Receipt
-from indexer.events.cctp import DepositForBurn, MessageSent
-from indexer.events.common import Event, Provenance
-from indexer.events.oft import OftSent, PacketSent
-from indexer.events.raw import EvmLog
-from indexer.events.tokens import DepositRefunded
-from indexer.networks import Network
+from indexer.bridges.oft.events import OftSent, PacketSent
+from indexer.bridges.tokens.events import DepositRefunded
+from indexer.chains.events import Event, Provenance
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import Network
+from indexer.decode.evm import decode
 from tests.factories.deposits import OWNER, OWNER_KEY, make_deposit
 from tests.indexer.deposits.conftest import MALLORY, OPERATOR, PAYER, Stand
 from tests.indexer.deposits.vectors import vectors

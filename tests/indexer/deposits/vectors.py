@@ -7,8 +7,8 @@ from uuid import UUID
 
 from eth_utils.address import to_checksum_address
 
-from indexer.deposits import Deposit, deposit_address, route_hash
-from indexer.networks import Network
+from indexer.bridges.deposit_address.factory import Deposit, deposit_address, route_hash
+from indexer.config.networks import Network
 from tests.factories.deposits import STRANGER, make_deposit, with_factories
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from indexer.chains.attestations import Iris
-from indexer.devnet.circle import Attestations, fast_fee, serving
-from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN
-from indexer.devnet.evm_messages import CONFIRMED, FINALIZED, Attesters, BurnMessage
-from indexer.networks import load_network
+from devnet.circle import Attestations, fast_fee, serving
+from devnet.evm import DOMAIN, STELLAR_DOMAIN
+from devnet.evm_messages import CONFIRMED, FINALIZED, Attesters, BurnMessage
+from indexer.chains.services.circle import Iris
+from indexer.config.networks import load_network
 from warehouse_schema.identifiers import Bytes32, TxHash
 
 AMOUNT = 10_000_000

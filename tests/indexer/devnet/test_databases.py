@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.engine import URL
 
-from indexer.devnet.databases import COMMENT, NotOurs, fresh_databases
-from indexer.networks import load_network
-from indexer.settings import Settings
-from indexer.warehouse import DAGSTER_DATABASE
+from devnet.databases import COMMENT, NotOurs, fresh_databases
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings
+from indexer.config.warehouse import DAGSTER_DATABASE
 from warehouse_schema.embedded import Server
 from warehouse_schema.engine import make_engine, warehouse_url
 from warehouse_schema.migrate import current_revision

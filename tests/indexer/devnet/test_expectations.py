@@ -2,8 +2,8 @@
 
 import pytest
 
-from indexer.devnet.expectations import UNIT, Deeds, Direction, Rail, Terms, TermsKey, decimal
-from indexer.devnet.verify import differences, table
+from devnet.expectations import UNIT, Deeds, Direction, Rail, Terms, TermsKey, decimal
+from devnet.verify import differences, table
 
 ANA, TOM = "ana", "tom"
 VENMO = TermsKey("onramp", "venmo", "USD")

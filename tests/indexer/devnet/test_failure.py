@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from indexer.devnet.__main__ import failure
+from devnet.__main__ import failure
 
 
 def test_failure_names_problem_logs_and_next_step(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_failure_names_problem_logs_and_next_step(tmp_path: Path) -> None:
 
 def test_unreachable_database_fails_the_demo_without_traceback(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "indexer.devnet"],
+        [sys.executable, "-m", "devnet"],
         env={
             **os.environ,
             "ISTHMUS_HOME": str(tmp_path),

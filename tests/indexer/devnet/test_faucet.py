@@ -9,11 +9,11 @@ import pytest
 from eth_account import Account
 from stellar_sdk import Keypair
 
-from indexer.devnet import faucet
-from indexer.devnet.stellar.accounts import USDC, USDT0
-from indexer.devnet.supervisor import Supervisor
-from indexer.devnet.world import Pace, World, start_world
-from indexer.networks import load_network
+from devnet import faucet
+from devnet.stellar.accounts import USDC, USDT0
+from devnet.supervisor import Supervisor
+from devnet.world import Pace, World, start_world
+from indexer.config.networks import load_network
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,8 @@ def test_no_running_demo_is_said(capsys: pytest.CaptureFixture[str]) -> None:
 def test_stand_in_with_the_passphrase_of_wallets_has_the_same_contracts() -> None:
     """As child processes of a demo see it, which has the variable set."""
     code = (
-        "from indexer.devnet.stellar.accounts import PASSPHRASE\n"
-        "from indexer.devnet.stellar.registry import devnet_contracts\n"
+        "from devnet.stellar.accounts import PASSPHRASE\n"
+        "from devnet.stellar.registry import devnet_contracts\n"
         "at = devnet_contracts()\n"
         "print(PASSPHRASE, at.escrow, at.cctp_forwarder, at.usdc_sac, sep='|')"
     )

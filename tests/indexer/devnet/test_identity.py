@@ -7,10 +7,10 @@ import jwt
 import pytest
 
 from api.settings import IdentitySettings, load_api_settings
-from indexer.devnet.identity.check import sign_in_problems
-from indexer.devnet.identity.provider import StandIn, wallet
-from indexer.devnet.identity.server import serving
-from indexer.devnet.local_http import local_client
+from devnet.identity.check import sign_in_problems
+from devnet.identity.provider import StandIn, wallet
+from devnet.identity.server import serving
+from devnet.local_http import local_client
 
 ACCOUNT = "GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN"
 

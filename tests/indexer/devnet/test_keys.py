@@ -3,13 +3,13 @@ from pathlib import Path
 from api.auth.sep10 import sep10_of
 from api.auth.tokens import tokens_of
 from api.settings import load_api_settings
-from indexer.devnet.evm import dev_account
-from indexer.devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, WEBHOOKS, make_keys, make_relay_keys
-from indexer.devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
-from indexer.networks import load_network
-from indexer.relay.hooks.signing import public_text
-from indexer.relay.settings import load_webhook_poster
-from indexer.settings import load_settings
+from devnet.evm import dev_account
+from devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, WEBHOOKS, make_keys, make_relay_keys
+from devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
+from indexer.config.networks import load_network
+from indexer.config.settings import load_settings
+from relay.settings import load_webhook_poster
+from relay.webhooks.signing import public_text
 from warehouse_schema.identifiers import UnixSeconds
 
 URL = "http://127.0.0.1:8080"

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from indexer.devnet import services, world
-from indexer.devnet.evm_node import JsonRpc
-from indexer.devnet.local_http import HOST, local_client
-from indexer.devnet.local_server import Handler, Server, answering
-from indexer.devnet.stellar.client import DevnetClient
-from indexer.devnet.stellar.process import StellarProcess
-from indexer.devnet.supervisor import free_port
+from devnet import services, world
+from devnet.evm_node import JsonRpc
+from devnet.local_http import HOST, local_client
+from devnet.local_server import Handler, Server, answering
+from devnet.stellar.client import DevnetClient
+from devnet.stellar.process import StellarProcess
+from devnet.supervisor import free_port
 
 
 class Healthy(Handler):

@@ -69,7 +69,7 @@ def test_old_node_is_named_with_its_version(machine: Path) -> None:
 
 def test_old_python_is_named_with_its_version(machine: Path) -> None:
     code = (
-        "import sys; sys.version_info = (3, 9, 2); sys.path.insert(0, 'indexer/devnet');"
+        "import sys; sys.version_info = (3, 9, 2); sys.path.insert(0, 'devnet');"
         "import prerequisites; print(list(prerequisites.missing('.')))"
     )
     ended = subprocess.run(

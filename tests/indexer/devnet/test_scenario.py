@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from indexer.devnet.scenario import BookStory, PacedClient, Scenario, real_time
-from indexer.devnet.stellar.genesis import ORDER_TTL
-from indexer.devnet.stellar.process import StellarProcess
-from indexer.devnet.supervisor import Supervisor
-from indexer.devnet.world import Pace, World, remotes_of_stellar, start_world
+from devnet.scenario import BookStory, PacedClient, Scenario, real_time
+from devnet.stellar.genesis import ORDER_TTL
+from devnet.stellar.process import StellarProcess
+from devnet.supervisor import Supervisor
+from devnet.world import Pace, World, remotes_of_stellar, start_world
 
 PACE = Pace(ledger_seconds=None, ledger_clock="fixed")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.devnet.process_groups import Process, end_group, find, members
-from indexer.devnet.supervisor import (
+from devnet.process_groups import Process, end_group, find, members
+from devnet.supervisor import (
     AlreadyRunning,
     Child,
     ChildFailed,
@@ -335,7 +335,7 @@ def test_two_demos_in_one_folder_are_refused(supervisor: Supervisor) -> None:
 VICTIM = f"""
 import sys
 from pathlib import Path
-from indexer.devnet.supervisor import ChildSpec, Supervisor
+from devnet.supervisor import ChildSpec, Supervisor
 with Supervisor(Path(sys.argv[1]), print) as supervisor:
     for name in ("one", "two"):
         log = supervisor.folder / "logs" / (name + ".log")

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
+from devnet.bridges import Bridges, Burned
+from devnet.evm import DOMAIN, EID, dev_account, expected_addresses
+from devnet.evm_node import CHAIN_ID, Reverted
+from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0, address, keypair
+from devnet.stellar.client import Refused
+from devnet.stellar.registry import LOCAL_DOMAIN, LOCAL_EID, devnet_contracts
+from devnet.supervisor import Supervisor
+from devnet.world import EVM_PORT, STELLAR_PORT, Pace, World, start_world
 from indexer.addresses import evm_address
-from indexer.devnet.bridges import Bridges, Burned
-from indexer.devnet.evm import DOMAIN, EID, dev_account, expected_addresses
-from indexer.devnet.evm_node import CHAIN_ID, Reverted
-from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, USDT0, address, keypair
-from indexer.devnet.stellar.client import Refused
-from indexer.devnet.stellar.registry import LOCAL_DOMAIN, LOCAL_EID, devnet_contracts
-from indexer.devnet.supervisor import Supervisor
-from indexer.devnet.world import EVM_PORT, STELLAR_PORT, Pace, World, start_world
-from indexer.networks import load_network
+from indexer.config.networks import load_network
 
 UNIT = 10**6
 STROOPS = 10**7

@@ -13,15 +13,15 @@ import pytest
 from sqlalchemy import Engine, Table, insert, select, text
 
 from indexer.analytics.daily import BOOK, ROUTES, compute
+from indexer.analytics.export import FACTS, FIGURES, ExportSet, due_days, export, files
+from indexer.analytics.export.files import ExportFolder
+from indexer.analytics.export.tables import schema_of
+from indexer.config.networks import load_network
 from indexer.errors import DayStillOpen, FollowerConflict
-from indexer.export import FACTS, FIGURES, ExportSet, due_days, export, files
-from indexer.export.files import ExportFolder
-from indexer.export.tables import schema_of
 from indexer.facts import columns_read, store
 from indexer.facts.days import note_changed_days
 from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.facts.store import Decoded
-from indexer.networks import load_network
 from tests.factories.book import CHAIN
 from tests.factories.days import ingest_ledgers, set_cursor, slow_history
 from tests.factories.events import (

@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DataError, IntegrityError
 
+from indexer.chains.events import Event
+from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
 from indexer.decode.evm import decode
 from indexer.decode.evm_columns import decode_columns
-from indexer.events.common import Event
-from indexer.events.raw import EvmLog, RawEvent, StellarEvent
 from indexer.facts.columns_copy import TABLES, copy_text, text_of_frame, text_of_rows
 from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES, Shelf
 from tests.factories.events import (

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Connection, Table, insert, select, text
 from sqlalchemy.exc import DBAPIError
 
-from indexer.events.common import Event
+from indexer.chains.events import Event
 from indexer.facts import columns_read, store
 from indexer.facts.columns_read import frame_schema, read_frame, read_frames
 from indexer.facts.rows import EVENT_SHELVES, copy_into

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from indexer.config.networks import load_network
 from indexer.facts.health import judge
 from indexer.facts.status import ChainStatus
-from indexer.networks import load_network
 from warehouse_schema.identifiers import ChainId, Height
 
 ETHEREUM = load_network("mainnet").chain(ChainId("eip155:1"))

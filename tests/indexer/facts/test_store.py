@@ -19,15 +19,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
+from indexer.bridges.cctp.events import DepositForBurn, MessageSent, MintAndWithdraw
+from indexer.bridges.oft.events import OftReceived, OftSent
+from indexer.chains.events import Event
+from indexer.chains.raw import RawEvent
 from indexer.errors import FollowerConflict
-from indexer.events.cctp import DepositForBurn, MessageSent, MintAndWithdraw
-from indexer.events.common import Event
-from indexer.events.oft import OftReceived, OftSent
-from indexer.events.rail_terms import PayeeSet, RailSet
-from indexer.events.raw import RawEvent
 from indexer.facts import store
 from indexer.facts.rows import EVENT_TYPES, streaming, why_unstorable
 from indexer.facts.store import Alarm, Cursor, Decoded
+from indexer.market.rail_terms_events import PayeeSet, RailSet
 from tests.factories.events import (
     EVM,
     STELLAR,

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import Connection, Engine, insert, text
 from sqlalchemy.exc import IntegrityError
 
+from indexer.config.networks import load_network
 from indexer.facts.store import open_alarms
 from indexer.facts.watchlist import StoredWatchlist
-from indexer.networks import load_network
 from tests.factories.stellar_events import account
 from warehouse_schema.intake import watched_addresses
 

@@ -7,16 +7,14 @@ from typing import Any, get_args
 
 import pytest
 
-from indexer.events.escrow import (
-    EscrowEvent,
-)
-from indexer.events.rail_terms import RailTermsEvent
-from indexer.projections import orders as order_rules
-from indexer.projections.book import advance, combine, fold_ledger
-from indexer.projections.book_events import FOLDS
-from indexer.projections.book_state import Alarm, BookEvent, BookState
-from indexer.projections.messages import messages
-from indexer.projections.offers import Offer
+from indexer.market.escrow_events import EscrowEvent
+from indexer.market.rail_terms_events import RailTermsEvent
+from indexer.orderbook import orders as order_rules
+from indexer.orderbook.event_folds import FOLDS
+from indexer.orderbook.fold import advance, combine, fold_ledger
+from indexer.orderbook.offers import Offer
+from indexer.orderbook.outbox import messages
+from indexer.orderbook.state import Alarm, BookEvent, BookState
 from tests.factories.book import (
     PROVIDER,
     account,

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from indexer.events.escrow import EscrowPausedSet, OrderExpire, OrderOpen
-from indexer.events.rail_terms import RailSet
-from indexer.projections.book import advance, fold_ledger
-from indexer.projections.book_state import Alarm, BookEvent, BookState
-from indexer.projections.book_store import rows_of
+from indexer.market.escrow_events import EscrowPausedSet, OrderExpire, OrderOpen
+from indexer.market.rail_terms_events import RailSet
+from indexer.orderbook.fold import advance, fold_ledger
+from indexer.orderbook.state import Alarm, BookEvent, BookState
+from indexer.orderbook.store import rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
 from tests.factories.book_walk import apply_range, dump, events_of, expected_rows, refolded

@@ -14,17 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from indexer.events.escrow import EscrowEvent, EscrowUpgraded, OrderExpire, OrderFulfill, OrderOpen
-from indexer.events.rail_terms import RailTermsEvent
-from indexer.projections import book as fold
-from indexer.projections import book_events, book_store, depth, offers
-from indexer.projections import orders as order_rules
-from indexer.projections.book import advance, combine, fold_ledger, rebuild
-from indexer.projections.book_state import BookState
-from indexer.projections.book_store import rows_of
-from indexer.projections.depth import Contribution, Totals
-from indexer.projections.offers import OfferChanges
-from indexer.projections.providers import Provider
+from indexer.market.escrow_events import (
+    EscrowEvent,
+    EscrowUpgraded,
+    OrderExpire,
+    OrderFulfill,
+    OrderOpen,
+)
+from indexer.market.rail_terms_events import RailTermsEvent
+from indexer.orderbook import depth, event_folds, fold, offers, store
+from indexer.orderbook import orders as order_rules
+from indexer.orderbook.depth import Contribution, Totals
+from indexer.orderbook.fold import advance, combine, fold_ledger, rebuild
+from indexer.orderbook.offers import OfferChanges
+from indexer.orderbook.providers import Provider
+from indexer.orderbook.state import BookState
+from indexer.orderbook.store import rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
 from tests.factories.book_walk import (
@@ -180,9 +185,9 @@ def _quiet_about_statistics(patch: pytest.MonkeyPatch) -> None:
 
 
 def _everybody_is_active(patch: pytest.MonkeyPatch) -> None:
-    real = book_events._counters_after
+    real = event_folds._counters_after
     patch.setattr(
-        book_events,
+        event_folds,
         "_counters_after",
         lambda figures, order, ended, event: {
             **real(figures, order, ended, event),
@@ -210,7 +215,7 @@ FOLD_BUGS: dict[str, Plant] = {
     "the largest order ignores the escrow": _set(offers, "min", lambda first, second: first),
     "dust is listed": _set(offers, "LEAST_OFFER", 1),
     "a handle is published unchecked": _set(
-        book_events, "published_handle", lambda handle, _: handle
+        event_folds, "published_handle", lambda handle, _: handle
     ),
     "a pause touches nobody": _set(fold, "_providers_under", lambda draft: []),
     "an update tells balances only": _quiet_about_statistics,
@@ -218,14 +223,14 @@ FOLD_BUGS: dict[str, Plant] = {
 }
 
 STORE_BUGS: dict[str, Plant] = {
-    "what is gone stays in its table": _set(book_store, "_delete", lambda *_: None),
+    "what is gone stays in its table": _set(store, "_delete", lambda *_: None),
     "an expired order is not loaded": _set(order_rules, "is_past_expiry", lambda *_: False),
     "a provider under a changed rail is not loaded": _set(
-        book_store,
+        store,
         "_touched",
         lambda _, events, __: {e.provider for e in events if hasattr(e, "provider")},
     ),
-    "the last message is not marked": _set(book_store, "messages", lambda *_: []),
+    "the last message is not marked": _set(store, "messages", lambda *_: []),
 }
 
 
@@ -257,5 +262,5 @@ def test_a_bug_in_combining_ledgers_is_found(
 ):
     history = RandomHistory(5).ledgers(60)
     sound = _in_ranges(connection, [history])
-    monkeypatch.setattr(book_store, "combine", lambda ledgers: combine(ledgers[-1:]))
+    monkeypatch.setattr(store, "combine", lambda ledgers: combine(ledgers[-1:]))
     assert _in_ranges(connection, [history]) != sound

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import Connection, Engine, delete, inspect, literal_column, select, text, update
 
 from indexer.facts import store
-from indexer.projections import book_refold
-from indexer.projections.book_refold import Refold, settle_alarms
-from indexer.projections.book_store import BOOK_TABLES
+from indexer.orderbook import refold as book_refold
+from indexer.orderbook.refold import Refold, settle_alarms
+from indexer.orderbook.store import BOOK_TABLES
 from tests.factories.book import CHAIN, account
 from tests.factories.book_history import Ledger, RandomHistory
 from tests.factories.book_walk import (

@@ -10,13 +10,13 @@ import pytest
 from sqlalchemy import Connection, Engine, event, select, text
 from sqlalchemy.exc import OperationalError
 
-from indexer.events.common import Event
-from indexer.projections.book import rebuild
-from indexer.projections.book_state import Alarm, BookConfig, BookEvent, LedgerClose
-from indexer.projections.book_store import apply_ledgers, load, rows_of
-from indexer.projections.offers import Offer, Payee, Rail, Terms, offer_entry, offer_of
-from indexer.projections.orders import Order, order_entry, order_of
-from indexer.projections.providers import Provider
+from indexer.chains.events import Event
+from indexer.orderbook.fold import rebuild
+from indexer.orderbook.offers import Offer, Payee, Rail, Terms, offer_entry, offer_of
+from indexer.orderbook.orders import Order, order_entry, order_of
+from indexer.orderbook.providers import Provider
+from indexer.orderbook.state import Alarm, BookConfig, BookEvent, LedgerClose
+from indexer.orderbook.store import apply_ledgers, load, rows_of
 from tests.factories.book import (
     CHAIN,
     PROVIDER,

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from indexer.projections.depth import (
+from indexer.orderbook.depth import (
     Contribution,
     RailDepth,
     Totals,
@@ -12,8 +12,8 @@ from indexer.projections.depth import (
     shift_depth,
     shift_totals,
 )
-from indexer.projections.offers import Offer
-from indexer.projections.providers import Provider
+from indexer.orderbook.offers import Offer
+from indexer.orderbook.providers import Provider
 from tests.factories.book import account, usdc
 from warehouse_schema.identifiers import UnixSeconds
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indexer.projections.offers import (
+from indexer.orderbook.offers import (
     Offer,
     Payee,
     Rail,
@@ -20,7 +20,7 @@ from indexer.projections.offers import (
     offers_of,
     published_handle,
 )
-from indexer.projections.providers import Provider
+from indexer.orderbook.providers import Provider
 from tests.factories.book import PROVIDER, contract, usdc, word
 from warehouse_schema.identifiers import UnixSeconds
 

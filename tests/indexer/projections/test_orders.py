@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from indexer.projections.orders import (
+from indexer.orderbook.orders import (
     breaches,
     ended,
     expired_by_clock,

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 from sqlalchemy import Connection, Engine, event, insert, select
 
-from indexer.events.cctp import MessageReceived, MessageSent
-from indexer.events.common import Event
-from indexer.events.services import MessageStatus, burn_place
+from indexer.bridges.cctp.events import MessageReceived, MessageSent
+from indexer.chains.events import Event
+from indexer.chains.services.answers import MessageStatus, burn_place
 from indexer.facts.messages import set_statuses
 from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.facts.store import remove_range
-from indexer.projections import transfer_store
-from indexer.projections.rebuild import refold_all_transfers
-from indexer.projections.transfer_store import fold_in, refold_transfers, touched_movements
-from indexer.projections.transfers import TransferProgress
+from indexer.ingest.rebuild import refold_all_transfers
+from indexer.movements import store
+from indexer.movements.fold import TransferProgress
+from indexer.movements.store import fold_in, refold_transfers, touched_movements
 from tests.factories.transfers import (
     BURN_KEY,
     ETHEREUM,
@@ -104,7 +104,7 @@ def attest(conn: Connection, sent: MessageSent, nonce: Bytes32) -> None:
 
 
 def stored(conn: Connection) -> list[TransferProgress]:
-    return sorted(transfer_store._stored(conn, KEYS), key=lambda row: row.id)
+    return sorted(store._stored(conn, KEYS), key=lambda row: row.id)
 
 
 @dataclass

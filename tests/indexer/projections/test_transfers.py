@@ -5,10 +5,10 @@ import random
 import pytest
 
 from indexer.addresses import evm_as_bytes32
-from indexer.events.cctp import MessageSent
-from indexer.events.common import Event
-from indexer.events.services import AttestedBurn, MessageStatus, burn_place
-from indexer.projections.transfers import (
+from indexer.bridges.cctp.events import MessageSent
+from indexer.chains.events import Event
+from indexer.chains.services.answers import AttestedBurn, MessageStatus, burn_place
+from indexer.movements.fold import (
     Burn,
     OftEvent,
     TransferProgress,

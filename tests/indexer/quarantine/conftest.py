@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, Engine
 
-from indexer import drain
-from indexer.chains import lake
-from indexer.chains.lake import LakeReader
-from indexer.chains.lake_store import LakeStore
 from indexer.chains.ports import ChainReader
-from indexer.decode import close_meta
+from indexer.chains.stellar import lake
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.lake_store import LakeStore
+from indexer.chains.stellar.xdr import close_meta
 from indexer.errors import UndecodableLedger
+from indexer.ingest import ranges
 from tests.factories.quarantine import OLDER, drained, history, network
 from tests.factories.stellar_lake import write_lake
 from warehouse_schema.engine import make_engine
@@ -49,7 +49,7 @@ def by_an_older_build(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         with monkeypatch.context() as older:
             older.setattr(lake, "decode_meta", decode_meta)
-            older.setattr(drain, "decoder_build", lambda: OLDER)
+            older.setattr(ranges, "decoder_build", lambda: OLDER)
             assert drained(engine, reader, **options) == len(unreadable)
 
     return drain_all

@@ -10,14 +10,11 @@ import pytest
 from sqlalchemy import Engine, select, text
 from stellar_sdk import scval
 
-from indexer import drain, quarantine
-from indexer.backfill import backfill
-from indexer.builds import decoder_build
-from indexer.chains.lake import LakeReader
 from indexer.chains.ports import Range
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.xdr import close_meta
 from indexer.chains.watchlist import Watched
-from indexer.decode import close_meta
-from indexer.drain import CHANNEL
+from indexer.decode.build import decoder_build
 from indexer.errors import (
     InconsistentAnswer,
     NodeUnavailable,
@@ -27,10 +24,13 @@ from indexer.errors import (
 from indexer.facts import quarantine as rows
 from indexer.facts import store
 from indexer.facts.checks import blocks_join, in_quarantine
-from indexer.facts.rescan import rescan
 from indexer.facts.status import chain_status
-from indexer.projections.rebuild import differences
-from indexer.quarantine import retry_untried
+from indexer.ingest import quarantine, ranges
+from indexer.ingest.backfill import backfill
+from indexer.ingest.quarantine import retry_untried
+from indexer.ingest.ranges import CHANNEL
+from indexer.ingest.rebuild import differences
+from indexer.ingest.rescan import rescan
 from tests.factories.contents import contents
 from tests.factories.quarantine import (
     OLDER,
@@ -88,7 +88,7 @@ def test_quarantine_and_cursor_move_together(
         raise RuntimeError("killed before commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(drain, "_notify", fail)
+        patched.setattr(ranges, "_notify", fail)
         with pytest.raises(RuntimeError, match="killed before commit"):
             by_an_older_build(indexer_engine, reader, history().sent)
     assert contents(indexer_engine) == empty

@@ -8,17 +8,17 @@ import pytest
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import IntegrityError
 
-from indexer import quarantine
-from indexer.backfill.commit import backfiller
-from indexer.chains.lake import LakeReader
-from indexer.decode import close_meta
+from indexer.chains.stellar.lake import LakeReader
+from indexer.chains.stellar.xdr import close_meta
 from indexer.errors import (
     FollowerConflict,
 )
 from indexer.facts import quarantine as rows
 from indexer.facts import store
-from indexer.projections.rebuild import differences
-from indexer.quarantine import retry, retry_untried
+from indexer.ingest import quarantine
+from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.quarantine import retry, retry_untried
+from indexer.ingest.rebuild import differences
 from tests.factories.contents import contents
 from tests.factories.quarantine import everything_of_ours, history, network, standing, tried
 from tests.factories.stellar_lake import DEVNET

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection, event
 
-from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.chains.stellar_sender import StellarAccountNodes
+from indexer.chains.evm.account_state import EvmAccountNodes
+from indexer.chains.stellar.account_state import StellarAccountNodes
 
 
 class Killed(BaseException):

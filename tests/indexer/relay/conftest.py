@@ -15,20 +15,20 @@ from sqlalchemy import Engine, select, text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.engine import URL
 
-from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, dev_account
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_messages import Attesters, BurnMessage, address_word, message_nonce
-from indexer.devnet.evm_node import AnvilProcess
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
-from indexer.devnet.world import remotes_of_evm
-from indexer.networks import EvmChain, load_network
-from indexer.relay import store
-from indexer.relay.account import AccountRelay, Limits, Turn
-from indexer.relay.deliveries import EvmDeliveries
-from indexer.relay.evm_wire import EvmWire
-from indexer.relay.keys import LocalEvmKey
+from devnet.evm import DOMAIN, STELLAR_DOMAIN, EvmDevnet, dev_account
+from devnet.evm_deployment import deploy
+from devnet.evm_messages import Attesters, BurnMessage, address_word, message_nonce
+from devnet.evm_node import AnvilProcess
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import DevnetServer
+from devnet.world import remotes_of_evm
+from indexer.chains.evm.account_state import EvmAccountNodes
+from indexer.config.networks import EvmChain, load_network
+from relay import store
+from relay.account import AccountRelay, Limits, Turn
+from relay.jobs.cctp_deliveries import EvmDeliveries
+from relay.keys import LocalEvmKey
+from relay.senders.evm import EvmWire
 from tests.factories.relay import owe
 from tests.indexer.devnet.stellar.cctp import REMOTES
 from tests.indexer.devnet.stellar.chain import Chain

@@ -10,21 +10,27 @@ from uuid import uuid4
 from eth_account.signers.local import LocalAccount
 from sqlalchemy import func, insert, select
 
-from indexer.chains.evm import EvmReader
-from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.deposits import Deposit, agreed_deposit, deposit_address, refund_call
-from indexer.devnet.evm import dev_account
-from indexer.drain import drain_once
+from devnet.evm import dev_account
+from indexer.bridges.deposit_address.factory import (
+    Deposit,
+    agreed_deposit,
+    deposit_address,
+    refund_call,
+)
+from indexer.chains.evm.account_state import EvmAccountNodes
+from indexer.chains.evm.reader import EvmReader
+from indexer.config.networks import Network, load_network
+from indexer.decode.evm import event_topics
 from indexer.facts.store import note_finality, read_cursor
-from indexer.networks import Network, load_network
-from indexer.projections.stages.evidence import Mechanism, Terms
-from indexer.projections.stages.store import is_behind, refold, refold_final
-from indexer.relay.account import AccountRelay, Limits
-from indexer.relay.evm_wire import EvmWire
-from indexer.relay.keys import LocalEvmKey
-from indexer.relay.refund_orders import order_refund
-from indexer.relay.run import evm_ledger
-from indexer.relay.status import complaints
+from indexer.ingest.ranges import drain_once
+from indexer.transfers.inputs import Mechanism, Terms
+from indexer.transfers.store import is_behind, refold, refold_final
+from relay.account import AccountRelay, Limits
+from relay.jobs.refund_orders import order_refund
+from relay.keys import LocalEvmKey
+from relay.run import evm_ledger
+from relay.senders.evm import EvmWire
+from relay.status import complaints
 from tests.factories.intake import ask, cancel
 from tests.indexer.relay.conftest import LIMITS, OPERATOR, RELAYER, Stand
 from warehouse_schema.facts import expiries
@@ -150,7 +156,7 @@ class DepositStand(Stand):
 
     def ingest(self, final: int | None = None) -> None:
         """What the follower and the keeper do; all of it is final unless told otherwise."""
-        with closing(EvmReader(self.network.evm[0], [self.url])) as reader:
+        with closing(EvmReader(self.network.evm[0], [self.url], event_topics)) as reader:
             while drain_once(self.engine, reader, self.network) is not None:
                 pass
         with self.engine.begin() as conn:

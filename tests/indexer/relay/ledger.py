@@ -11,15 +11,15 @@ from sqlalchemy import Engine, insert, select, text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from stellar_sdk import Keypair
 
-from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.devnet.evm_messages import message_nonce
-from indexer.devnet.stellar.accounts import RELAYER, keypair
-from indexer.networks import load_network
-from indexer.relay import store
-from indexer.relay.account import AccountRelay, Limits, Turn
-from indexer.relay.deliveries import StellarDeliveries
-from indexer.relay.keys import LocalStellarKey
-from indexer.relay.stellar_wire import StellarWire
+from devnet.evm_messages import message_nonce
+from devnet.stellar.accounts import RELAYER, keypair
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from indexer.config.networks import load_network
+from relay import store
+from relay.account import AccountRelay, Limits, Turn
+from relay.jobs.cctp_deliveries import StellarDeliveries
+from relay.keys import LocalStellarKey
+from relay.senders.stellar import StellarWire
 from tests.factories.relay import owe
 from tests.indexer.devnet.stellar.cctp import inbound
 from tests.indexer.devnet.stellar.chain import Chain

@@ -9,12 +9,12 @@ from sqlalchemy.engine import URL
 
 from api.errors import Conflict
 from api.transfers.store import cancel_transfer
-from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.devnet.evm import EvmDevnet, dev_account
+from devnet.evm import EvmDevnet, dev_account
+from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import ConfigurationError
-from indexer.relay import store
-from indexer.relay.account import Turn
-from indexer.relay.refund_orders import NATIVE
+from relay import store
+from relay.account import Turn
+from relay.jobs.refund_orders import NATIVE
 from tests.indexer.relay.bomb import Bomb, Killed, evm_nodes
 from tests.indexer.relay.conftest import LIMITS, RELAYER, STRANGER, standing
 from tests.indexer.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid

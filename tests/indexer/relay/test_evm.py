@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, update
 
-from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.devnet.evm import dev_account
+from devnet.evm import dev_account
+from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import FollowerConflict, NodeUnavailable
-from indexer.relay import store
-from indexer.relay.account import AccountRelay, Turn
-from indexer.relay.deliveries import EvmDeliveries
-from indexer.relay.evm_wire import MOST_OPEN
+from relay import store
+from relay.account import AccountRelay, Turn
+from relay.jobs.cctp_deliveries import EvmDeliveries
+from relay.senders.evm import MOST_OPEN
 from tests.factories.projections import address
 from tests.factories.relay import owe, signed
 from tests.indexer.relay.bomb import Bomb, Killed, evm_nodes

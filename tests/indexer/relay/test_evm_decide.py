@@ -6,27 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.chains.evm_accounts import GasPrice
-from indexer.relay.evm_decide import (
-    MOST_ATTEMPTS,
-    bid,
-    fees_of,
-    next_step,
-    raised,
-)
-from indexer.relay.evm_signing import Call, Fees, sign
-from indexer.relay.keys import LocalEvmKey
-from indexer.relay.slots import (
-    AskWhoTookIt,
-    Attempt,
-    Close,
-    Inclusion,
-    Replace,
-    Send,
-    Sight,
-    Slot,
-    Wait,
-)
+from indexer.chains.evm.account_state import GasPrice
+from relay.keys import LocalEvmKey
+from relay.nonces import AskWhoTookIt, Attempt, Close, Inclusion, Replace, Send, Sight, Slot, Wait
+from relay.senders.evm_decide import MOST_ATTEMPTS, bid, fees_of, next_step, raised
+from relay.senders.evm_signing import Call, Fees, sign
 from warehouse_schema.identifiers import BlockHash, EvmAddress, Height
 
 KEY = LocalEvmKey.from_text("5f" * 32, "KEY")

@@ -7,13 +7,13 @@ import pytest
 from eth_utils.crypto import keccak
 from sqlalchemy import update
 
-from indexer.chains.evm_accounts import EvmAccountNodes
-from indexer.devnet.evm import deployer
-from indexer.evm_state import EvmState
-from indexer.networks import load_network
-from indexer.projections.stages.load import load
-from indexer.relay import store
-from indexer.relay.recipients import AGAIN_SECONDS, Recipients, mint_look
+from devnet.evm import deployer
+from indexer.chain_state.evm import EvmState
+from indexer.chains.evm.account_state import EvmAccountNodes
+from indexer.config.networks import load_network
+from indexer.transfers.load import load
+from relay import store
+from relay.jobs.recipients import AGAIN_SECONDS, Recipients, mint_look
 from tests.indexer.relay.conftest import AMOUNT, EVM, Message, Stand
 from warehouse_schema.identifiers import EvmAddress
 from warehouse_schema.intake import quotes

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, update
 
-from indexer.relay.account import Turn
-from indexer.relay.deliveries import EvmDeliveries
+from relay.account import Turn
+from relay.jobs.cctp_deliveries import EvmDeliveries
 from tests.indexer.relay.conftest import Message, Stand
 from warehouse_schema.intake import transfers
 from warehouse_schema.relay import slots

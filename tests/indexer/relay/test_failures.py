@@ -5,18 +5,12 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.evm_accounts import EvmAccountNodes
+from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import NodeUnavailable
-from indexer.relay import store
-from indexer.relay.account import (
-    FAILING_PAUSE_SECONDS,
-    MOST_FAILURES,
-    AccountRelay,
-    Turn,
-    room_after,
-)
-from indexer.relay.status import complaints
-from indexer.relay.store import FailedRun
+from relay import store
+from relay.account import FAILING_PAUSE_SECONDS, MOST_FAILURES, AccountRelay, Turn, room_after
+from relay.status import complaints
+from relay.store import FailedRun
 from tests.indexer.relay.conftest import AMOUNT, Message, Stand
 from warehouse_schema.identifiers import ChainId, EvmAddress
 

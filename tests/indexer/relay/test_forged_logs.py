@@ -15,15 +15,16 @@ import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.engine import URL
 
-from indexer.backfill import backfill
-from indexer.chains.evm import EvmReader
-from indexer.devnet.evm import EvmDevnet
-from indexer.drain import Progress, drain_once
+from devnet.evm import EvmDevnet
+from indexer.chains.evm.reader import EvmReader
+from indexer.config.networks import LogProof, Network
+from indexer.decode.evm import event_topics
 from indexer.errors import InconsistentAnswer
 from indexer.facts.store import open_alarms, read_cursor
-from indexer.following import follow
-from indexer.networks import LogProof, Network
-from indexer.proving import Proving
+from indexer.ingest.backfill import backfill
+from indexer.ingest.follow import follow
+from indexer.ingest.proving import Proving
+from indexer.ingest.ranges import Progress, drain_once
 from tests.faults.fault import Call, Exchange, Fault, Reply, ReplyFault, Response, instead
 from tests.faults.lies import EmptyLogs, HeadersFault, ReceiptsFault, StaleBackend, ZeroBlooms
 from tests.faults.proxy import FaultyHttp
@@ -120,7 +121,7 @@ def network(stand: DepositStand, log_proof: LogProof = "receipts") -> Network:
 
 def ingest(stand: DepositStand, *urls: str, log_proof: LogProof = "receipts") -> None:
     configured = network(stand, log_proof)
-    with closing(EvmReader(configured.evm[0], urls)) as reader:
+    with closing(EvmReader(configured.evm[0], urls, event_topics)) as reader:
         while drain_once(stand.engine, reader, configured) is not None:
             pass
 
@@ -251,7 +252,7 @@ def test_logs_hidden_with_their_bloom_are_not_left_out(stand: DepositStand, faul
 def test_follower_goes_on_past_a_forged_block(
     stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("indexer.proving._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("indexer.ingest.proving._FIRST_PAUSE", 0.01)
     paid, deadline = underpaid(stand), time.monotonic() + 60
     configured, above = network(stand), stand.devnet.block_number() + 2
 
@@ -264,7 +265,7 @@ def test_follower_goes_on_past_a_forged_block(
         return cursor is not None and cursor.height >= above
 
     with (
-        closing(EvmReader(configured.evm[0], [faulty.url])) as reader,
+        closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader,
         faulty.faulty(ForgedAmounts()),
     ):
         follow(
@@ -280,7 +281,7 @@ def test_follower_goes_on_past_a_forged_block(
 def test_hung_proof_node_delays_a_range_by_one_timeout(
     stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("indexer.chains.log_proofs.REQUEST_SECONDS", 0.5, raising=False)
+    monkeypatch.setattr("indexer.chains.evm.log_proofs.REQUEST_SECONDS", 0.5, raising=False)
     paid = [stand.deposit() for _ in range(5)]
     for each in paid:
         stand.devnet.faucet_usdc(each.address, AMOUNT)
@@ -291,7 +292,7 @@ def test_hung_proof_node_delays_a_range_by_one_timeout(
         hangs.append(hung.fired)
         stand.devnet.rpc("anvil_mine", "0x1")
 
-    with closing(EvmReader(configured.evm[0], [faulty.url])) as reader:
+    with closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader:
         follow(
             stand.engine,
             reader,
@@ -309,7 +310,7 @@ def test_hung_proof_node_delays_a_range_by_one_timeout(
 def test_each_of_many_unprovable_blocks_pauses(
     stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("indexer.proving._FIRST_PAUSE", 60.0)
+    monkeypatch.setattr("indexer.ingest.proving._FIRST_PAUSE", 60.0)
     paid, payments = stand.deposit(), 25
     for _ in range(payments):
         stand.devnet.faucet_usdc(paid.address, AMOUNT // 100)
@@ -318,7 +319,7 @@ def test_each_of_many_unprovable_blocks_pauses(
     configured, receipts = network(stand), CountedReceipts()
     faulty.inject(receipts)
     with (
-        closing(EvmReader(configured.evm[0], [faulty.url])) as reader,
+        closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader,
         stand.engine.connect() as conn,
     ):
         proving = Proving.beside(reader, configured)
@@ -355,7 +356,7 @@ def test_backfill_keeps_what_is_proven_and_the_same(stand: DepositStand, faulty:
 def _backfill(stand: DepositStand, url: str) -> None:
     """All that is final, read anew."""
     configured = network(stand)
-    with closing(EvmReader(configured.evm[0], [url])) as reader:
+    with closing(EvmReader(configured.evm[0], [url], event_topics)) as reader:
         above = configured.evm[0].confirmations
         stand.devnet.rpc("anvil_mine", hex(above))
         ingest(stand, url)

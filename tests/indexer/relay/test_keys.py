@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from stellar_sdk import Keypair
 
 from indexer.errors import ConfigurationError
-from indexer.relay.evm_signing import Call, Fees, sign
-from indexer.relay.keys import (
+from relay.keys import (
     _ORDER,
     LocalEvmKey,
     LocalStellarKey,
@@ -21,6 +20,7 @@ from indexer.relay.keys import (
     stellar_address,
     stellar_signature,
 )
+from relay.senders.evm_signing import Call, Fees, sign
 from warehouse_schema.identifiers import EvmAddress
 
 SECRET = "5f" * 32

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from stellar_sdk import xdr
 
-from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.chains.witnesses import SourcesDisagree
-from indexer.relay.account import AccountRelay, Turn
-from indexer.relay.stellar_numbers import VALID_SECONDS
+from indexer.chains.http.witnesses import SourcesDisagree
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from relay.account import AccountRelay, Turn
+from relay.senders.stellar_sequences import VALID_SECONDS
 from tests.faults.fault import Call, Exchange, Reply, ReplyFault, instead
 from tests.faults.proxy import FaultyHttp
 from tests.indexer.relay.ledger import AMOUNT

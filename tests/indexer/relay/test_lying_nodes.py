@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.witnesses import NotEnoughSources, SourcesDisagree
-from indexer.relay import store
-from indexer.relay.account import AccountRelay, Turn
+from indexer.chains.http.witnesses import NotEnoughSources, SourcesDisagree
+from relay import store
+from relay.account import AccountRelay, Turn
 from tests.faults.fault import Call, Exchange, Reply, ReplyFault, instead
 from tests.faults.proxy import FaultyHttp
 from tests.faults.refusals import ServerError

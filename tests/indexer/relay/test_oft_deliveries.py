@@ -10,20 +10,20 @@ from sqlalchemy import Connection, func, insert, select, update
 from stellar_sdk import Keypair, scval
 from stellar_sdk.operation import ChangeTrust
 
-from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.devnet.evm_messages import Packet
-from indexer.devnet.stellar.accounts import RELAYER, USDT0, keypair
-from indexer.devnet.stellar.contracts.oft import NATIVE_FEE, MessagingFee, SendParam
-from indexer.devnet.stellar.values import struct
+from devnet.evm_messages import Packet
+from devnet.stellar.accounts import RELAYER, USDT0, keypair
+from devnet.stellar.contracts.oft import NATIVE_FEE, MessagingFee, SendParam
+from devnet.stellar.values import struct
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from indexer.config.networks import load_network
 from indexer.errors import CallReverted
 from indexer.facts.rows import EVENT_SHELVES, copy_into
-from indexer.networks import load_network
-from indexer.relay.account import AccountRelay, Turn
-from indexer.relay.keys import LocalStellarKey
-from indexer.relay.oft_deliveries import EXECUTOR_SECONDS, LONG_SECONDS
-from indexer.relay.run import stellar_ledger
-from indexer.relay.stellar_signing import Bounds, Invocation, unsigned
-from indexer.relay.stellar_wire import StellarWire
+from relay.account import AccountRelay, Turn
+from relay.jobs.oft_deliveries import EXECUTOR_SECONDS, LONG_SECONDS
+from relay.keys import LocalStellarKey
+from relay.run import stellar_ledger
+from relay.senders.stellar import StellarWire
+from relay.senders.stellar_signing import Bounds, Invocation, unsigned
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
 from tests.factories.transfers import make_packet_sent, make_packet_verified

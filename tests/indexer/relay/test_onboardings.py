@@ -12,15 +12,15 @@ from stellar_sdk import Asset, Keypair, TransactionEnvelope
 from stellar_sdk.operation import ChangeTrust, CreateAccount, Payment, SetOptions
 from stellar_sdk.utils import from_xdr_amount
 
+from devnet.stellar.accounts import ROOT, USDC, keypair
 from indexer.actions.onboarding import BID, MAX_COST, RESERVE, Onboarding, onboarding_tx
-from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.devnet.stellar.accounts import ROOT, USDC, keypair
-from indexer.relay import store
-from indexer.relay.account import Limits, Turn
-from indexer.relay.keys import LocalStellarKey
-from indexer.relay.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay
-from indexer.relay.run import sponsor
-from indexer.relay.settings import SPONSOR_BOUNDS, SponsorAccount
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from relay import store
+from relay.account import Limits, Turn
+from relay.jobs.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay
+from relay.keys import LocalStellarKey
+from relay.run import sponsor
+from relay.settings import SPONSOR_BOUNDS, SponsorAccount
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
 from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import delete, func, insert, select, update
 from stellar_sdk.operation import ChangeTrust
 
-from indexer.devnet.stellar.accounts import USDC
-from indexer.paid_failures import BACKOFF_SECONDS, MAX_PAID_FAILURES, paid_failures
-from indexer.relay import obstacles
-from indexer.relay.account import MOST_FAILURES, Turn
-from indexer.relay.obstacles import Found
+from devnet.stellar.accounts import USDC
+from indexer.policy.paid_failures import BACKOFF_SECONDS, MAX_PAID_FAILURES, paid_failures
+from relay.account import MOST_FAILURES, Turn
+from relay.jobs import obstacles
+from relay.jobs.obstacles import Found
 from tests.factories.relay import STELLAR
 from tests.factories.relay import signed as sign
 from tests.indexer.relay.conftest import Message, Stand

@@ -8,20 +8,21 @@ from sqlalchemy import Engine, func, select, update
 from stellar_sdk.operation import ChangeTrust
 from stellar_sdk.operation.operation import Operation
 
+from devnet.stellar.accounts import USDC
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_tx import view_call
-from indexer.chains.stellar_accounts import AccountReader
-from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.decode.accounts import Trustline
-from indexer.devnet.stellar.accounts import USDC
+from indexer.chain_state.stellar import StellarState
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from indexer.chains.stellar.accounts import AccountReader
+from indexer.chains.stellar.xdr.ledger_entries import Trustline
+from indexer.config.networks import load_network
 from indexer.errors import NodeUnavailable
-from indexer.networks import load_network
-from indexer.projections.stages.load import load
-from indexer.projections.stages.store import is_behind
-from indexer.relay import recipients, store
-from indexer.relay.deliveries import StellarDeliveries
-from indexer.relay.recipients import AGAIN_SECONDS, Recipients, trustline_look
-from indexer.stellar_state import StellarState
+from indexer.transfers.load import load
+from indexer.transfers.store import is_behind
+from relay import store
+from relay.jobs import recipients
+from relay.jobs.cctp_deliveries import StellarDeliveries
+from relay.jobs.recipients import AGAIN_SECONDS, Recipients, trustline_look
 from tests.factories.sep10 import FixedAccounts
 from tests.indexer.relay.ledger import STELLAR, LedgerStand, Message
 from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress

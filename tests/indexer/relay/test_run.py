@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from indexer.config.settings import load_settings
 from indexer.errors import FollowerConflict
-from indexer.relay import run, store
-from indexer.relay.keys import LocalEvmKey
-from indexer.relay.run import run_relay
-from indexer.relay.settings import EvmAccount
-from indexer.settings import load_settings
+from relay import run, store
+from relay.keys import LocalEvmKey
+from relay.run import run_relay
+from relay.settings import EvmAccount
 from tests.indexer.relay.conftest import AMOUNT, LIMITS, RELAYER, Stand
 
 KEY = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")

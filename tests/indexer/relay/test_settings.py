@@ -8,11 +8,12 @@ import pytest
 from eth_account import Account
 from stellar_sdk import Keypair
 
+from indexer.config.settings import load_settings
 from indexer.errors import ConfigurationError
-from indexer.relay.__main__ import main
-from indexer.relay.account import Limits
-from indexer.relay.keys import LocalEvmKey, LocalStellarKey
-from indexer.relay.settings import (
+from relay.__main__ import main
+from relay.account import Limits
+from relay.keys import LocalEvmKey, LocalStellarKey
+from relay.settings import (
     EVM_LIMITS,
     STELLAR_LIMITS,
     SponsorAccount,
@@ -21,7 +22,6 @@ from indexer.relay.settings import (
     load_relay_settings,
     load_webhook_poster,
 )
-from indexer.settings import load_settings
 from warehouse_schema.identifiers import ChainId
 
 SECRET = "5f" * 32
@@ -161,7 +161,7 @@ def test_on_the_local_chains_alone_webhooks_reach_this_machine(network: str, may
 def test_resume_of_an_unknown_chain_names_those_there_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["indexer.relay", "resume", "stellar"])
+    monkeypatch.setattr("sys.argv", ["relay", "resume", "stellar"])
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
     assert main() == 1
     said = capsys.readouterr().err

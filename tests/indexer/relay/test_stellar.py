@@ -6,12 +6,12 @@ import pytest
 from stellar_sdk import Keypair
 from stellar_sdk.operation import BumpSequence
 
-from indexer.chains.stellar_sender import StellarAccountNodes
-from indexer.devnet.stellar.accounts import RELAYER, keypair
+from devnet.stellar.accounts import RELAYER, keypair
+from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.errors import PermanentChainError
-from indexer.relay import store
-from indexer.relay.account import Turn
-from indexer.relay.stellar_numbers import VALID_SECONDS
+from relay import store
+from relay.account import Turn
+from relay.senders.stellar_sequences import VALID_SECONDS
 from tests.indexer.devnet.stellar.cctp import forward
 from tests.indexer.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.indexer.relay.ledger import AMOUNT

@@ -11,18 +11,18 @@ from stellar_sdk import Asset, Keypair, TransactionEnvelope
 from stellar_sdk.operation import ChangeTrust, Payment
 from stellar_sdk.utils import from_xdr_amount, to_xdr_amount
 
-from indexer.chains.stellar_sender import AccountFunds, StellarAccountNodes
-from indexer.devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, keypair
-from indexer.devnet.stellar.accounts import address as resident
+from devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, keypair
+from devnet.stellar.accounts import address as resident
+from indexer.chains.stellar.account_state import AccountFunds, StellarAccountNodes
 from indexer.errors import NodeUnavailable
-from indexer.paid_failures import MAX_PAID_FAILURES
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.fold import fold
-from indexer.projections.stages.load import load
-from indexer.relay import store
-from indexer.relay.account import Limits, Turn
-from indexer.relay.keys import LocalStellarKey
-from indexer.relay.submissions import REPLACE_SECONDS, Submitter
+from indexer.policy.paid_failures import MAX_PAID_FAILURES
+from indexer.transfers.fold import fold
+from indexer.transfers.inputs import Terms
+from indexer.transfers.load import load
+from relay import store
+from relay.account import Limits, Turn
+from relay.jobs.submissions import REPLACE_SECONDS, Submitter
+from relay.keys import LocalStellarKey
 from tests.factories.intake import ask
 from tests.factories.relay import signed as sign
 from tests.factories.stage_history import make_terms

@@ -18,7 +18,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from indexer.devnet.supervisor import free_port
+from devnet.supervisor import free_port
 from indexer.errors import ConfigurationError
 from pipelines.page.settings import load_page_settings
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from indexer.devnet.evm import EvmDevnet
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_node import AnvilProcess
+from devnet.evm import EvmDevnet
+from devnet.evm_deployment import deploy
+from devnet.evm_node import AnvilProcess
 from tests.indexer.devnet.evm.stand import ALICE, ONE, REMOTES
 
 

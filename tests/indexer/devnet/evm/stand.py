@@ -7,9 +7,9 @@ from typing import Any
 from eth_account import Account
 from eth_utils.crypto import keccak
 
-from indexer.devnet.evm import STELLAR_EID, dev_account, expected_addresses
-from indexer.devnet.evm_deployment import StellarRemotes
-from indexer.devnet.evm_messages import (
+from devnet.evm import STELLAR_EID, dev_account, expected_addresses
+from devnet.evm_deployment import StellarRemotes
+from devnet.evm_messages import (
     FINALIZED,
     Attesters,
     BurnMessage,
@@ -18,7 +18,7 @@ from indexer.devnet.evm_messages import (
     message_nonce,
     oft_message,
 )
-from indexer.devnet.evm_sending import Log, Receipt
+from devnet.evm_sending import Log, Receipt
 
 REMOTES = StellarRemotes(
     token_messenger_minter=bytes.fromhex(

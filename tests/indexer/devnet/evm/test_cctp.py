@@ -3,8 +3,8 @@
 import pytest
 from eth_abi.abi import decode
 
-from indexer.devnet.evm import EvmDevnet, deployer, expected_addresses, fee_recipient
-from indexer.devnet.evm_messages import (
+from devnet.evm import EvmDevnet, deployer, expected_addresses, fee_recipient
+from devnet.evm_messages import (
     CONFIRMED,
     FINALIZED,
     SOURCE_BLANKS,
@@ -14,7 +14,7 @@ from indexer.devnet.evm_messages import (
     address_word,
     message_nonce,
 )
-from indexer.devnet.evm_node import Reverted, encode_call
+from devnet.evm_node import Reverted, encode_call
 from tests.indexer.devnet.evm.stand import (
     ALICE,
     BOB,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.devnet.evm import EvmDevnet
-from indexer.devnet.evm_deployment import deploy
-from indexer.devnet.evm_node import AnvilProcess, Reverted, encode_call
+from devnet.evm import EvmDevnet
+from devnet.evm_deployment import deploy
+from devnet.evm_node import AnvilProcess, Reverted, encode_call
 from tests.indexer.devnet.evm.stand import ALICE, BOB, REMOTES, names
 
 

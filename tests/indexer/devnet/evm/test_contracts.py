@@ -7,7 +7,7 @@ from typing import Any
 
 from eth_utils.crypto import keccak
 
-from indexer.devnet.evm_node import ARTIFACTS, artifact, event_topic, signature_of
+from devnet.evm_node import ARTIFACTS, artifact, event_topic, signature_of
 from tests.indexer.devnet.evm.stand import TOPICS
 
 INDEXED = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.devnet.evm import EvmDevnet, create_address, deployer, expected_addresses
-from indexer.devnet.evm_deployment import StellarRemotes, deploy, deployment_plan
-from indexer.devnet.evm_node import AnvilFailed, AnvilProcess, JsonRpc, WrongDeployment
+from devnet.evm import EvmDevnet, create_address, deployer, expected_addresses
+from devnet.evm_deployment import StellarRemotes, deploy, deployment_plan
+from devnet.evm_node import AnvilFailed, AnvilProcess, JsonRpc, WrongDeployment
 from tests.indexer.devnet.evm.stand import ALICE, REMOTES
 
 
@@ -44,7 +44,7 @@ def test_an_interrupted_deployment_is_taken_up_again(tmp_path: Path):
     with AnvilProcess(log_file=tmp_path / "anvil.log") as anvil:
         complete = deployment_plan(REMOTES)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("indexer.devnet.evm_deployment.deployment_plan", lambda _: complete[:5])
+            patch.setattr("devnet.evm_deployment.deployment_plan", lambda _: complete[:5])
             with pytest.raises(WrongDeployment, match="no code at usdt0"):
                 deploy(anvil.rpc_url, REMOTES)
         with deploy(anvil.rpc_url, REMOTES) as devnet:

@@ -3,10 +3,10 @@
 import pytest
 from eth_abi.abi import decode
 
-from indexer.devnet.evm import NATIVE_FEE, STELLAR_EID, EvmDevnet, deployer, packet_verifier
-from indexer.devnet.evm_deployment import ENFORCED_OPTIONS
-from indexer.devnet.evm_messages import ZERO_WORD, Packet, address_word, oft_message
-from indexer.devnet.evm_node import Reverted, encode_call
+from devnet.evm import NATIVE_FEE, STELLAR_EID, EvmDevnet, deployer, packet_verifier
+from devnet.evm_deployment import ENFORCED_OPTIONS
+from devnet.evm_messages import ZERO_WORD, Packet, address_word, oft_message
+from devnet.evm_node import Reverted, encode_call
 from tests.indexer.devnet.evm.stand import (
     ALICE,
     BOB,

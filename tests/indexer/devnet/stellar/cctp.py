@@ -2,10 +2,10 @@
 
 from stellar_sdk import scval
 
-from indexer.devnet.evm_messages import FINALIZED, Attesters, BurnMessage
-from indexer.devnet.stellar.accounts import secret
-from indexer.devnet.stellar.contracts.cctp_messages import forwarding_hook
-from indexer.devnet.stellar.registry import Remotes, devnet_contracts, padded
+from devnet.evm_messages import FINALIZED, Attesters, BurnMessage
+from devnet.stellar.accounts import secret
+from devnet.stellar.contracts.cctp_messages import forwarding_hook
+from devnet.stellar.registry import Remotes, devnet_contracts, padded
 
 AT = devnet_contracts()
 ATTESTERS = Attesters()

@@ -9,18 +9,18 @@ from stellar_sdk import Asset, Keypair, StrKey, scval, xdr
 from stellar_sdk.operation import ChangeTrust, CreateAccount, Payment
 from stellar_sdk.utils import from_xdr_amount
 
-from indexer.devnet.stellar import building
-from indexer.devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, USDT0, USDT0_ISSUER, keypair
-from indexer.devnet.stellar.entries import Account, Layer, State, Trustline
-from indexer.devnet.stellar.genesis import Genesis
-from indexer.devnet.stellar.history import TransactionRow
-from indexer.devnet.stellar.host import Ledger
-from indexer.devnet.stellar.node import Node, Submission, fixed_clock
-from indexer.devnet.stellar.registry import Remotes, unwired
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import DevnetServer
-from indexer.devnet.stellar.simulation import simulate
-from indexer.devnet.stellar.transactions import Transaction
+from devnet.stellar import building
+from devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, USDT0, USDT0_ISSUER, keypair
+from devnet.stellar.entries import Account, Layer, State, Trustline
+from devnet.stellar.genesis import Genesis
+from devnet.stellar.history import TransactionRow
+from devnet.stellar.host import Ledger
+from devnet.stellar.node import Node, Submission, fixed_clock
+from devnet.stellar.registry import Remotes, unwired
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import DevnetServer
+from devnet.stellar.simulation import simulate
+from devnet.stellar.transactions import Transaction
 
 UNIT = 10**7
 

@@ -2,10 +2,10 @@
 
 from stellar_sdk import scval
 
-from indexer.devnet.stellar.accounts import ADMIN, RAIL_VERIFIER, keypair
-from indexer.devnet.stellar.contracts.rail_terms import Terms
-from indexer.devnet.stellar.registry import devnet_contracts
-from indexer.devnet.stellar.values import BYTES32, I128, STRING, U64, optional, sequence, struct
+from devnet.stellar.accounts import ADMIN, RAIL_VERIFIER, keypair
+from devnet.stellar.contracts.rail_terms import Terms
+from devnet.stellar.registry import devnet_contracts
+from devnet.stellar.values import BYTES32, I128, STRING, U64, optional, sequence, struct
 from tests.indexer.devnet.stellar.chain import UNIT, Chain, events
 
 AT = devnet_contracts()

@@ -4,10 +4,10 @@ import pytest
 from stellar_sdk import MuxedAccount, StrKey, scval
 from stellar_sdk.operation import ChangeTrust
 
-from indexer.devnet.evm_messages import CONFIRMED, FINALIZED, SOURCE_BLANKS, BurnMessage
-from indexer.devnet.stellar.accounts import CCTP_FEES, RELAYER, USDC, keypair
-from indexer.devnet.stellar.accounts import address as resident
-from indexer.devnet.stellar.contracts.cctp_forwarder import (
+from devnet.evm_messages import CONFIRMED, FINALIZED, SOURCE_BLANKS, BurnMessage
+from devnet.stellar.accounts import CCTP_FEES, RELAYER, USDC, keypair
+from devnet.stellar.accounts import address as resident
+from devnet.stellar.contracts.cctp_forwarder import (
     BAD_FORWARD_RECIPIENT,
     HOOK_TOO_SHORT,
     TOKEN_UNRESOLVED,
@@ -15,8 +15,8 @@ from indexer.devnet.stellar.contracts.cctp_forwarder import (
     WRONG_MINT_RECIPIENT,
     WRONG_RECIPIENT,
 )
-from indexer.devnet.stellar.contracts.cctp_messages import Body, Message, forwarding_hook
-from indexer.devnet.stellar.contracts.cctp_messenger import (
+from devnet.stellar.contracts.cctp_messages import Body, Message, forwarding_hook
+from devnet.stellar.contracts.cctp_messenger import (
     BELOW_ONE_UNIT,
     BURN_TOKEN_UNSUPPORTED,
     EMPTY_HOOK,
@@ -30,7 +30,7 @@ from indexer.devnet.stellar.contracts.cctp_messenger import (
     ZERO_AMOUNT,
     ZERO_RECIPIENT,
 )
-from indexer.devnet.stellar.contracts.cctp_transmitter import (
+from devnet.stellar.contracts.cctp_transmitter import (
     ATTESTATION_LENGTH,
     ATTESTATION_ORDER,
     NONCE_USED,
@@ -40,7 +40,7 @@ from indexer.devnet.stellar.contracts.cctp_transmitter import (
     WRONG_CALLER,
     WRONG_DESTINATION,
 )
-from indexer.devnet.stellar.registry import padded
+from devnet.stellar.registry import padded
 from tests.indexer.devnet.stellar.cctp import (
     AT,
     ATTESTERS,

@@ -6,9 +6,9 @@ The figures: the provider has 100 USDC in escrow, the rail takes 50 basis points
 import pytest
 from stellar_sdk import scval
 
-from indexer.devnet.stellar.accounts import PROTOCOL_FEES, USDC, keypair
-from indexer.devnet.stellar.contracts import escrow
-from indexer.devnet.stellar.contracts.escrow import fiat_for, order_id
+from devnet.stellar.accounts import PROTOCOL_FEES, USDC, keypair
+from devnet.stellar.contracts import escrow
+from devnet.stellar.contracts.escrow import fiat_for, order_id
 from tests.indexer.devnet.stellar.chain import UNIT, codes, events, value
 from tests.indexer.devnet.stellar.market import (
     ADMIN_KEY,

@@ -4,10 +4,10 @@ import pytest
 from stellar_sdk import Asset, Keypair, TransactionBuilder, TransactionEnvelope, scval
 from stellar_sdk.operation import Payment, SetOptions
 
-from indexer.devnet.stellar import building
-from indexer.devnet.stellar.accounts import PASSPHRASE, address
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.rpc import Rpc
+from devnet.stellar import building
+from devnet.stellar.accounts import PASSPHRASE, address
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.rpc import Rpc
 from tests.indexer.devnet.stellar.chain import Chain, codes, fee_bid, refusal, result
 
 XLM = Asset.native()

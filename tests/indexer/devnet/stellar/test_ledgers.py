@@ -7,11 +7,11 @@ import pytest
 from stellar_sdk import Asset, scval, xdr
 from stellar_sdk.operation import ChangeTrust, Payment
 
-from indexer.devnet.stellar import building
-from indexer.devnet.stellar.accounts import NETWORK_ID, USDC, address
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.genesis import first_entries
-from indexer.devnet.stellar.protocol30 import read
+from devnet.stellar import building
+from devnet.stellar.accounts import NETWORK_ID, USDC, address
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.genesis import first_entries
+from devnet.stellar.protocol30 import read
 from tests.indexer.devnet.stellar.chain import UNIT, Chain
 
 

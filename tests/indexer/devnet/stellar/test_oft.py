@@ -5,12 +5,12 @@ from eth_hash.auto import keccak
 from stellar_sdk import scval
 from stellar_sdk.operation import ChangeTrust
 
-from indexer.devnet.evm_messages import Packet, oft_message
-from indexer.devnet.stellar.accounts import PACKET_VERIFIER, PACKET_WORKER, RELAYER, USDT0, keypair
-from indexer.devnet.stellar.contracts import oft
-from indexer.devnet.stellar.contracts.oft import NATIVE_FEE, MessagingFee, Origin, SendParam
-from indexer.devnet.stellar.registry import padded
-from indexer.devnet.stellar.values import struct
+from devnet.evm_messages import Packet, oft_message
+from devnet.stellar.accounts import PACKET_VERIFIER, PACKET_WORKER, RELAYER, USDT0, keypair
+from devnet.stellar.contracts import oft
+from devnet.stellar.contracts.oft import NATIVE_FEE, MessagingFee, Origin, SendParam
+from devnet.stellar.registry import padded
+from devnet.stellar.values import struct
 from tests.indexer.devnet.stellar.cctp import AT, REMOTES, code
 from tests.indexer.devnet.stellar.chain import Chain, events, value
 

@@ -4,10 +4,10 @@ import pytest
 from stellar_sdk import Asset
 from stellar_sdk.operation import BumpSequence
 
-from indexer.devnet.stellar.accounts import address
-from indexer.devnet.stellar.client import DevnetClient
-from indexer.devnet.stellar.process import DevnetNotReady, StellarProcess
-from indexer.devnet.stellar.registry import Remotes
+from devnet.stellar.accounts import address
+from devnet.stellar.client import DevnetClient
+from devnet.stellar.process import DevnetNotReady, StellarProcess
+from devnet.stellar.registry import Remotes
 from tests.indexer.devnet.stellar.chain import UNIT
 
 

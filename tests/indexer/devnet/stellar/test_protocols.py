@@ -12,16 +12,16 @@ import pytest
 from stellar_sdk import Asset, StrKey, scval, xdr
 from stellar_sdk.operation import InvokeHostFunction
 
-from indexer.devnet.stellar import building
-from indexer.devnet.stellar.accounts import NETWORK_ID, USDC, VALIDATOR, keypair
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.genesis import Genesis
-from indexer.devnet.stellar.node import Node, NotAnUpgrade, TimeWentBack, fixed_clock, wall_clock
-from indexer.devnet.stellar.protocol30 import MuxedContract, read
-from indexer.devnet.stellar.registry import devnet_contracts, unwired
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import answer
-from indexer.devnet.stellar.store import Store
+from devnet.stellar import building
+from devnet.stellar.accounts import NETWORK_ID, USDC, VALIDATOR, keypair
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.genesis import Genesis
+from devnet.stellar.node import Node, NotAnUpgrade, TimeWentBack, fixed_clock, wall_clock
+from devnet.stellar.protocol30 import MuxedContract, read
+from devnet.stellar.registry import devnet_contracts, unwired
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import answer
+from devnet.stellar.store import Store
 from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events
 
 CONTRACT = bytes.fromhex("363eaa3867841fbad0f4ed88c779e4fe66e56a2470dc98c0ec9c073d05c7b103")

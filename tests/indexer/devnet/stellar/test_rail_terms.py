@@ -3,7 +3,7 @@
 import pytest
 from stellar_sdk import scval, xdr
 
-from indexer.devnet.stellar.contracts import rail_terms
+from devnet.stellar.contracts import rail_terms
 from tests.indexer.devnet.stellar.chain import UNIT, events
 from tests.indexer.devnet.stellar.market import (
     ADMIN_KEY,

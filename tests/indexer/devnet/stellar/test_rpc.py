@@ -11,13 +11,13 @@ from stellar_sdk.operation import BumpSequence
 from stellar_sdk.soroban_rpc import EventFilter, EventFilterType
 from stellar_sdk.soroban_server_async import SorobanServerAsync
 
-from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, address, keypair
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.client import DevnetClient, Rejected
-from indexer.devnet.stellar.ledger import PROTOCOL
-from indexer.devnet.stellar.process import StellarProcess
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import answer, friendbot
+from devnet.stellar.accounts import PASSPHRASE, USDC, address, keypair
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.client import DevnetClient, Rejected
+from devnet.stellar.ledger import PROTOCOL
+from devnet.stellar.process import StellarProcess
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import answer, friendbot
 from tests.indexer.devnet.stellar.chain import UNIT, Chain
 
 TRANSFER = scval.to_symbol("transfer").to_xdr()

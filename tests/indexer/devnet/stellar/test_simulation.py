@@ -12,12 +12,12 @@ from stellar_sdk.exceptions import PrepareTransactionException
 from stellar_sdk.operation import Payment
 from stellar_sdk.soroban_rpc import AuthMode
 
-from indexer.devnet.stellar import building
-from indexer.devnet.stellar.accounts import PASSPHRASE, USDC, USDT0, address
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.registry import devnet_contracts
-from indexer.devnet.stellar.rpc import Rpc
-from indexer.devnet.stellar.server import answer
+from devnet.stellar import building
+from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0, address
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.registry import devnet_contracts
+from devnet.stellar.rpc import Rpc
+from devnet.stellar.server import answer
 from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, refusal, result, why
 
 AT = devnet_contracts()

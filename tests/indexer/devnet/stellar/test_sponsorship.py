@@ -14,8 +14,8 @@ from stellar_sdk.operation import (
 )
 from stellar_sdk.signer import Signer
 
-from indexer.devnet.stellar.accounts import USDC, USDC_ISSUER, USDT0, XLM, address, keypair
-from indexer.devnet.stellar.entries import BASE_RESERVE, account_key, trustline_key
+from devnet.stellar.accounts import USDC, USDC_ISSUER, USDT0, XLM, address, keypair
+from devnet.stellar.entries import BASE_RESERVE, account_key, trustline_key
 from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, refusal
 
 NEW = keypair("newcomer")

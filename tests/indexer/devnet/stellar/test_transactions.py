@@ -19,10 +19,10 @@ from stellar_sdk.operation.set_trust_line_flags import TrustLineFlags
 from stellar_sdk.preconditions import Preconditions
 from stellar_sdk.signer import Signer
 
-from indexer.devnet.stellar import building
-from indexer.devnet.stellar.accounts import USDC, USDC_ISSUER, address, keypair
-from indexer.devnet.stellar.asset_events import token_contract
-from indexer.devnet.stellar.entries import BASE_RESERVE
+from devnet.stellar import building
+from devnet.stellar.accounts import USDC, USDC_ISSUER, address, keypair
+from devnet.stellar.asset_events import token_contract
+from devnet.stellar.entries import BASE_RESERVE
 from tests.indexer.devnet.stellar.chain import (
     UNIT,
     Chain,

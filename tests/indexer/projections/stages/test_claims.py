@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from indexer.addresses import account_as_bytes32, contract_as_bytes32, evm_as_bytes32
-from indexer.decode.cctp_message import burn_key
-from indexer.events.cctp import MessageReceived, MintAndWithdraw
-from indexer.events.common import Event
-from indexer.events.tokens import AssetMovement
-from indexer.projections.stages.claims import (
+from indexer.bridges.cctp.events import MessageReceived, MintAndWithdraw
+from indexer.bridges.cctp.message import burn_key
+from indexer.bridges.tokens.events import AssetMovement
+from indexer.chains.events import Event
+from indexer.movements.fold import Burn, Mint, pair_burns
+from indexer.transfers.inputs import Terms
+from indexer.transfers.matching import (
     ANYONE,
     Moved,
     assign,
@@ -18,8 +20,6 @@ from indexer.projections.stages.claims import (
     moved_by_oft,
     moved_by_payment,
 )
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.transfers import Burn, Mint, pair_burns
 from tests.factories.stage_history import DEPOSIT, DIRECT, START, WITHDRAWAL, make_terms
 from tests.factories.transfers import (
     ACCOUNT,

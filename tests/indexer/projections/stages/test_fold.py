@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from indexer.projections.stages.evidence import Evidence, Obstacle, TakenBack
-from indexer.projections.stages.fold import Progress, fold
+from indexer.transfers.fold import Progress, fold
+from indexer.transfers.inputs import Evidence, Obstacle, TakenBack
 from tests.factories.stage_history import (
     AMOUNT,
     DIRECT,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.projections.stages import table
-from indexer.projections.stages.evidence import Evidence
-from indexer.projections.stages.fold import Progress, fold
-from indexer.projections.stages.table import Stage
+from indexer.transfers import state_machine
+from indexer.transfers.fold import Progress, fold
+from indexer.transfers.inputs import Evidence
+from indexer.transfers.state_machine import Stage
 from tests.factories.effort import effort
 from tests.factories.stage_history import (
     AMOUNT,
@@ -37,7 +37,9 @@ MANY = Options(
     movements=2,
 )
 SEEDS = st.integers(0, 2**32)
-STEPS = {(before, after) for before in table.STAGES for after in table.successors(before)}
+STEPS = {
+    (before, after) for before in state_machine.STAGES for after in state_machine.successors(before)
+}
 
 
 @cache
@@ -83,16 +85,16 @@ def test_no_interleaving_takes_an_illegal_step(seed: int):
     for before, after, is_taken_back in walk(seed, 25, reorgs=True):
         was, now = fold(before).stage, fold(after).stage
         if is_taken_back:
-            assert table.may_follow(was, now, taken_back=True), (was, now)
+            assert state_machine.may_follow(was, now, taken_back=True), (was, now)
         else:
-            assert was == now or now in table.successors(was), (was, now)
+            assert was == now or now in state_machine.successors(was), (was, now)
 
 
 @effort(40)
 @given(seed=SEEDS)
 def test_what_is_final_stays_whatever_is_added(seed: int):
     for before, after, _ in walk(seed, 30, reorgs=False):
-        if table.is_final(fold(before).stage):
+        if state_machine.is_final(fold(before).stage):
             assert fold(after).stage == fold(before).stage
 
 

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import Connection, func, insert
 from stellar_sdk import TransactionEnvelope
 
-from indexer.projections.stages.fold import fold
-from indexer.projections.stages.load import load
-from indexer.relay.stellar_signing import Bounds, Invocation, unsigned
+from indexer.transfers.fold import fold
+from indexer.transfers.load import load
+from relay.senders.stellar_signing import Bounds, Invocation, unsigned
 from tests.factories.intake import ask, tell
 from tests.factories.relay import signed
 from tests.factories.stage_history import SEND, WITHDRAWAL

@@ -6,13 +6,14 @@ import pytest
 from sqlalchemy import Connection, insert, select
 
 from indexer.addresses import account_as_bytes32
-from indexer.events.common import Event
-from indexer.events.tokens import AssetMovement
+from indexer.bridges.tokens.events import AssetMovement
+from indexer.chains.events import Event
 from indexer.facts.proofs import note_proven, want, wanted_block
 from indexer.facts.store import open_alarms, remove_range
-from indexer.projections.apply import unapply
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.store import (
+from indexer.ingest.projections import unapply
+from indexer.movements.store import refold_transfers
+from indexer.transfers.inputs import Terms
+from indexer.transfers.store import (
     StageRow,
     refold,
     refold_all,
@@ -20,8 +21,7 @@ from indexer.projections.stages.store import (
     refold_touched,
     stage_differences,
 )
-from indexer.projections.stages.store import _stored as stored_rows
-from indexer.projections.transfer_store import refold_transfers
+from indexer.transfers.store import _stored as stored_rows
 from tests.factories.intake import ask, cancel, moment, submit
 from tests.factories.relay import signed
 from tests.factories.stage_facts import (

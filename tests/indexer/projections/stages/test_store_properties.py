@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, select
 
-from indexer.events.common import Event
+from indexer.chains.events import Event
 from indexer.facts.store import open_alarms, remove_range
-from indexer.keeper import expire_due
-from indexer.projections.apply import unapply
-from indexer.projections.stages.evidence import Terms
-from indexer.projections.stages.store import refold, refold_final, stage_differences
-from indexer.projections.stages.table import Stage, may_cancel
+from indexer.ingest.projections import unapply
+from indexer.transfers.inputs import Terms
+from indexer.transfers.keeper import expire_due
+from indexer.transfers.state_machine import Stage, may_cancel
+from indexer.transfers.store import refold, refold_final, stage_differences
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import (
     DIRECT,

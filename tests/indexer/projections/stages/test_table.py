@@ -2,7 +2,7 @@
 
 import pytest
 
-from indexer.projections.stages.table import (
+from indexer.transfers.state_machine import (
     STAGES,
     TABLE,
     IllegalTransition,

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, select, update
 
-from indexer.projections.stages import told
-from indexer.projections.stages.store import refold, refold_all
-from indexer.projections.stages.told import News, tell
+from indexer.transfers import outbox
+from indexer.transfers.outbox import News, tell
+from indexer.transfers.store import refold, refold_all
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import DIRECT, USDC
 from tests.factories.stage_history import START, make_terms
@@ -125,4 +125,4 @@ def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
 
 def test_nobody_is_asked_of_nothing(connection: Connection):
     tell(connection, [])
-    assert told._last_numbers(connection, [OTHER]) == {OTHER: 0}
+    assert outbox._last_numbers(connection, [OTHER]) == {OTHER: 0}

@@ -9,8 +9,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from indexer.devnet.webhook_receiver import make_certificate
-from indexer.relay.hooks.post import Answer, _Deadline, is_public, post
+from devnet.webhook_receiver import make_certificate
+from relay.webhooks.post import Answer, _Deadline, is_public, post
 
 ANY = lambda _: True  # noqa: E731
 

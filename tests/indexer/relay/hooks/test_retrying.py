@@ -2,8 +2,8 @@
 
 import pytest
 
-from indexer.relay.hooks.post import Answer
-from indexer.relay.hooks.retrying import GIVE_UP_SECONDS, PAUSES, Standing, Verdict, verdict
+from relay.webhooks.post import Answer
+from relay.webhooks.retrying import GIVE_UP_SECONDS, PAUSES, Standing, Verdict, verdict
 
 TAKEN, DOWN = Answer(204, None), Answer(None, "TimeoutError")
 

@@ -15,13 +15,13 @@ from sqlalchemy import Connection, Engine, func, select, text, update
 from standardwebhooks import Webhook
 from stellar_sdk import Keypair
 
-from indexer.devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
+from devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
 from indexer.errors import FollowerConflict, NodeUnavailable
-from indexer.relay.hooks import run, store
-from indexer.relay.hooks.post import PROMPT_SECONDS, Answer
-from indexer.relay.hooks.retrying import verdict
-from indexer.relay.hooks.run import Poster, Sent, send_webhooks
-from indexer.relay.keys import LocalStellarKey
+from relay.keys import LocalStellarKey
+from relay.webhooks import run, store
+from relay.webhooks.post import PROMPT_SECONDS, Answer
+from relay.webhooks.retrying import verdict
+from relay.webhooks.run import Poster, Sent, send_webhooks
 from tests.factories.projections import address
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import (

@@ -13,8 +13,8 @@ from nacl.signing import VerifyKey
 from standardwebhooks import Webhook, WebhookVerificationError
 from stellar_sdk import Keypair
 
-from indexer.relay.hooks.signing import public_text, signed_headers
-from indexer.relay.keys import LocalStellarKey
+from relay.keys import LocalStellarKey
+from relay.webhooks.signing import public_text, signed_headers
 from warehouse_schema.identifiers import UnixSeconds
 
 ROOT = Path(__file__).parents[4]

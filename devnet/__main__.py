@@ -1,0 +1,324 @@
+"""The whole system on local chains, in one command.
+
+    python -m devnet                 plays, verifies, then lives on until Ctrl-C
+    python -m devnet --once          plays, verifies, stops; exit code 1 if anything is off
+
+Every demo begins from nothing: new chains, new databases. What an earlier one left is dropped.
+`ISTHMUS_HOME` moves its folder (`.isthmus/demo`), `DATABASE_URL` its databases.
+"""
+
+import argparse
+import logging
+import secrets
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from sqlalchemy.exc import OperationalError
+
+from api.client import ClientError, Isthmus
+from devnet import circle, services
+from devnet.customer_story import CustomerStory
+from devnet.databases import fresh_databases
+from devnet.evm_node import DevnetError
+from devnet.identity.check import sign_in_problems
+from devnet.identity.provider import StandIn, wallet
+from devnet.identity.server import serving
+from devnet.keys import RELAY, SPONSOR, make_keys, make_relay_keys
+from devnet.life import Life
+from devnet.local_http import PATIENCE, local_client
+from devnet.scenario import Say, Scenario
+from devnet.stellar.accounts import keypair
+from devnet.supervisor import PostgresService, Stopped, Supervisor, free_port
+from devnet.verify import NotCaughtUp, Service, Story, verify
+from devnet.webhook_receiver import Receiver, make_certificate, receiving
+from devnet.world import Pace, World, start_world
+from indexer.analytics.reconciliation import reconcile
+from indexer.config.settings import Settings, load_settings
+from indexer.config.warehouse import database_url, embedded_postgres, open_engine
+from indexer.errors import IndexerError
+from warehouse_schema.embedded import EmbeddedPostgresError
+from warehouse_schema.migrate import MigrationRefused
+
+BLOCK_SECONDS = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a demo: 0 when all was as it must be, 1 when not, with the reason."""
+    options = _parse(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    try:
+        settings = services.demo_settings(load_settings())
+    except IndexerError as error:
+        say(f"{type(error).__name__}: {error}")
+        return 1
+    logs = settings.home / "logs"
+    try:
+        with Supervisor(settings.home, say) as supervisor:
+            problems = _run(supervisor, settings, options)
+            stopping = time.monotonic()
+        say(f"stopped everything in {time.monotonic() - stopping:.1f} s")
+    except Stopped as stopped:
+        say(f"{stopped}, before the demo had come to its end")
+        return 1
+    except (DevnetError, IndexerError, EmbeddedPostgresError, MigrationRefused) as error:
+        problems = [f"{type(error).__name__}: {error}"]
+    except OperationalError as error:
+        problems = [f"the database does not answer: {error.orig}"]
+    if problems:
+        say(failure(problems, logs))
+    return 1 if problems else 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m devnet",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--once", action="store_true", help="play, verify, stop")
+    parser.add_argument("--seed", type=int, default=7, help="decides amounts and rates")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the embedded Postgres running at the end"
+    )
+    return parser.parse_args(arguments)
+
+
+def say(line: str) -> None:
+    """Every line of the demo, at once, also into a pipe."""
+    print(line, flush=True)
+
+
+@dataclass
+class Stages:
+    """How long each stage of the set-up took."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Tell when it begins, note when it ends."""
+        say(f"-- {name}")
+        began = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - began
+
+    def __str__(self) -> str:
+        parts = [f"{name} {seconds:.1f} s" for name, seconds in self.seconds.items()]
+        return f"{', '.join(parts)}; {sum(self.seconds.values()):.1f} s in all"
+
+
+def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace) -> list[str]:
+    """Play; what is wrong, a sentence each. Where nothing is, live on until a signal comes."""
+    for log in (settings.home / "logs").glob("*.log"):
+        log.unlink()
+    stages = Stages()
+    with stages.timed("postgres"):
+        _start_postgres(supervisor, settings, keep=options.keep)
+    with stages.timed("databases"):
+        dropped = fresh_databases(settings)
+    say(f"this demo begins from nothing; dropped: {', '.join(dropped) or 'nothing was there'}")
+    with stages.timed("chains"):
+        pace = Pace(block_seconds=BLOCK_SECONDS, ledger_seconds=None, ledger_clock="fixed")
+        world = start_world(supervisor, pace=pace)
+    identity = StandIn()
+    certificate = make_certificate(settings.home / "keys")
+    with (
+        world,
+        serving(identity, free_port(services.IDENTITY_PORT)) as identity_url,
+        circle.reading(world.evm_url, world.stellar_url) as attestations,
+        circle.serving(free_port(services.CIRCLE_PORT), attestations) as circle_url,
+        receiving(certificate) as receiver,
+    ):
+        ports = services.choose_ports()
+        settings = services.with_world(settings, world, circle_url)
+        variables = services.environment(settings, ports)
+        page_password = secrets.token_urlsafe(16)
+        with stages.timed("dagster"):
+            for name in (RELAY, SPONSOR):
+                world.stellar.fund(keypair(name).public_key)
+            relay_keys = make_relay_keys(settings.home / "keys", settings.network)
+            # Who sends to webhooks trusts the receiver of this demo.
+            relay_keys["SSL_CERT_FILE"] = str(certificate)
+            supervisor.run_together(
+                services.code_server(ports, variables),
+                services.relay_server(ports, {**variables, **relay_keys}),
+            )
+            page = {**variables, services.PAGE_PASSWORD: page_password}
+            supervisor.run_together(services.webserver(ports, page), services.daemon(ports, page))
+        with stages.timed("api"):
+            keys = make_keys(settings.home / "keys", ports.api_url)
+            users = identity.variables(identity_url)
+            supervisor.run(services.api(ports, {**variables, **keys, **users}, workers=1))
+        with stages.timed("scenario"):
+            scenario = Scenario(world, options.seed, _watched(supervisor))
+            story = scenario.play()
+        with stages.timed("verification"):
+            problems = _verify(supervisor, settings, ports, story)
+            problems += _verify_sign_in(ports, identity, story)
+        if not problems:
+            with stages.timed("transfers"):
+                problems = _serve_customers(supervisor, world, scenario, ports, receiver)
+                problems += _what_does_not_add_up(settings, ports)
+        say(f"\nset-up: {stages}")
+        if not problems:
+            _tell_result()
+        if not problems and not options.once:
+            _tell_addresses(settings, world, ports, story, page_password)
+            _tell_identity(identity, identity_url, ports, story)
+            with _stop_told():
+                Life(scenario, supervisor).go_on()
+    return problems
+
+
+@contextmanager
+def _stop_told() -> Iterator[None]:
+    """A demo that was asked to stop has ended as it should; what it found is its result."""
+    try:
+        yield
+    except Stopped as stopped:
+        say(str(stopped))
+
+
+def _start_postgres(supervisor: Supervisor, settings: Settings, *, keep: bool) -> None:
+    if settings.database_url is not None:
+        say("DATABASE_URL is set: the embedded Postgres is not used")
+        return
+    postgres = PostgresService(embedded_postgres(settings))
+    supervisor.start(postgres)
+    if keep:
+        supervisor.leave_running(postgres)
+
+
+def _watched(supervisor: Supervisor) -> Say:
+    """Say a step, and look after the processes between two steps."""
+
+    def step(line: str) -> None:
+        say(f"   {line}")
+        supervisor.check()
+
+    return step
+
+
+def _verify(
+    supervisor: Supervisor, settings: Settings, ports: services.Ports, story: Story
+) -> list[str]:
+    engine = open_engine(settings, "analyst")
+    try:
+        # A transport of its own: a proxy that the environment names is for the world outside.
+        with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), patience=PATIENCE) as api:
+            service = Service(api, engine, settings.network)
+            return verify(story, service, say=say, check=supervisor.check)
+    except NotCaughtUp as error:
+        return [str(error)]
+    finally:
+        engine.dispose()
+
+
+def _verify_sign_in(ports: services.Ports, identity: StandIn, story: Story) -> list[str]:
+    with local_client(ports.api_url, timeout=60.0) as api:
+        return sign_in_problems(api, identity, next(iter(story.book.providers)))
+
+
+def _serve_customers(
+    supervisor: Supervisor,
+    world: World,
+    scenario: Scenario,
+    ports: services.Ports,
+    receiver: Receiver,
+) -> list[str]:
+    story = CustomerStory(
+        world, scenario.client, scenario.chance, ports.api_url, supervisor.wait, receiver
+    )
+    scenario.let_others_pass()
+    try:
+        return story.play(say)
+    except ClientError as error:
+        return [f"a customer was refused: {type(error).__name__}: {error}"]
+
+
+def _what_does_not_add_up(settings: Settings, ports: services.Ports) -> list[str]:
+    """What Dagster's job sees every five minutes, looked for now; and that `/v1/status` says so."""
+    engine = open_engine(settings, "indexer")
+    try:
+        seen = reconcile(engine, settings.network)
+    finally:
+        engine.dispose()
+    problems = [f"{each.check}: {each.detail}" for each in seen.findings]
+    with Isthmus(ports.api_url, transport=httpx.HTTPTransport(), patience=PATIENCE) as api:
+        shown = api.status()
+    if shown.at is None or shown.at < seen.at or not shown.adds_up:
+        problems.append(f"GET /v1/status shows {shown.as_json()}")
+    return problems
+
+
+def _tell_result() -> None:
+    say("verified: everything the scenario did is visible, and nothing else")
+    say("verified: every customer's transfer ended as it must, to the last unit on both chains")
+    say("verified: what left one chain came to the other, and no deposit address holds anything")
+
+
+def failure(problems: Sequence[str], logs: Path) -> str:
+    """The last words of a demo that failed: what is wrong, and where to look."""
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    lines = [f"\nTHE DEMO FAILED: {count}", *(f"  {problem}" for problem in problems)]
+    lines.append(f"The logs are in {logs}.")
+    errors = {log.name: _errors(log) for log in sorted(logs.glob("*.log"))}
+    if found := [f"{name} ({number})" for name, number in errors.items() if number]:
+        lines.append(f"Logs with errors, and how many: {', '.join(found)}.")
+    lines.append("Run `make demo` again once the cause is mended: it begins from nothing.")
+    return "\n".join(lines)
+
+
+def _errors(log: Path) -> int:
+    with log.open(errors="replace") as lines:
+        return sum("ERROR" in line or line.startswith("Traceback") for line in lines)
+
+
+def _tell_addresses(
+    settings: Settings, world: World, ports: services.Ports, story: Story, page_password: str
+) -> None:
+    warehouse = database_url(settings).render_as_string(hide_password=True)
+    provider, order = next(iter(story.book.providers)), next(iter(story.book.orders))
+    say(f"""
+market page  {ports.api_url}/
+Dagster      {ports.page_url} (user {services.PAGE_USER}, password {page_password})
+API          {ports.api_url}
+EVM chain    {world.evm_url} and {world.evm_ws_url}
+Stellar      {world.stellar_url} (a stand-in; friendbot at /friendbot?addr=G…)
+warehouse    {warehouse}
+logs         {settings.home / "logs"}
+
+curl '{ports.api_url}/api/v1/orderbook?direction=onramp&currency=USD'
+curl {ports.api_url}/api/v1/orderbook/summary
+curl {ports.api_url}/api/v1/providers/{provider}
+curl {ports.api_url}/api/v1/intents/{order}
+curl {ports.api_url}/v1/routes
+curl {ports.api_url}/readyz
+curl {ports.api_url}/.well-known/stellar.toml
+curl '{ports.api_url}/auth?account={provider}'
+""")
+
+
+def _tell_identity(
+    identity: StandIn, identity_url: str, ports: services.Ports, story: Story
+) -> None:
+    user = identity.add_user(wallet(next(iter(story.book.providers))))
+    say(f"""\
+A user of the identity provider (a stand-in, {identity_url}) whose wallet is the first provider's,
+and how it goes wrong: down, refused, 429, 404, slow, nonsense.
+
+curl -H 'Authorization: Bearer {identity.token(user)}' {ports.api_url}/v1/session
+curl -d '{{"subject": "{user}"}}' {identity_url}/devnet/tokens
+curl -d '{{"users": "down"}}' {identity_url}/devnet/faults
+
+Ledgers keep closing and an order is opened now and then. Ctrl-C stops everything.
+""")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

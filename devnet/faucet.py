@@ -1,0 +1,144 @@
+"""Test money on the local chains of a demo that runs.
+
+    python -m devnet.faucet 0x…      ether, USDC and USDT0
+    python -m devnet.faucet G…       the account, and USDC and USDT0 where it trusts them
+    python -m devnet.faucet --new    a new key on each chain, with all of that
+
+It works on the local chains alone: anvil's chain 31337, and the Stellar stand-in of this project.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import httpx
+from eth_account import Account
+from stellar_sdk import Asset, Keypair, StrKey
+from stellar_sdk.exceptions import ConnectionError as NotConnected
+
+from devnet.evm import EvmDevnet, expected_addresses
+from devnet.evm_node import CHAIN_ID, DevnetError, JsonRpc, RpcFailed
+from devnet.local_http import HOST
+from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
+from devnet.stellar.client import DevnetClient, Failed, NotIncluded, Rejected
+from devnet.world import EVM_PORT, STELLAR_PORT
+from indexer.addresses import evm_address
+
+_ETHER = 10**18
+_EVM_UNIT, _STELLAR_UNIT = 10**6, 10**7
+_MAX_AMOUNT = 1_000_000
+
+
+class NoFaucet(DevnetError):
+    """What is asked for cannot be given; the message says what to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Pay, and print what the address holds then. 1 with a sentence if that is impossible."""
+    options = _parse(arguments)
+    try:
+        if options.new:
+            _pay_new(options)
+        elif options.address.startswith("0x"):
+            _pay_evm(options.evm, options.address, options.amount)
+        else:
+            _pay_stellar(options.stellar, options.address, options.amount)
+    except (NoFaucet, RpcFailed, Failed, NotIncluded, Rejected) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except (httpx.TransportError, NotConnected) as error:
+        print(f"no local chain answers ({error}): start `make demo` first", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m devnet.faucet",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("address", nargs="?", help="0x… or G…")
+    who.add_argument("--new", action="store_true", help="make a key on each chain")
+    parser.add_argument("--amount", type=_amount, default=100, help="whole tokens of each kind")
+    parser.add_argument("--evm", default=f"http://{HOST}:{EVM_PORT}", help="as the demo prints it")
+    parser.add_argument("--stellar", default=f"http://{HOST}:{STELLAR_PORT}", help="the same")
+    return parser.parse_args(arguments)
+
+
+def _amount(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MAX_AMOUNT:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MAX_AMOUNT}")
+    return int(text)
+
+
+def _pay_new(options: argparse.Namespace) -> None:
+    payer, owner = Account.create(), Keypair.random()
+    with DevnetClient(options.stellar) as stellar:
+        _check_is_stand_in(stellar, options.stellar)
+        stellar.fund(owner.public_key)
+        for asset in (USDC, USDT0):
+            stellar.trust(owner, asset)
+    print(f"EVM key      {payer.key.to_0x_hex()}\nStellar key  {owner.secret}")
+    _pay_evm(options.evm, payer.address, options.amount)
+    _pay_stellar(options.stellar, owner.public_key, options.amount)
+
+
+def _pay_evm(url: str, text: str, amount: int) -> None:
+    try:
+        address = evm_address(text)
+    except ValueError as error:
+        raise NoFaucet(f"{text} is no EVM address: {error}") from error
+    with EvmDevnet(JsonRpc(url), expected_addresses()) as evm:
+        if evm.rpc.chain_id != CHAIN_ID:
+            raise NoFaucet(f"{url} is chain {evm.rpc.chain_id}, not the local one ({CHAIN_ID})")
+        evm.rpc("anvil_setBalance", address, hex(_ETHER))
+        evm.faucet_usdc(address, amount * _EVM_UNIT)
+        evm.faucet_usdt0(address, amount * _EVM_UNIT)
+        tokens = {"USDC": evm.addresses.usdc, "USDT0": evm.addresses.usdt0}
+        held = {code: evm.balance_of(token, address) for code, token in tokens.items()}
+    _tell(address, {code: units / _EVM_UNIT for code, units in held.items()})
+
+
+def _pay_stellar(url: str, address: str, amount: int) -> None:
+    if not StrKey.is_valid_ed25519_public_key(address):
+        raise NoFaucet(f"{address} is neither an EVM address (0x…) nor a Stellar account (G…)")
+    with DevnetClient(url) as stellar:
+        _check_is_stand_in(stellar, url)
+        if stellar.account(address) is None:
+            stellar.fund(address)
+        lines = [asset for asset in (USDC, USDT0) if stellar.trustline(address, asset) is not None]
+        for asset in lines:
+            stellar.issue(address, asset, amount * _STELLAR_UNIT)
+        held = {asset.code: stellar.balance(address, asset) for asset in lines}
+    _tell(address, {code: units / _STELLAR_UNIT for code, units in held.items()})
+    for asset in (USDC, USDT0):
+        if asset not in lines:
+            print(f"  no trustline for {_name(asset)}: open one and run this again")
+
+
+def _check_is_stand_in(stellar: DevnetClient, url: str) -> None:
+    try:
+        stellar.close_time_ms()
+    except ValueError as error:
+        raise NoFaucet(f"{url} is not the stand-in of a demo: {error}") from error
+    passphrase = stellar.server.get_network().passphrase
+    if passphrase != PASSPHRASE:
+        raise NoFaucet(
+            f"{url} has the passphrase {passphrase!r}: set "
+            "ISTHMUS_DEVNET_PASSPHRASE as for the demo"
+        )
+
+
+def _tell(address: str, held: dict[str, float]) -> None:
+    balances = ", ".join(f"{amount:,.7g} {code}" for code, amount in held.items())
+    print(f"{address} holds {balances or 'XLM alone'}")
+
+
+def _name(asset: Asset) -> str:
+    return f"{asset.code}:{asset.issuer}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

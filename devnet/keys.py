@@ -1,0 +1,83 @@
+"""The demo's keys, made in its own folder: of the API, that sign tokens and challenges, and of the
+relay, that pay for what it sends. Nobody but these two processes is told where they are.
+
+The Stellar one follows from a public phrase as every key of the devnet does, so that wallets know
+it again in each demo; the one of tokens is new in each folder.
+"""
+
+from base64 import b64encode
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from devnet.evm import dev_account
+from devnet.local_http import HOST
+from devnet.stellar.accounts import IS_FOR_WALLETS, SEP10, keypair
+from indexer.config.networks import Network
+from indexer.config.settings import in_capitals
+from warehouse_schema.identifiers import EvmAddress
+
+RELAY = "relay"
+"""Devnet identity of the relay on Stellar."""
+SPONSOR = "sponsor"
+"""And of its sponsor of trustlines."""
+WEBHOOKS = "webhooks"
+"""Signs what webhooks are sent; it needs no account."""
+WEB_AUTH_DOMAIN = HOST if IS_FOR_WALLETS else None
+"""npm's wallet SDK takes no port in the name of the server; other libraries want it."""
+RELAY_ACCOUNT = 6
+"""Its account on the EVM chain, by index."""
+
+
+def relay_account() -> EvmAddress:
+    """The relay's account on the EVM chain, which moves deposits on."""
+    return EvmAddress(dev_account(RELAY_ACCOUNT).address.lower())
+
+
+def public_webhook_key() -> str:
+    """Which webhooks are verified with, as Standard Webhooks writes it."""
+    return f"whpk_{b64encode(keypair(WEBHOOKS).raw_public_key()).decode()}"
+
+
+def make_keys(folder: Path, url: str) -> dict[str, str]:
+    """The variables with which an API at `url` signs people in; what is there already stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pem = generate_private_key(SECP256R1()).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    return {
+        "ISTHMUS_URL": url,
+        **({} if WEB_AUTH_DOMAIN is None else {"ISTHMUS_WEB_AUTH_DOMAIN": WEB_AUTH_DOMAIN}),
+        "ISTHMUS_TOKEN_KEY_FILE": str(_kept(folder / "token.pem", pem.decode())),
+        "ISTHMUS_WEBHOOK_PUBLIC_KEY": public_webhook_key(),
+        "ISTHMUS_SEP10_KEY_FILE": str(_kept(folder / "sep10", keypair(SEP10).secret)),
+    }
+
+
+def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
+    """The variables with which a relay signs on both chains of the devnet.
+
+    On the EVM chain it is one of the accounts that have ether, which nobody else uses. The Stellar
+    accounts have to be funded.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    evm = _kept(folder / "relay-evm", dev_account(RELAY_ACCOUNT).key.hex())
+    stellar = _kept(folder / "relay-stellar", keypair(RELAY).secret)
+    sponsor = _kept(folder / "relay-sponsor", keypair(SPONSOR).secret)
+    webhooks = _kept(folder / "webhooks", keypair(WEBHOOKS).secret)
+    [chain] = network.evm
+    return {
+        f"ISTHMUS_RELAY_KEY_{in_capitals(chain.id)}_FILE": str(evm),
+        f"ISTHMUS_RELAY_KEY_{in_capitals(network.stellar.id)}_FILE": str(stellar),
+        f"ISTHMUS_RELAY_SPONSOR_{in_capitals(network.stellar.id)}_FILE": str(sponsor),
+        "ISTHMUS_WEBHOOK_KEY_FILE": str(webhooks),
+    }
+
+
+def _kept(path: Path, text: str) -> Path:
+    """A file that nobody else reads, with that text unless it is there."""
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(text)
+    return path

@@ -1,0 +1,21 @@
+"""HTTP on this machine: a proxy that the environment names is for the world outside."""
+
+from __future__ import annotations
+
+import httpx
+
+from api.client import Patience
+from indexer.chains.http.client import client
+
+HOST = "127.0.0.1"
+"""Where all that is local listens."""
+
+PATIENCE = Patience(connect=60.0, answer=120.0)
+"""Of clients of the API on a machine that is busy with a whole demo."""
+
+
+def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:
+    """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
+    http = client(timeout=timeout)
+    http.base_url = httpx.URL(base_url)
+    return http

@@ -1,0 +1,250 @@
+"""The service's own processes: bare, and as the demo runs them (Dagster's four, the API).
+
+A demo's processes read the same settings as everywhere else, from an environment made here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+
+from devnet.keys import relay_account
+from devnet.local_http import HOST, local_client
+from devnet.stellar.accounts import PASSPHRASE
+from devnet.supervisor import ChildSpec, free_port, listens
+from devnet.world import World
+from indexer.config.networks import load_network
+from indexer.config.settings import Settings, operator_variable, rpc_variable
+from indexer.config.warehouse import dagster_storage_url
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+WORKSPACES = tuple(
+    PROJECT / "pipelines" / name for name in ("workspace.yaml", "workspace_relay.yaml")
+)
+
+API_PORT = 8080
+PAGE_PORT = 3000
+CODE_PORT = 4000
+RELAY_PORT = 4100
+IDENTITY_PORT = 8100
+CIRCLE_PORT = 8200
+
+PAGE_USER = "operator"
+PAGE_PASSWORD = "ISTHMUS_PAGE_PASSWORD"
+
+_ASKED_SECONDS = 60.0
+_NOTHING_TO_FINISH_SECONDS = 2.0
+"""For processes that a kill costs nothing: what they know is in the database."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the service listens; each free when it was chosen."""
+
+    api: int
+    page: int
+    code: int
+    relay: int = 0
+
+    @property
+    def api_url(self) -> str:
+        """Base URL of the API."""
+        return f"http://{HOST}:{self.api}"
+
+    @property
+    def page_url(self) -> str:
+        """Dagster's page."""
+        return f"http://{HOST}:{self.page}"
+
+
+def choose_ports() -> Ports:
+    """The usual ports, or free ones where those are taken."""
+    return Ports(
+        api=free_port(API_PORT),
+        page=free_port(PAGE_PORT),
+        code=free_port(CODE_PORT),
+        relay=free_port(RELAY_PORT),
+    )
+
+
+def demo_settings(outer: Settings) -> Settings:
+    """The operator's settings, for a demo: its own folder and network, no chains yet."""
+    network = load_network("devnet", passphrase=PASSPHRASE)
+    return replace(outer, network=network, home=outer.home / "demo", nodes={})
+
+
+def with_world(settings: Settings, world: World, iris: str | None = None) -> Settings:
+    """The settings with the nodes of a running world, what attests there, and who sweeps."""
+    stellar, [evm] = settings.network.stellar, settings.network.evm
+    nodes = {stellar.id: (world.stellar_url,), evm.id: (world.evm_url, world.evm_ws_url)}
+    evm = replace(evm, deposit_operator=relay_account())
+    return replace(settings, nodes=nodes, network=replace(settings.network, iris=iris, evm=(evm,)))
+
+
+def environment(settings: Settings, ports: Ports | None = None) -> dict[str, str]:
+    """The variables that make a child process read these settings.
+
+    `DATABASE_URL` is not among them: it is the operator's and passes through.
+    """
+    return {
+        "ISTHMUS_NETWORK": settings.network.name,
+        "ISTHMUS_HOME": str(settings.home),
+        "ISTHMUS_DAGSTER_URL": dagster_storage_url(settings),
+        "DAGSTER_HOME": str(PROJECT),
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+        # gRPC's own handling of forks can abort a program that the code server starts.
+        "GRPC_ENABLE_FORK_SUPPORT": "0",
+        # A server that is gone breaks the connection; one that is slow is waited for.
+        "DAGSTER_GRPC_TIMEOUT_SECONDS": "600",
+        "DAGSTER_GRPC_SHUTDOWN_GRACE_PERIOD": "2",
+        "PYTHONUNBUFFERED": "1",
+        # Everybody here is one address. Requests are counted all the same.
+        "ISTHMUS_LIMIT_READS": "1000000/second",
+        "ISTHMUS_LIMIT_SIGN_IN": "1000000/second",
+        "ISTHMUS_LIMIT_OWNER": "1000000/second",
+        **({} if ports is None else _servers(ports)),
+        **({} if (iris := settings.network.iris) is None else {"ISTHMUS_IRIS_URL": iris}),
+        **{rpc_variable(chain): ",".join(urls) for chain, urls in settings.nodes.items()},
+        **{
+            operator_variable(chain.id): chain.deposit_operator
+            for chain in settings.network.evm
+            if chain.deposit_operator is not None
+        },
+    }
+
+
+def _servers(ports: Ports) -> dict[str, str]:
+    return {
+        "ISTHMUS_CODE_SERVER_PORT": str(ports.code),
+        "ISTHMUS_RELAY_SERVER_PORT": str(ports.relay),
+    }
+
+
+def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
+    """One chain followed without the orchestrator."""
+    command = _python("indexer", "follow", chain)
+    return _bare(f"follow-{chain.replace(':', '-')}", command, variables)
+
+
+def attester(variables: Mapping[str, str]) -> ChildSpec:
+    """What asks about burns under way, without the orchestrator."""
+    return _bare("attest", _python("indexer", "attest"), variables)
+
+
+def keeper(variables: Mapping[str, str]) -> ChildSpec:
+    """What keeps transfers up to their clients and the clock, without the orchestrator."""
+    return _bare("transfers", _python("indexer", "transfers"), variables)
+
+
+def relay(variables: Mapping[str, str]) -> ChildSpec:
+    """The relay without the orchestrator; `variables` name its keys."""
+    return _bare("relay", _python("relay", "run"), variables)
+
+
+def _bare(name: str, command: Sequence[str], variables: Mapping[str, str]) -> ChildSpec:
+    return ChildSpec(
+        name=name,
+        command=command,
+        ready=lambda: True,
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> ChildSpec:
+    """The API; ready when it answers, whether or not the chains are well yet.
+
+    It asks nodes too: who may sign for an account, and what a transfer costs.
+    """
+    return ChildSpec(
+        name="api",
+        command=_python("api", "--bind", f"{HOST}:{ports.api}", "--workers", str(workers)),
+        ready=lambda: _answers(f"{ports.api_url}/healthz"),
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def code_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """The process that holds Dagster's definitions and launches their runs."""
+    return _code_server("dagster-code", "pipelines.definitions", ports.code, variables)
+
+
+def relay_server(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """The process that holds the relay's definitions and launches its runs; it alone has keys."""
+    return _code_server("dagster-relay", "pipelines.relay", ports.relay, variables)
+
+
+def _code_server(name: str, module: str, port: int, variables: Mapping[str, str]) -> ChildSpec:
+    where = ("--host", HOST, "--port", str(port))
+    return ChildSpec(
+        name=name,
+        command=_python("pipelines.code_server", module, *where),
+        ready=lambda: listens(port),
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """Dagster's page; read-only unless the variables hold `PAGE_PASSWORD`."""
+    where = ("--host", HOST, "--port", str(ports.page))
+    return ChildSpec(
+        name="dagster-page",
+        command=_python("pipelines.page", *_workspaces(), *where),
+        ready=lambda: _answers(f"{ports.page_url}/server_info"),
+        stop_patience=_NOTHING_TO_FINISH_SECONDS,
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
+    """What evaluates sensors and starts runs; ready when the page calls it healthy.
+
+    The variables hold `PAGE_PASSWORD` where the page's do.
+    """
+    password = variables.get(PAGE_PASSWORD)
+    return ChildSpec(
+        name="dagster-daemon",
+        command=_python("dagster._daemon", "run", *_workspaces()),
+        ready=lambda: _daemon_is_healthy(ports.page_url, password),
+        stop_patience=_NOTHING_TO_FINISH_SECONDS,
+        environment=variables,
+        directory=PROJECT,
+    )
+
+
+def _workspaces() -> list[str]:
+    return [word for path in WORKSPACES for word in ("-w", str(path))]
+
+
+def _python(module: str, *arguments: str) -> Sequence[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def _answers(url: str) -> bool:
+    try:
+        with local_client(timeout=_ASKED_SECONDS) as http:
+            return http.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _daemon_is_healthy(page_url: str, password: str | None) -> bool:
+    login = httpx.USE_CLIENT_DEFAULT if password is None else httpx.BasicAuth(PAGE_USER, password)
+    query = "{ instance { daemonHealth { allDaemonStatuses { required healthy } } } }"
+    try:
+        with local_client(timeout=_ASKED_SECONDS) as http:
+            answer = http.post(f"{page_url}/graphql", json={"query": query}, auth=login)
+    except httpx.TransportError:
+        return False
+    if answer.status_code != 200:
+        return False
+    statuses = answer.json()["data"]["instance"]["daemonHealth"]["allDaemonStatuses"]
+    return all(status["healthy"] for status in statuses if status["required"])

@@ -1,0 +1,342 @@
+"""Asks the running service what it shows, prints it, and compares it with what must be there.
+
+Everything is asked over HTTP, as a client would, except the movements between chains: they have no
+public endpoint, so they are read from `projections.transfer_progress` as the analyst role.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from sqlalchemy import Engine, select
+
+from api.client import Isthmus, NotFound, NotReached, Unavailable
+from devnet.expectations import BookExpectation, Json
+from devnet.progress import Progress
+from indexer.config.networks import Network
+from warehouse_schema.events import EVENT_TABLES
+from warehouse_schema.projections import transfer_progress
+
+DEADLINE_SECONDS = 600.0
+"""Without a new height. Most of it is Dagster's first run, starting on a busy machine."""
+_POLL_SECONDS = 0.2
+
+_ROUTES = (
+    "usdc-deposit",
+    "usdc-withdraw",
+    "usdc-send",
+    "usdt0-deposit",
+    "usdt0-withdraw",
+    "usdt0-send",
+)
+
+Stage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "COMPLETED"]
+
+
+@dataclass(frozen=True)
+class Movement:
+    """A row of `transfer_progress` as the scenario knows it; amounts in each chain's base units."""
+
+    mechanism: Literal["cctp", "oft"]
+    stage: Stage
+    source_chain: str
+    source_tx: str
+    source_address: str
+    amount_in: int
+    dest_chain: str
+    dest_address: str
+    fee: int | None
+    dest_tx: str | None = None
+    amount_out: int | None = None
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a scenario did, as far as it must be visible once both chains are read this far."""
+
+    book: BookExpectation
+    movements: tuple[Movement, ...]
+    evm_height: int
+
+
+@dataclass(frozen=True)
+class Service:
+    """The running service: its API, its warehouse under the analyst role, its network."""
+
+    api: Isthmus
+    engine: Engine
+    network: Network
+
+
+class NotCaughtUp(Exception):
+    """The service did not reach the scenario's end in time; the message says how far it is."""
+
+
+def verify(
+    story: Story,
+    service: Service,
+    *,
+    say: Callable[[str], None],
+    check: Callable[[], None],
+    deadline_seconds: float = DEADLINE_SECONDS,
+) -> list[str]:
+    """What is wrong, a sentence each; empty when everything is as it must be.
+
+    `check` is called while waiting. Raises `NotCaughtUp`.
+    """
+    wait_until_caught_up(story, service, check=check, deadline_seconds=deadline_seconds)
+    return [
+        *_check_offers(story.book, service, say),
+        *_check_summary(story.book, service, say),
+        *_check_providers(story.book, service, say),
+        *_check_orders(story.book, service, say),
+        *_check_unknown(service),
+        *_check_routes(service, say),
+        *_check_movements(story.movements, service, say),
+        *_check_arrivals(story.movements, service),
+        *_check_lag(service, say),
+    ]
+
+
+def wait_until_caught_up(
+    story: Story, service: Service, *, check: Callable[[], None], deadline_seconds: float
+) -> None:
+    """Return once every answer is as of the story's last ledger and block, or later.
+
+    Raises `NotCaughtUp` when no height has changed for `deadline_seconds`.
+    """
+    heights: dict[str, int] = {
+        service.network.stellar.id: story.book.ledger,
+        service.network.evm[0].id: story.evm_height,
+    }
+    progress = Progress(deadline_seconds)
+    while True:
+        reached, shown, where = _reached(service.api, heights)
+        if reached:
+            return
+        progress.note(shown)
+        if progress.has_stopped:
+            raise NotCaughtUp(
+                f"nothing was ingested for {deadline_seconds:g} s, and the service is not there"
+                f" yet: {where}"
+            )
+        check()
+        time.sleep(_POLL_SECONDS)
+
+
+def _reached(
+    api: Isthmus, heights: Mapping[str, int]
+) -> tuple[bool, Mapping[str, int | None], str]:
+    """Whether all heights are reached, the heights that are shown, and both in words."""
+    try:
+        ready = api.readiness()
+        shown = {row.chain: row.height for row in ready.chains}
+        api.summary()
+    except (NotReached, Unavailable) as error:
+        return False, {}, f"the API does not answer: {error}"
+    there = all((shown.get(chain) or 0) >= height for chain, height in heights.items())
+    return there, shown, f"/readyz says {ready.as_json()}, wanted {dict(heights)}"
+
+
+# The order book
+
+
+def _check_offers(book: BookExpectation, service: Service, say: Callable[[str], None]) -> list[str]:
+    offers = [offer.as_json() for offer in service.api.offers()]
+    streamed = next(service.api.follow(markers=True))
+    say(f"\nGET /api/v1/orderbook (ledger {streamed.ledger})")
+    columns = ("direction", "currency", "rate", "acceptedRails", "provider")
+    amounts = ("minAmount", "maxAmount", "availableUsdc", "lockedUsdc", "trustTier", "feeRateBps")
+    say(table(offers, (*columns, *amounts, "completedOrders")))
+    problems = []
+    if streamed.ledger != book.ledger:
+        problems.append(f"the order book is as of ledger {streamed.ledger}, not {book.ledger}")
+    problems += differences("the order book", offers, list(book.offers))
+    told = sorted((offer.as_json() for offer in streamed.offers.values()), key=str)
+    problems += differences("the book that is streamed", told, sorted(book.offers, key=str))
+    for filters in ({"direction": "onramp"}, {"currency": "eur"}, {"rail": "wise"}):
+        problems += _check_filter(book, service, filters)
+    return problems
+
+
+def _check_filter(book: BookExpectation, service: Service, filters: dict[str, Any]) -> list[str]:
+    wanted = [offer for offer in book.offers if _fits(offer, filters)]
+    shown = [offer.as_json() for offer in service.api.offers(**filters)]
+    return differences(f"the order book with {filters}", shown, wanted)
+
+
+def _fits(offer: Json, filters: Mapping[str, str]) -> bool:
+    rails = offer["acceptedRails"]
+    return (
+        filters.get("direction", offer["direction"]) == offer["direction"]
+        and filters.get("currency", offer["currency"]).upper() == offer["currency"]
+        and filters.get("rail", rails[0]) in rails
+    )
+
+
+def _check_summary(
+    book: BookExpectation, service: Service, say: Callable[[str], None]
+) -> list[str]:
+    summary = service.api.summary().as_json()
+    say("\nGET /api/v1/orderbook/summary")
+    say(table([summary], ("totalAvailableUsdc", "totalLockedUsdc", "offerCount")))
+    say(table(summary["byRail"], ("rail", "availableUsdc", "offerCount")))
+    return differences("the summary", summary, book.summary)
+
+
+def _check_providers(
+    book: BookExpectation, service: Service, say: Callable[[str], None]
+) -> list[str]:
+    shown = {name: service.api.provider(name).as_json() for name in book.providers}
+    say("\nGET /api/v1/providers/{address}")
+    columns = ("provider", "availableUsdc", "lockedUsdc", "completedOrders", "activeIntents")
+    say(table(shown.values(), (*columns, "avgFulfillmentSeconds", "acceptedRails")))
+    return [
+        problem
+        for name, wanted in book.providers.items()
+        for problem in differences(f"provider {name}", shown[name], wanted)
+    ]
+
+
+def _check_orders(book: BookExpectation, service: Service, say: Callable[[str], None]) -> list[str]:
+    shown = {each: service.api.order(each).as_json() for each in book.orders}
+    say("\nGET /api/v1/intents/{id}")
+    columns = ("intentId", "status", "direction", "rail", "currency", "amountUsdc", "fiatAmount")
+    say(table(shown.values(), (*columns, "nullifier", "txHash")))
+    return [
+        problem
+        for each, wanted in book.orders.items()
+        for problem in differences(f"order {each}", shown[each], wanted)
+    ]
+
+
+def _check_unknown(service: Service) -> list[str]:
+    """What was never seen is not there, and says so."""
+    try:
+        order = service.api.order("0" * 64)
+    except NotFound:
+        return []
+    return [f"an order that was never opened is {order}"]
+
+
+# The rest
+
+
+def _check_routes(service: Service, say: Callable[[str], None]) -> list[str]:
+    shown = [route.as_json() for route in service.api.routes()]
+    say("\nGET /v1/routes")
+    rows = [
+        {
+            **route,
+            "from": [end["chain"] for end in route["source_chains"]],
+            "to": [end["chain"] for end in route["dest_chains"]],
+        }
+        for route in shown
+    ]
+    say(table(rows, ("id", "mechanism", "enabled", "from", "to")))
+    problems = differences("the routes", [route["id"] for route in shown], list(_ROUTES))
+    for route in shown:
+        ends = [*route["source_chains"], *route["dest_chains"]]
+        if not route["enabled"] or not all(end["available"] for end in ends):
+            problems.append(f"route {route['id']} is not as open as it must be: {route}")
+    return problems
+
+
+def _check_movements(
+    movements: Sequence[Movement], service: Service, say: Callable[[str], None]
+) -> list[str]:
+    with service.engine.connect() as connection:
+        found = connection.execute(select(transfer_progress).order_by(transfer_progress.c.sent_at))
+        rows = {row["source_tx"]: dict(row) for row in found.mappings()}
+    say("\nprojections.transfer_progress (read from the warehouse: no endpoint shows it)")
+    columns = ("mechanism", "stage", "source_chain", "amount_in", "dest_chain", "amount_out", "fee")
+    say(table(rows.values(), (*columns, "source_tx", "dest_tx")))
+    problems = []
+    for movement in movements:
+        wanted = asdict(movement)
+        row = rows.pop(movement.source_tx, None)
+        shown = None if row is None else {name: row[name] for name in wanted}
+        problems += differences(f"the movement of {movement.source_tx}", shown, wanted)
+    return [*problems, *(f"nobody made the movement {row}" for row in rows.values())]
+
+
+def _check_arrivals(movements: Sequence[Movement], service: Service) -> list[str]:
+    """What was delivered to a watched address is on record as that token's own movement too."""
+    watched = {address for chain in service.network.chains for address in chain.watched}
+    wanted = {
+        (each.dest_tx, each.dest_address, each.amount_out)
+        for each in movements
+        if each.stage == "COMPLETED" and each.dest_address in watched
+    }
+    found: set[tuple[Any, ...]] = set()
+    with service.engine.connect() as connection:
+        for name in ("Erc20Transfer", "AssetMovement"):
+            row = EVENT_TABLES[name].c
+            found.update(
+                map(tuple, connection.execute(select(row.tx_hash, row.recipient, row.amount)))
+            )
+    return [f"no token movement is on record for {missing}" for missing in sorted(wanted - found)]
+
+
+def _check_lag(service: Service, say: Callable[[str], None]) -> list[str]:
+    ready = service.api.readiness()
+    chains = [chain.as_json() for chain in ready.chains]
+    say("\nGET /readyz")
+    say(table(chains, ("chain", "height", "lag_seconds", "age_seconds", "reason")))
+    if not ready.is_ready:
+        return [f"/readyz says {ready.code}: {ready.message}"]
+    wanted = {chain.id for chain in service.network.chains}
+    return differences("the chains of /readyz", {row["chain"] for row in chains}, wanted)
+
+
+# Comparing and printing
+
+
+def differences(what: str, shown: Any, wanted: Any) -> list[str]:
+    """Where two values differ, member by member: a sentence for each place."""
+    if isinstance(shown, dict) and isinstance(wanted, dict):
+        return [
+            problem
+            for name in sorted({*shown, *wanted})
+            for problem in differences(
+                f"{what}: {name}", shown.get(name, _ABSENT), wanted.get(name, _ABSENT)
+            )
+        ]
+    if isinstance(shown, list) and isinstance(wanted, list) and len(shown) == len(wanted):
+        return [
+            problem
+            for index, (one, other) in enumerate(zip(shown, wanted, strict=True))
+            for problem in differences(f"{what}[{index}]", one, other)
+        ]
+    return [] if shown == wanted else [f"{what} is {shown!r}, and must be {wanted!r}"]
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "absent"
+
+
+_ABSENT = _Absent()
+
+
+def table(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Columns in line; long ids are shortened in the middle, lists joined."""
+    lines = [list(columns), *([_cell(row.get(column)) for column in columns] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    return "\n".join(
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ",".join(map(_cell, value)) or "-"
+    text = str(value)
+    return text if len(text) <= 32 else f"{text[:8]}…{text[-6:]}"

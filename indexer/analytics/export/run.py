@@ -1,0 +1,122 @@
+"""Which days are due to be exported, and writing them.
+
+A day is due when it is over and its files are not there, or are not of the state that the warehouse
+is in: facts of it have changed, or its figures were computed again.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, select
+
+from indexer.analytics.daily import FIGURES as FAMILIES
+from indexer.analytics.export.files import ExportFolder, Note
+from indexer.analytics.export.tables import FACTS, ExportSet, frames_of, place_of, schema_of
+from indexer.errors import DayStillOpen
+from indexer.facts import days
+from warehouse_schema.projections import days_done
+
+logger = logging.getLogger(__name__)
+
+SCHEMA_VERSION = 1
+"""Of the files. Another one makes every day due."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayWritten:
+    """A day of a set that is complete."""
+
+    set: str
+    day: date
+    rows: dict[str, int]
+    """By table."""
+
+
+def due_days(conn: Connection, what: ExportSet, folder: Path) -> list[date]:
+    """The days whose files are to be written, oldest first, from that of the first event on."""
+    files = ExportFolder(folder)
+    first = days.first_event_day(conn, days.ingested_chains(conn))
+    if first is None:
+        return []
+    due = []
+    for day, state in _states(conn, what).items():
+        note = files.note(what.name, day)
+        if day >= first and (note is None or note.state != state):
+            due.append(day)
+    return due
+
+
+def refuse_open_days(conn: Connection, what: ExportSet, wanted: Sequence[date]) -> None:
+    """Raise `DayStillOpen` for a day whose facts or figures are not all there."""
+    ready = _states(conn, what)
+    missing = [day for day in wanted if day not in ready]
+    if missing:
+        last = f"the last day that can be is {max(ready)}" if ready else "no day can be yet"
+        raise DayStillOpen(f"{what.name} of {missing[0]} are not all there: {last}")
+
+
+def export(
+    engine: Engine, what: ExportSet, folder: Path, wanted: Sequence[date]
+) -> Iterator[DayWritten]:
+    """Write these days, each from one snapshot, and tell of each when it is complete.
+
+    Raises `DayStillOpen` before anything is written, and `FollowerConflict` when another process
+    exports into the folder.
+    """
+    files = ExportFolder(folder)
+    with engine.connect() as conn:
+        refuse_open_days(conn, what, wanted)
+    snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
+    with files.writing():
+        for day in wanted:
+            with snapshots.connect() as conn:
+                written = _export_day(conn, what, files, day)
+            logger.info(
+                "exported set=%s day=%s rows=%d", what.name, day, sum(written.rows.values())
+            )
+            yield written
+
+
+def _export_day(conn: Connection, what: ExportSet, files: ExportFolder, day: date) -> DayWritten:
+    # Of this snapshot: the day may have changed, or be open again, since it was asked for.
+    refuse_open_days(conn, what, [day])
+    state, place = _states(conn, what)[day], place_of(conn, day)
+    files.begin(what.name, day)
+    rows = {
+        table.name: files.write(table.name, day, schema_of(table), frames_of(conn, table, place))
+        for table in what.tables
+    }
+    files.finish(what.name, day, Note(state, rows))
+    return DayWritten(what.name, day, rows)
+
+
+def _states(conn: Connection, what: ExportSet) -> dict[date, str]:
+    """The days that can be exported, and the state each is in."""
+    states = _fact_states(conn) if what is FACTS else _figure_states(conn)
+    return {day: f"{SCHEMA_VERSION}/{state}" for day, state in sorted(states.items())}
+
+
+def _fact_states(conn: Connection) -> dict[date, str]:
+    chains = days.ingested_chains(conn)
+    first, still_open = days.first_day(conn, chains), days.first_open_day(conn, chains)
+    if first is None or still_open is None:
+        return {}
+    last = days.day_before(still_open)
+    versions = days.versions(conn, chains, first, last, looks_back=False)
+    return {day: str(version) for day, version in versions.items()}
+
+
+def _figure_states(conn: Connection) -> dict[date, str]:
+    """Days of which every family of figures was computed."""
+    done: dict[date, dict[str, int]] = {}
+    for row in conn.execute(select(days_done.c.figure, days_done.c.day, days_done.c.id)):
+        done.setdefault(row.day, {})[row.figure] = row.id
+    names = [figure.name for figure in FAMILIES]
+    return {
+        day: "/".join(str(ids[name]) for name in names)
+        for day, ids in done.items()
+        if set(ids) == set(names)
+    }

@@ -1,0 +1,1 @@
+"""One folder for each mechanism: its events, decoding and messages."""

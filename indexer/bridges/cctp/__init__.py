@@ -1,0 +1,1 @@
+"""USDC: Circle CCTP V2."""

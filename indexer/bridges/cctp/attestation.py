@@ -1,0 +1,88 @@
+"""Whether an attestation is one: the checks that the destination's contract would make.
+
+Circle's Attestable.sol and its Stellar counterpart: as many signatures as the threshold says, over
+keccak256 of the message, low-s, signers strictly ascending and all of them enabled.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from indexer.bridges.cctp.message import (
+    HEADER_SIZE,
+    SIGNATURE_SIZE,
+    parse_message,
+    recover_attesters,
+    source_bytes,
+)
+from indexer.errors import Undecodable
+from warehouse_schema.identifiers import EvmAddress
+
+MOST_SIGNATURES = 16
+"""No threshold comes near it; recovering takes time, so that more are not looked at."""
+
+_HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
+"""Half the order of secp256k1: OpenZeppelin's ECDSA and Soroban's host refuse an s above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """Who signed a message, and why that does not do; None when it does."""
+
+    attesters: tuple[EvmAddress, ...]
+    """Empty when they could not be recovered."""
+    refusal: str | None
+
+
+def check_signatures(
+    message: bytes, attestation: bytes, trusted: Collection[EvmAddress], threshold: int
+) -> Signing:
+    """Recover the attesters of a message and hold them against those we trust."""
+    if len(attestation) > MOST_SIGNATURES * SIGNATURE_SIZE:
+        return Signing((), f"an attestation of {len(attestation)} bytes is longer than any can be")
+    try:
+        attesters = recover_attesters(message, attestation)
+    except ValueError as error:
+        return Signing((), str(error))
+    return Signing(
+        tuple(attesters), _why_refused(attesters, _s_values(attestation), trusted, threshold)
+    )
+
+
+def _why_refused(
+    attesters: Sequence[EvmAddress],
+    s_values: Sequence[int],
+    trusted: Collection[EvmAddress],
+    threshold: int,
+) -> str | None:
+    if not trusted:
+        return "the network file names no attesters, so none is trusted"
+    if len(attesters) != threshold:
+        return f"{len(attesters)} attesters signed; it takes {threshold}"
+    if any(s > _HALF_ORDER for s in s_values):
+        return "a signature has a high s, which the contracts refuse"
+    if sorted(set(attesters)) != list(attesters):
+        return f"the signers are not strictly ascending: {', '.join(attesters)}"
+    strangers = [attester for attester in attesters if attester not in trusted]
+    if strangers:
+        return f"signed by {', '.join(strangers)}, whom the network file does not name"
+    return None
+
+
+def _s_values(attestation: bytes) -> list[int]:
+    return [
+        int.from_bytes(attestation[start + 32 : start + 64], "big")
+        for start in range(0, len(attestation), SIGNATURE_SIZE)
+    ]
+
+
+def unattested(message: bytes) -> bytes:
+    """What the source chain emitted for an attested message, be it a burn or not.
+
+    Raises `Undecodable` if this is not a V2 message.
+    """
+    try:
+        return source_bytes(message)
+    except Undecodable:
+        parse_message(message)
+    # Somebody's own message: the attestation service fills in the header alone.
+    return b"".join((message[:12], bytes(32), message[44:144], bytes(4), message[HEADER_SIZE:]))

@@ -1,0 +1,111 @@
+"""Events of Circle's CCTP V2 contracts on Stellar.
+
+Shapes: the contracts' own event specs. The two messenger events carry 6 decimals although the
+functions take 7; `mint_and_forward` alone carries 7.
+"""
+
+from indexer.addresses import contract_as_bytes32
+from indexer.bridges.cctp.events import (
+    DepositForBurn,
+    MessageReceived,
+    MessageSent,
+    MintAndForward,
+    MintAndWithdraw,
+)
+from indexer.bridges.cctp.message import burn_key, parse_message
+from indexer.chains.raw import StellarEvent
+from indexer.chains.stellar.xdr.scval import Fields, Topics, address, amount, blob, u32, word
+from indexer.config.networks import StellarChain
+from indexer.errors import Undecodable
+from warehouse_schema.identifiers import Address
+
+
+def deposit_for_burn(event: StellarEvent) -> DepositForBurn:
+    """TokenMessengerMinter: topics burn_token, depositor, min_finality_threshold."""
+    topics, data = Topics.of(event, 4), Fields.of(event)
+    return DepositForBurn(
+        seen=event.seen,
+        burn_token=Address(topics.read(1, address)),
+        amount=data.read("amount", amount),
+        depositor=Address(topics.read(2, address)),
+        mint_recipient=data.read("mint_recipient", word),
+        destination_domain=data.read("destination_domain", u32),
+        destination_token_messenger=data.read("destination_token_messenger", word),
+        destination_caller=data.read("destination_caller", word),
+        max_fee=data.read("max_fee", amount),
+        min_finality_threshold=topics.read(3, u32),
+        hook_data=data.read("hook_data", blob),
+    )
+
+
+def mint_and_withdraw(event: StellarEvent) -> MintAndWithdraw:
+    """TokenMessengerMinter: topics mint_recipient, mint_token."""
+    topics, data = Topics.of(event, 3), Fields.of(event)
+    return MintAndWithdraw(
+        seen=event.seen,
+        mint_recipient=Address(topics.read(1, address)),
+        amount=data.read("amount", amount),
+        mint_token=Address(topics.read(2, address)),
+        fee_collected=data.read("fee_collected", amount),
+    )
+
+
+def message_sent(event: StellarEvent, chain: StellarChain) -> MessageSent:
+    """MessageTransmitter: no topic but the name.
+
+    Anyone may send messages of their own, burn-shaped ones too: only the chain's own messenger's
+    have a burn key.
+    """
+    Topics.of(event, 1)
+    raw = Fields.of(event).read("message", blob)
+    message = parse_message(raw)
+    messenger = chain.cctp_token_messenger
+    is_burn = messenger is not None and message.sender == contract_as_bytes32(messenger)
+    return MessageSent(
+        seen=event.seen,
+        message=raw,
+        source_domain=message.source_domain,
+        destination_domain=message.destination_domain,
+        sender=message.sender,
+        recipient=message.recipient,
+        burn_key=burn_key(
+            message.source_domain, message.destination_domain, message.sender, message.raw_body
+        )
+        if is_burn
+        else None,
+    )
+
+
+def message_received(event: StellarEvent, chain: StellarChain) -> MessageReceived:
+    """MessageTransmitter: topics caller, nonce, finality_threshold_executed.
+
+    The destination domain is not in the event: it is the chain's own.
+    """
+    topics, data = Topics.of(event, 4), Fields.of(event)
+    source_domain = data.read("source_domain", u32)
+    sender = data.read("sender", word)
+    body = data.read("message_body", blob)
+    if chain.cctp_domain is None:
+        raise Undecodable(f"message_received: {chain.id} has no CCTP domain")
+    return MessageReceived(
+        seen=event.seen,
+        caller=Address(topics.read(1, address)),
+        source_domain=source_domain,
+        nonce=topics.read(2, word),
+        sender=sender,
+        finality_threshold_executed=topics.read(3, u32),
+        message_body=body,
+        burn_key=burn_key(source_domain, chain.cctp_domain, sender, body),
+    )
+
+
+def mint_and_forward(event: StellarEvent) -> MintAndForward:
+    """CctpForwarder: no topic but the name. The recipient may be a muxed account."""
+    Topics.of(event, 1)
+    data = Fields.of(event)
+    return MintAndForward(
+        seen=event.seen,
+        amount=data.read("amount", amount),
+        forward_recipient=data.read("forward_recipient", address),
+        token=data.read("token", address),
+    )

@@ -1,0 +1,1 @@
+"""Deposit addresses: forwarders on EVM chains, made by our factory."""

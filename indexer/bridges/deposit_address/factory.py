@@ -1,0 +1,299 @@
+"""Deposit addresses: paid to one of them, money can go to its owner on Stellar, or back.
+
+The address is computed here from public data alone, with no node asked; the contracts that keep the
+promise are in `contracts/`, and docs/deposit-addresses.md says why they are as they are. The calls
+that move a deposit on are encoded here too, because the terms that they carry are the address.
+
+Amounts are base units of the token on the EVM chain (6 decimals), also what must arrive.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+from uuid import UUID
+
+from eth_abi.abi import encode
+from eth_utils.crypto import keccak
+
+from indexer.addresses import account_as_bytes32, contract_as_bytes32, stellar_account
+from indexer.config.networks import EvmChain, Network, StellarChain
+from indexer.config.routes import BRIDGE_STEP
+from indexer.errors import ConfigurationError
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    ChainId,
+    EvmAddress,
+    StellarAddress,
+    UnixSeconds,
+    bytes32,
+)
+
+Bridge: TypeAlias = Literal["cctp", "oft"]
+
+DETERMINISTIC_DEPLOYER = EvmAddress("0x4e59b44847b379578588920ca78fbf26c0b4956c")
+"""The deployer that most EVM chains have at this address (github.com/Arachnid/
+deterministic-deployment-proxy): 32 bytes of salt and creation code in, a contract by CREATE2."""
+
+FACTORY = EvmAddress("0x1c0dece7d4d8d0eccd71e0035848f48b077cb106")
+"""Where that deployer puts `DepositFactory` with a salt of zeros: the same on every chain. Other
+code would be at another address, so the address says what the factory does."""
+
+FORWARDER_CODE_HASH = Bytes32("0x874ee8de1c236fd36bb33b892a01e220b84012d19165a82ec963aba3397ef776")
+"""keccak256 of the creation code of `DepositForwarder`."""
+
+RELEASE_AFTER = 86_400
+"""Seconds after a deposit's `expires_at` from which on anybody may have it refunded."""
+
+_TERMS = "(uint256,address,uint256,uint256,bytes16,address,address,uint64)"
+_ROUTES = {"cctp": "(address,uint32,bytes32,bytes)", "oft": "(address,uint32,bytes32)"}
+_SEND_PARAM = "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)"
+_NOBODY = EvmAddress("0x" + "00" * 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Deposit:
+    """What was promised about a deposit; every member is part of its address.
+
+    Raises `ValueError` for what could not be kept: nothing to move, more to arrive than is paid,
+    nobody to refund, an owner who is no Stellar account.
+    """
+
+    chain: ChainId
+    """Where it is to be paid."""
+    bridge: Bridge
+    """What carries it: CCTP for USDC, the OFT for USDT0."""
+    owner: StellarAddress
+    """The `G…` account that it goes to."""
+    transfer_id: UUID
+    amount: BaseUnits
+    """What is to be paid, no less and no more."""
+    min_received: BaseUnits
+    """The least of it that arrives; the rest is the most that fees may take."""
+    refund_to: EvmAddress
+    operator: EvmAddress
+    """Whose account moves it on, and alone may until it is released. It cannot take it."""
+    expires_at: UnixSeconds
+
+    def __post_init__(self) -> None:
+        stellar_account(self.owner)
+        if not 0 < self.min_received <= self.amount:
+            raise ValueError(f"{self.min_received} of {self.amount} cannot be what arrives")
+        if _NOBODY in (self.refund_to, self.operator):
+            raise ValueError("a deposit needs somebody to refund and somebody to move it on")
+        if not 0 < self.expires_at < 2**63:
+            raise ValueError(f"{self.expires_at} is no time to expire at")
+
+    @property
+    def released_at(self) -> UnixSeconds:
+        """From when on anybody may have it refunded."""
+        return UnixSeconds(self.expires_at + RELEASE_AFTER)
+
+
+@dataclass(frozen=True, slots=True)
+class FactoryCall:
+    """A transaction to be sent by the operator (a refund, once released, by anybody), or a view."""
+
+    to: EvmAddress
+    data: bytes
+
+
+def agreed_deposit(
+    *,
+    transfer: str,
+    chain: ChainId,
+    mechanism: str,
+    source_address: str,
+    dest_address: str,
+    amount_in: int,
+    amount_out: int,
+    operator: str,
+    expires_at: datetime,
+) -> Deposit:
+    """The deposit of a transfer: who names its address and who empties it both make it here.
+
+    `transfer` is 32 hex digits, `amount_out` base units on Stellar. Raises `ValueError`.
+    """
+    if mechanism not in _ROUTES:
+        raise ValueError(f"{mechanism} carries no deposit from an address")
+    return Deposit(
+        chain=chain,
+        bridge="cctp" if mechanism == "cctp" else "oft",
+        owner=StellarAddress(dest_address),
+        transfer_id=UUID(hex=transfer),
+        amount=BaseUnits(int(amount_in)),
+        min_received=BaseUnits(int(amount_out) // BRIDGE_STEP),
+        refund_to=EvmAddress(source_address),
+        operator=EvmAddress(operator),
+        expires_at=UnixSeconds(int(expires_at.timestamp())),
+    )
+
+
+def deposit_address(network: Network, deposit: Deposit) -> EvmAddress:
+    """Where to pay a deposit: the CREATE2 address of its forwarder.
+
+    Raises `ConfigurationError` when its chain has no factory of this build, or not its bridge.
+    """
+    salt = keccak(
+        encode([_TERMS, "bytes32"], [_terms(network, deposit), _route_hash(network, deposit)])
+    )
+    code_hash = bytes.fromhex(FORWARDER_CODE_HASH[2:])
+    factory = _factory(_chain(network, deposit))
+    return create2_address(factory, salt, code_hash)
+
+
+def create2_address(deployer: EvmAddress, salt: bytes, code_hash: bytes) -> EvmAddress:
+    """Where `deployer` puts creation code of that hash (EIP-1014)."""
+    preimage = b"\xff" + bytes.fromhex(deployer[2:]) + salt + code_hash
+    return EvmAddress("0x" + keccak(preimage)[12:].hex())
+
+
+def burn_call(
+    network: Network, deposit: Deposit, *, max_fee: BaseUnits, min_finality: int
+) -> FactoryCall:
+    """Burns a deposit through CCTP; reverts while less than its amount is there.
+
+    Raises `ValueError` for a fee above the terms, or a deposit that CCTP does not carry.
+    """
+    _require_bridge(deposit, "cctp")
+    if not 0 <= max_fee <= deposit.amount - deposit.min_received:
+        raise ValueError(f"a fee of {max_fee} is not within the terms of the deposit")
+    return _call(
+        network,
+        deposit,
+        "burn",
+        (_TERMS, _terms(network, deposit)),
+        (_ROUTES["cctp"], _route(network, deposit)),
+        ("uint256", max_fee),
+        ("uint32", min_finality),
+    )
+
+
+def send_call(network: Network, deposit: Deposit) -> FactoryCall:
+    """Sends a deposit through the OFT; its value pays the message, what is too much comes back.
+
+    Raises `ValueError` for a deposit that the OFT does not carry.
+    """
+    _require_bridge(deposit, "oft")
+    return _call(
+        network,
+        deposit,
+        "send",
+        (_TERMS, _terms(network, deposit)),
+        (_ROUTES["oft"], _route(network, deposit)),
+    )
+
+
+def message_price(network: Network, deposit: Deposit) -> FactoryCall:
+    """The view of the OFT that says first how much wei the message of `send_call` costs now."""
+    _require_bridge(deposit, "oft")
+    oft, eid, recipient = _route(network, deposit)
+    param = (eid, recipient, deposit.amount, deposit.min_received, b"", b"", b"")
+    selector = keccak(text=f"quoteSend({_SEND_PARAM},bool)")[:4]
+    return FactoryCall(oft, selector + encode([_SEND_PARAM, "bool"], [param, False]))
+
+
+def refund_call(network: Network, deposit: Deposit, token: EvmAddress) -> FactoryCall:
+    """Returns all that a deposit address has of a token, its own or a stranger."""
+    return _call(
+        network,
+        deposit,
+        "refund",
+        (_TERMS, _terms(network, deposit)),
+        ("bytes32", _route_hash(network, deposit)),
+        ("address", token),
+    )
+
+
+def refund_native_call(network: Network, deposit: Deposit) -> FactoryCall:
+    """Returns all that a deposit address has of the chain's native coin."""
+    return _call(
+        network,
+        deposit,
+        "refundNative",
+        (_TERMS, _terms(network, deposit)),
+        ("bytes32", _route_hash(network, deposit)),
+    )
+
+
+def route_hash(network: Network, deposit: Deposit) -> Bytes32:
+    """The half of the terms that says how a deposit crosses, as the factory's calls want it."""
+    return bytes32(_route_hash(network, deposit))
+
+
+def _call(
+    network: Network, deposit: Deposit, name: str, *arguments: tuple[str, Any]
+) -> FactoryCall:
+    types = [kind for kind, _ in arguments]
+    selector = keccak(text=f"{name}({','.join(types)})")[:4]
+    data = selector + encode(types, [value for _, value in arguments])
+    return FactoryCall(_factory(_chain(network, deposit)), data)
+
+
+def _terms(network: Network, deposit: Deposit) -> tuple[Any, ...]:
+    chain = _chain(network, deposit)
+    return (
+        chain.number,
+        chain.usdc if deposit.bridge == "cctp" else chain.usdt0,
+        deposit.amount,
+        deposit.min_received,
+        deposit.transfer_id.bytes,
+        deposit.refund_to,
+        deposit.operator,
+        deposit.expires_at,
+    )
+
+
+def _route_hash(network: Network, deposit: Deposit) -> bytes:
+    route = _route(network, deposit)
+    return keccak(encode(["string", _ROUTES[deposit.bridge]], [deposit.bridge, route]))
+
+
+def _route(network: Network, deposit: Deposit) -> tuple[Any, ...]:
+    chain = _chain(network, deposit)
+    match deposit.bridge:
+        case "cctp":
+            return _cctp_route(chain, network.stellar, deposit.owner)
+        case "oft":
+            return _oft_route(chain, network.stellar, deposit.owner)
+
+
+def _cctp_route(chain: EvmChain, stellar: StellarChain, owner: StellarAddress) -> tuple[Any, ...]:
+    """The remote contract mints to itself and reads the owner's strkey out of the hook."""
+    if chain.cctp_token_messenger is None or stellar.cctp_forwarder is None:
+        raise ConfigurationError(f"CCTP does not lead from {chain.id} to {stellar.id}")
+    forwarder = _raw(contract_as_bytes32(stellar.cctp_forwarder))
+    return (chain.cctp_token_messenger, stellar.cctp_domain, forwarder, owner.encode())
+
+
+def _oft_route(chain: EvmChain, stellar: StellarChain, owner: StellarAddress) -> tuple[Any, ...]:
+    """The remote OFT pays the key inside the owner's strkey."""
+    if chain.oft is None or stellar.oft is None:
+        raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
+    return (chain.oft, stellar.lz_eid, _raw(account_as_bytes32(owner)))
+
+
+def _chain(network: Network, deposit: Deposit) -> EvmChain:
+    chain = network.chain(deposit.chain)
+    if not isinstance(chain, EvmChain):
+        raise ConfigurationError(f"{chain.id} is not an EVM chain: no deposit addresses there")
+    return chain
+
+
+def _factory(chain: EvmChain) -> EvmAddress:
+    if chain.deposit_factory is None:
+        raise ConfigurationError(f"{chain.id} has no deposit_factory: no deposit addresses there")
+    if chain.deposit_factory != FACTORY:
+        raise ConfigurationError(
+            f"deposit_factory {chain.deposit_factory} of {chain.id} is not this build's: {FACTORY}"
+        )
+    return chain.deposit_factory
+
+
+def _require_bridge(deposit: Deposit, bridge: Bridge) -> None:
+    if deposit.bridge != bridge:
+        raise ValueError(f"{bridge} does not carry a deposit of {deposit.bridge}")
+
+
+def _raw(word: Bytes32) -> bytes:
+    return bytes.fromhex(word[2:])

@@ -1,0 +1,1 @@
+"""USDT0: LayerZero V2 OFT and endpoint."""

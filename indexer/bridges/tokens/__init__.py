@@ -1,0 +1,1 @@
+"""Token movements: ERC-20 transfers and Stellar asset events (CAP-67)."""

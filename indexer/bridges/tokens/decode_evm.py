@@ -1,0 +1,30 @@
+"""Logs of ERC-20 tokens."""
+
+from collections.abc import Mapping
+
+from indexer.bridges.tokens.events import Erc20Transfer
+from indexer.chains.evm import abi
+from indexer.chains.evm.abi import Decoder
+from indexer.chains.raw import EvmLog
+from indexer.config.networks import EvmChain
+from warehouse_schema.identifiers import EvmAddress
+
+
+def _transfer(log: EvmLog, _chain: EvmChain) -> Erc20Transfer:
+    _, sender, recipient = abi.topics(log, 3)
+    abi.expect_words(log, 1)
+    return Erc20Transfer(
+        seen=log.seen,
+        token=log.address,
+        sender=EvmAddress(abi.topic_address(sender)),
+        recipient=EvmAddress(abi.topic_address(recipient)),
+        amount=abi.amount(log, 0),
+    )
+
+
+DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+    "token": {
+        "Transfer(address,address,uint256)": _transfer,
+    },
+}
+"""Role of the contract → event signature → decoder."""

@@ -1,0 +1,1 @@
+"""State of the chains read on request, for quotes and for what owners sign."""

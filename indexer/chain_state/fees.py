@@ -1,0 +1,262 @@
+"""What others ask for carrying money across, read from them now and kept for seconds.
+
+Circle's service says what a CCTP burn costs, an OFT what it would let arrive and what LayerZero
+wants for the message, a node what gas costs. What cannot be true is refused like no answer at all:
+`RetryableChainError` or `PermanentChainError`.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, TypeVar, cast
+
+from eth_abi.abi import decode, encode
+from eth_abi.exceptions import DecodingError
+from eth_utils.crypto import keccak
+
+from indexer.actions.stellar_orders import SendOnStellar
+from indexer.chain_state.stellar import StellarState
+from indexer.chains.evm.calls import EvmCalls
+from indexer.chains.services.circle import BurnFee, Iris
+from indexer.config.networks import Chain, EvmChain, Network
+from indexer.config.routes import BRIDGE_STEP
+from indexer.config.settings import Settings, rpc_variable
+from indexer.errors import (
+    CallReverted,
+    InconsistentAnswer,
+    IndexerError,
+    NodeUnavailable,
+    PermanentChainError,
+    RetryableChainError,
+)
+from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId, EvmAddress, StellarAddress
+
+T = TypeVar("T")
+
+FAST, STANDARD = 1000, 2000
+"""Finality thresholds of CCTP."""
+
+KEPT_SECONDS = 10.0
+"""How old an answer may be: about a block, and far below what a quote's headroom covers."""
+FAILED_SECONDS = 1.0
+"""How long a source that failed is not asked again."""
+MOST_BPS = 100
+"""Circle has asked for 0 to 14; an answer beyond this is a mistake, and nobody shall pay it."""
+_MOST_KEPT = 1_000
+_SERVICE_SECONDS = 2.0
+
+_SEND_PARAM = "(uint32,bytes32,uint256,uint256,bytes,bytes,bytes)"
+_QUOTE_OFT = keccak(text=f"quoteOFT({_SEND_PARAM})")[:4]
+_QUOTE_SEND = keccak(text=f"quoteSend({_SEND_PARAM},bool)")[:4]
+_OFT_ANSWER = ("(uint256,uint256)", "(int256,string)[]", "(uint256,uint256)")
+
+
+@dataclass(frozen=True, slots=True)
+class BurnTerms:
+    """What a CCTP burn has to say and pays at least."""
+
+    finality_threshold: int
+    minimum_fee_bps: Decimal
+    """Of the amount, deducted from the mint; may have a fraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendTerms:
+    """What an OFT would do with an amount now."""
+
+    least: BaseUnits
+    most: BaseUnits
+    """What it takes at once, source base units."""
+    received: BaseUnits
+    """What arrives of the amount, in source base units."""
+    native_fee: BaseUnits
+    """What the message costs, in the source chain's native token."""
+
+
+class Fees:
+    """The sources of a network's fees. Threads may share it."""
+
+    def __init__(
+        self,
+        network: Network,
+        nodes: Mapping[ChainId, EvmCalls],
+        iris: Iris | None,
+        stellar: StellarState | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._network = network
+        self._nodes = nodes
+        self._iris = iris
+        self._stellar = stellar
+        self._recent = Recent(clock)
+
+    def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
+        """For burning USDC there and minting it here."""
+        return self._recent.get(("burn", source, dest), lambda: self._burn(source, dest))
+
+    def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
+        """For sending an amount of USDT0 from that chain to that recipient."""
+        key = ("send", source, dest, to, amount)
+        return self._recent.get(key, lambda: self._send(source, dest, to, amount))
+
+    def gas_price(self, chain: ChainId) -> BaseUnits:
+        """Wei for a unit of gas."""
+        return self._recent.get(("gas", chain), lambda: BaseUnits(self._node(chain).gas_price()))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        for node in self._nodes.values():
+            node.close()
+        if self._iris is not None:
+            self._iris.close()
+        if self._stellar is not None:
+            self._stellar.close()
+
+    def _burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
+        start, end = self._network.chain(source), self._network.chain(dest)
+        if self._iris is None or start.cctp_domain is None or end.cctp_domain is None:
+            raise NodeUnavailable(f"nobody says what a burn from {source} to {dest} costs")
+        return _burn_terms(start, self._iris.burn_fees(start.cctp_domain, end.cctp_domain))
+
+    def _send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
+        chain, eid = self._network.chain(source), self._network.chain(dest).lz_eid
+        if chain.oft is None or eid is None:
+            raise NodeUnavailable(f"no OFT can be asked about {source} to {dest}")
+        if not isinstance(chain, EvmChain):
+            return self._send_from_stellar(chain.oft, eid, to, amount)
+        node = self._node(source)
+
+        def param(least: int) -> tuple[Any, ...]:
+            return (eid, bytes.fromhex(to[2:]), amount, least, b"", b"", b"")
+
+        limit, _, receipt = _asked(
+            node, chain.oft, _QUOTE_OFT, [_SEND_PARAM], [param(0)], _OFT_ANSWER
+        )
+        received = _received(source, amount, *receipt)
+        fee = _asked(
+            node,
+            chain.oft,
+            _QUOTE_SEND,
+            [_SEND_PARAM, "bool"],
+            [param(received), False],
+            ("uint256", "uint256"),
+        )
+        if fee[1] != 0:
+            raise InconsistentAnswer(f"the OFT of {source} wants a fee in a token that is not paid")
+        return SendTerms(
+            BaseUnits(limit[0]), BaseUnits(limit[1]), received, native_fee=BaseUnits(fee[0])
+        )
+
+    def _send_from_stellar(
+        self, oft: StellarAddress, eid: int, to: Bytes32, amount: BaseUnits
+    ) -> SendTerms:
+        chain = self._network.stellar.id
+        if self._stellar is None:
+            raise NodeUnavailable(f"{chain} has no node: set {rpc_variable(chain)}")
+        try:
+            quote = self._stellar.quote_oft(oft, eid, to, amount)
+            received = _received(chain, amount, quote.sent, quote.received)
+            if received % BRIDGE_STEP:
+                raise InconsistentAnswer(f"the OFT of {chain} would let {received} arrive")
+            send = SendOnStellar(oft, eid, to, amount, received, BaseUnits(0))
+            fee = self._stellar.quote_send(send)
+        except CallReverted as error:
+            # As of an EVM chain: paused, or over a limit of the moment.
+            raise RetryableChainError(str(error)) from error
+        return SendTerms(quote.least, quote.most, received, native_fee=fee)
+
+    def _node(self, chain: ChainId) -> EvmCalls:
+        node = self._nodes.get(chain)
+        if node is None:
+            raise NodeUnavailable(f"{chain} has no node: set {rpc_variable(chain)}")
+        return node
+
+
+def open_fees(settings: Settings) -> Fees:
+    """The sources of the network that are configured."""
+    nodes: dict[ChainId, EvmCalls] = {}
+    for chain in settings.network.evm:
+        urls = [url for url in settings.nodes.get(chain.id, ()) if url.startswith("http")]
+        if urls:
+            nodes[chain.id] = EvmCalls(chain, urls)
+    url = settings.network.iris
+    iris = None if url is None else Iris(url, timeout=_SERVICE_SECONDS)
+    stellar = settings.network.stellar
+    urls = [url for url in settings.nodes.get(stellar.id, ()) if url.startswith("http")]
+    return Fees(settings.network, nodes, iris, StellarState(stellar, urls) if urls else None)
+
+
+class Recent:
+    """What was read lately, by its key, and what failed just now. Threads may share it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, tuple[float, object, IndexerError | None]] = OrderedDict()
+
+    def get(self, key: Hashable, read: Callable[[], T]) -> T:
+        """What `read` gives, or gave or raised a short time ago."""
+        with self._lock:
+            until, value, failure = self._kept.get(key, (0.0, None, None))
+            is_good = self._clock() < until
+        if is_good and failure is not None:
+            raise type(failure)(str(failure))
+        if is_good:
+            return cast(T, value)
+        try:
+            found = read()
+        except (RetryableChainError, PermanentChainError) as error:
+            self._keep(key, FAILED_SECONDS, None, error)
+            raise
+        self._keep(key, KEPT_SECONDS, found, None)
+        return found
+
+    def _keep(
+        self, key: Hashable, seconds: float, value: object, failure: IndexerError | None
+    ) -> None:
+        with self._lock:
+            self._kept[key] = (self._clock() + seconds, value, failure)
+            self._kept.move_to_end(key)
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+
+
+def _burn_terms(source: Chain, fees: tuple[BurnFee, ...]) -> BurnTerms:
+    """Fast where the chain has it: what Stellar burns is final at once, and free of its fee."""
+    by_threshold = {fee.finality_threshold: fee.minimum_fee_bps for fee in fees}
+    if len(by_threshold) < len(fees) or STANDARD not in by_threshold:
+        raise InconsistentAnswer(f"the fees of {source.id} are not one for each speed")
+    threshold = FAST if FAST in by_threshold and isinstance(source, EvmChain) else STANDARD
+    # What the contract asks of the slow one it asks of every burn.
+    bps = max(by_threshold[threshold], by_threshold[STANDARD])
+    if bps > MOST_BPS:
+        raise InconsistentAnswer(f"{bps} bps for a burn on {source.id} is beyond {MOST_BPS}")
+    return BurnTerms(threshold, bps)
+
+
+def _asked(
+    node: EvmCalls,
+    contract: EvmAddress,
+    selector: bytes,
+    kinds: list[str],
+    values: list[Any],
+    returns: tuple[str, ...],
+) -> tuple[Any, ...]:
+    answer = node.call(contract, selector + encode(kinds, values))
+    try:
+        return decode(returns, answer)
+    except (DecodingError, UnicodeDecodeError, OverflowError) as error:
+        raise InconsistentAnswer(f"{contract} does not answer as an OFT does") from error
+
+
+def _received(source: ChainId, amount: int, sent: int, received: int) -> BaseUnits:
+    """Raises `InconsistentAnswer` for an OFT that would leave a rest, or make money."""
+    if sent != amount or not 0 < received <= amount:
+        raise InconsistentAnswer(
+            f"the OFT of {source} would send {sent} and let {received} arrive of {amount}"
+        )
+    return BaseUnits(received)

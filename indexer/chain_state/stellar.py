@@ -1,0 +1,171 @@
+"""What owners' Stellar transactions and quotes rest on, asked of the chain while somebody waits.
+
+A node's word is enough: a wrong footprint, number or fee makes a transaction fail and moves
+nothing, and amounts and recipients are never a node's to say.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from stellar_sdk.operation.operation import Operation
+
+from indexer.actions.mint_check import MintRefusal
+from indexer.actions.stellar_issues import Issue, does
+from indexer.actions.stellar_orders import (
+    BurnOnStellar,
+    Pay,
+    SendOnStellar,
+    StellarOrder,
+    StellarStep,
+    allowance_call,
+    approval,
+    operation_of,
+    quote_oft_call,
+    quote_send_call,
+)
+from indexer.actions.stellar_pause import cctp_pause
+from indexer.actions.stellar_tx import (
+    NOBODY,
+    Spent,
+    StellarTx,
+    completed,
+    draft,
+    next_sequence,
+    view_call,
+)
+from indexer.chains.stellar.accounts import AccountReader, SeenAccount
+from indexer.chains.stellar.calls import StellarCalls
+from indexer.chains.stellar.checked_nodes import consistent
+from indexer.chains.stellar.xdr.scval import amount, parse, record, vector
+from indexer.chains.stellar.xdr.simulation import Simulated, Trapped
+from indexer.config.networks import StellarChain
+from indexer.config.settings import Settings, rpc_variable
+from indexer.errors import CallReverted, ConfigurationError
+from warehouse_schema.identifiers import BaseUnits, Bytes32, Height, StellarAddress, UnixSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class OftQuote:
+    """What an OFT on Stellar would do with an amount now, stroops."""
+
+    least: BaseUnits
+    most: BaseUnits
+    """What it takes at once."""
+    sent: BaseUnits
+    received: BaseUnits
+
+
+class StellarState:
+    """The network's Stellar chain, by its nodes. Threads may share it."""
+
+    def __init__(self, chain: StellarChain, urls: Sequence[str]) -> None:
+        """Raises `ConfigurationError` without an http URL."""
+        self._chain = chain
+        self._accounts = AccountReader(chain, urls)
+        self._calls = StellarCalls(chain, urls)
+
+    def account(self, address: StellarAddress) -> SeenAccount | None:
+        """Who may sign for an account, and its number; None when there is none.
+
+        Raises `RetryableChainError` or `PermanentChainError`, as all of these do.
+        """
+        return self._accounts.seen(address)
+
+    def step(self, order: StellarOrder, owner: StellarAddress, ledger: Height) -> StellarStep:
+        """What the owner has to sign next: the order, or an approval before it."""
+        if not isinstance(order, BurnOnStellar):
+            return order
+        answer = self._asked(allowance_call(order, owner))
+        with consistent(order.token):
+            allowance = amount(parse(answer))
+        return approval(order, allowance, ledger) or order
+
+    def issue(
+        self, step: StellarStep, owner: StellarAddress, sequence: int, expires_at: UnixSeconds
+    ) -> StellarTx:
+        """The transaction of a step, to be signed by the owner.
+
+        Raises `CallReverted` when the contract would refuse it as things stand.
+        """
+        operation = operation_of(step, owner)
+        drafted = draft(self._chain.passphrase, owner, sequence, expires_at, [operation])
+        if isinstance(step, Pay):
+            return drafted
+        found = self._tried(drafted)
+        with consistent(self._chain.id):
+            return completed(self._chain.passphrase, drafted, found)
+
+    def following(
+        self,
+        order: StellarOrder,
+        owner: StellarAddress,
+        expires_at: UnixSeconds,
+        ingested: Height,
+        issued: Collection[Issue],
+    ) -> StellarTx | None:
+        """The owner's next transaction for an order; one that was issued for it already, if it can.
+
+        None until what spent a number of an issued one is ingested: it may be that very one. Raises
+        `CallReverted` when it would fail as things stand, also for want of an account.
+        """
+        account = self.account(owner)
+        if account is None:
+            raise CallReverted(f"{self._chain.id} has no account {owner}")
+        spent = Spent(account.sequence, account.spent_at)
+        number = next_sequence(spent, ingested, [each.numbered for each in issued])
+        if number is None:
+            return None
+        step = self.step(order, owner, account.ledger)
+        wanted = (number, does(step, owner))
+        again = [each.issued for each in issued if (each.sequence, each.does) == wanted]
+        return again[-1] if again else self.issue(step, owner, number, expires_at)
+
+    def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, given: BaseUnits) -> OftQuote:
+        """What the OFT would do with an amount. Raises `CallReverted` when nothing."""
+        answer = self._asked(quote_oft_call(oft, NOBODY, eid, to, given))
+        with consistent(oft):
+            limit, _, receipt = vector(parse(answer))
+            limits, moved = record("limit", limit), record("receipt", receipt)
+            return OftQuote(
+                least=limits.read("min_amount_ld", amount),
+                most=limits.read("max_amount_ld", amount),
+                sent=moved.read("amount_sent_ld", amount),
+                received=moved.read("amount_received_ld", amount),
+            )
+
+    def quote_send(self, send: SendOnStellar) -> BaseUnits:
+        """Stroops of XLM that the message of a send costs; its own fee does not matter."""
+        answer = self._asked(quote_send_call(send, NOBODY))
+        with consistent(send.oft):
+            fee = record("fee", parse(answer))
+            if fee.read("zro_fee", amount):
+                raise ValueError("a fee in a token that is not paid")
+            return fee.read("native_fee", amount)
+
+    def cctp_pause(self) -> MintRefusal | None:
+        """Why CCTP mints to no recipient on Stellar now; None: it does. Raises as `account`."""
+        return cctp_pause(self._chain, self._asked)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._accounts.close()
+        self._calls.close()
+
+    def _asked(self, question: Operation) -> bytes:
+        """What a view returns, as XDR of an SCVal."""
+        return self._tried(view_call(self._chain.passphrase, question)).value
+
+    def _tried(self, drafted: StellarTx) -> Simulated:
+        found = self._calls.simulate(drafted.envelope)
+        if isinstance(found, Trapped):
+            raise CallReverted(f"{self._chain.id}: {found.message}")
+        return found
+
+
+def open_stellar_state(settings: Settings) -> StellarState:
+    """The chain that is configured. Raises `ConfigurationError` without a node."""
+    chain = settings.network.stellar
+    urls = settings.nodes.get(chain.id, ())
+    if not urls:
+        raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
+    return StellarState(chain, urls)

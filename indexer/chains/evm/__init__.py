@@ -1,0 +1,1 @@
+"""EVM chains over JSON-RPC."""

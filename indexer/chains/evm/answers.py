@@ -1,0 +1,325 @@
+"""What an EVM node answers, read and checked: headers, logs and receipts.
+
+Pure: nothing here asks a node. Whatever does not fit together is `InconsistentAnswer`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from indexer.chains.events import Provenance
+from indexer.chains.evm.jsonrpc import Reply
+from indexer.chains.evm.questions import Filter
+from indexer.chains.evm.receipts import (
+    BLOOM_BITS,
+    UnknownReceiptType,
+    bloom_of,
+    header_hash,
+    receipts_root,
+)
+from indexer.chains.raw import Block, EvmLog
+from indexer.config.networks import EvmChain
+from indexer.config.networks.variables import log_proof_variable
+from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, UnsupportedProtocol
+from warehouse_schema.identifiers import (
+    BlockHash,
+    Bytes32,
+    EvmAddress,
+    Height,
+    TxHash,
+    UnixSeconds,
+    parse_bytes32,
+    parse_evm_address,
+)
+
+ROUND_CAPS = frozenset({1_000, 2_000, 5_000, 10_000, 20_000})
+"""Exactly that many logs: a provider may have cut the rest off without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptLog:
+    """One log of a receipt; `position` is its index in the block."""
+
+    position: int
+    address: EvmAddress
+    topics: tuple[Bytes32, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EvmReceipt:
+    """What became of a transaction that was mined."""
+
+    tx_hash: TxHash
+    height: Height
+    block_hash: BlockHash
+    succeeded: bool
+    logs: tuple[ReceiptLog, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A block, and what of its header proves its transactions and logs."""
+
+    block: Block
+    bloom: int
+    """logsBloom as one integer; 0 where the node gives none."""
+    transactions: tuple[str, ...] | None
+    """Hashes in the order of the block; None where the node gives none."""
+    receipts_root: str | None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the bloom is evidence: fuller than half, it says yes to most questions."""
+        return 2 * self.bloom.bit_count() <= BLOOM_BITS
+
+
+class EvmAnswers:
+    """Reads the answers of one chain's nodes, and checks what the chain's `log_proof` allows."""
+
+    def __init__(self, chain: EvmChain) -> None:
+        self.chain = chain.id
+        self._bloom_is_reliable = chain.bloom_is_reliable
+        self._checks_hashes = chain.log_proof in ("receipts", "header")
+        self._checks_roots = chain.log_proof == "receipts"
+
+    def headers(self, heights: Sequence[int], replies: Sequence[Reply]) -> list[Header]:
+        """The headers at these heights, one after another, each the parent of the next."""
+        headers = [
+            self.header(reply.value(), height)
+            for height, reply in zip(heights, replies, strict=True)
+        ]
+        for before, after in pairwise(headers):
+            if after.block.parent_hash != before.block.hash:
+                raise InconsistentAnswer(
+                    f"{self.chain}: block {after.block.height} has parent"
+                    f" {after.block.parent_hash}, but block {before.block.height} is"
+                    f" {before.block.hash}"
+                )
+        return headers
+
+    def header(self, answer: Any, asked: int | str) -> Header:
+        """A header; where a height was asked for, of that height. Raises `NodeBehind` if none.
+
+        Where the chain's headers are Ethereum's, its hash is recomputed.
+        """
+        header = self._header(answer, asked)
+        if isinstance(asked, int) and header.block.height != asked:
+            raise InconsistentAnswer(
+                f"{self.chain}: block {header.block.height} came for block {asked}"
+            )
+        if self._checks_hashes:
+            self._check_hash(answer, header)
+        return header
+
+    def pushed(self, answer: Any) -> Block:
+        """A block as a subscription to new heads names it: a hint, read again before it counts.
+
+        Its hash is not recomputed: nodes leave fields out there.
+        """
+        return self._header(answer, "newHeads").block
+
+    def _header(self, answer: Any, asked: int | str) -> Header:
+        if answer is None:
+            raise NodeBehind(f"{self.chain}: the node has no block {asked} yet")
+        try:
+            header = Header(
+                Block(
+                    chain=self.chain,
+                    height=Height(int(answer["number"], 16)),
+                    hash=BlockHash(parse_bytes32(answer["hash"])),
+                    parent_hash=BlockHash(parse_bytes32(answer["parentHash"])),
+                    time=UnixSeconds(int(answer["timestamp"], 16)),
+                ),
+                bloom=int(answer.get("logsBloom") or "0x0", 16),
+                transactions=_hashes(answer.get("transactions")),
+                receipts_root=answer.get("receiptsRoot"),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InconsistentAnswer(
+                f"{self.chain}: block {asked} is malformed: {error}"
+            ) from error
+        return header
+
+    def logs(
+        self, headers: Sequence[Header], filters: Sequence[Filter], replies: Sequence[Reply]
+    ) -> list[EvmLog]:
+        """The logs of one query a filter, in order. `RangeTooWide` when some may be cut off."""
+        blocks = {header.block.height: header for header in headers}
+        logs: dict[tuple[Height, int], EvmLog] = {}
+        for each, reply in zip(filters, replies, strict=True):
+            answers = reply.value()
+            if not isinstance(answers, list):
+                raise InconsistentAnswer(f"{self.chain}: logs came as {type(answers).__name__}")
+            if len(answers) in ROUND_CAPS and len(blocks) > 1:
+                raise RangeTooWide(f"{self.chain}: exactly {len(answers)} logs; some may be cut")
+            for answer in answers:
+                log = self.log(answer, each, blocks)
+                key = log.seen.height, log.seen.position
+                if key in logs:
+                    raise InconsistentAnswer(f"{self.chain}: block {key[0]} has log {key[1]} twice")
+                logs[key] = log
+        return [logs[key] for key in sorted(logs)]
+
+    def log(self, answer: Any, asked: Filter, blocks: Mapping[Height, Header]) -> EvmLog:
+        """A log that was asked for, of one of these blocks and of its transaction there."""
+        try:
+            header = blocks[Height(int(answer["blockNumber"], 16))]
+            block = header.block
+            log = EvmLog(
+                seen=Provenance(
+                    chain=self.chain,
+                    height=block.height,
+                    block_hash=BlockHash(parse_bytes32(answer["blockHash"])),
+                    tx_hash=TxHash(parse_bytes32(answer["transactionHash"])),
+                    position=int(answer["logIndex"], 16),
+                    block_time=block.time,
+                ),
+                address=parse_evm_address(answer["address"]),
+                topics=tuple(parse_bytes32(topic) for topic in answer["topics"]),
+                data=bytes.fromhex(answer["data"].removeprefix("0x")),
+            )
+            removed = answer.get("removed", False)
+            index = int(answer.get("transactionIndex") or "0x0", 16)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InconsistentAnswer(
+                f"{self.chain}: a log is malformed or outside the range: {error!r}"
+            ) from error
+        where = f"{self.chain}: log {log.seen.position} of block {block.height}"
+        if removed is not False:
+            raise InconsistentAnswer(f"{where} is marked removed")
+        if log.seen.block_hash != block.hash:
+            raise InconsistentAnswer(f"{where} is of {log.seen.block_hash}, not {block.hash}")
+        if not asked.wants(log.address, log.topics):
+            raise InconsistentAnswer(f"{where} of {log.address} was not asked for")
+        # Chains whose blooms leave logs of the system out leave out its transactions, too.
+        transactions = header.transactions if self._bloom_is_reliable else None
+        if transactions is not None and log.seen.tx_hash not in transactions[index : index + 1]:
+            raise InconsistentAnswer(f"{where} is of transaction {index}, which is another")
+        return log
+
+    def check_in_bloom(self, header: Header, logs: Iterable[EvmLog]) -> None:
+        """A log that the block's bloom does not have is not of the block."""
+        # No bloom at all is one that the node does not give.
+        for log in logs if header.bloom else ():
+            if bloom_of([log.address, *log.topics]) & ~header.bloom:
+                raise InconsistentAnswer(
+                    f"{self.chain}: log {log.seen.position} of block {header.block.height} is not"
+                    " in its bloom"
+                )
+
+    def receipts(self, answers: Any, header: Header) -> list[dict[str, Any]]:
+        """All receipts of a block, as the node gives them; every one of them, and of that block."""
+        height, of = header.block.height, f"receipts of block {header.block.height}"
+        try:
+            for receipt in answers:
+                if receipt.get("blockHash", header.block.hash) != header.block.hash:
+                    raise InconsistentAnswer(f"{self.chain}: {of} are of another block")
+            expected = header.transactions if self._bloom_is_reliable else None
+            if expected is not None and [each["transactionHash"] for each in answers] != list(
+                expected
+            ):
+                raise InconsistentAnswer(f"{self.chain}: {of} are not those of its transactions")
+            logs = [log for receipt in answers for log in receipt["logs"]]
+            bloom = bloom_of(item for log in logs for item in (log["address"], *log["topics"]))
+            root = receipts_root(answers) if self._checks_roots else header.receipts_root
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, UnknownReceiptType):
+                raise UnsupportedProtocol(f"{self.chain}: block {height} has {error}") from error
+            raise InconsistentAnswer(f"{self.chain}: {of} are malformed: {error!r}") from error
+        if self._bloom_is_reliable and bloom != header.bloom:
+            raise InconsistentAnswer(f"{self.chain}: the {of} do not make up its bloom")
+        if root != header.receipts_root:
+            raise InconsistentAnswer(f"{self.chain}: the {of} do not give its root")
+        return list(answers)
+
+    def _check_hash(self, answer: Mapping[str, Any], header: Header) -> None:
+        """Raise unless the header, as the node gave it, hashes to the hash that it names."""
+        try:
+            computed = header_hash(answer)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InconsistentAnswer(
+                f"{self.chain}: block {header.block.height} is malformed: {error!r}"
+            ) from error
+        if computed != header.block.hash:
+            raise InconsistentAnswer(
+                f"{self.chain}: the header of block {header.block.height} hashes to {computed}, not"
+                f" to {header.block.hash}. If a fork added fields to the chain's headers, set"
+                f" {log_proof_variable(self.chain)}=operators until a build knows them"
+            )
+
+    def logs_of_receipts(
+        self, receipts: Iterable[Mapping[str, Any]], block: Block
+    ) -> Iterator[EvmLog]:
+        """The logs of all receipts of a block (`receipts`), in order.
+
+        A log's place is counted here: no root covers the index that the node names.
+        """
+        of = f"receipts of block {block.height}"
+        position = -1
+        for receipt in receipts:
+            for log in self.receipt_logs(receipt, of):
+                position += 1
+                if log.position != position:
+                    raise InconsistentAnswer(
+                        f"{self.chain}: {of} have log {log.position} misplaced"
+                    )
+                yield EvmLog(
+                    seen=Provenance(
+                        chain=self.chain,
+                        height=block.height,
+                        block_hash=block.hash,
+                        tx_hash=TxHash(parse_bytes32(receipt["transactionHash"])),
+                        position=position,
+                        block_time=block.time,
+                    ),
+                    address=log.address,
+                    topics=log.topics,
+                    data=log.data,
+                )
+
+    def receipt(self, answer: Any, tx: TxHash) -> EvmReceipt:
+        """The receipt of that transaction."""
+        try:
+            receipt = EvmReceipt(
+                tx_hash=TxHash(parse_bytes32(answer["transactionHash"])),
+                height=Height(int(answer["blockNumber"], 16)),
+                block_hash=BlockHash(parse_bytes32(answer["blockHash"])),
+                succeeded=int(answer["status"], 16) == 1,
+                logs=tuple(self.receipt_logs(answer, f"receipt of {tx}")),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise InconsistentAnswer(f"{self.chain}: receipt of {tx} is malformed") from error
+        if receipt.tx_hash != tx:
+            raise InconsistentAnswer(f"{self.chain}: receipt of {receipt.tx_hash} came for {tx}")
+        return receipt
+
+    def receipt_logs(self, receipt: Mapping[str, Any], of: str) -> Iterator[ReceiptLog]:
+        """The logs of a receipt, all of one block; `of` names the receipt in what is raised."""
+        try:
+            for log in receipt["logs"]:
+                if log["blockHash"] != receipt.get("blockHash", log["blockHash"]):
+                    raise InconsistentAnswer(f"{self.chain}: {of} has a log of another block")
+                if log.get("removed", False) is not False:
+                    raise InconsistentAnswer(f"{self.chain}: {of} has a log marked removed")
+                yield ReceiptLog(
+                    position=int(log["logIndex"], 16),
+                    address=parse_evm_address(log["address"]),
+                    topics=tuple(parse_bytes32(topic) for topic in log["topics"]),
+                    data=bytes.fromhex(log["data"].removeprefix("0x")),
+                )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InconsistentAnswer(f"{self.chain}: {of} is malformed: {error!r}") from error
+
+
+def number(answer: Any, what: str) -> int:
+    """A quantity in hex; `what` names it in what is raised."""
+    try:
+        return int(answer, 16)
+    except (TypeError, ValueError) as error:
+        raise InconsistentAnswer(f"{answer!r} came for a {what}") from error
+
+
+def _hashes(transactions: Any) -> tuple[str, ...] | None:
+    return None if transactions is None else tuple(parse_bytes32(each) for each in transactions)

@@ -1,0 +1,97 @@
+"""What an EVM node is asked for: headers, and logs by contract, topic and recipient."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from indexer.addresses import evm_as_bytes32
+from indexer.chains.evm.abi import TRANSFER_TOPIC
+from indexer.chains.evm.jsonrpc import Call
+from indexer.chains.evm.receipts import may_hold
+from indexer.config.networks import EvmChain
+from warehouse_schema.identifiers import BlockHash, Bytes32, EvmAddress, Height, parse_evm_address
+
+RECIPIENTS_PER_QUERY = 500
+"""Watched recipients of one transfer query; nodes bound the size of a filter."""
+MAX_RECIPIENTS = 2_000
+"""Watched recipients that a node is asked about. Where there are more, all transfers of the tokens
+are read and the recipients looked up here, so that a block costs no more however many are watched.
+The queries for 2,000 have 136 KB, as much as some 200 logs."""
+
+EventTopics: TypeAlias = Callable[[EvmChain], Mapping[EvmAddress, tuple[str, ...]]]
+"""First topics to read, by contract of a chain: what this build decodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Logs of these contracts with these first topics; for transfers, to these recipients."""
+
+    contracts: frozenset[EvmAddress]
+    first_topics: frozenset[str]
+    recipients: frozenset[Bytes32] | None = None
+    """Third topics; None takes any log."""
+
+    def query(self, first: Height, last: Height) -> Call:
+        """Of the blocks `first … last`."""
+        return self._query({"fromBlock": hex(first), "toBlock": hex(last)})
+
+    def query_of(self, block: BlockHash) -> Call:
+        """Of one block, whichever chain it is on (EIP-234)."""
+        return self._query({"blockHash": block})
+
+    def _query(self, where: Mapping[str, str]) -> Call:
+        topics: list[Any] = [sorted(self.first_topics)]
+        if self.recipients is not None:
+            topics += [None, sorted(self.recipients)]
+        return "eth_getLogs", [{**where, "address": sorted(self.contracts), "topics": topics}]
+
+    def wants(self, address: str, topics: Sequence[str]) -> bool:
+        """Whether a log is one that is asked for."""
+        if address not in self.contracts or not topics or topics[0] not in self.first_topics:
+            return False
+        return self.recipients is None or (len(topics) > 2 and topics[2] in self.recipients)
+
+    def may_be_in(self, bloom: int) -> bool:
+        """Whether a block with that bloom may hold a log that is asked for."""
+        return (
+            any(may_hold(bloom, contract) for contract in self.contracts)
+            and any(may_hold(bloom, topic) for topic in self.first_topics)
+            and (self.recipients is None or any(may_hold(bloom, each) for each in self.recipients))
+        )
+
+
+def emitter_filters(topics: Mapping[EvmAddress, tuple[str, ...]]) -> list[Filter]:
+    """One for each contract of ours, with the topics that it may emit."""
+    return [Filter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()]
+
+
+def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[Filter]:
+    """Transfers of known tokens to listed recipients, so many of them a query; None: to anybody."""
+    tokens, transfer = frozenset(chain.tokens), frozenset({TRANSFER_TOPIC})
+    if not tokens:
+        return []
+    if listed is None:
+        return [Filter(tokens, transfer)]
+    recipients = sorted({evm_as_bytes32(parse_evm_address(each)) for each in listed})
+    return [
+        Filter(tokens, transfer, frozenset(recipients[start : start + RECIPIENTS_PER_QUERY]))
+        for start in range(0, len(recipients), RECIPIENTS_PER_QUERY)
+    ]
+
+
+def recipient_of(topics: Sequence[str]) -> EvmAddress:
+    """Recipient of an ERC-20 transfer by its topics; the zero address where there is none."""
+    return EvmAddress("0x" + topics[2][26:] if len(topics) > 2 else "0x" + "00" * 20)
+
+
+def union(filters: Sequence[Filter]) -> Filter:
+    """One filter for the logs of all of these, which may take a few pairs more."""
+    return Filter(
+        frozenset(contract for each in filters for contract in each.contracts),
+        frozenset(topic for each in filters for topic in each.first_topics),
+    )
+
+
+def header_call(block: str) -> Call:
+    """A header by its height in hex, or by its tag."""
+    return "eth_getBlockByNumber", [block, False]

@@ -1,0 +1,1 @@
+"""Bounded HTTP, and nodes of one chain: failover, pool, quorum of witnesses."""

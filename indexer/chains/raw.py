@@ -1,0 +1,65 @@
+"""What a chain gave, before it is decoded: blocks, logs and contract events."""
+
+from dataclasses import dataclass
+
+from indexer.chains.events import Provenance
+from warehouse_schema.identifiers import (
+    BlockHash,
+    ChainId,
+    EvmAddress,
+    Height,
+    StellarAddress,
+    UnixMilliseconds,
+    UnixSeconds,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An EVM block or a Stellar ledger, as far as we keep it."""
+
+    chain: ChainId
+    height: Height
+    hash: BlockHash
+    parent_hash: BlockHash
+    time: UnixSeconds
+    protocol_version: int | None = None
+    """Stellar's; None on EVM."""
+    close_time_ms: UnixMilliseconds | None = None
+    """`time` in milliseconds, of ledgers that carry it: from the second of protocol 30 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvmLog:
+    """A raw EVM log. Topics are `0x` hex, lower-case; the address is lower-case."""
+
+    seen: Provenance
+    address: EvmAddress
+    topics: tuple[str, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StellarEvent:
+    """A raw Stellar contract event: SCVal XDR of topics and data, id as Stellar RPC gives it."""
+
+    seen: Provenance
+    event_id: str
+    contract: StellarAddress
+    topics: tuple[bytes, ...]
+    value: bytes
+
+
+RawEvent = EvmLog | StellarEvent
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadLedger:
+    """A ledger whose header was read, and whose contents this build cannot decode."""
+
+    block: Block
+    reason: str
+    raw: bytes
+    """Its `LedgerCloseMeta`, for a newer build."""
+    source: str
+    """Where it was read; without credentials."""

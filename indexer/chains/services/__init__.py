@@ -1,0 +1,1 @@
+"""Services beside the chains: Circle Iris, LayerZero Scan."""

@@ -1,0 +1,1 @@
+"""Stellar: RPC nodes and the data lake."""

@@ -1,0 +1,285 @@
+"""An account of ours on Stellar: what the ledger says of it, what it tries and what it sends.
+
+What is only tried is asked of one node, the next when it fails; what became of what was signed, and
+what comes next, of each. Ledgers that are closed stay, so what a node says of a transaction in one
+is its last word; that it knows of none means something once its bounds are past.
+"""
+
+import base64
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stellar_sdk import xdr
+
+from indexer.chains.http.witnesses import (
+    NotEnoughSources,
+    SourcesDisagree,
+    next_number,
+    reached,
+)
+from indexer.chains.stellar.accounts import AccountReader, read_entry
+from indexer.chains.stellar.calls import simulated
+from indexer.chains.stellar.checked_nodes import VouchedNode
+from indexer.chains.stellar.rpc import StellarRpc
+from indexer.chains.stellar.xdr.ledger_entries import account_key
+from indexer.chains.stellar.xdr.simulation import Simulated, Trapped
+from indexer.errors import CallReverted, InconsistentAnswer
+from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
+
+NOBODY = TxHash("0" * 64)
+"""A hash that no transaction has: asked about, a node says what ledgers it has."""
+
+_PENDING = "PENDING"
+_BASE_RESERVE = 5_000_000
+"""Stroops an entry (0.5 XLM), set by the validators' vote."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFunds:
+    """An account in the newest ledger of a node."""
+
+    sequence: int
+    """Of its last transaction."""
+    spendable: int
+    """Stroops beyond what it must keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A transaction in a ledger."""
+
+    ledger: Height
+    succeeded: bool
+    charged: int
+    """Stroops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The ledgers that a node can look transactions up in, by their close times."""
+
+    oldest: UnixSeconds
+    latest: UnixSeconds
+
+
+class StellarAccountNodes(AccountReader):
+    """Nodes of the chain, asked about an account and given its transactions. One thread's."""
+
+    def funds(self, account: StellarAddress) -> AccountFunds | None:
+        """Sequence and balance; None when the ledger has no such account, as all say.
+
+        Both as far as the operators say that are needed. Raises `RetryableChainError`, or
+        `PermanentChainError` when every node is unfit.
+        """
+        said = self._funds(account)
+        if not said:
+            return None
+        sequence, spendable = (
+            reached([(operator, of(each)) for operator, each in said], self._nodes.needed)
+            for of in (_sequence, _spendable)
+        )
+        return AccountFunds(sequence, spendable)
+
+    def next_sequence(self, account: StellarAddress, own: int | None) -> int:
+        """The number to sign with after our own (`indexer.chains.http.witnesses.next_number`).
+
+        Raises `NotEnoughSources`, `SourcesDisagree`, else as `funds` does.
+        """
+        said = [(operator, each.sequence + 1) for operator, each in self._funds(account)]
+        return next_number(account, own, said, self._nodes.needed)
+
+    def _funds(self, account: StellarAddress) -> list[tuple[str, AccountFunds]]:
+        """What each says that has the account."""
+        key = account_key(account)
+        said = self._nodes.ask_each(
+            lambda node: read_entry(node, key, lambda entry: _funds_of(entry, account))
+        )
+        return [(operator, each) for operator, each in said if each is not None]
+
+    def applied(self, transactions: Collection[TxHash]) -> tuple[Mapping[TxHash, Applied], Window]:
+        """Those of the transactions that are in a ledger, and the window that all looked in.
+
+        Of each node, the ledgers of its first answer. Raises `SourcesDisagree` when one has a
+        transaction in a ledger in which another has none, else as `funds` does.
+        """
+        said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
+        return _together(said, self._nodes.needed)
+
+    def are_dead(
+        self, transactions: Collection[TxHash], since: UnixSeconds, last: UnixSeconds
+    ) -> bool:
+        """Whether no ledger has any of these, or can have: all between these times are looked in.
+
+        As many operators have to say it as are needed. Raises `NotEnoughSources`, else as `applied`
+        does.
+        """
+        said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
+        applied, window = _together(said, self._nodes.needed)
+        # Ledgers of one second: those of `since` before the oldest one may be out of the window.
+        if applied or window.oldest >= since or window.latest <= last:
+            return False
+        if len({operator for operator, _ in said}) < self._nodes.needed:
+            raise NotEnoughSources(f"{self._nodes.needed} independent nodes have to say it")
+        return True
+
+    def tried(self, envelope: str) -> Simulated:
+        """What the one call of a transaction (base64 XDR, unsigned) would come to now.
+
+        Raises `CallReverted` when it would fail, or wants more than its source's consent to the
+        call itself; else as `funds` does.
+        """
+        return self._nodes.ask(lambda node: _tried(node, envelope))
+
+    def try_signed(self, envelope: str) -> None:
+        """Try the one call of a transaction (base64 XDR) that its owner has signed.
+
+        The owner has consented to all that it does, calls below it included. Raises `CallReverted`
+        when it would fail; else as `funds` does.
+        """
+        self._nodes.ask(lambda node: _simulated(node, envelope))
+
+    def send_raw(self, envelope: bytes) -> str:
+        """As `send`, of XDR."""
+        return self.send(base64.b64encode(envelope).decode())
+
+    def send(self, envelope: str) -> str:
+        """Give a transaction (base64 XDR) to each node: one may keep it to itself.
+
+        Gives the status that one says, and a result code if it has one. Whatever it says, the
+        transaction may be included or not. Raises as `funds` does.
+        """
+        answers = [each for _, each in self._nodes.ask_each(lambda node: _sent(node.rpc, envelope))]
+        return _PENDING if _PENDING in answers else answers[0]
+
+
+def _funds_of(entry: str, account: StellarAddress) -> AccountFunds:
+    data = xdr.LedgerEntryData.from_xdr_bytes(base64.b64decode(entry, validate=True))
+    found = data.account
+    if found is None or data.type != xdr.LedgerEntryType.ACCOUNT:
+        raise ValueError(f"the entry of {account} is of type {data.type.name}")
+    entries, selling = 2 + found.num_sub_entries.uint32, 0
+    v1 = found.ext.v1
+    if v1 is not None:
+        selling = v1.liabilities.selling.int64
+        if v1.ext.v2 is not None:
+            entries += v1.ext.v2.num_sponsoring.uint32 - v1.ext.v2.num_sponsored.uint32
+    spendable = found.balance.int64 - entries * _BASE_RESERVE - selling
+    return AccountFunds(found.seq_num.sequence_number.int64, max(0, spendable))
+
+
+def _sequence(funds: AccountFunds) -> int:
+    return funds.sequence
+
+
+def _spendable(funds: AccountFunds) -> int:
+    return funds.spendable
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What one node found, and where."""
+
+    found: Mapping[TxHash, Applied]
+    window: Window
+    ledgers: range
+
+
+def _together(
+    said: Sequence[tuple[str, _Looked]], needed: int
+) -> tuple[dict[TxHash, Applied], Window]:
+    found = {tx: each for _, looked in said for tx, each in looked.found.items()}
+    for tx, each in found.items():
+        for operator, looked in said:
+            if each.ledger in looked.ledgers and looked.found.get(tx) != each:
+                raise SourcesDisagree(
+                    f"{operator} has not in ledger {each.ledger} what another has: {tx}"
+                )
+    latest = reached([(operator, looked.window.latest) for operator, looked in said], needed)
+    return found, Window(max(looked.window.oldest for _, looked in said), latest)
+
+
+def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Looked:
+    answers = {tx: rpc.call("getTransaction", {"hash": tx}) for tx in [NOBODY, *transactions]}
+    first = answers[NOBODY]
+    window = Window(_seconds(first, "oldestLedgerCloseTime"), _seconds(first, _LATEST))
+    found = {
+        tx: _applied_of(answer)
+        for tx, answer in answers.items()
+        if answer.get("status") != "NOT_FOUND"
+    }
+    return _Looked(
+        found, window, range(_ledger(first, "oldestLedger"), _ledger(first, "latestLedger") + 1)
+    )
+
+
+_LATEST = "latestLedgerCloseTime"
+
+
+def _applied_of(answer: Mapping[str, Any]) -> Applied:
+    status, ledger, result = (answer.get(name) for name in ("status", "ledger", "resultXdr"))
+    if status not in ("SUCCESS", "FAILED") or not isinstance(ledger, int):
+        raise InconsistentAnswer(f"a transaction of status {status!r} in ledger {ledger!r}")
+    try:
+        outcome = xdr.TransactionResult.from_xdr(str(result))
+    except (ValueError, EOFError) as error:
+        raise InconsistentAnswer(f"the result of a transaction is {result!r:.80}") from error
+    return Applied(Height(ledger), status == "SUCCESS", outcome.fee_charged.int64)
+
+
+def _ledger(answer: Mapping[str, Any], name: str) -> int:
+    ledger = answer.get(name)
+    if not isinstance(ledger, int):
+        raise InconsistentAnswer(f"{name} is {ledger!r:.80}")
+    return ledger
+
+
+def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
+    text = str(answer.get(name))
+    if not text.isdecimal():
+        raise InconsistentAnswer(f"{name} is {text!r:.80}")
+    return UnixSeconds(int(text))
+
+
+def _simulated(node: VouchedNode, envelope: str) -> Simulated:
+    found = simulated(node, envelope)
+    if isinstance(found, Trapped):
+        raise CallReverted(found.message)
+    return found
+
+
+def _tried(node: VouchedNode, envelope: str) -> Simulated:
+    found = _simulated(node, envelope)
+    called = xdr.TransactionEnvelope.from_xdr(envelope)
+    if not all(_is_bare_consent(entry, called) for entry in found.auth):
+        raise CallReverted("it wants more than the consent of who sends it to the call itself")
+    return found
+
+
+def _is_bare_consent(raw: bytes, envelope: xdr.TransactionEnvelope) -> bool:
+    """Whether an entry is the source's consent to the one call, and to nothing below it."""
+    try:
+        entry = xdr.SorobanAuthorizationEntry.from_xdr_bytes(raw)
+    except (ValueError, EOFError) as error:
+        raise InconsistentAnswer(f"an authorisation that cannot be read: {error}") from error
+    operations = () if envelope.v1 is None else envelope.v1.tx.operations
+    calls = [each.body.invoke_host_function_op for each in operations]
+    root = entry.root_invocation
+    return (
+        entry.credentials.type == xdr.SorobanCredentialsType.SOROBAN_CREDENTIALS_SOURCE_ACCOUNT
+        and not root.sub_invocations
+        and [root.function.contract_fn]
+        == [None if each is None else each.host_function.invoke_contract for each in calls]
+    )
+
+
+def _sent(rpc: StellarRpc, envelope: str) -> str:
+    answer = rpc.call("sendTransaction", {"transaction": envelope})
+    status = str(answer.get("status"))
+    told = answer.get("errorResultXdr")
+    if told is None:
+        return status
+    try:
+        return f"{status} {xdr.TransactionResult.from_xdr(str(told)).result.code.name}"
+    except (ValueError, EOFError) as error:
+        raise InconsistentAnswer(f"sendTransaction at {rpc.host}: {error!r:.80}") from error

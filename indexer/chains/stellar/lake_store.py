@@ -1,0 +1,193 @@
+"""Where a data lake's objects are, and how they are named (SEP-54).
+
+A lake is a folder (`/data/lake` or `file:///data/lake`), an HTTP folder (`https://host/path`), or a
+bucket of an S3-compatible store or Google's (`s3://bucket/path`, `gs://bucket/path`). What a store
+needs to know is written behind the URL:
+
+    s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet?region=us-east-2&anonymous=true
+    s3://lake/pubnet?endpoint=http://127.0.0.1:9000
+
+Credentials are the store's own: its library takes them from where its users have them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import GCSStore, HTTPStore, LocalStore, S3Store
+
+from indexer.chains.http.client import host_of
+from indexer.errors import ConfigurationError, NodeUnavailable, PermanentChainError
+from warehouse_schema.identifiers import Height
+
+CONFIGURATION = ".config.json"
+FIRST_LEDGER = 2
+"""The genesis ledger, 1, is in no lake."""
+
+_SUFFIXES = (".xdr.zst", ".xdr.zstd")
+"""Today's, and that of lakes written before SEP-54."""
+_BATCH = re.compile(r"(?:.*/)?[0-9A-F]{8}--(\d+)(?:-(\d+))?\.xdr\.zstd?")
+_LAST = 0xFFFFFFFF
+_OPTIONS = ("region", "endpoint", "anonymous", "ledgers_per_batch", "batches_per_partition")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The ledgers that one object is named for."""
+
+    first: Height
+    last: Height
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a lake's ledgers are divided into objects, and those into folders."""
+
+    ledgers_per_batch: int
+    batches_per_partition: int
+
+    def batch_of(self, height: Height) -> Batch:
+        """The batch that a ledger is in."""
+        first, last = _group(height, self.ledgers_per_batch)
+        return Batch(Height(first), Height(last))
+
+    def batches(self, first: Height, last: Height) -> Iterator[Batch]:
+        """The batches that hold `first … last`, in order."""
+        batch = self.batch_of(first)
+        while batch.first <= last:
+            yield batch
+            batch = self.batch_of(Height(batch.last + 1))
+
+    def names(self, batch: Batch) -> tuple[str, ...]:
+        """What a batch's object may be called, the likeliest first."""
+        folder = ""
+        if self.batches_per_partition > 1:
+            size = self.ledgers_per_batch * self.batches_per_partition
+            first, last = _group(batch.first, size)
+            folder = f"{_LAST - first:08X}--{first}-{last}/"
+        # The first batch is named for its first ledger, or for where it would begin.
+        begins = dict.fromkeys((batch.first, max(batch.first, FIRST_LEDGER)))
+        stems = [
+            f"{_LAST - begin:08X}--{begin}" + (f"-{batch.last}" if begin < batch.last else "")
+            for begin in begins
+            if begin <= batch.last
+        ]
+        return tuple(folder + stem + suffix for suffix in _SUFFIXES for stem in stems)
+
+
+def batch_named(name: str) -> Batch | None:
+    """The batch that an object's name says; None for another object."""
+    found = _BATCH.fullmatch(name)
+    if found is None:
+        return None
+    return Batch(Height(int(found[1])), Height(int(found[2] or found[1])))
+
+
+class LakeStore:
+    """The objects of one lake, by their names in it."""
+
+    def __init__(self, url: str, *, timeout: float = 30.0) -> None:
+        """`timeout` is seconds of one request. Raises `ConfigurationError` that quotes the URL."""
+        parts = urlsplit("file://" + url if url.startswith("/") else url)
+        options = dict(parse_qsl(parts.query))
+        if unknown := sorted(set(options) - set(_OPTIONS)):
+            raise ConfigurationError(f"{url!r}: {', '.join(unknown)} is none of {_OPTIONS}")
+        self.name = urlunsplit((parts.scheme, host_of(url), parts.path, "", ""))
+        self.layout = _layout(url, options)
+        """As the URL says it, for a lake that has no configuration file."""
+        self.can_list = parts.scheme not in ("http", "https")
+        self._is_folder = parts.scheme == "file"
+        place = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+        try:
+            self._store = _open(parts.scheme, place, options, timeout)
+        except (BaseError, ValueError, OSError) as error:
+            raise ConfigurationError(f"{self.name} is no lake: {_words(error)}") from error
+
+    def read(self, name: str) -> bytes | None:
+        """An object; None when there is none of that name."""
+        try:
+            return bytes(self._store.get(name).bytes())
+        except FileNotFoundError:
+            return None
+        except (BaseError, OSError) as error:
+            raise self._failure(name, error) from error
+
+    def has(self, name: str) -> bool:
+        """Whether there is an object of that name."""
+        try:
+            self._store.head(name)
+        except FileNotFoundError:
+            return False
+        except (BaseError, OSError) as error:
+            raise self._failure(name, error) from error
+        return True
+
+    def newest(self) -> Batch | None:
+        """The newest batch, whose name is the first of all; None in an empty lake."""
+        try:
+            names = self._names_in_folder() if self._is_folder else self._names()
+            return next(filter(None, map(batch_named, names)), None)
+        except (BaseError, OSError) as error:
+            raise self._failure("the newest batch", error) from error
+
+    def _names(self) -> Iterator[str]:
+        """Names in order; a store lists no more of them than are asked for."""
+        for page in self._store.list(chunk_size=10):
+            yield from (each["path"] for each in page)
+
+    def _names_in_folder(self) -> Iterator[str]:
+        """A file system lists in no order, but folder by folder."""
+        top = self._store.list_with_delimiter()
+        yield from sorted(each["path"] for each in top["objects"])
+        for folder in sorted(top["common_prefixes"]):
+            inside = self._store.list_with_delimiter(folder)
+            yield from sorted(each["path"] for each in inside["objects"])
+
+    def _failure(self, name: str, error: Exception) -> PermanentChainError | NodeUnavailable:
+        message = f"{name} of {self.name}: {_words(error)}"
+        if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+            return PermanentChainError(message)
+        return NodeUnavailable(message)
+
+
+def _open(
+    scheme: str, place: str, options: Mapping[str, str], timeout: float
+) -> S3Store | GCSStore | HTTPStore | LocalStore:
+    if scheme == "file":
+        return LocalStore(unquote(urlsplit(place).path))
+    client: dict[str, Any] = {"timeout": timedelta(seconds=timeout), "allow_http": True}
+    # The follower tries again itself, and says so.
+    patience: dict[str, Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=timeout)}
+    if scheme in ("http", "https"):
+        return HTTPStore.from_url(place, client_options=client, retry_config=patience)  # type: ignore[arg-type]
+    config: dict[str, Any] = {key: options[key] for key in ("region", "endpoint") if key in options}
+    if "anonymous" in options:
+        config["skip_signature"] = options["anonymous"] == "true"
+    if scheme == "s3":
+        return S3Store.from_url(place, config=config, client_options=client, retry_config=patience)  # type: ignore[arg-type]
+    if scheme == "gs":
+        return GCSStore.from_url(place, config=config, client_options=client, retry_config=patience)  # type: ignore[arg-type]
+    raise ValueError(f"{scheme!r} is none of file, http, https, s3 and gs")
+
+
+def _layout(url: str, options: Mapping[str, str]) -> Layout | None:
+    given = [options.get(key, "") for key in ("ledgers_per_batch", "batches_per_partition")]
+    if given == ["", ""]:
+        return None
+    if not all(each.isdecimal() and int(each) > 0 for each in given):
+        raise ConfigurationError(f"{url!r}: both sizes of the layout must be numbers from 1")
+    return Layout(*map(int, given))
+
+
+def _group(height: int, size: int) -> tuple[int, int]:
+    first = height - height % size
+    return first, first + size - 1
+
+
+def _words(error: Exception) -> str:
+    """The store's library appends its inner state; the first line is for people."""
+    return str(error).partition("\n")[0]

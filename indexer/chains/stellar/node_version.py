@@ -1,0 +1,59 @@
+"""What a Stellar node runs, as getVersionInfo says: whether it can be relied on, and what it is
+ready for.
+
+A node's core is released with the number of the newest protocol that it can apply (stellar-core
+30.0.0: protocol 30), weeks before validators vote on it. That is the first sign of an upgrade. A
+ledger's header names an upgrade in the ledger that applies it, and nothing tells the date before.
+"""
+
+import re
+
+from indexer.chains.stellar.rpc import StellarRpc, UnknownMethod
+from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL
+from indexer.chains.upgrades import Upgrade
+from indexer.config.networks import StellarChain
+from indexer.config.networks.variables import rpc_variable
+from indexer.errors import ConfigurationError
+
+MIN_RPC = (28, 0, 0)
+"""Before (27.1.1 at the latest), getEvents left events out when filters of one call constrained
+different things (stellar-rpc pull request 832)."""
+_RPC = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+_CORE = re.compile(r"(?:stellar-core )?v?(\d+)\.\d+")
+
+
+def check_software(node: StellarRpc, chain: StellarChain) -> None:
+    """Raise `ConfigurationError` for an RPC that loses events; other errors as `StellarRpc.call`.
+
+    A node that does not say what it runs is taken: Stellar RPC says it unless something stands
+    before it.
+    """
+    try:
+        version = str(node.call("getVersionInfo", {}).get("version"))
+    except UnknownMethod:
+        return
+    found = _RPC.match(version)
+    if found is not None and tuple(map(int, found.groups())) < MIN_RPC:
+        raise ConfigurationError(
+            f"{rpc_variable(chain.id)}: {node.host} runs Stellar RPC {found.group()}, which leaves "
+            "events out when several filters are asked for at once: use a node of "
+            f"{'.'.join(map(str, MIN_RPC))} or newer"
+        )
+
+
+def upgrade_ahead(node: StellarRpc) -> Upgrade | None:
+    """The protocol beyond this build that the node is ready for; None when there is none.
+
+    Raises as `StellarRpc.call`.
+    """
+    core = str(node.call("getVersionInfo", {}).get("captiveCoreVersion"))
+    found = _CORE.match(core)
+    protocol = 0 if found is None else int(found.group(1))
+    if protocol <= NEWEST_PROTOCOL:
+        return None
+    return Upgrade(
+        protocol,
+        f"{node.host} is ready for protocol {protocol} ({core.partition(' (')[0]}); this build "
+        f"reads up to {NEWEST_PROTOCOL}: bring in a newer build. The date of the upgrade is not "
+        "known: no node tells it before the upgrade applies",
+    )

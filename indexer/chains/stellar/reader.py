@@ -1,0 +1,396 @@
+"""A Stellar chain, read from RPC nodes.
+
+Headers come from getLedgers and prove themselves: each hashes to its name and names the one
+before. Events come from getEvents, which nothing proves; they are held against the headers, and a
+range is given whole or not at all. A closed ledger never changes, so headers are kept for a while.
+"""
+
+import base64
+import binascii
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from indexer.chains.events import Provenance
+from indexer.chains.http.node_pool import asked_of_all, node_of_chain
+from indexer.chains.identity import check_stellar_node
+from indexer.chains.polling import Beat
+from indexer.chains.ports import Block, Range, StellarEvent
+from indexer.chains.stellar.filters import (
+    Filter,
+    filters_of_calls,
+    is_asked_for,
+    wanted_events,
+)
+from indexer.chains.stellar.node_version import check_software, upgrade_ahead
+from indexer.chains.stellar.rpc import RequestRefused, StellarRpc
+from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
+from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
+from indexer.chains.upgrades import Upgrade
+from indexer.chains.watchlist import Watched
+from indexer.config.networks import StellarChain
+from indexer.errors import (
+    ConfigurationError,
+    InconsistentAnswer,
+    IndexerError,
+    NodeBehind,
+    NodeUnavailable,
+    PermanentChainError,
+    RangeTooWide,
+    RetentionGap,
+    RetryableChainError,
+    UnsupportedProtocol,
+)
+from warehouse_schema.identifiers import ChainId, Height, StellarAddress, TxHash
+
+T = TypeVar("T")
+
+EVENTS_PER_CALL = 1_000
+LEDGERS_PER_CALL = 10
+"""getLedgers sends each ledger's whole meta beside its header: 1 to 2 MB on pubnet."""
+_KEPT_HEADERS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Health:
+    """The ledgers that a node has."""
+
+    oldest: Height
+    latest: Height
+
+
+class StellarReader:
+    """A `ChainReader` over Stellar RPC. When a node fails, the next call goes to the next one.
+
+    A node of another network is dropped. An error that stops the chain is raised only when every
+    node says so: what one no longer has, or refuses to us, the others are asked for first.
+    """
+
+    def __init__(self, chain: StellarChain, urls: Sequence[str], *, timeout: float = 30.0) -> None:
+        """`timeout` is seconds of one request. Raises `ConfigurationError` without an http URL."""
+        urls = [url for url in urls if url.startswith(("http://", "https://"))]
+        if not urls:
+            raise ConfigurationError(f"{chain.id} needs an http(s) URL of a Stellar RPC node")
+        self.chain: ChainId = chain.id
+        self._chain = chain
+        self._nodes = deque(StellarRpc(url, timeout=timeout) for url in urls)
+        self._identified: set[StellarRpc] = set()
+        self._headers: dict[Height, Block] = {}
+        self._head: Block | None = None
+        self._beat = Beat(chain.block_seconds)
+
+    def check_identity(self) -> None:
+        """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain.
+
+        `ConfigurationError` when it runs software that loses events.
+        """
+        self._identified.clear()
+        self._asked(lambda: None)
+
+    def _identify(self, node: StellarRpc) -> None:
+        if node in self._identified:
+            return
+        protocol = check_stellar_node(node, self._chain)
+        if protocol > NEWEST_PROTOCOL:
+            raise UnsupportedProtocol(
+                f"{self.chain} runs protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"
+            )
+        check_software(node, self._chain)
+        self._identified.add(node)
+
+    def upgrade_ahead(self) -> Upgrade | None:
+        """The protocol beyond this build that the node is ready for; None when there is none."""
+        return self._asked(lambda: upgrade_ahead(self._nodes[0]))
+
+    def head(self) -> Block:
+        """The newest ledger seen. Nodes behind one address may differ: it never goes back."""
+        return self._asked(self._newest)
+
+    def _newest(self) -> Block:
+        latest = self._health().latest
+        if self._head is None or latest > self._head.height:
+            self._head = self._blocks(latest, latest)[0]
+        return self._head
+
+    def block(self, height: Height) -> Block:
+        """One ledger's header. `NodeBehind` or `RetentionGap` when the node does not have it."""
+        return self._asked(lambda: self._blocks(height, height)[0])
+
+    def read(self, first: Height, last: Height, watched: Watched) -> Range:
+        """Ledgers and wanted events of `first … last`; the rule is in `stellar_filters`."""
+        return self._asked(lambda: self._read(first, last, watched))
+
+    def wait_for_head(self, above: Height, timeout: float) -> Block | None:
+        """Look for a head above `above` when one is likely, for at most `timeout` seconds."""
+        if self._head is not None and self._head.height > above:
+            return self._head
+        deadline = time.monotonic() + timeout
+        while True:
+            now = time.monotonic()
+            left = max(0.0, deadline - now)
+            pause = self._beat.pause(now)
+            time.sleep(min(pause, left))
+            if pause > left:
+                return None
+            head = self.head()
+            self._beat.looked(time.monotonic(), new=head.height - above)
+            if head.height > above:
+                return head
+
+    def close(self) -> None:
+        """Let go of connections."""
+        for node in self._nodes:
+            node.close()
+
+    def _read(self, first: Height, last: Height, watched: Watched) -> Range:
+        blocks = self._blocks(first, last)
+        check_linked(blocks)
+        by_height = {block.height: block for block in blocks}
+        found: dict[str, StellarEvent] = {}
+        for filters in filters_of_calls(self._chain):
+            for records in self._passing(first, last, filters):
+                events = [_event(record, by_height) for record in records]
+                for event in events:
+                    if not is_asked_for(self._chain, event):
+                        raise _unasked(event)
+                # A page at a time: a token may have more events than fit into memory at once.
+                for event in wanted_events(self._chain, watched, events):
+                    if found.setdefault(event.event_id, event) != event:
+                        raise _unasked(event)
+        return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
+
+    # Calls.
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What `ask` gets from the node whose turn it is; after any failure it is the next one's.
+
+        A range that is too wide is the asker's fault.
+        """
+        return asked_of_all(self._nodes, lambda: self._of_one(ask), ConfigurationError)
+
+    def _of_one(self, ask: Callable[[], T]) -> T:
+        try:
+            node_of_chain(self._nodes, self._identify)
+            return ask()
+        except RangeTooWide:
+            raise
+        except UnsupportedProtocol as error:
+            raise UnsupportedProtocol(self._by_name(error)) from error
+        except (NodeBehind, PermanentChainError):
+            self._nodes.rotate(-1)
+            raise
+        except InconsistentAnswer as error:
+            # What this node told before may be false too.
+            self._forget()
+            raise InconsistentAnswer(self._by_name(error)) from error
+        except RetryableChainError:
+            # Whatever answers at that address when it comes back has to say again what it serves.
+            self._identified.discard(self._nodes[0])
+            self._nodes.rotate(-1)
+            raise
+
+    def _by_name(self, error: IndexerError) -> str:
+        """What is wrong with the answer, and whose it is; the node's turn is over."""
+        host, words = self._nodes[0].host, str(error)
+        self._identified.discard(self._nodes[0])
+        self._nodes.rotate(-1)
+        return words if host in words else f"{host}: {words}"
+
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._nodes[0].call(method, params)
+
+    def _health(self) -> _Health:
+        health = self._call("getHealth")
+        if health.get("status") != "healthy":
+            raise NodeUnavailable(f"{self.chain}: the node is {health.get('status')!r}")
+        return _Health(
+            oldest=Height(_field(health, "oldestLedger", int)),
+            latest=Height(_field(health, "latestLedger", int)),
+        )
+
+    @contextmanager
+    def _asking_for(self, first: Height, last: Height) -> Iterator[None]:
+        """Say what a refusal means for these ledgers."""
+        try:
+            yield
+        except RequestRefused as error:
+            raise self._out_of_range(first, last, error) from error
+        except RangeTooWide as error:
+            if first < last:
+                raise
+            raise NodeUnavailable(str(error)) from error
+
+    def _out_of_range(self, first: Height, last: Height, error: RequestRefused) -> IndexerError:
+        health = self._health()
+        if first < health.oldest:
+            return RetentionGap(f"{self.chain}: {first} is gone, the node has {health.oldest} on")
+        if last > health.latest:
+            return NodeBehind(f"{self.chain}: the node has {health.latest}, not {last}")
+        return InconsistentAnswer(f"{self.chain}: {first} to {last} refused: {error}")
+
+    # Headers.
+
+    def _blocks(self, first: Height, last: Height) -> list[Block]:
+        """Headers of `first … last`; those not kept are asked for."""
+        heights = [Height(height) for height in range(first, last + 1)]
+        found = {height: self._headers[height] for height in heights if height in self._headers}
+        missing = [height for height in heights if height not in found]
+        while missing:
+            for block in self._page_of_blocks(missing[0], missing[-1]):
+                found[block.height] = block
+            missing = [height for height in missing if height not in found]
+        self._keep(found.values())
+        return [found[height] for height in heights]
+
+    def _page_of_blocks(self, first: Height, last: Height) -> list[Block]:
+        """Headers from `first` on: as many as one call gives, at least one."""
+        limit = min(LEDGERS_PER_CALL, last - first + 1)
+        with self._asking_for(first, last):
+            page = self._call("getLedgers", startLedger=first, pagination={"limit": limit})
+        blocks = [_block(record, self.chain) for record in _objects(page, "ledgers")]
+        if not blocks:
+            raise NodeBehind(f"{self.chain}: the node gave no ledger from {first} on")
+        if [block.height for block in blocks] != list(range(first, first + len(blocks))):
+            raise InconsistentAnswer(f"{self.chain}: ledgers from {first} on have gaps")
+        return blocks
+
+    def _keep(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            self._headers.setdefault(block.height, block)
+        while len(self._headers) > _KEPT_HEADERS:
+            del self._headers[next(iter(self._headers))]
+
+    def _forget(self) -> None:
+        self._headers.clear()
+        self._head = None
+
+    # Events.
+
+    def _passing(
+        self, first: Height, last: Height, filters: list[Filter]
+    ) -> Iterator[list[Mapping[str, Any]]]:
+        """Pages of the records of `first … last` that pass the filters, failed calls left out.
+
+        A page that is not full, even an empty one, may still end before `last`: only its cursor
+        says how far it looked.
+        """
+        where: dict[str, Any] = {"startLedger": first, "endLedger": last + 1}
+        cursor = None
+        while True:
+            pagination = {"limit": EVENTS_PER_CALL} | ({"cursor": cursor} if cursor else {})
+            with self._asking_for(first, last):
+                page = self._call("getEvents", **where, filters=filters, pagination=pagination)
+            self._check_reach(page, first, last)
+            records = _objects(page, "events")
+            # Whether all of the range came is for the cursor to say, not for one record.
+            yield [
+                record
+                for record in records
+                if _ledger(record) <= last and record.get("inSuccessfulContractCall", True)
+            ]
+            previous, cursor = cursor, _field(page, "cursor", str)
+            if _is_done(cursor, last, full=len(records) >= EVENTS_PER_CALL):
+                return
+            if cursor == previous:
+                raise InconsistentAnswer(f"{self.chain}: getEvents stands still at {cursor}")
+            # With a cursor, the range may not be sent; the cursor leads past it.
+            where = {}
+
+    def _check_reach(self, page: Mapping[str, Any], first: Height, last: Height) -> None:
+        """The instance that answered must itself have the range, whatever another one's head is."""
+        latest = _field(page, "latestLedger", int)
+        # Nodes before RPC 23 do not say how far back their events go.
+        oldest = _field({"oldestLedger": 0, **page}, "oldestLedger", int)
+        if latest < last:
+            raise NodeBehind(f"{self.chain}: events end at {latest}, before {last}")
+        if oldest > first:
+            raise RetentionGap(f"{self.chain}: events begin at {oldest}, after {first}")
+
+
+def _unasked(event: StellarEvent) -> InconsistentAnswer:
+    return InconsistentAnswer(f"event {event.event_id} is not what was asked for")
+
+
+def _is_done(cursor: str, last: Height, *, full: bool) -> bool:
+    """Whether a cursor leaves nothing of `last`. A full page may end inside a ledger."""
+    toid, dash, _ = cursor.partition("-")
+    if not dash or not toid.isdecimal():
+        raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
+    ledger = int(toid) >> 32
+    return ledger > last or (ledger == last and not full)
+
+
+def _block(record: Mapping[str, Any], chain: ChainId) -> Block:
+    block = block_of_header(_base64(_field(record, "headerXdr", str)), chain)
+    told = (record.get("sequence"), record.get("hash"), str(record.get("ledgerCloseTime")))
+    if told != (block.height, block.hash, str(block.time)):
+        raise InconsistentAnswer(f"{chain}: ledger {block.height} was given as {told}")
+    return block
+
+
+def _ledger(record: Mapping[str, Any]) -> Height:
+    """The ledger of an event, which the record says twice."""
+    ledger = Height(_field(record, "ledger", int))
+    text = _field(record, "id", str)
+    if _parsed(text).ledger != ledger:
+        raise InconsistentAnswer(f"event {text} is not of the ledger {ledger} that it says")
+    return ledger
+
+
+def _parsed(text: str) -> EventId:
+    try:
+        return parse_event_id(text)
+    except ValueError as error:
+        raise InconsistentAnswer(f"event {text}: {error}") from error
+
+
+def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> StellarEvent:
+    block = blocks.get(_ledger(record))
+    text = _field(record, "id", str)
+    try:
+        closed_at = datetime.fromisoformat(_field(record, "ledgerClosedAt", str)).timestamp()
+    except ValueError as error:
+        raise InconsistentAnswer(f"event {text}: {error}") from error
+    if block is None or closed_at != block.time:
+        raise InconsistentAnswer(f"event {text} is not of the ledger it says")
+    # A node leaves out the list of an event that has no topics.
+    topics = _field({"topic": [], **record}, "topic", list)
+    return StellarEvent(
+        seen=Provenance(
+            chain=block.chain,
+            height=block.height,
+            block_hash=block.hash,
+            tx_hash=TxHash(_field(record, "txHash", str)),
+            position=_parsed(text).position,
+            block_time=block.time,
+        ),
+        event_id=text,
+        contract=StellarAddress(_field(record, "contractId", str)),
+        topics=tuple(map(_base64, topics)),
+        value=_base64(_field(record, "value", str)),
+    )
+
+
+def _objects(page: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    records = page.get(key) or []
+    if not isinstance(records, list) or not all(isinstance(each, dict) for each in records):
+        raise InconsistentAnswer(f"{key} is not a list of objects")
+    return records
+
+
+def _field(record: Mapping[str, Any], key: str, kind: type[T]) -> T:
+    value = record.get(key)
+    if not isinstance(value, kind):
+        raise InconsistentAnswer(f"{key} is {value!r}, not of type {kind.__name__}")
+    return value
+
+
+def _base64(text: object) -> bytes:
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except binascii.Error as error:
+        raise InconsistentAnswer(f"{text!r} is not base64: {error}") from error

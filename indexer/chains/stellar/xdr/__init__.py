@@ -1,0 +1,1 @@
+"""Stellar XDR: skipping, walking and proving ledgers, reading values."""

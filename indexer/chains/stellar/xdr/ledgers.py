@@ -1,0 +1,158 @@
+"""Ledgers as far as they are read, and their headers from XDR bytes.
+
+A header is hashed as it stands in the bytes, never as it would be encoded again. The rest of a
+ledger is read and proven in `indexer.chains.stellar.xdr.walk`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+
+from indexer.chains.raw import Block, StellarEvent
+from indexer.chains.stellar.xdr.language import constant
+from indexer.chains.stellar.xdr.skip import Malformed, fields, skipper
+from indexer.errors import InconsistentAnswer, UnsupportedProtocol
+from warehouse_schema.identifiers import (
+    BlockHash,
+    ChainId,
+    Height,
+    TxHash,
+    UnixMilliseconds,
+    UnixSeconds,
+)
+
+NEWEST_PROTOCOL = 30
+"""Newest protocol whose XDR `xdr_language` knows; a newer ledger is refused unread."""
+_NEWEST_WRAPPER = 2
+"""Newest version of `LedgerCloseMeta`. A node writes all its ledgers in one, whoever uses them."""
+
+_HASH = 32
+_EXTENSION = skipper("LedgerCloseMetaExt")
+_HEADER, _AFTER_HEADER = skipper("LedgerHeader"), dict(fields("LedgerHeaderHistoryEntry"))["ext"]
+_VALUE, _UPGRADES = skipper("StellarValue"), dict(fields("StellarValue"))["upgrades"]
+_WITH_MILLISECONDS = (
+    constant("STELLAR_VALUE_SIGNED_MS"),
+    constant("STELLAR_VALUE_EMPTY_TX_SET_MS"),
+)
+"""Arms of a `StellarValue` that begin with the close time in milliseconds (CAP-88).
+
+The protocol of the ledger before decides the arm: the ledger that upgrades to protocol 30 still has
+an older one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTransaction:
+    """A transaction of a ledger; of a fee bump the outer hash and its result."""
+
+    hash: TxHash
+    index: int
+    """Order of application, from 1."""
+    successful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A closed ledger, as far as we read it."""
+
+    block: Block
+    transactions: tuple[LedgerTransaction, ...]
+    """In order of application."""
+    events: tuple[StellarEvent, ...]
+    """Contract events of successful transactions, in order of their ids."""
+    failed_fees: tuple[StellarEvent, ...]
+    """What failed transactions emitted all the same: the fees they were charged."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerProof:
+    """How much of a ledger's contract events its header proves."""
+
+    invocations: int
+    """Successful contract invocations."""
+    unproven: tuple[TxHash, ...]
+    """Invocations whose events do not hash to their result, where that is known to happen: ledgers
+    before protocol 23 that were re-encoded with meta v4, which rewrites old events."""
+
+
+def block_of_meta(raw: bytes, chain: ChainId) -> Block:
+    """The header of a `LedgerCloseMeta`, without reading the rest.
+
+    Raises `UnsupportedProtocol` when it is newer than our XDR, `InconsistentAnswer` when it is no
+    ledger or its header does not hash to its name.
+    """
+    wrapper = _integer(raw, 0, 4)
+    try:
+        at = _EXTENSION(raw, 4) if wrapper > 0 else 4
+    except Malformed as error:
+        raise InconsistentAnswer(f"not the XDR of a ledger: {error}") from error
+    block, _ = _block(raw, at, chain)
+    if wrapper > _NEWEST_WRAPPER:
+        raise UnsupportedProtocol(
+            f"a ledger in a wrapper of version {wrapper}; this build reads up to {_NEWEST_WRAPPER}"
+        )
+    return block
+
+
+def block_of_header(raw: bytes, chain: ChainId) -> Block:
+    """A `LedgerHeaderHistoryEntry`, as RPC's headerXdr has it. Raises as `block_of_meta` does."""
+    block, end = _block(raw, 0, chain)
+    if end != len(raw):
+        raise InconsistentAnswer(f"a ledger header of {end} bytes in {len(raw)}")
+    return block
+
+
+def check_linked(blocks: Sequence[Block]) -> None:
+    """Raise `InconsistentAnswer` unless each ledger names the one before as its parent."""
+    for parent, child in pairwise(blocks):
+        if (child.height, child.parent_hash) != (parent.height + 1, parent.hash):
+            raise InconsistentAnswer(f"ledger {child.height} does not follow {parent.height}")
+
+
+def _block(raw: bytes, at: int, chain: ChainId) -> tuple[Block, int]:
+    """The `LedgerHeaderHistoryEntry` that begins at `at`, and where it ends."""
+    # The protocol version stands first in a header, so that it can be read whatever a later
+    # protocol puts behind it.
+    begin = at + _HASH
+    protocol = _integer(raw, begin, 4)
+    if protocol > NEWEST_PROTOCOL:
+        raise UnsupportedProtocol(
+            f"a ledger of protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"
+        )
+    value = begin + 4 + _HASH
+    try:
+        after_value, header_end = _VALUE(raw, value), _HEADER(raw, begin)
+        end = _AFTER_HEADER(raw, header_end)
+    except Malformed as error:
+        raise InconsistentAnswer(f"not the XDR of a ledger header: {error}") from error
+    height, name = _integer(raw, after_value + 2 * _HASH, 4), raw[at:begin]
+    if sha256(raw[begin:header_end]).digest() != name:
+        raise InconsistentAnswer(f"ledger {height}: its header does not hash to {name.hex()}")
+    close_time, close_time_ms = _close_time(raw, value)
+    if close_time_ms is not None and close_time_ms // 1000 != close_time:
+        raise InconsistentAnswer(
+            f"ledger {height} closed at {close_time} s and at {close_time_ms} ms"
+        )
+    block = Block(
+        chain=chain,
+        height=Height(height),
+        hash=BlockHash(name.hex()),
+        parent_hash=BlockHash(raw[begin + 4 : value].hex()),
+        time=close_time,
+        protocol_version=protocol,
+        close_time_ms=close_time_ms,
+    )
+    return block, end
+
+
+def _close_time(raw: bytes, value: int) -> tuple[UnixSeconds, UnixMilliseconds | None]:
+    """Of the `StellarValue` that begins at `value`: transaction set, close time, upgrades, arm."""
+    at = value + _HASH
+    arm = _UPGRADES(raw, at + 8)
+    has_milliseconds = _integer(raw, arm, 4) in _WITH_MILLISECONDS
+    milliseconds = UnixMilliseconds(_integer(raw, arm + 4, 8)) if has_milliseconds else None
+    return UnixSeconds(_integer(raw, at, 8)), milliseconds
+
+
+def _integer(raw: bytes, at: int, size: int) -> int:
+    return int.from_bytes(raw[at : at + size], "big")

@@ -1,0 +1,1 @@
+"""Settings, networks, routes, and where the warehouse is."""

@@ -1,0 +1,54 @@
+"""Where the warehouse is: the Postgres of `DATABASE_URL`, or the embedded one."""
+
+from sqlalchemy import Engine
+from sqlalchemy.engine import URL
+
+from indexer.config.settings import Settings
+from indexer.errors import ConfigurationError
+from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from warehouse_schema.engine import Room, make_engine, warehouse_url
+from warehouse_schema.location import NEEDS_DATABASE
+
+DAGSTER_DATABASE = "isthmus_dagster"
+
+
+def embedded_postgres(settings: Settings) -> EmbeddedPostgres:
+    """The Postgres that the tools start and stop when `DATABASE_URL` is unset, on the devnet."""
+    return EmbeddedPostgres(settings.home / "postgres")
+
+
+def database_url(settings: Settings) -> URL:
+    """URL of the warehouse, as its owner.
+
+    Raises `ConfigurationError` when there is no `DATABASE_URL`, unless on the devnet, where the
+    embedded one has to run.
+    """
+    if settings.database_url is not None:
+        try:
+            return warehouse_url(settings.database_url)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from error
+    if settings.network.name != "devnet":
+        raise ConfigurationError(NEEDS_DATABASE)
+    try:
+        return warehouse_url(embedded_postgres(settings).url())
+    except EmbeddedPostgresError as error:
+        raise ConfigurationError(
+            f"DATABASE_URL is unset and the embedded Postgres under {settings.home} does not run: "
+            f"{error}. Start it with `python -m warehouse_schema.embedded start`"
+        ) from error
+
+
+def open_engine(settings: Settings, room: Room, *, pool_size: int = 5) -> Engine:
+    """An engine on the warehouse under the room's role."""
+    return make_engine(database_url(settings), room=room, pool_size=pool_size)
+
+
+def dagster_storage_url(settings: Settings) -> str:
+    """URL of Dagster's own database in the same server, with the driver Dagster works with.
+
+    Dagster's event log speaks psycopg2's parameter style; SQLAlchemy 2.1 would give it psycopg 3,
+    and every event would fail to insert.
+    """
+    url = database_url(settings).set(drivername="postgresql+psycopg2", database=DAGSTER_DATABASE)
+    return url.render_as_string(hide_password=False)

@@ -1,1 +1,0 @@
-"""Typed events: frozen dataclasses, one a contract event, named as the contracts name them."""

@@ -1,0 +1,1 @@
+"""Ingestion: reads ranges, commits them with their projections, follows and repairs."""

@@ -1,0 +1,173 @@
+"""What came of a question. Each function works inside the transaction of one answer."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from sqlalchemy import Connection
+
+from indexer.bridges.cctp.events import MessageSent
+from indexer.chains.http.service import ServiceRefused
+from indexer.chains.services.answers import Attestation, MessageStatus
+from indexer.chains.services.circle import IrisMessages
+from indexer.chains.services.layerzero_scan import ScanStatus
+from indexer.config.networks import Network
+from indexer.errors import IndexerError
+from indexer.facts.messages import add_attestation, plain, set_statuses
+from indexer.facts.store import (
+    clear_alarm,
+    events_by_key,
+    events_of_transactions,
+    raise_alarm,
+)
+from indexer.ingest.attestations.examine import asks_for_fast, examine, statuses
+from indexer.ingest.attestations.pacing import seconds_to_wait
+from indexer.movements.store import refold_transfers
+from indexer.movements.waits import LONGEST_SECONDS, Wait, ask_again, ask_no_more, is_attested
+from indexer.transfers.store import refold_touched
+from warehouse_schema.identifiers import Bytes32
+
+logger = logging.getLogger(__name__)
+
+UNVERIFIED = "attestation_unverified"
+"""Kind of alarm: an attestation that nothing may rest on."""
+REFUSED = "attestation_refused"
+"""Kind of alarm: a service that will not answer about a message."""
+
+_VERSION = 2
+
+Answer: TypeAlias = IrisMessages | ScanStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class PollProgress:
+    """What one round did."""
+
+    polled: int = 0
+    """Transactions and guids that were answered for."""
+    attested: int = 0
+    """Attestations verified that were not known before."""
+    unverified: int = 0
+    """Attestations refused that were not known before."""
+    unanswered: int = 0
+    """Asked in vain; asked again when due."""
+    locked_out: float | None = None
+    """Seconds for which a service shuts us out; None when none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a service answered, or why it did not."""
+
+    wait: Wait
+    answer: Answer
+    error: IndexerError | None
+
+
+def record(
+    conn: Connection, network: Network, outcome: Outcome, now: int, progress: PollProgress
+) -> PollProgress:
+    """What a service answered, or that it did not; `progress` with that added."""
+    wait, answer = outcome.wait, outcome.answer
+    if outcome.error is not None:
+        _record_failure(conn, network, wait, outcome.error, now)
+        return replace(progress, unanswered=progress.unanswered + 1)
+    clear_alarm(conn, wait.chain, REFUSED, wait.subject)
+    progress = replace(progress, polled=progress.polled + 1)
+    if isinstance(answer, IrisMessages):
+        return _record_messages(conn, network, wait, answer, now, progress)
+    _record_status(conn, network, wait, answer, now)
+    return progress
+
+
+def _record_failure(
+    conn: Connection, network: Network, wait: Wait, error: IndexerError, now: int
+) -> None:
+    logger.warning("%s chain=%s subject=%s: %s", wait.service, wait.chain, wait.subject, error)
+    seconds = seconds_to_wait(network, wait, now, is_fast=False)
+    if isinstance(error, ServiceRefused):
+        raise_alarm(conn, wait.chain, REFUSED, wait.subject, plain(str(error)))
+        seconds = LONGEST_SECONDS
+    ask_again(conn, wait, now + seconds)
+
+
+def _record_status(
+    conn: Connection, network: Network, wait: Wait, answer: ScanStatus | None, now: int
+) -> None:
+    guid = wait.keys[0]
+    status = MessageStatus("lz_scan", guid, guid, "not seen yet", None)
+    if answer is not None:
+        words = plain(answer.message or "") or None
+        status = replace(status, status=plain(answer.name), detail=words)
+    if set_statuses(conn, "lz_scan", {guid: status}):
+        refold_transfers(conn, network, (), [guid])
+        refold_touched(conn, network, (), [guid])
+    ask_again(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
+
+
+def _record_messages(
+    conn: Connection,
+    network: Network,
+    wait: Wait,
+    answer: IrisMessages,
+    now: int,
+    progress: PollProgress,
+) -> PollProgress:
+    sent = _messages_sent(conn, wait)
+    if not sent:
+        # The chain took the transaction back while we asked.
+        ask_no_more(conn, wait)
+        return progress
+    messages = [item for item in answer.messages if item.cctp_version == _VERSION]
+    findings = [examine(network, wait, sent, item) for item in messages]
+    fresh = [
+        finding for finding in findings if finding is not None and _keep(conn, network, finding)
+    ]
+    said = statuses(wait, answer, sent, messages, findings, fresh)
+    changed = set_statuses(conn, "iris", said)
+    keys = {*changed, *(finding.burn_key for finding in fresh if finding.burn_key is not None)}
+    refold_transfers(conn, network, keys & _burn_keys(sent), ())
+    refold_touched(conn, network, (), keys & _burn_keys(sent))
+    if wait.purpose == "attestation" and is_attested(conn, wait):
+        ask_no_more(conn, wait)
+    else:
+        is_fast = all(asks_for_fast(event) for event in sent)
+        ask_again(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=is_fast))
+    verified = sum(finding.verified for finding in fresh)
+    return replace(
+        progress,
+        attested=progress.attested + verified,
+        unverified=progress.unverified + len(fresh) - verified,
+    )
+
+
+def _messages_sent(conn: Connection, wait: Wait) -> list[MessageSent]:
+    """Every message of the transaction that waits, in order of their logs."""
+    places = [
+        event.seen
+        for event in events_by_key(conn, MessageSent, "burn_key", wait.keys)
+        if (event.seen.chain, event.seen.tx_hash) == (wait.chain, wait.subject)
+    ]
+    return events_of_transactions(conn, [MessageSent], places)
+
+
+def _burn_keys(sent: Sequence[MessageSent]) -> set[Bytes32]:
+    return {event.burn_key for event in sent if event.burn_key is not None}
+
+
+def _keep(conn: Connection, network: Network, finding: Attestation) -> bool:
+    """Store an attestation and call for an operator, or not; whether it says anything new."""
+    if not add_attestation(conn, finding):
+        return False
+    chain, subject = finding.source_chain, f"{finding.source_tx}/{finding.nonce}"
+    if finding.refusal is None:
+        clear_alarm(conn, chain, UNVERIFIED, subject)
+        clear_alarm(conn, chain, UNVERIFIED, "attesters")
+        logger.info("attested chain=%s tx=%s nonce=%s", chain, finding.source_tx, finding.nonce)
+    else:
+        # A network file without attesters is one thing to mend, however many messages it concerns.
+        about = subject if network.attesters else "attesters"
+        raise_alarm(conn, chain, UNVERIFIED, about, f"{subject}: {finding.refusal}")
+        logger.error("unverified chain=%s tx=%s: %s", chain, finding.source_tx, finding.refusal)
+    return True

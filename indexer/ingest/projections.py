@@ -1,0 +1,40 @@
+"""Brings the projections up to new facts, inside the transaction that wrote them."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from indexer.chains.events import Event
+from indexer.chains.raw import Block
+from indexer.config.networks import Network
+from indexer.facts.store import raise_alarm
+from indexer.movements.store import fold_in, refold_transfers, touched_movements
+from indexer.orderbook.state import LedgerClose
+from indexer.orderbook.store import apply_ledgers
+from indexer.transfers.store import note_lost, refold, refold_touched
+from warehouse_schema.identifiers import ChainId
+
+
+def apply(
+    conn: Connection,
+    network: Network,
+    chain: ChainId,
+    blocks: Sequence[Block],
+    events: Sequence[Event],
+) -> None:
+    """Fold a range that is the chain's newest: movements, their transfers, the book by ledger.
+
+    The order book's clock moves with every ledger, also with those that hold nothing of ours.
+    """
+    fold_in(conn, network, events)
+    refold_touched(conn, network, events)
+    if chain == network.stellar.id:
+        ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
+        for alarm in apply_ledgers(conn, chain, ledgers, events):
+            raise_alarm(conn, chain, alarm.kind, alarm.subject, alarm.detail)
+
+
+def unapply(conn: Connection, network: Network, taken: Sequence[Event]) -> None:
+    """Fold what is left once a chain has taken these events back; transfers remember their own."""
+    refold_transfers(conn, network, *touched_movements(taken))
+    refold(conn, network, note_lost(conn, network, taken), taken_back=True)

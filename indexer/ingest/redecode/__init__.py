@@ -1,0 +1,1 @@
+"""Decodes raw events again beside the live tables, compares, swaps."""

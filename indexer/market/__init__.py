@@ -1,0 +1,1 @@
+"""The market's contracts, Escrow and RailTerms: events and decoding."""

@@ -1,0 +1,1 @@
+"""Projection: bridge crossings, from burn or send to mint or receive."""

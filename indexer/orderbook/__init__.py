@@ -1,0 +1,1 @@
+"""Projection: offers, orders, providers and market depth."""

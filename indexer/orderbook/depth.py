@@ -1,0 +1,83 @@
+"""Offers → market depth. Pure.
+
+A provider's escrow backs all its offers at once, so every sum goes over distinct providers: each
+provider contributes its balances once to the totals and once to each rail it has an offer on.
+Depth by rail is therefore not additive over rails. A change of one provider costs the difference
+of its two contributions, never a scan of the book. Amounts are 7-decimal integers.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from indexer.orderbook.offers import Offer
+from indexer.orderbook.providers import ZERO, Provider
+from warehouse_schema.identifiers import BaseUnits
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The order book in three figures."""
+
+    available: BaseUnits = ZERO
+    """Over distinct providers with a listed offer."""
+    locked: BaseUnits = ZERO
+    """Over all providers: orders stay open when an offer goes. No taker's lock is in it."""
+    offer_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RailDepth:
+    """One row of `projections.depth`."""
+
+    available: BaseUnits = ZERO
+    offer_count: int = 0
+
+
+NOTHING = Totals()
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """What one provider adds to the totals and to each rail."""
+
+    totals: Totals
+    rails: Mapping[str, RailDepth]
+
+
+def contribution(provider: Provider, offers: Collection[Offer]) -> Contribution:
+    """The provider's part, from its figures and its listed offers."""
+    counts: dict[str, int] = {}
+    for offer in offers:
+        for rail in offer.rails:
+            counts[rail] = counts.get(rail, 0) + 1
+    available = provider.available
+    return Contribution(
+        Totals(available if offers else ZERO, provider.committed, len(offers)),
+        {rail: RailDepth(available, count) for rail, count in counts.items()},
+    )
+
+
+def shift_totals(totals: Totals, moves: Iterable[tuple[Contribution, Contribution]]) -> Totals:
+    """Totals after each provider's contribution has moved from the first to the second."""
+    available, locked, count = totals.available, totals.locked, totals.offer_count
+    for before, after in moves:
+        available = BaseUnits(available + after.totals.available - before.totals.available)
+        locked = BaseUnits(locked + after.totals.locked - before.totals.locked)
+        count += after.totals.offer_count - before.totals.offer_count
+    return Totals(available, locked, count)
+
+
+def shift_depth(
+    depth: Mapping[str, RailDepth], moves: Iterable[tuple[Contribution, Contribution]]
+) -> dict[str, RailDepth]:
+    """The rails whose depth the moves change, after them; a count of 0 means: no row any more."""
+    shifted: dict[str, RailDepth] = {}
+    for before, after in moves:
+        for rail in before.rails.keys() | after.rails.keys():
+            now = shifted.get(rail) or depth.get(rail) or RailDepth()
+            was, is_ = before.rails.get(rail, RailDepth()), after.rails.get(rail, RailDepth())
+            shifted[rail] = RailDepth(
+                BaseUnits(now.available + is_.available - was.available),
+                now.offer_count + is_.offer_count - was.offer_count,
+            )
+    return {rail: row for rail, row in shifted.items() if row != depth.get(rail, RailDepth())}

@@ -1,0 +1,283 @@
+"""What each event of the two contracts does to a ledger in the making: `FOLDS`. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from indexer.chains.events import Event
+from indexer.market.escrow_events import (
+    EscrowConfigSet,
+    EscrowDeposit,
+    EscrowPausedSet,
+    EscrowUpgraded,
+    EscrowWithdraw,
+    OrderCancel,
+    OrderExpire,
+    OrderFulfill,
+    OrderOpen,
+)
+from indexer.market.rail_terms_events import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
+from indexer.orderbook import orders as order_rules
+from indexer.orderbook.offers import Payee, Rail, Terms, TermsKey, published_handle
+from indexer.orderbook.orders import Order, OrderEnd
+from indexer.orderbook.providers import (
+    ZERO,
+    BalanceEvent,
+    Provider,
+    balance_objection,
+    terms_objection,
+)
+from indexer.orderbook.state import Alarm, BookConfig, BookState, ProviderBook
+from warehouse_schema.identifiers import (
+    Bytes32,
+    StellarAddress,
+    UnixSeconds,
+)
+
+ESCROW = "escrow"
+"""What an alarm is about that is about the contract as a whole."""
+
+FULL_BOND_BPS = 10_000
+"""The one offramp bond under which `available` is also the largest offramp order."""
+
+KNOWN_SCHEMA = 1
+"""Version of the Escrow contract whose rules this fold knows."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A ledger being folded: reads through to the state, keeps every write to itself."""
+
+    state: BookState
+    now: UnixSeconds
+    config: BookConfig
+    rails: dict[str, Rail] = field(default_factory=dict)
+    books: dict[StellarAddress, ProviderBook] = field(default_factory=dict)
+    orders: dict[Bytes32, Order] = field(default_factory=dict)
+    intents: list[Order] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)
+    pause_changed: bool = False
+
+    def book(self, provider: StellarAddress) -> ProviderBook:
+        """The provider so far; a provider first heard of starts at nothing."""
+        known = self.books.get(provider) or self.state.books.get(provider)
+        return known or ProviderBook(Provider(provider))
+
+    def order(self, order_id: Bytes32) -> Order | None:
+        """The order so far; None for one never seen to open."""
+        return self.orders.get(order_id) or self.state.orders.get(order_id)
+
+    def set_figures(self, figures: Provider) -> None:
+        """Keep a provider's figures, and all else of its book as it is."""
+        book = self.book(figures.provider)
+        self.books[figures.provider] = ProviderBook(figures, book.terms, book.payees, book.offers)
+
+    def publish_order(self, order: Order) -> None:
+        """Keep an order whose status clients must hear of."""
+        self.orders[order.order_id] = order
+        self.intents.append(order)
+
+    def distrust(self, provider: StellarAddress, kind: str, detail: str) -> None:
+        """Raise an alarm, and mark the provider stale; the first reason is the one it keeps."""
+        self.alarms.append(Alarm(kind, provider, detail))
+        figures = self.book(provider).figures
+        if figures.stale is None:
+            stale = f"{kind}: {detail}"
+            self.set_figures(figures._replace(stale=stale, reclaimable=ZERO))
+
+
+# Escrow ---------------------------------------------------------------------------------------
+
+
+def _account(draft: Draft, event: BalanceEvent, **counters: Any) -> None:
+    """Take over the balances after an Escrow event, and the provider's `counters` that it moves."""
+    before = draft.book(event.provider).figures
+    draft.set_figures(
+        before._replace(
+            pseq=event.pseq,
+            free=event.free_after,
+            locked=event.locked_after,
+            **counters,
+        )
+    )
+    if objection := balance_objection(before, event):
+        draft.distrust(event.provider, *objection)
+
+
+def _deposit(draft: Draft, event: EscrowDeposit) -> None:
+    _account(draft, event, last_active_at=draft.now)
+
+
+def _withdraw(draft: Draft, event: EscrowWithdraw) -> None:
+    _account(draft, event, last_active_at=draft.now)
+
+
+def _open(draft: Draft, event: OrderOpen) -> None:
+    if draft.order(event.order_id) is not None:
+        _account(draft, event)
+        detail = f"order {event.order_id} opened twice"
+        draft.distrust(event.provider, "order_reopened", detail)
+        return
+    book = draft.book(event.provider)
+    _account(draft, event, active_orders=book.figures.active_orders + 1)
+    if draft.book(event.provider).figures.stale is None:
+        for detail in order_rules.opening_breaches(event, _standing(draft, book, event)):
+            draft.distrust(event.provider, "contract_rule", detail)
+    draft.publish_order(order_rules.opened(event))
+
+
+def _standing(draft: Draft, book: ProviderBook, event: OrderOpen) -> order_rules.Standing:
+    config = draft.config
+    return order_rules.Standing(
+        bond_bps=FULL_BOND_BPS if config.bond_bps is None else config.bond_bps,
+        takes_orders=not (config.takes_no_orders or book.figures.paused),
+        rail=draft.rails.get(event.rail) or draft.state.rails.get(event.rail),
+        terms=book.terms.get(TermsKey(event.direction, event.rail, event.currency)),
+        payee=book.payees.get(event.rail),
+    )
+
+
+def _end(draft: Draft, event: OrderEnd) -> None:
+    order = draft.order(event.order_id)
+    if refused := order_rules.refusal(order, event):
+        _account(draft, event)
+        draft.distrust(event.provider, *refused)
+        return
+    assert order is not None, "refusal() names an unknown order"  # noqa: S101
+    ended = order_rules.ended(order, event, draft.now)
+    _account(
+        draft, event, **_counters_after(draft.book(event.provider).figures, order, ended, event)
+    )
+    for detail in order_rules.breaches(order, event, draft.now):
+        draft.distrust(event.provider, "contract_rule", detail)
+    if ended.status == order.status:
+        draft.orders[ended.order_id] = ended
+    else:
+        draft.publish_order(ended)
+
+
+def _counters_after(
+    figures: Provider, order: Order, ended: Order, event: OrderEnd
+) -> dict[str, int | None]:
+    """The provider's counters and statistics that the end of an order moves."""
+    moved: dict[str, int | None] = {}
+    if order.status == "active":
+        moved["active_orders"] = figures.active_orders - 1
+    elif figures.stale is None:
+        moved["reclaimable"] = figures.reclaimable - order.lp_lock
+    if ended.status == "fulfilled":
+        moved["completed_orders"] = figures.completed_orders + 1
+        seconds = event.seen.block_time - order.created_at
+        moved["fulfillment_seconds"] = figures.fulfillment_seconds + seconds
+    if isinstance(event, OrderFulfill) or (
+        isinstance(event, OrderCancel) and event.by == "provider"
+    ):
+        moved["last_active_at"] = event.seen.block_time
+    return moved
+
+
+def _config_set(draft: Draft, event: EscrowConfigSet) -> None:
+    draft.config = replace(
+        draft.config,
+        token=event.token,
+        rail_terms=event.rail_terms,
+        fee_to=event.fee_to,
+        order_ttl=event.order_ttl,
+        bond_bps=event.bond_bps,
+        max_open=event.max_open,
+    )
+    if event.bond_bps != FULL_BOND_BPS:
+        detail = f"offramp bond set to {event.bond_bps} bps; offers are right for 10000 only"
+        draft.alarms.append(Alarm("unsupported_bond", ESCROW, detail))
+
+
+def _paused_set(draft: Draft, event: EscrowPausedSet) -> None:
+    draft.config = replace(draft.config, opens_paused=event.opens, all_paused=event.all)
+    draft.pause_changed = True
+
+
+def _upgraded(draft: Draft, event: EscrowUpgraded) -> None:
+    if event.schema != KNOWN_SCHEMA:
+        detail = f"Escrow upgraded to schema {event.schema}; this build knows {KNOWN_SCHEMA}"
+        draft.alarms.append(Alarm("unknown_schema", ESCROW, detail))
+
+
+# RailTerms ------------------------------------------------------------------------------------
+
+
+def _own_act(
+    draft: Draft, event: TermsSet | TermsDel | PayeeSet | ProviderSet, **fields: Any
+) -> None:
+    """Count a RailTerms event of a provider and take over the parts of its book that it sets.
+
+    `fields` are `terms` or `payees` of the book, or `paused` of the figures.
+    """
+    book = draft.book(event.provider)
+    figures = book.figures._replace(tseq=event.tseq, last_active_at=draft.now)
+    if "paused" in fields:
+        figures = figures._replace(paused=fields.pop("paused"))
+    draft.books[event.provider] = replace(book, figures=figures, **fields)
+    if objection := terms_objection(book.figures, event.tseq):
+        draft.distrust(event.provider, *objection)
+
+
+def _rail_set(draft: Draft, event: RailSet) -> None:
+    draft.rails[event.rail] = Rail(
+        event.rail, event.enabled, event.tier, event.fee_bps, event.verifier, event.currencies
+    )
+
+
+def _terms_set(draft: Draft, event: TermsSet) -> None:
+    row = Terms(
+        event.provider,
+        event.direction,
+        event.rail,
+        event.currency,
+        event.rate,
+        event.min,
+        event.max,
+    )
+    _own_act(draft, event, terms={**draft.book(event.provider).terms, row.key: row})
+
+
+def _terms_del(draft: Draft, event: TermsDel) -> None:
+    gone = TermsKey(event.direction, event.rail, event.currency)
+    _own_act(draft, event, terms=_without(draft.book(event.provider).terms, gone))
+
+
+def _payee_set(draft: Draft, event: PayeeSet) -> None:
+    payees = _without(draft.book(event.provider).payees, event.rail)
+    if event.registered and event.payee_hash is not None:
+        handle = published_handle(event.handle, event.payee_hash)
+        payees[event.rail] = Payee(event.provider, event.rail, event.payee_hash, handle)
+    _own_act(draft, event, payees=payees)
+    if event.registered and event.payee_hash is None:
+        detail = f"payee on {event.rail} registered without a hash"
+        draft.distrust(event.provider, "contract_rule", detail)
+
+
+def _provider_set(draft: Draft, event: ProviderSet) -> None:
+    _own_act(draft, event, paused=event.paused)
+
+
+def _without(rows: Mapping[Any, Any], key: Any) -> dict[Any, Any]:
+    return {name: row for name, row in rows.items() if name != key}
+
+
+FOLDS: dict[type[Event], Callable[[Draft, Any], None]] = {
+    EscrowConfigSet: _config_set,
+    EscrowDeposit: _deposit,
+    EscrowWithdraw: _withdraw,
+    OrderOpen: _open,
+    OrderFulfill: _end,
+    OrderCancel: _end,
+    OrderExpire: _end,
+    EscrowPausedSet: _paused_set,
+    EscrowUpgraded: _upgraded,
+    RailSet: _rail_set,
+    TermsSet: _terms_set,
+    TermsDel: _terms_del,
+    PayeeSet: _payee_set,
+    ProviderSet: _provider_set,
+}
+"""Every event of the two contracts → what it does to a draft."""

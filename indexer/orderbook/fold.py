@@ -1,0 +1,261 @@
+"""The order book as a fold over ledgers. Pure: no clock but the ledger's, no chain, no database.
+
+`fold_ledger(state, ledger, events)` says what one ledger changes; `advance(state, changes)` takes
+the change in. A ledger's events are applied in their order across both contracts, then the clock:
+orders whose `expires_at` lies before the ledger's close time expire. Then each touched provider's
+offers are compared with those published before, which gives the net messages of the ledger.
+
+The cost of an event does not depend on a provider's history: counters are kept, finished orders are
+never looked at, and depth moves by the difference of the touched providers' contributions.
+
+What does not follow from what is known (a gap in a provider's numbers, balances that do not add
+up, an order that ends twice or was never seen to open) raises an `Alarm` and marks the provider
+stale. A stale provider's offers are no longer listed, because nobody can vouch for them. Its events
+still count: `free_after` and `locked_after` are absolute, so the chain's word on balances stays
+right through any gap, and freezing them would only add a second error. What is derived from its
+orders (reclaimable locks) is left out, because an order may have ended unseen. Nothing makes a
+stale provider good but a rebuild from complete facts (`indexer.ingest.gap_repair` completes them).
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from indexer.orderbook import orders as order_rules
+from indexer.orderbook.depth import NOTHING, Contribution, contribution, shift_depth, shift_totals
+from indexer.orderbook.event_folds import FOLDS, Draft
+from indexer.orderbook.offers import OfferChanges, Rail, compare, offers_of
+from indexer.orderbook.orders import Order
+from indexer.orderbook.state import (
+    Alarm,
+    BookChanges,
+    BookEvent,
+    BookState,
+    BookTurn,
+    LedgerClose,
+    ProviderBook,
+)
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    StellarAddress,
+    UnixSeconds,
+)
+
+# The clock ------------------------------------------------------------------------------------
+
+
+def _expire_by_clock(draft: Draft) -> None:
+    for order in _due(draft):
+        draft.publish_order(order_rules.expired_by_clock(order))
+        figures = draft.book(order.provider).figures
+        reclaimable = figures.reclaimable + order.lp_lock if figures.stale is None else 0
+        draft.set_figures(
+            figures._replace(
+                active_orders=figures.active_orders - 1,
+                reclaimable=BaseUnits(reclaimable),
+            )
+        )
+
+
+def _due(draft: Draft) -> list[Order]:
+    """Active orders that the ledger's close time has passed, oldest expiry first."""
+    ids = {*_expired_ids(draft.state.expiries, draft.now), *draft.orders}
+    due = [
+        order
+        for order in map(draft.order, ids)
+        if order is not None
+        and order.status == "active"
+        and order_rules.is_past_expiry(order, draft.now)
+    ]
+    return sorted(due, key=lambda order: (order.expires_at, order.order_id))
+
+
+def _expired_ids(
+    heap: Sequence[tuple[UnixSeconds, Bytes32]], now: UnixSeconds
+) -> Iterator[Bytes32]:
+    """Orders of the heap that expire before `now`, without taking them out.
+
+    Below a heap's entry nothing is earlier, so only expired entries and their children are read.
+    """
+    open_nodes = [0]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node < len(heap) and heap[node][0] < now:
+            yield heap[node][1]
+            open_nodes += (2 * node + 1, 2 * node + 2)
+
+
+# The ledger -----------------------------------------------------------------------------------
+
+
+def fold_ledger(state: BookState, ledger: LedgerClose, events: Sequence[BookEvent]) -> BookChanges:
+    """What a ledger changes. `events` are its events of both contracts, in order of position.
+
+    The state is read, not changed. It must hold what the events name and every order that the
+    ledger's close time has passed (`book_store.load` sees to it).
+    """
+    draft = _draft(state, ledger, events)
+    for provider in _providers_under(draft):
+        draft.books.setdefault(provider, state.books[provider])
+    return _published(draft, ledger)
+
+
+def advance(state: BookState, changes: BookChanges) -> None:
+    """Take a ledger's changes into the state they were computed from."""
+    state.as_of = changes.ledger
+    state.config = changes.config
+    state.rails.update(changes.rails)
+    state.totals = changes.totals
+    state.books.update((provider, turn.after) for provider, turn in changes.books.items())
+    for rail, row in changes.depth.items():
+        state.depth[rail] = row
+        if row.offer_count == 0:
+            del state.depth[rail]
+    _take_orders(state, changes.orders, changes.ledger.close_time)
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """The book from nothing: what was folded so far, and the newest alarm about each thing.
+
+    Ledgers without events may be left out, except the last: an expiry that is found later ends in
+    the same state. Offers and depth are worked out once, after the last ledger.
+    """
+
+    state: BookState = field(default_factory=BookState)
+    alarms: dict[tuple[str, str], Alarm] = field(default_factory=dict)
+    """By kind and subject."""
+    events: int = 0
+
+    def take(self, ledger: LedgerClose, events: Sequence[BookEvent]) -> Mapping[Bytes32, Order]:
+        """Fold one ledger; the orders it opened or changed."""
+        state = self.state
+        draft = _draft(state, ledger, events)
+        self.alarms.update(((alarm.kind, alarm.subject), alarm) for alarm in draft.alarms)
+        self.events += len(events)
+        state.as_of, state.config = ledger, draft.config
+        state.rails.update(draft.rails)
+        state.books.update(draft.books)
+        _take_orders(state, draft.orders, ledger.close_time)
+        return draft.orders
+
+    def publish(self) -> None:
+        """Work out offers and depth as of the last ledger; nothing if there was none."""
+        state = self.state
+        if state.as_of is not None:
+            everyone = Draft(state, state.as_of.close_time, state.config, books=dict(state.books))
+            advance(state, _published(everyone, state.as_of, first=True))
+
+
+def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> Rebuilt:
+    """The book from nothing, all of it in memory."""
+    rebuilt = Rebuilt()
+    for ledger, events in history:
+        rebuilt.take(ledger, events)
+    rebuilt.publish()
+    return rebuilt
+
+
+def combine(ledgers: Sequence[BookChanges]) -> BookChanges:
+    """The changes of ledgers in a row as one, for the rows they leave behind.
+
+    Offers and intents are left empty: what each ledger said stays with that ledger.
+    """
+    books: dict[StellarAddress, BookTurn] = {}
+    for changes in ledgers:
+        for provider, turn in changes.books.items():
+            first = books.get(provider, turn).before
+            books[provider] = BookTurn(first, turn.after)
+    last = ledgers[-1]
+    return BookChanges(
+        ledger=last.ledger,
+        config=last.config,
+        rails={name: rail for changes in ledgers for name, rail in changes.rails.items()},
+        books=books,
+        orders={key: order for changes in ledgers for key, order in changes.orders.items()},
+        depth={rail: row for changes in ledgers for rail, row in changes.depth.items()},
+        totals=last.totals,
+        offers=OfferChanges(),
+        intents=(),
+        alarms=tuple(alarm for changes in ledgers for alarm in changes.alarms),
+    )
+
+
+def _draft(state: BookState, ledger: LedgerClose, events: Sequence[BookEvent]) -> Draft:
+    draft = Draft(state, ledger.close_time, state.config)
+    for event in events:
+        FOLDS[type(event)](draft, event)
+    _expire_by_clock(draft)
+    return draft
+
+
+def _providers_under(draft: Draft) -> list[StellarAddress]:
+    """Known providers whose offers a contract-wide event of the ledger may change."""
+    books = draft.state.books
+    if draft.pause_changed:
+        return list(books)
+    if not draft.rails:
+        return []
+    return [
+        name for name, book in books.items() if any(key.rail in draft.rails for key in book.terms)
+    ]
+
+
+def _published(draft: Draft, ledger: LedgerClose, *, first: bool = False) -> BookChanges:
+    """Work out the offers of every provider in the draft, and what they change.
+
+    `first`: nothing was published before, as after a rebuild.
+    """
+    state = draft.state
+    rails = {**state.rails, **draft.rails} if draft.rails else state.rails
+    books = {
+        provider: BookTurn(
+            None if first else state.books.get(provider),
+            _with_offers(book, rails, draft.config.takes_no_orders),
+        )
+        for provider, book in draft.books.items()
+    }
+    moves = [(_part(turn.before), _part(turn.after)) for turn in books.values()]
+    return BookChanges(
+        ledger=ledger,
+        config=draft.config,
+        rails=draft.rails,
+        books=books,
+        orders=draft.orders,
+        depth=shift_depth(state.depth, moves),
+        totals=shift_totals(state.totals, moves),
+        offers=compare(
+            {
+                key: row
+                for turn in books.values()
+                if turn.before
+                for key, row in turn.before.offers.items()
+            },
+            {key: row for turn in books.values() for key, row in turn.after.offers.items()},
+        ),
+        intents=tuple(draft.intents),
+        alarms=tuple(draft.alarms),
+    )
+
+
+def _with_offers(book: ProviderBook, rails: Mapping[str, Rail], paused: bool) -> ProviderBook:
+    offers = offers_of(book.figures, book.terms.values(), book.payees, rails, paused)
+    return replace(book, offers=offers)
+
+
+def _part(book: ProviderBook | None) -> Contribution:
+    if book is None:
+        return Contribution(NOTHING, {})
+    return contribution(book.figures, book.offers.values())
+
+
+def _take_orders(
+    state: BookState, changed: Mapping[Bytes32, Order], close_time: UnixSeconds
+) -> None:
+    for order_id, order in changed.items():
+        if order.status == "active" and order_id not in state.orders:
+            state.watch_expiry(order)
+        state.orders[order_id] = order
+    while state.expiries and state.expiries[0][0] < close_time:
+        heapq.heappop(state.expiries)

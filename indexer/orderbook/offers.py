@@ -1,0 +1,273 @@
+"""Rail terms × escrow → offers. Pure.
+
+One offer is one (provider, direction, currency, set of rails with identical terms): a provider's
+live terms are grouped by equal (direction, currency, rate, min, max, tier, fee), and a group's
+rails, sorted, are part of its identity. When the set changes, the offer goes and another comes.
+
+Anyone can become a provider and write whatever a transaction holds, and every listed offer is sent
+again with each move of the provider's balance. What a stranger can have published is therefore
+bounded here: the length of a handle, the smallest offer, the number of offers a provider.
+
+Amounts and rates are 7-decimal integers; rates are fiat per 1 USDC.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from indexer.market.escrow_events import Direction
+from indexer.orderbook.providers import Provider
+from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds, bytes32
+
+LEAST_OFFER = BaseUnits(10_000_000)
+"""1 USDC: terms under which no order of this size fits now are not listed."""
+
+MOST_OFFERS = 64
+"""Offers listed of one provider: the first in order of identity. Balances have no say in the
+choice, so that an order or a deposit does not swap offers in and out of the list."""
+
+LONGEST_HANDLE = 256
+"""Characters."""
+
+
+class TermsKey(NamedTuple):
+    """What a provider's terms are set by."""
+
+    direction: Direction
+    rail: str
+    currency: str
+
+
+class OfferKey(NamedTuple):
+    """The identity of an offer. Orders removes, adds and updates of one ledger."""
+
+    provider: StellarAddress
+    direction: Direction
+    currency: str
+    rails: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rail:
+    """One row of `projections.rails`, as last set by `rail_set`."""
+
+    rail: str
+    enabled: bool
+    tier: int
+    fee_bps: int
+    verifier: StellarAddress
+    currencies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """One row of `projections.terms`: set and not deleted."""
+
+    provider: StellarAddress
+    direction: Direction
+    rail: str
+    currency: str
+    rate: BaseUnits
+    min: BaseUnits
+    max: BaseUnits
+
+    @property
+    def key(self) -> TermsKey:
+        """Key among the provider's terms."""
+        return TermsKey(self.direction, self.rail, self.currency)
+
+
+@dataclass(frozen=True, slots=True)
+class Payee:
+    """One row of `projections.payees`: where the provider takes fiat on a rail."""
+
+    provider: StellarAddress
+    rail: str
+    payee_hash: Bytes32
+    handle: str | None
+    """Only when `payee_hash` is its canonical hash and it can be published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One row of `projections.offers`, field for column."""
+
+    provider: StellarAddress
+    direction: Direction
+    currency: str
+    rails: tuple[str, ...]
+    rate: BaseUnits
+    min: BaseUnits
+    max: BaseUnits
+    """The largest order that would succeed now: the provider's own limit or what is available."""
+    available: BaseUnits
+    locked: BaseUnits
+    tier: int
+    fee_bps: int
+    handles: Mapping[str, str]
+    completed_orders: int
+    avg_fulfillment_seconds: int
+    last_active_at: UnixSeconds
+
+    @property
+    def key(self) -> OfferKey:
+        """The offer's identity."""
+        return OfferKey(self.provider, self.direction, self.currency, self.rails)
+
+
+AMOUNTS = frozenset({"rate", "min", "max", "available", "locked"})
+"""Fields that are 7-decimal integers; JSON carries them as digit strings."""
+
+
+def canonical_payee_hash(handle: str) -> Bytes32:
+    """The convention of the RailTerms contract: SHA-256 of the handle's UTF-8 bytes, as given."""
+    return bytes32(hashlib.sha256(handle.encode()).digest())
+
+
+def published_handle(handle: str | None, payee_hash: Bytes32) -> str | None:
+    """The handle, if it is the one that the registered hash stands for and is fit to be shown.
+
+    At most 256 characters, and printable ones: no controls, and none of the marks by which a text
+    looks like another. Any other handle counts as not given: the hash stands, the fact stays.
+    """
+    if handle is None or len(handle) > LONGEST_HANDLE or not handle.isprintable():
+        return None
+    return handle if canonical_payee_hash(handle) == payee_hash else None
+
+
+def live_terms(
+    provider: Provider,
+    terms: Iterable[Terms],
+    payees: Mapping[str, Payee],
+    rails: Mapping[str, Rail],
+    opens_paused: bool,
+) -> Iterator[Terms]:
+    """Terms on which an order could open if the provider's escrow allows.
+
+    The provider and the contract take orders, the rail is enabled and carries the currency, and an
+    onramp has a registered payee (who pays fiat to the provider must know where).
+    """
+    if provider.paused or opens_paused:
+        return
+    for row in terms:
+        rail = rails.get(row.rail)
+        if rail is None or not rail.enabled or row.currency not in rail.currencies:
+            continue
+        if row.direction == "offramp" or row.rail in payees:
+            yield row
+
+
+def accepted_rails(live: Iterable[Terms]) -> tuple[str, ...]:
+    """Distinct rails of a provider's live terms, both directions, sorted.
+
+    The escrow is not asked: a provider who is drained still shows what it accepts.
+    """
+    return tuple(sorted({row.rail for row in live}))
+
+
+def offers_of(
+    provider: Provider,
+    terms: Iterable[Terms],
+    payees: Mapping[str, Payee],
+    rails: Mapping[str, Rail],
+    opens_paused: bool,
+) -> dict[OfferKey, Offer]:
+    """The provider's offers that can be taken now, at most `MOST_OFFERS`; none while its figures
+    are not trusted.
+    """
+    if provider.stale is not None:
+        return {}
+    groups: dict[tuple[Direction, str, BaseUnits, BaseUnits, BaseUnits, int, int], list[str]]
+    groups = defaultdict(list)
+    for row in live_terms(provider, terms, payees, rails, opens_paused):
+        if min(row.max, provider.available) >= max(row.min, LEAST_OFFER):
+            rail = rails[row.rail]
+            groups[
+                row.direction, row.currency, row.rate, row.min, row.max, rail.tier, rail.fee_bps
+            ].append(row.rail)
+    offers = (
+        _offer(provider, direction, currency, names, rate, (low, high), (tier, fee), payees)
+        for (direction, currency, rate, low, high, tier, fee), names in groups.items()
+    )
+    listed = sorted(offers, key=lambda offer: offer.key)[:MOST_OFFERS]
+    return {offer.key: offer for offer in listed}
+
+
+def _offer(
+    provider: Provider,
+    direction: Direction,
+    currency: str,
+    names: list[str],
+    rate: BaseUnits,
+    limits: tuple[BaseUnits, BaseUnits],
+    rail_policy: tuple[int, int],
+    payees: Mapping[str, Payee],
+) -> Offer:
+    if provider.last_active_at is None:
+        raise ValueError(f"{provider.provider} has terms but no act of its own")
+    rails = tuple(sorted(names))
+    return Offer(
+        provider=provider.provider,
+        direction=direction,
+        currency=currency,
+        rails=rails,
+        rate=rate,
+        min=limits[0],
+        max=min(limits[1], provider.available),
+        available=provider.available,
+        locked=provider.committed,
+        tier=rail_policy[0],
+        fee_bps=rail_policy[1],
+        handles=_handles(rails, payees) if direction == "onramp" else {},
+        completed_orders=provider.completed_orders,
+        avg_fulfillment_seconds=provider.avg_fulfillment_seconds,
+        last_active_at=provider.last_active_at,
+    )
+
+
+def _handles(rails: Iterable[str], payees: Mapping[str, Payee]) -> dict[str, str]:
+    handles = ((rail, payees[rail].handle) for rail in rails)
+    return {rail: handle for rail, handle in handles if handle is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class OfferChanges:
+    """The net difference between two books, each part in order of identity.
+
+    `removed` holds offers as they were last published.
+    """
+
+    removed: tuple[Offer, ...] = ()
+    added: tuple[Offer, ...] = ()
+    updated: tuple[Offer, ...] = ()
+
+
+def compare(before: Mapping[OfferKey, Offer], after: Mapping[OfferKey, Offer]) -> OfferChanges:
+    """What turns one set of offers into the other."""
+    return OfferChanges(
+        removed=tuple(before[key] for key in sorted(before.keys() - after.keys())),
+        added=tuple(after[key] for key in sorted(after.keys() - before.keys())),
+        updated=tuple(
+            after[key] for key in sorted(after.keys() & before.keys()) if after[key] != before[key]
+        ),
+    )
+
+
+OfferEntry: TypeAlias = dict[str, str | int | list[str] | dict[str, str]]
+
+
+def offer_entry(offer: Offer) -> OfferEntry:
+    """The offer as JSON members named as its columns; amounts are strings of digits."""
+    entry: OfferEntry = {}
+    for name in Offer.__slots__:
+        value = getattr(offer, name)
+        entry[name] = str(value) if name in AMOUNTS else value
+    return entry | {"rails": list(offer.rails), "handles": dict(offer.handles)}
+
+
+def offer_of(entry: Mapping[str, Any]) -> Offer:
+    """The offer that `offer_entry` wrote."""
+    fields = {name: int(entry[name]) if name in AMOUNTS else entry[name] for name in entry}
+    return Offer(**fields | {"rails": tuple(entry["rails"])})

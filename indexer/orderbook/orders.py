@@ -1,0 +1,285 @@
+"""Orders (intents): what each event and the ledger clock make of one order. Pure.
+
+An order carries two states. `chain_status` is what the contract said by events; `status` is what
+clients see, by events and by the clock: active up to and including `expires_at`, expired strictly
+after. The clock is always the close time of an ingested ledger.
+
+    from     by                                          status       chain_status
+    –        order_open                                  active       open
+    active   order_fulfill                               fulfilled    fulfilled
+    active   order_cancel                                cancelled    cancelled
+    active   now > expires_at, no event                  expired      open
+    active   order_expire                                expired      expired
+    any      order_fulfill, order_cancel after expiry    expired      fulfilled, cancelled; alarmed
+    expired  order_expire (the chain catches up)         expired      expired
+    final    any other terminal event                    refused, alarmed
+
+Amounts are 7-decimal integers, times unix seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from indexer.market.escrow_events import (
+    ClaimKind,
+    Direction,
+    OrderCancel,
+    OrderExpire,
+    OrderFulfill,
+    OrderOpen,
+)
+from indexer.orderbook.offers import Payee, Rail, Terms
+from warehouse_schema.identifiers import (
+    BaseUnits,
+    Bytes32,
+    StellarAddress,
+    TxHash,
+    UnixSeconds,
+)
+
+OrderStatus: TypeAlias = Literal["active", "fulfilled", "cancelled", "expired"]
+ChainStatus: TypeAlias = Literal["open", "fulfilled", "cancelled", "expired"]
+OrderEnd: TypeAlias = OrderFulfill | OrderCancel | OrderExpire
+
+
+class Order(NamedTuple):
+    """One row of `projections.orders`, field for column."""
+
+    order_id: Bytes32
+    provider: StellarAddress
+    taker: StellarAddress
+    direction: Direction
+    rail: str
+    currency: str
+    amount: BaseUnits
+    rate: BaseUnits
+    fiat_amount: BaseUnits
+    lp_lock: BaseUnits
+    taker_lock: BaseUnits
+    payee_hash: Bytes32
+    tier: int
+    fee_bps: int
+    created_at: UnixSeconds
+    expires_at: UnixSeconds
+    status: OrderStatus
+    chain_status: ChainStatus
+    open_tx: TxHash
+    end_tx: TxHash | None = None
+    ended_at: UnixSeconds | None = None
+    claim: ClaimKind | None = None
+    nullifier: Bytes32 | None = None
+    released: BaseUnits | None = None
+    fee: BaseUnits | None = None
+    net: BaseUnits | None = None
+    recipient: StellarAddress | None = None
+    fiat_paid: BaseUnits | None = None
+    paid_at: UnixSeconds | None = None
+
+
+AMOUNTS = frozenset(
+    {
+        "amount",
+        "rate",
+        "fiat_amount",
+        "lp_lock",
+        "taker_lock",
+        "released",
+        "fee",
+        "net",
+        "fiat_paid",
+    }
+)
+"""Fields that are 7-decimal integers; JSON carries them as digit strings."""
+
+
+def opened(event: OrderOpen) -> Order:
+    """The order that an `order_open` creates."""
+    return Order(
+        order_id=event.order_id,
+        provider=event.provider,
+        taker=event.taker,
+        direction=event.direction,
+        rail=event.rail,
+        currency=event.currency,
+        amount=event.amount,
+        rate=event.rate,
+        fiat_amount=event.fiat_amount,
+        lp_lock=event.lp_lock,
+        taker_lock=event.taker_lock,
+        payee_hash=event.payee_hash,
+        tier=event.tier,
+        fee_bps=event.fee_bps,
+        created_at=event.seen.block_time,
+        expires_at=event.expires_at,
+        status="active",
+        chain_status="open",
+        open_tx=event.seen.tx_hash,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an order must have been opened on: as it stands just before."""
+
+    bond_bps: int
+    takes_orders: bool
+    """Whether neither the contract nor the provider is paused."""
+    rail: Rail | None
+    terms: Terms | None
+    payee: Payee | None
+
+
+def opening_breaches(event: OrderOpen, standing: Standing) -> list[str]:
+    """Sentences on how an opening does not follow from what stands.
+
+    A sound contract opens on standing terms alone, and copies them. `rail_set`, `paused_set` and
+    `config_set` have no number that would show a gap; an order that opens otherwise than they would
+    let it shows that one of them was not seen.
+    """
+    rail, terms, onramp = standing.rail, standing.terms, event.direction == "onramp"
+    broken = []
+    if not standing.takes_orders:
+        broken.append("opened during a pause")
+    if rail is None or not rail.enabled or event.currency not in rail.currencies:
+        broken.append(f"opened on {event.rail} in {event.currency}, which is closed")
+    elif (event.tier, event.fee_bps) != (rail.tier, rail.fee_bps):
+        broken.append(
+            f"opened at tier {event.tier} for {event.fee_bps} bps; {event.rail} has tier"
+            f" {rail.tier} and takes {rail.fee_bps}"
+        )
+    if terms is None:
+        broken.append(f"opened on {event.rail} in {event.currency} without terms")
+    elif event.rate != terms.rate or not terms.min <= event.amount <= terms.max:
+        broken.append(f"opened for {event.amount} at {event.rate}, outside the terms")
+    if onramp and (standing.payee is None or event.payee_hash != standing.payee.payee_hash):
+        broken.append("opened for a payee that is not the registered one")
+    return [
+        f"order {event.order_id} {each}" for each in [*broken, *_lock_breaches(event, standing)]
+    ]
+
+
+def _lock_breaches(event: OrderOpen, standing: Standing) -> list[str]:
+    onramp = event.direction == "onramp"
+    bond = event.amount if onramp else event.amount * standing.bond_bps // 10_000
+    taker = 0 if onramp else event.amount
+    # Rounded for the provider: up when it receives fiat, down when it pays.
+    fiat, rest = divmod(event.amount * event.rate, 10_000_000)
+    broken = []
+    if (event.lp_lock, event.taker_lock) != (bond, taker):
+        broken.append(f"locked {event.lp_lock} and {event.taker_lock} for {event.amount}")
+    if event.fiat_amount != fiat + (onramp and rest > 0):
+        broken.append(f"asks {event.fiat_amount} for {event.amount} at {event.rate}")
+    return broken
+
+
+def is_past_expiry(order: Order, now: UnixSeconds) -> bool:
+    """Whether the clock has passed the order: at `expires_at` itself it has not."""
+    return now > order.expires_at
+
+
+def expired_by_clock(order: Order) -> Order:
+    """An active order that the clock has passed; on chain it is still open."""
+    return order._replace(status="expired")
+
+
+def refusal(order: Order | None, event: OrderEnd) -> tuple[str, str] | None:
+    """Why a terminal event cannot end this order at all, as (alarm kind, sentence); None if it can.
+
+    A refused event leaves the order as it is.
+    """
+    if order is None:
+        return "unknown_order", f"order {event.order_id} ended but its opening was never seen"
+    if order.chain_status != "open":
+        return "finished_order", f"order {order.order_id} was {order.chain_status} and ended again"
+    if (order.provider, order.taker) != (event.provider, event.taker):
+        return "order_mismatch", f"order {order.order_id} ended for other parties than it opened"
+    return None
+
+
+def ended(order: Order, event: OrderEnd, now: UnixSeconds) -> Order:
+    """The order after a terminal event that `refusal` let pass.
+
+    A fulfilment or cancellation later than the expiry breaks the contract's own rule (`breaches`
+    says so): clients were told `expired`, which is final, so the status stays. What the chain did
+    is kept all the same: the lock is gone, so the order no longer counts as reclaimable, and of a
+    fulfilment it is on record what was paid, to whom and on what proof.
+    """
+    outcome = _OUTCOMES[type(event)]
+    return order._replace(
+        status="expired" if is_past_expiry(order, now) else outcome,
+        chain_status=outcome,
+        end_tx=event.seen.tx_hash,
+        ended_at=event.seen.block_time,
+        **_settlement(event) if isinstance(event, OrderFulfill) else {},
+    )
+
+
+_OUTCOMES: dict[type[OrderEnd], Literal["fulfilled", "cancelled", "expired"]] = {
+    OrderFulfill: "fulfilled",
+    OrderCancel: "cancelled",
+    OrderExpire: "expired",
+}
+
+
+def _settlement(event: OrderFulfill) -> dict[str, Any]:
+    return {
+        "claim": event.claim,
+        "nullifier": event.nullifier,
+        "released": event.released,
+        "fee": event.fee,
+        "net": event.net,
+        "recipient": event.recipient,
+        "fiat_paid": event.fiat_paid,
+        "paid_at": event.paid_at,
+    }
+
+
+def breaches(order: Order, event: OrderEnd, now: UnixSeconds) -> list[str]:
+    """Sentences on the contract's rules that a terminal event breaks; none from a sound contract.
+
+    The rules: settle and cancel only up to the expiry, expire only after it; unlock what was
+    locked; release at most the amount; fee = ⌊released × fee_bps / 10000⌋; an onramp returns the
+    rest of the lock to the provider, an offramp returns the bond and credits released − fee.
+    """
+    late = is_past_expiry(order, now)
+    broken = []
+    if late and not isinstance(event, OrderExpire):
+        broken.append(f"order {order.order_id} ended at {now}, after it expired {order.expires_at}")
+    if not late and isinstance(event, OrderExpire):
+        broken.append(f"order {order.order_id} expired at {now}, before {order.expires_at}")
+    if event.lp_unlock != order.lp_lock:
+        broken.append(f"order {order.order_id} locked {order.lp_lock}, unlocked {event.lp_unlock}")
+    if isinstance(event, OrderFulfill):
+        broken += _settlement_breaches(order, event)
+    return broken
+
+
+def _settlement_breaches(order: Order, event: OrderFulfill) -> list[str]:
+    broken = []
+    if event.released > order.amount:
+        broken.append(f"order {order.order_id} of {order.amount} released {event.released}")
+    if event.fee != event.released * order.fee_bps // 10_000:
+        broken.append(f"order {order.order_id} took a fee of {event.fee} on {event.released}")
+    kept = (
+        order.lp_lock - event.released
+        if order.direction == "onramp"
+        else order.lp_lock + event.released - event.fee
+    )
+    if event.lp_free_delta != kept:
+        broken.append(f"order {order.order_id} freed {event.lp_free_delta} instead of {kept}")
+    return broken
+
+
+def order_entry(order: Order) -> dict[str, str | int | None]:
+    """The order as JSON members named as its columns; amounts are strings of digits."""
+    entry: dict[str, str | int | None] = {}
+    for name, value in zip(Order._fields, order, strict=True):
+        entry[name] = str(value) if name in AMOUNTS and value is not None else value
+    return entry
+
+
+def order_of(entry: Mapping[str, Any]) -> Order:
+    """The order that `order_entry` wrote."""
+    amounts = {name: int(entry[name]) for name in AMOUNTS if entry[name] is not None}
+    return Order(**{**entry, **amounts})

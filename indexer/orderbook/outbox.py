@@ -1,0 +1,33 @@
+"""What the socket's clients hear of a ledger: rows of `projections.stream_events`. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from indexer.orderbook.offers import OfferChanges, offer_entry
+from indexer.orderbook.orders import Order, order_entry
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One row of `projections.stream_events`, but its id, chain and ledger."""
+
+    channel: Literal["orderbook", "intent"]
+    op: Literal["add", "update", "remove"] | None
+    entry: Mapping[str, Any]
+    """The full offer or order, members named as columns, amounts as strings of digits."""
+    last: bool = False
+
+
+def messages(offers: OfferChanges, intents: Sequence[Order]) -> list[Message]:
+    """The messages of one ledger: removes, adds, updates, then intents; the final one is `last`.
+
+    Removes come first because a changed set of rails is one offer's end and another's beginning.
+    """
+    said = [
+        *(Message("orderbook", "remove", offer_entry(offer)) for offer in offers.removed),
+        *(Message("orderbook", "add", offer_entry(offer)) for offer in offers.added),
+        *(Message("orderbook", "update", offer_entry(offer)) for offer in offers.updated),
+        *(Message("intent", None, order_entry(order)) for order in intents),
+    ]
+    return [*said[:-1], *(replace(final, last=True) for final in said[-1:])]

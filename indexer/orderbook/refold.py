@@ -1,0 +1,354 @@
+"""The order book from nothing, beside the stored one: folded, compared, put in its place.
+
+A refold writes its rows into scratch tables of its session, each order as soon as it has ended on
+chain. Memory holds the providers, the open orders and one window of events, however long the
+history is. Postgres then says where the stored book differs, and only rows that differ are written.
+
+    refold = Refold(conn, chain)
+    refold.take(book_history(conn, chain))      again for what came since; all in one session
+    refold.finish()
+    refold.differences(table, shown) or refold.put_in_place()
+    refold.drop()
+"""
+
+import gc
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, TypeAlias
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Delete,
+    FromClause,
+    MetaData,
+    Table,
+    and_,
+    delete,
+    exists,
+    func,
+    not_,
+    or_,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import Insert, insert
+
+from indexer.facts.rows import copy_rows
+from indexer.facts.store import HIGHEST, clear_alarm, last_block, raise_alarm, read_events
+from indexer.orderbook.event_folds import ESCROW, FOLDS
+from indexer.orderbook.fold import Rebuilt
+from indexer.orderbook.offers import Offer, compare
+from indexer.orderbook.orders import Order
+from indexer.orderbook.outbox import messages
+from indexer.orderbook.state import Alarm, BookEvent, LedgerClose
+from indexer.orderbook.store import BOOK_TABLES, rows_of, send_mended
+from warehouse_schema import projections as tables
+from warehouse_schema.facts import alarms
+from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.queries import any_of
+
+WINDOW_EVENTS = 4_000
+"""Events from one look at which orders have ended to the next."""
+
+_LOWEST = Height(0)
+
+Ledgers: TypeAlias = Iterable[tuple[LedgerClose, Sequence[BookEvent]]]
+Row: TypeAlias = tuple[Any, ...]
+
+
+def book_history(
+    conn: Connection, chain: ChainId, first: Height = _LOWEST, last: Height = HIGHEST
+) -> Iterator[tuple[LedgerClose, list[BookEvent]]]:
+    """Each ledger of `first … last` with events of the order book, and the last one: its clock."""
+    ledger = None
+    events: Iterator[Any] = read_events(conn, FOLDS, chain, first, last)
+    for _, own in groupby(events, key=lambda event: event.seen.height):
+        together = list(own)
+        seen = together[0].seen
+        ledger = LedgerClose(chain, seen.height, seen.block_time)
+        yield ledger, together
+    newest = last_block(conn, chain, first, last)
+    if newest is not None and (ledger is None or newest.height > ledger.height):
+        yield LedgerClose(chain, newest.height, newest.time), []
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """How a stored table differs from a refold: rows counted, and the first few of them."""
+
+    table: Table
+    added: int
+    removed: int
+    changed: int
+    first: tuple[tuple[Row | None, Row | None], ...]
+    """Each as (stored, refolded); None where there is no such row."""
+
+
+class Refold:
+    """A fold of all history under way. Its rows are the session's own; nobody else sees them."""
+
+    def __init__(self, conn: Connection, chain: ChainId) -> None:
+        """Makes the scratch tables, in the caller's transaction."""
+        self.book = Rebuilt()
+        self.orders = 0
+        """Of the whole book, once it is finished."""
+        self._conn, self._chain = conn, chain
+        self.drop()
+        for scratch in _SCRATCH.values():
+            scratch.create(conn)
+
+    def drop(self) -> None:
+        """Remove the scratch tables."""
+        for scratch in _SCRATCH.values():
+            scratch.drop(self._conn, checkfirst=True)
+
+    def take(self, history: Ledgers) -> None:
+        """Fold more ledgers, all above those before."""
+        with _few_collections():
+            for window in _windows(history):
+                self._take(window)
+
+    def _take(self, window: Ledgers) -> None:
+        self._recall(window)
+        ended: dict[Bytes32, Order] = {}
+        for ledger, events in window:
+            changed = self.book.take(ledger, events)
+            ended |= {key: row for key, row in changed.items() if row.chain_status != "open"}
+        self._let_go(ended)
+
+    def _recall(self, window: Ledgers) -> None:
+        """Bring back orders that have ended and are named again, which a sound contract never does.
+
+        A window also names the orders it opens: that they are not there is told by the index.
+        """
+        named = {
+            event.order_id for _, events in window for event in events if hasattr(event, "order_id")
+        }
+        orders = self.book.state.orders
+        if gone := named - orders.keys():
+            again = delete(_ORDERS).where(_ORDERS.c.order_id == any_of(gone)).returning(_ORDERS)
+            back = [Order(*row) for row in self._conn.execute(again)]
+            orders.update((order.order_id, order) for order in back)
+            self.orders -= len(back)
+
+    def _let_go(self, ended: Mapping[Bytes32, Order]) -> None:
+        self.orders += copy_rows(self._conn, _ORDERS, ended.values())
+        for order_id in ended:
+            del self.book.state.orders[order_id]
+
+    def finish(self) -> None:
+        """Work out offers and depth as of the last ledger, and write what is not written yet."""
+        self.book.publish()
+        self.orders += len(self.book.state.orders)
+        rows = rows_of(self._chain, self.book.state)
+        for table, scratch in _SCRATCH.items():
+            copy_rows(self._conn, scratch, rows[table.name])
+            # Nobody else counts the rows of a session's own tables, and a plan that takes them for
+            # a handful would join a million orders one by one.
+            quoted = self._conn.dialect.identifier_preparer.format_table(scratch)
+            self._conn.exec_driver_sql(f"ANALYZE {quoted}")
+
+    # Beside the stored book.
+
+    def differences(self, table: Table, shown: int) -> Differing:
+        """How the stored table differs from this fold; so many rows are given."""
+        pair = _Pair.of(table, self._chain)
+        gone, come = pair.fresh_key.is_(None), pair.stored_key.is_(None)
+        counts = select(func.count(), func.count().filter(gone), func.count().filter(come))
+        rows, removed, added = self._conn.execute(pair.differing(counts)).one()
+        columns = select(*pair.stored.c, *pair.fresh.c)
+        query = pair.differing(columns).order_by(*pair.order)
+        first = (pair.split(row) for row in self._conn.execute(query.limit(shown)))
+        return Differing(table, added, removed, rows - added - removed, tuple(first))
+
+    def put_in_place(self) -> bool:
+        """Make the stored book what this fold is, and tell the socket's clients what changed.
+
+        Alarms of the book are then those of the fold. In the caller's transaction, which keeps
+        others from writing the book. False when the book was the same already.
+        """
+        settle_alarms(self._conn, self._chain, self.book.alarms.values(), self.book.state.books)
+        if self.book.state.as_of is not None:
+            self._publish_mended(self.book.state.as_of)
+        rows = 0
+        for table in BOOK_TABLES:
+            pair = _Pair.of(table, self._chain)
+            for statement in (pair.deletion(), pair.insertion()):
+                rows += self._conn.execute(statement, execution_options=_COUNTED).rowcount
+        if rows:
+            # Readers know by this row's transaction that something of the book has changed.
+            pair = _Pair.of(tables.book, self._chain)
+            self._conn.execute(delete(tables.book).where(tables.book.c.chain == self._chain))
+            self._conn.execute(pair.insertion())
+        return rows > 0
+
+    def _publish_mended(self, ledger: LedgerClose) -> None:
+        """Write what a client of the stored book has to hear to have this one.
+
+        Where nothing was stored, nobody was told of an order: only offers are sent then.
+        """
+        listed = {offer.key: offer for offer in self._stored_offers()}
+        books = self.book.state.books.values()
+        offers = compare(listed, {key: row for book in books for key, row in book.offers.items()})
+        send_mended(self._conn, ledger, messages(offers, list(self._mended_orders())))
+
+    def _stored_offers(self) -> Iterator[Offer]:
+        for row in self._conn.execute(select(tables.offers)):
+            yield Offer(**{**row._mapping, "rails": tuple(row.rails)})
+
+    def _mended_orders(self) -> Iterator[Order]:
+        """Orders whose status is not the one that is stored."""
+        is_stored = exists().where(tables.book.c.chain == self._chain)
+        pair = _Pair.of(tables.orders, self._chain)
+        joined = pair.fresh.join(pair.stored, pair.same_key, isouter=True)
+        query = (
+            select(pair.fresh)
+            .select_from(joined)
+            .where(pair.fresh.c.status.is_distinct_from(pair.stored.c.status), is_stored)
+            .order_by(pair.fresh.c.created_at, pair.fresh.c.order_id)
+        )
+        for row in self._conn.execute(query):
+            yield Order(*row)
+
+
+def settle_alarms(
+    conn: Connection, chain: ChainId, folded: Iterable[Alarm], providers: Collection[str]
+) -> None:
+    """Clear the order book's alarms that a fold of all facts does not raise; raise the new ones.
+
+    One that was raised before and cleared by hand stays so.
+    """
+    raised = {(alarm.kind, alarm.subject): alarm for alarm in folded}
+    columns = (alarms.c.kind, alarms.c.subject, alarms.c.cleared_at)
+    known = conn.execute(select(*columns).where(alarms.c.chain == chain)).all()
+    for kind, subject, cleared_at in known:
+        is_ours = subject == ESCROW or subject in providers
+        if cleared_at is None and is_ours and (kind, subject) not in raised:
+            clear_alarm(conn, chain, kind, subject)
+    for key in raised.keys() - {(row.kind, row.subject) for row in known}:
+        raise_alarm(conn, chain, *key, raised[key].detail)
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let Python look for cycles after more objects than a window makes, in the whole process.
+
+    Events and orders hold none and go by themselves; looking for some took a quarter of a fold.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(25 * WINDOW_EVENTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def _windows(history: Ledgers) -> Iterator[list[tuple[LedgerClose, Sequence[BookEvent]]]]:
+    """Ledgers together until they hold enough events."""
+    window, held = [], 0
+    for ledger, events in history:
+        window.append((ledger, events))
+        held += len(events)
+        if held >= WINDOW_EVENTS:
+            yield window
+            window, held = [], 0
+    if window:
+        yield window
+
+
+# Two tables of the same columns: the stored one, and the scratch of a refold.
+
+
+def _scratch(table: Table) -> Table:
+    columns = (
+        Column(column.name, column.type, primary_key=column.primary_key, nullable=column.nullable)
+        for column in table.columns
+    )
+    return Table(f"refolded_{table.name}", MetaData(), *columns, prefixes=["TEMPORARY"])
+
+
+_SCRATCH: Mapping[Table, Table] = {table: _scratch(table) for table in BOOK_TABLES}
+_ORDERS = _SCRATCH[tables.orders]
+_COUNTED = {"preserve_rowcount": True}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A stored table of one chain and its scratch."""
+
+    table: Table
+    fresh: Table
+    stored: FromClause
+    is_ours: ColumnElement[bool]
+    """Of the stored rows; tables of the one order book do not name their chain."""
+
+    @classmethod
+    def of(cls, table: Table, chain: ChainId) -> "_Pair":
+        is_ours = table.c.chain == chain if "chain" in table.c else None
+        stored = select(table)
+        stored = stored if is_ours is None else stored.where(is_ours)
+        everything = true() if is_ours is None else is_ours
+        return cls(table, _SCRATCH[table], stored.subquery("stored"), everything)
+
+    @property
+    def keys(self) -> list[str]:
+        return [column.name for column in self.table.primary_key]
+
+    @property
+    def stored_key(self) -> ColumnElement[Any]:
+        return self.stored.c[self.keys[0]]
+
+    @property
+    def fresh_key(self) -> ColumnElement[Any]:
+        return self.fresh.c[self.keys[0]]
+
+    @property
+    def same_key(self) -> ColumnElement[bool]:
+        return _same(self.keys, self.stored, self.fresh)
+
+    @property
+    def order(self) -> list[ColumnElement[Any]]:
+        return [func.coalesce(self.stored.c[key], self.fresh.c[key]) for key in self.keys]
+
+    def differing(self, query: Any) -> Any:
+        """A query of both, over the rows that differ."""
+        names = self.table.columns.keys()
+        unlike = (self.stored.c[name].is_distinct_from(self.fresh.c[name]) for name in names)
+        joined = self.stored.join(self.fresh, self.same_key, full=True)
+        return query.select_from(joined).where(or_(*unlike))
+
+    def split(self, row: Sequence[Any]) -> tuple[Row | None, Row | None]:
+        """Columns of both tables as (stored, fresh); None where there is no such row."""
+        width = len(self.table.columns)
+        place = self.table.columns.keys().index(self.keys[0])
+        sides = (tuple(map(_hashable, row[:width])), tuple(map(_hashable, row[width:])))
+        stored, fresh = (None if side[place] is None else side for side in sides)
+        return stored, fresh
+
+    def deletion(self) -> Delete:
+        """Takes away the stored rows that the fold has otherwise, or not at all."""
+        names = self.table.columns.keys()
+        same = _same(self.keys, self.table, self.fresh)
+        alike = (self.table.c[name].is_not_distinct_from(self.fresh.c[name]) for name in names)
+        return delete(self.table).where(self.is_ours, not_(exists().where(same, *alike)))
+
+    def insertion(self) -> Insert:
+        """Puts in the rows that are not stored.
+
+        Asked by key, one by one: an empty table, as Postgres sees it before it is filled, invites
+        a plan that reads all of it for each row.
+        """
+        rows = insert(self.table).from_select(self.table.columns.keys(), select(self.fresh))
+        return rows.on_conflict_do_nothing()
+
+
+def _same(names: Iterable[str], one: FromClause, other: FromClause) -> ColumnElement[bool]:
+    return and_(*(one.c[name] == other.c[name] for name in names))
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

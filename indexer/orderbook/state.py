@@ -1,0 +1,117 @@
+"""What is known of the order book as of a ledger, and what a ledger changes of it. Pure data."""
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from indexer.market.escrow_events import EscrowEvent
+from indexer.market.rail_terms_events import RailTermsEvent
+from indexer.orderbook.depth import NOTHING, RailDepth, Totals
+from indexer.orderbook.offers import Offer, OfferChanges, OfferKey, Payee, Rail, Terms, TermsKey
+from indexer.orderbook.orders import Order
+from indexer.orderbook.providers import Provider
+from warehouse_schema.identifiers import (
+    Bytes32,
+    ChainId,
+    Height,
+    StellarAddress,
+    UnixSeconds,
+)
+
+BookEvent: TypeAlias = EscrowEvent | RailTermsEvent
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerClose:
+    """A closed ledger: the order book's clock."""
+
+    chain: ChainId
+    height: Height
+    close_time: UnixSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """What an operator must look at; one row of `facts.alarms`."""
+
+    kind: str
+    subject: str
+    """A provider's address, or `ESCROW`."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class BookConfig:
+    """The Escrow contract's configuration; the first six are None before `config_set`."""
+
+    token: StellarAddress | None = None
+    rail_terms: StellarAddress | None = None
+    fee_to: StellarAddress | None = None
+    order_ttl: int | None = None
+    bond_bps: int | None = None
+    max_open: int | None = None
+    opens_paused: bool = False
+    all_paused: bool = False
+
+    @property
+    def takes_no_orders(self) -> bool:
+        """Whether the contract refuses to open orders."""
+        return self.opens_paused or self.all_paused
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderBook:
+    """All that is known of one provider but its orders. Its mappings are never changed in place."""
+
+    figures: Provider
+    terms: Mapping[TermsKey, Terms] = field(default_factory=dict)
+    payees: Mapping[str, Payee] = field(default_factory=dict)
+    offers: Mapping[OfferKey, Offer] = field(default_factory=dict)
+    """As published by the last ledger."""
+
+
+@dataclass(slots=True)
+class BookState:
+    """The book, or the part of it that the next ledgers touch. Changed by `advance` alone."""
+
+    as_of: LedgerClose | None = None
+    config: BookConfig = BookConfig()
+    rails: dict[str, Rail] = field(default_factory=dict)
+    books: dict[StellarAddress, ProviderBook] = field(default_factory=dict)
+    orders: dict[Bytes32, Order] = field(default_factory=dict)
+    depth: dict[str, RailDepth] = field(default_factory=dict)
+    totals: Totals = NOTHING
+    expiries: list[tuple[UnixSeconds, Bytes32]] = field(default_factory=list)
+    """Heap of (expires_at, order) over the active orders; may name orders that have ended."""
+
+    def watch_expiry(self, order: Order) -> None:
+        """Let the clock find an active order."""
+        heapq.heappush(self.expiries, (order.expires_at, order.order_id))
+
+
+@dataclass(frozen=True, slots=True)
+class BookTurn:
+    """A provider before and after; `before` is None for a provider never seen."""
+
+    before: ProviderBook | None
+    after: ProviderBook
+
+
+@dataclass(frozen=True, slots=True)
+class BookChanges:
+    """What one ledger, or several in a row, change. Rows not named stay as they are."""
+
+    ledger: LedgerClose
+    config: BookConfig
+    rails: Mapping[str, Rail]
+    books: Mapping[StellarAddress, BookTurn]
+    orders: Mapping[Bytes32, Order]
+    """Orders opened or changed, as they are now."""
+    depth: Mapping[str, RailDepth]
+    """Rails whose depth changed; an `offer_count` of 0 means the row goes."""
+    totals: Totals
+    offers: OfferChanges
+    intents: tuple[Order, ...]
+    """Orders as clients hear of them, in order: at opening and at each final status."""
+    alarms: tuple[Alarm, ...]

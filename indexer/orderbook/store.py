@@ -1,0 +1,401 @@
+"""The order book in Postgres: load what ledgers touch, write what they change. No rule lives here.
+
+A range of ledgers is one load, a fold in memory ledger by ledger, and one save, all in the caller's
+transaction; the number of statements does not grow with the range, nor with a provider's history.
+
+Whoever writes any of the tables writes the row of `book` too: readers who keep what they read see
+by it that something changed.
+
+Messages for the socket are written beside the rows. Their ids are given out under one lock that is
+held until commit, so a reader who goes on from the last id it saw misses none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Connection,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    or_,
+    select,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from indexer.chains.events import Event
+from indexer.facts.rows import copy_into
+from indexer.market.escrow_events import EscrowPausedSet
+from indexer.market.rail_terms_events import RailSet
+from indexer.orderbook.depth import RailDepth, Totals
+from indexer.orderbook.event_folds import FOLDS
+from indexer.orderbook.fold import advance, combine, fold_ledger
+from indexer.orderbook.offers import Offer, OfferKey, Payee, Rail, Terms, TermsKey
+from indexer.orderbook.orders import Order
+from indexer.orderbook.outbox import Message, messages
+from indexer.orderbook.providers import Provider
+from indexer.orderbook.state import (
+    Alarm,
+    BookChanges,
+    BookConfig,
+    BookEvent,
+    BookState,
+    BookTurn,
+    LedgerClose,
+    ProviderBook,
+)
+from warehouse_schema import locks
+from warehouse_schema import projections as tables
+from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
+from warehouse_schema.queries import any_of
+from warehouse_schema.row_locks import lock_names
+
+KEPT_LEDGERS = 20_000
+"""Ledgers whose messages are kept, about a day: a client that was away longer clears its book and
+reads it anew, as it does on every connection."""
+
+PRUNED_EVERY = 100
+"""Ledgers from one look at old messages to the next."""
+
+BOOK_TABLES: tuple[Table, ...] = (
+    tables.book,
+    tables.rails,
+    tables.terms,
+    tables.payees,
+    tables.providers,
+    tables.orders,
+    tables.offers,
+    tables.depth,
+)
+"""The whole book. `stream_events` is an outbox, not a state."""
+
+Rows = dict[str, list[tuple[Any, ...]]]
+"""Table name → rows of all its columns, in order of key."""
+
+
+# Ledgers --------------------------------------------------------------------------------------
+
+
+def apply_ledgers(
+    conn: Connection, chain: ChainId, ledgers: Sequence[LedgerClose], events: Sequence[Event]
+) -> list[Alarm]:
+    """Fold ledgers in a row into the stored book; give back what an operator must look at.
+
+    `events` may hold events of other contracts, which are left aside. Raises `ValueError` when a
+    ledger is not above the last one folded or an event lies in none of them.
+    """
+    if not ledgers:
+        return []
+    ours = sorted(_ours(events), key=lambda event: (event.seen.height, event.seen.position))
+    state = load(conn, chain, ours, ledgers[-1].close_time)
+    changes = list(_fold_each(state, ledgers, ours))
+    save(conn, chain, changes)
+    return [alarm for ledger in changes for alarm in ledger.alarms]
+
+
+def _fold_each(
+    state: BookState, ledgers: Iterable[LedgerClose], events: Iterable[BookEvent]
+) -> Iterator[BookChanges]:
+    for ledger, own in ledger_by_ledger(ledgers, events):
+        if state.as_of is not None and ledger.height <= state.as_of.height:
+            raise ValueError(f"ledger {ledger.height} is folded already, to {state.as_of.height}")
+        changes = fold_ledger(state, ledger, own)
+        advance(state, changes)
+        yield changes
+
+
+def ledger_by_ledger(
+    ledgers: Iterable[LedgerClose], events: Iterable[BookEvent]
+) -> Iterator[tuple[LedgerClose, list[BookEvent]]]:
+    """Each ledger with its events; both come in order and are read as they are needed.
+
+    Raises `ValueError` when an event lies in none of the ledgers.
+    """
+    waiting = iter(events)
+    event = next(waiting, None)
+    for ledger in ledgers:
+        own: list[BookEvent] = []
+        while event is not None and event.seen.height == ledger.height:
+            own.append(event)
+            event = next(waiting, None)
+        yield ledger, own
+    if event is not None:
+        raise ValueError(f"ledger {event.seen.height} of an event is not among the ledgers")
+
+
+def _ours(events: Iterable[Event]) -> Iterator[Any]:
+    return (event for event in events if type(event) in FOLDS)
+
+
+# Load -----------------------------------------------------------------------------------------
+
+
+def load(
+    conn: Connection, chain: ChainId, events: Sequence[BookEvent], close_time: UnixSeconds
+) -> BookState:
+    """The part of the book that these events, and the clock up to `close_time`, can touch."""
+    state = BookState(orders=_load_orders(conn, events, close_time))
+    _load_book(conn, chain, state)
+    if not events and not state.orders:
+        return state  # Nothing moves but the clock.
+    state.rails = {row.rail: _rail(row) for row in conn.execute(select(tables.rails))}
+    state.depth = {
+        row.rail: RailDepth(row.available, row.offer_count)
+        for row in conn.execute(select(tables.depth))
+    }
+    for order in state.orders.values():
+        if order.status == "active":
+            state.watch_expiry(order)
+    state.books = _load_books(conn, _touched(conn, events, state.orders.values()))
+    return state
+
+
+def _load_book(conn: Connection, chain: ChainId, state: BookState) -> None:
+    row = conn.execute(select(tables.book).where(tables.book.c.chain == chain)).one_or_none()
+    if row is None:
+        return
+    state.as_of = LedgerClose(chain, row.as_of_ledger, row.as_of)
+    state.totals = Totals(row.total_available, row.total_locked, row.offer_count)
+    state.config = BookConfig(**{name: getattr(row, name) for name in BookConfig.__slots__})
+
+
+def _load_orders(
+    conn: Connection, events: Sequence[BookEvent], close_time: UnixSeconds
+) -> dict[Bytes32, Order]:
+    named = [event.order_id for event in events if hasattr(event, "order_id")]
+    order = tables.orders.c
+    query = select(tables.orders).where(
+        or_(
+            order.order_id == any_of(named),
+            and_(order.status == "active", order.expires_at < close_time),
+        )
+    )
+    return {row.order_id: Order(**row._mapping) for row in conn.execute(query)}
+
+
+def _touched(
+    conn: Connection, events: Sequence[BookEvent], orders: Iterable[Order]
+) -> set[StellarAddress]:
+    """Providers that are named, or own an order that may expire, or sit under a wider change."""
+    names = {event.provider for event in events if hasattr(event, "provider")}
+    names |= {order.provider for order in orders}
+    if any(isinstance(event, EscrowPausedSet) for event in events):
+        names |= set(conn.scalars(select(tables.providers.c.provider)))
+    rails = {event.rail for event in events if isinstance(event, RailSet)}
+    if rails:
+        on_them = tables.terms.c.rail == any_of(rails)
+        names |= set(conn.scalars(select(tables.terms.c.provider).where(on_them).distinct()))
+    return names
+
+
+def _load_books(conn: Connection, names: set[StellarAddress]) -> dict[StellarAddress, ProviderBook]:
+    if not names:
+        return {}
+    terms: dict[StellarAddress, dict[TermsKey, Terms]] = {name: {} for name in names}
+    payees: dict[StellarAddress, dict[str, Payee]] = {name: {} for name in names}
+    offers: dict[StellarAddress, dict[OfferKey, Offer]] = {name: {} for name in names}
+    for row in _rows_of_providers(conn, tables.terms, names):
+        standing = Terms(**row._mapping)
+        terms[row.provider][standing.key] = standing
+    for row in _rows_of_providers(conn, tables.payees, names):
+        payees[row.provider][row.rail] = Payee(**row._mapping)
+    for row in _rows_of_providers(conn, tables.offers, names):
+        offer = Offer(**{**row._mapping, "rails": tuple(row.rails)})
+        offers[row.provider][offer.key] = offer
+    return {
+        name: ProviderBook(Provider(**row._mapping), terms[name], payees[name], offers[name])
+        for row in _rows_of_providers(conn, tables.providers, names)
+        for name in (StellarAddress(row.provider),)
+    }
+
+
+def _rows_of_providers(conn: Connection, table: Table, names: set[StellarAddress]) -> Any:
+    return conn.execute(select(table).where(table.c.provider == any_of(names)))
+
+
+def _rail(row: Any) -> Rail:
+    return Rail(**{**row._mapping, "currencies": tuple(row.currencies)})
+
+
+# Save -----------------------------------------------------------------------------------------
+
+
+def save(conn: Connection, chain: ChainId, ledgers: Sequence[BookChanges]) -> None:
+    """Write what ledgers in a row change: rows as the last leaves them, messages of each."""
+    changes = combine(ledgers)
+    _upsert(conn, tables.book, [_book_row(chain, changes)])
+    _upsert(conn, tables.rails, [_values(tables.rails, rail) for rail in changes.rails.values()])
+    _save_books(conn, changes.books.values())
+    _upsert(conn, tables.orders, [_values(tables.orders, row) for row in changes.orders.values()])
+    _save_depth(conn, changes.depth)
+    _publish(conn, chain, ledgers)
+    _prune(conn, chain, ledgers[0].ledger.height, ledgers[-1].ledger.height)
+
+
+def _save_books(conn: Connection, turns: Iterable[BookTurn]) -> None:
+    changed: dict[Table, list[tuple[Any, ...]]] = {table: [] for table in _PROVIDER_TABLES}
+    gone: dict[Table, list[tuple[Any, ...]]] = {table: [] for table in _PROVIDER_TABLES}
+    for turn in turns:
+        for table in _PROVIDER_TABLES:
+            before = _keyed(table, turn.before)
+            after = _keyed(table, turn.after)
+            changed[table] += [row for key, row in after.items() if before.get(key) != row]
+            gone[table] += before.keys() - after.keys()
+    for table in _PROVIDER_TABLES:
+        _delete(conn, table, gone[table])
+        _upsert(conn, table, changed[table])
+
+
+_PROVIDER_TABLES = (tables.providers, tables.terms, tables.payees, tables.offers)
+
+
+def _keyed(table: Table, book: ProviderBook | None) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """The rows that a provider has in a table, by primary key."""
+    if book is None:
+        return {}
+    things: dict[Table, Iterable[object]] = {
+        tables.providers: (book.figures,),
+        tables.terms: book.terms.values(),
+        tables.payees: book.payees.values(),
+        tables.offers: book.offers.values(),
+    }
+    keys = [column.name for column in table.primary_key]
+    return {
+        tuple(getattr(thing, name) for name in keys): _values(table, thing)
+        for thing in things[table]
+    }
+
+
+def _save_depth(conn: Connection, depth: Mapping[str, RailDepth]) -> None:
+    _delete(conn, tables.depth, [(rail,) for rail, row in depth.items() if not row.offer_count])
+    _upsert(
+        conn,
+        tables.depth,
+        [(rail, row.available, row.offer_count) for rail, row in depth.items() if row.offer_count],
+    )
+
+
+def _publish(conn: Connection, chain: ChainId, ledgers: Iterable[BookChanges]) -> None:
+    _send(
+        conn,
+        [
+            (chain, changes.ledger.height, *_message_row(message), False)
+            for changes in ledgers
+            for message in messages(changes.offers, changes.intents)
+        ],
+    )
+
+
+def _send(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    if rows:
+        lock_names(conn, locks.STREAM, [""])
+        copy_into(conn, _MESSAGE_COLUMNS, rows)
+
+
+def _prune(conn: Connection, chain: ChainId, first: Height, last: Height) -> None:
+    """Drop messages older than `KEPT_LEDGERS`, if the range holds a ledger of a round number."""
+    if last // PRUNED_EVERY * PRUNED_EVERY < first:
+        return
+    stored = tables.stream_events.c
+    conn.execute(
+        delete(tables.stream_events).where(
+            stored.chain == chain, stored.ledger < last - KEPT_LEDGERS
+        )
+    )
+
+
+_MESSAGE_COLUMNS: list[Column[Any]] = [
+    tables.stream_events.c[name]
+    for name in ("chain", "ledger", "channel", "op", "entry", "last", "revised")
+]
+
+
+def _message_row(message: Message) -> tuple[Any, ...]:
+    return message.channel, message.op, message.entry, message.last
+
+
+def _upsert(conn: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows of all the table's columns, or replace those with the same key."""
+    if not rows:
+        return
+    statement = insert(table)
+    own = {column.name: statement.excluded[column.name] for column in table.columns}
+    keys = [column.name for column in table.primary_key]
+    names = [column.name for column in table.columns]
+    conn.execute(
+        statement.on_conflict_do_update(
+            index_elements=keys,
+            set_={name: value for name, value in own.items() if name not in keys},
+        ),
+        [dict(zip(names, map(_plain, row), strict=True)) for row in rows],
+    )
+
+
+def _delete(conn: Connection, table: Table, keys: Sequence[tuple[Any, ...]]) -> None:
+    if not keys:
+        return
+    columns = list(table.primary_key)
+    match = [column == bindparam(f"key_{column.name}", type_=column.type) for column in columns]
+    conn.execute(
+        delete(table).where(*match),
+        [
+            {f"key_{column.name}": _plain(part) for column, part in zip(columns, key, strict=True)}
+            for key in keys
+        ],
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Arrays go to the driver as lists: it would write a tuple as a composite."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _values(table: Table, thing: object) -> tuple[Any, ...]:
+    """A thing as a row of the table whose columns its fields are named after."""
+    values: tuple[Any, ...] = _IN_COLUMNS[table](thing)
+    return values
+
+
+_IN_COLUMNS = {
+    table: attrgetter(*(column.name for column in table.columns)) for table in BOOK_TABLES
+}
+
+
+def _book_row(chain: ChainId, book: BookChanges | BookState) -> tuple[Any, ...]:
+    ledger = book.ledger if isinstance(book, BookChanges) else book.as_of
+    if ledger is None:
+        raise ValueError("no ledger was folded: there is no book to write")
+    config = (getattr(book.config, name) for name in BookConfig.__slots__)
+    totals = book.totals
+    figures = (totals.available, totals.locked, totals.offer_count)
+    return (chain, ledger.height, ledger.close_time, *config, *figures)
+
+
+# All of it ------------------------------------------------------------------------------------
+
+
+def rows_of(chain: ChainId, state: BookState) -> Rows:
+    """The state as rows of every table, in order of key."""
+    books = state.books.values()
+    rows: dict[Table, Iterable[tuple[Any, ...]]] = {
+        tables.book: [] if state.as_of is None else [_book_row(chain, state)],
+        tables.rails: (_values(tables.rails, rail) for rail in state.rails.values()),
+        tables.orders: (_values(tables.orders, order) for order in state.orders.values()),
+        tables.depth: ((rail, row.available, row.offer_count) for rail, row in state.depth.items()),
+    }
+    for table in _PROVIDER_TABLES:
+        rows[table] = [row for book in books for row in _keyed(table, book).values()]
+    return {table.name: _in_order(table, rows[table]) for table in BOOK_TABLES}
+
+
+def _in_order(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    places = [list(table.columns).index(column) for column in table.primary_key]
+    return sorted(rows, key=lambda row: tuple(row[place] for place in places))
+
+
+def send_mended(conn: Connection, ledger: LedgerClose, said: Sequence[Message]) -> None:
+    """Write messages of a book that was folded anew."""
+    _send(conn, [(ledger.chain, ledger.height, *_message_row(message), True) for message in said])

@@ -1,0 +1,1 @@
+"""Limits that the api and the relay both apply to owners."""

@@ -1,0 +1,117 @@
+"""Transactions that the service paid for and that had no effect, counted by UTC day.
+
+Owners and recipients can make what is sent for them fail, and each failure costs a fee. So every
+one counts, whatever happened meanwhile, for the transfer's owner. A delivery that was still wanted
+counts for its recipient too, whoever the owner is. (A stranger may deliver to a recipient first,
+and an owner may name any recipient and make submissions fail: neither must keep other owners'
+deliveries to it waiting.) What an operator let go on counts no more.
+
+Deliveries of extra movements do not count for the owner: strangers can cause them and be faster.
+The owner's daily limit bounds them (`indexer/policy/limits.py`).
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, text
+
+MAX_PAID_FAILURES = 10
+"""Of an owner, or to a recipient, in a UTC day."""
+BACKOFF_SECONDS = 60.0
+"""After the first failure of a day; twice as long after each further one."""
+
+_COUNT = text("""
+    WITH counted AS (
+        SELECT t.owner = own.owner AND NOT EXISTS (
+                   SELECT FROM projections.transfer_stages s
+                   JOIN projections.transfer_progress p
+                       ON p.id = ANY(s.extras) AND p.mechanism = 'cctp' AND p.message_id = o.key
+                   WHERE s.transfer = o.subject AND o.purpose = 'deliver'
+               ) AS is_owners,
+               t.owner = own.owner AND o.purpose = 'submit'
+                   AND (o.outcome IS NULL OR o.outcome = 'failed') AS is_submitters,
+               q.dest_chain = asked.dest_chain AND q.dest_address = asked.dest_address
+                   AND o.purpose = 'deliver'
+                   AND (o.outcome IS NULL OR o.outcome = 'failed') AS is_recipients,
+               o.outcome,
+               extract(epoch FROM clock_timestamp() - o.closed_at) AS closed_ago
+        FROM intake.transfers own
+        JOIN intake.quotes asked ON asked.id = own.quote
+        CROSS JOIN relay.slots o
+        JOIN intake.transfers t ON t.id = o.subject
+        JOIN intake.quotes q ON q.id = t.quote
+        WHERE own.id = :transfer
+          AND (
+              o.outcome IS NULL
+              OR o.outcome IN ('failed', 'late') AND o.spent > 0
+                 AND o.closed_at >= date_trunc('day', now(), 'UTC')
+          )
+          AND NOT EXISTS (
+              SELECT FROM relay.pardons p
+              WHERE p.chain = o.chain AND (p.subject IS NULL OR p.subject = o.subject)
+                AND p.given_at >= o.closed_at
+          )
+    ), of_each AS (
+        SELECT 'owner' AS whose, outcome, closed_ago FROM counted WHERE is_owners
+        UNION ALL
+        SELECT 'recipient', outcome, closed_ago FROM counted WHERE is_recipients
+        UNION ALL
+        SELECT 'submitter', outcome, closed_ago FROM counted WHERE is_submitters
+    )
+    SELECT whose,
+           count(*) FILTER (WHERE outcome IS NOT NULL) AS failed,
+           count(*) FILTER (WHERE outcome IS NULL) AS open,
+           min(closed_ago) AS last_ago
+    FROM of_each
+    GROUP BY whose
+    ORDER BY whose
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class PaidFailures:
+    """Those of one owner, or to one recipient, in this UTC day."""
+
+    failed: int
+    open: int
+    """Transactions that may still fail."""
+    last_ago: float | None
+    """Seconds since the last one; None before any."""
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether nothing more is paid for today. What is open counts once one has failed."""
+        return self.failed > 0 and self.failed + self.open >= MAX_PAID_FAILURES
+
+    @property
+    def wait_seconds(self) -> float:
+        """Until the next one may be sent, unless there are too many."""
+        if self.last_ago is None:
+            return 0.0
+        pause: float = BACKOFF_SECONDS * 2 ** (self.failed - 1)
+        return max(0.0, pause - self.last_ago)
+
+
+def paid_failures(conn: Connection, transfer: str) -> dict[str, PaidFailures]:
+    """Those of a transfer's `owner`, to its `recipient`, and of the owner as `submitter`.
+
+    Nothing where there are none. The submitter's are failed submissions alone, which no stranger
+    causes by being faster: they decide on further submissions.
+    """
+    return {
+        row.whose: PaidFailures(
+            row.failed, row.open, None if row.last_ago is None else float(row.last_ago)
+        )
+        for row in conn.execute(_COUNT, {"transfer": transfer})
+    }
+
+
+def reason_to_wait(conn: Connection, transfer: str) -> str | None:
+    """Why nothing may be paid for now that serves a transfer; None: it may."""
+    for whose, found in paid_failures(conn, transfer).items():
+        if whose == "submitter":
+            continue
+        if found.are_too_many:
+            return f"{found.failed} paid failures of its {whose} today, {found.open} open"
+        if found.wait_seconds > 0:
+            return f"a paid failure of its {whose} {found.last_ago:.0f} s ago"
+    return None

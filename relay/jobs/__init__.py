@@ -1,0 +1,1 @@
+"""What the relay has to send, and where such work comes from."""

@@ -1,0 +1,1 @@
+"""Sign and submit the transactions of one account."""
