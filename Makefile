@@ -55,10 +55,10 @@ test: setup ## Run the whole suite
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 page: setup ## Tests of the market page in a headless Chromium: CHROMIUM, or one on the PATH
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/page $(PYTEST)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/system/page $(PYTEST)
 
 screenshots: setup ## Take the docs' pictures of the market page anew, of a demo; needs Chromium
-	$(BIN)/python -m tests.page.screenshots
+	$(BIN)/python -m tests.system.page.screenshots
 
 check: setup ## Formatter, linter, types, import rules
 	$(BIN)/ruff format --check .
@@ -74,16 +74,16 @@ format: setup ## Format and sort what can be
 	node_modules/.bin/prettier --write --log-level warn .
 
 bench: setup ## Benchmarks, one JSON line a figure; ONLY=name for one
-	$(BIN)/python -m tests.bench $(ONLY)
+	$(BIN)/python -m tests.system.bench $(ONLY)
 
 chaos: setup ## 200 runs of ingestion, 520 transfers under kills, reorgs and lies; ONLY=ingest or transfers, SEED, RUNS, TRANSFERS
-	$(BIN)/python -m tests.chaos $(ONLY)
+	$(BIN)/python -m tests.system.chaos $(ONLY)
 
 fuzz: setup ## The real server under generated requests, tokens, XDR and headers; MINUTES (10), SEED
-	$(BIN)/python -m tests.fuzz
+	$(BIN)/python -m tests.system.fuzz
 
 replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own and print what it holds
-	$(BIN)/python -m tests.replay
+	$(BIN)/python -m tests.system.replay
 
 contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresses', the devnet's, the tests'
 	node indexer/bridges/deposit_address/contracts/build.mjs

@@ -206,7 +206,7 @@ def connection(shared_engine: Engine) -> Iterator[Connection]:
 # Golden files.
 
 
-_LONGEST = ("e2e", "test_chaos.py")
+_LONGEST = ("system/e2e", "system/test_chaos.py")
 """Under tests/: minutes each. A file goes to one worker whole, and none is to end alone."""
 
 

@@ -1,7 +1,7 @@
 """Decoded events of the chains, a table a type, beside the raw ones in `facts`.
 
-A column is a field of the event's class in `indexer.events`, under its own name. A key is where the
-event came from, as everywhere in `facts`.
+A column is a field of the event's class in `indexer/bridges` or `indexer/market`, under its own
+name. A key is where the event came from, as everywhere in `facts`.
 """
 
 from sqlalchemy import ARRAY, Boolean, Column, Index, Table, Text

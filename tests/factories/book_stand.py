@@ -19,8 +19,8 @@ from devnet.stellar.server import DevnetServer
 from indexer.chains.stellar.reader import StellarReader
 from indexer.config.networks import Network, load_network
 from indexer.ingest.ranges import drain_once
+from tests.devnet.stellar.market import Market
 from tests.factories.app import make_app
-from tests.indexer.devnet.stellar.market import Market
 from warehouse_schema import projections as tables
 from warehouse_schema.metadata import metadata
 

@@ -7,13 +7,13 @@ from typing import Any
 from indexer.chains.evm.receipts import bloom_of
 from indexer.chains.raw import Block, EvmLog
 from tests.factories.fake_chain import FakeChain
-from tests.replay.serving import Refused
+from tests.system.replay.serving import Refused
 from warehouse_schema.identifiers import evm_chain_number
 
 
 @dataclass
 class FakeEvmNode:
-    """Answers what readers ask; served by `tests.replay.serving`."""
+    """Answers what readers ask; served by `tests.system.replay.serving`."""
 
     chain: FakeChain
     most_logs: int = 10_000

@@ -12,12 +12,12 @@ from indexer.facts import quarantine as rows
 from indexer.facts import store
 from indexer.ingest.quarantine import Trial, retry
 from indexer.ingest.ranges import drain_once
+from tests.devnet.stellar.cctp import REMOTES
+from tests.devnet.stellar.chain import UNIT, Chain
+from tests.devnet.stellar.market import Market
+from tests.devnet.stellar.test_oft import send
 from tests.factories.contents import contents
 from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, compressed, name_of
-from tests.indexer.devnet.stellar.cctp import REMOTES
-from tests.indexer.devnet.stellar.chain import UNIT, Chain
-from tests.indexer.devnet.stellar.market import Market
-from tests.indexer.devnet.stellar.test_oft import send
 from warehouse_schema.identifiers import Height, StellarAddress
 
 OLDER = "an older build"

@@ -19,12 +19,12 @@ from devnet.stellar.asset_events import token_contract
 from devnet.stellar.registry import devnet_contracts
 from indexer.chains.stellar.xdr.ledgers import block_of_meta
 from indexer.config.networks import StellarChain, load_network
+from tests.devnet.stellar.cctp import REMOTES
+from tests.devnet.stellar.chain import UNIT, Chain
+from tests.devnet.stellar.test_oft import send
 from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.stellar_ledgers import FILES
 from tests.factories.stellar_recorded import PUBNET
-from tests.indexer.devnet.stellar.cctp import REMOTES
-from tests.indexer.devnet.stellar.chain import UNIT, Chain
-from tests.indexer.devnet.stellar.test_oft import send
 
 DEVNET: StellarChain = load_network("devnet").stellar
 FIRST = 2

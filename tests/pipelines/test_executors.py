@@ -17,7 +17,7 @@ from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.executors import IN_PROCESS_OR_MANY, executor_of
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
-from tests.replay.serving import serving
+from tests.system.replay.serving import serving
 from warehouse_schema.facts import blocks, evm_logs
 
 FIRST, LAST = 1, 60

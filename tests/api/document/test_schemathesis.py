@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine
 from api.openapi import OPERATIONS
 from tests.factories.projections import insert_cursor, insert_offer, insert_order, insert_provider
 from tests.factories.sep10 import FixedAccounts, make_rules, make_sign_in_app
-from tests.fuzz.document import of_wsgi
+from tests.system.fuzz.document import of_wsgi
 
 GOOD, BAD = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 CASES = sorted(

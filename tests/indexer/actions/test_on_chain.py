@@ -20,7 +20,7 @@ from indexer.chain_state.evm import EvmState
 from indexer.config.networks import Network, load_network
 from indexer.errors import NodeUnavailable
 from tests.factories.actions import make_agreed
-from tests.indexer.deposits.conftest import TEST_ARTIFACTS
+from tests.indexer.bridges.deposit_address.conftest import TEST_ARTIFACTS
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash
 
 CHAIN = ChainId("eip155:31337")

@@ -22,8 +22,8 @@ from indexer.actions.stellar_tx import Spent, StellarTx, next_sequence
 from indexer.chain_state.stellar import StellarState
 from indexer.config.networks import load_network
 from indexer.errors import CallReverted
+from tests.devnet.stellar.chain import UNIT, Chain, codes, events, serving, value, why
 from tests.factories.actions import make_withdrawal
-from tests.indexer.devnet.stellar.chain import UNIT, Chain, codes, events, serving, value, why
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
 NETWORK = load_network("devnet")

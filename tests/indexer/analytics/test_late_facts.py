@@ -16,7 +16,7 @@ from indexer.ingest.rebuild import rebuild
 from indexer.ingest.redecode import run as revision
 from tests.factories.days import append_ledgers, ingest_ledgers, slow_history
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
-from tests.indexer.test_revision import decoding, old_decode
+from tests.indexer.ingest.test_redecode import decoding, old_decode
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import changed_days
 from warehouse_schema.identifiers import Height

@@ -15,7 +15,7 @@ from indexer.chains.stellar.reader import StellarReader
 from indexer.config.networks import load_network
 from indexer.decode.evm import event_topics
 from indexer.errors import WrongChain
-from tests.indexer.devnet.stellar.chain import Chain, serving
+from tests.devnet.stellar.chain import Chain, serving
 from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
 NETWORK = load_network("devnet")

@@ -1,1 +1,0 @@
-"""Benchmarks of the running service: `python -m tests.bench [NAME …]`."""

@@ -1,0 +1,156 @@
+"""Requests that a server would not let end."""
+
+import gzip
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from devnet.local_http import HOST
+from devnet.local_server import Handler, Server, answering
+from indexer.chains.evm.jsonrpc import JsonRpc
+from indexer.chains.evm.reader import EvmReader
+from indexer.chains.http import client as http
+from indexer.chains.http.client import (
+    AnswerTooLong,
+    NodeTimedOut,
+    exchange,
+    host_of,
+    retry_after,
+)
+from indexer.chains.http.service import HttpService, RateLimit
+from indexer.chains.stellar import rpc as stellar_rpc
+from indexer.chains.stellar.rpc import StellarRpc
+from indexer.decode.evm import event_topics
+from indexer.errors import NodeUnavailable, RangeTooWide
+from tests.indexer.chains.evm.test_reader import CHAIN
+from warehouse_schema.identifiers import Height
+
+Write = Callable[[Handler], None]
+
+DRIPS = 40
+"""Pieces, 50 ms apart: each is in time, all of them take 2 s."""
+
+
+@contextmanager
+def answered_by(write: Write) -> Iterator[str]:
+    """A server that answers every request with what `write` sends."""
+
+    class Asked(Handler):
+        # An answer ends with its connection, and is sent as it is written.
+        protocol_version = "HTTP/1.0"
+        wbufsize = 0
+
+        def do_POST(self) -> None:
+            self.body()
+            write(self)
+
+        do_GET = do_POST
+
+    server = Server((HOST, 0), Asked)
+    with answering(server):
+        yield f"http://user:secret@{HOST}:{server.server_port}/key"
+
+
+def drip(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    for _ in range(DRIPS):
+        handler.wfile.write(b" ")
+        time.sleep(0.05)
+
+
+def babble(handler: Handler) -> None:
+    body = gzip.compress(b" " * 100_000)
+    handler.send_response(200)
+    handler.send_header("content-encoding", "gzip")
+    handler.send_header("content-length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+@contextmanager
+def ends_within(seconds: float) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < seconds
+
+
+def test_an_answer_that_drips_in_ends_at_the_deadline() -> None:
+    with (
+        answered_by(drip) as url,
+        http.client(timeout=1) as client,
+        ends_within(1),
+        pytest.raises(NodeTimedOut, match=r"^here: the answer takes more than 0\.2 s"),
+    ):
+        exchange(client, "POST", url, seconds=0.2, most_bytes=1000, where="here")
+
+
+def test_what_an_answer_unpacks_to_is_bounded() -> None:
+    with (
+        answered_by(babble) as url,
+        http.client(timeout=1) as client,
+        pytest.raises(AnswerTooLong, match="over 1000 bytes"),
+    ):
+        exchange(client, "GET", url, seconds=5, most_bytes=1000, where="here")
+
+
+def test_every_client_of_ours_ends_a_dripping_answer() -> None:
+    with answered_by(drip) as url:
+        evm, stellar = JsonRpc(url, timeout=0.1), StellarRpc(url, timeout=0.1)
+        service = HttpService(url, timeout=0.1, limit=RateLimit(1000), lock_out_seconds=1)
+        for ask in (
+            lambda: evm.call("eth_chainId", []),
+            lambda: stellar.call("getHealth", {}),
+            lambda: service.get(""),
+        ):
+            with ends_within(1.5), pytest.raises(NodeUnavailable, match="takes more than") as told:
+                ask()
+            assert "secret" not in str(told.value)
+            assert "/key" not in str(told.value)
+        for each in (evm, stellar, service):
+            each.close()
+
+
+@pytest.mark.parametrize("method", ["getEvents", "getLedgers"])
+def test_a_wide_answer_of_a_stellar_node_that_is_too_slow_or_too_long_is_too_wide(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stellar_rpc, "MAX_ANSWER_BYTES", 1000)
+    for write in (drip, babble, lambda _: time.sleep(0.3)):
+        with answered_by(write) as url:
+            rpc = StellarRpc(url, timeout=0.1)
+            with pytest.raises(RangeTooWide):
+                rpc.call(method, {})
+            rpc.close()
+
+
+def test_an_answer_of_an_evm_node_that_is_too_long_is_a_range_too_wide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("indexer.chains.evm.jsonrpc.MAX_ANSWER_BYTES", 1000)
+    with answered_by(babble) as url:
+        reader = EvmReader(CHAIN, [url], event_topics)
+        with pytest.raises(RangeTooWide, match="over 1000 bytes"):
+            reader.read(Height(3), Height(4), [])
+        with pytest.raises(AnswerTooLong):
+            reader.read(Height(3), Height(3), [])
+        reader.close()
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({}, None),
+    ],
+)
+def test_the_seconds_to_wait_are_read(header: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(httpx.Response(429, headers=header)) == seconds
+
+
+def test_a_host_is_named_without_secrets() -> None:
+    assert host_of("https://user:p@ss@node.example:8545/v3/key?token=1") == "node.example:8545"

@@ -1,0 +1,178 @@
+"""`python -m indexer backfill` as an operator runs it: what it says, and of what it complains."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import URL, Engine, func, select
+
+from indexer import __main__ as command
+from indexer.cli.backfill import Bar
+from indexer.config.settings import load_settings, rpc_variable, start_variable
+from indexer.ingest.backfill import BackfillProgress
+from indexer.ingest.ranges import drain_once
+from tests.factories.fake_chain import ETHEREUM, FakeChain
+from tests.factories.fake_evm_node import FakeEvmNode
+from tests.system.replay.serving import serving
+from warehouse_schema.facts import blocks
+from warehouse_schema.identifiers import Height
+
+START = 60
+
+
+@pytest.fixture
+def chain() -> FakeChain:
+    """Ethereum, 100 blocks high."""
+    network = load_settings({"ISTHMUS_NETWORK": "mainnet", start_variable(ETHEREUM): str(START)})
+    (ethereum,) = (each for each in network.network.evm if each.id == ETHEREUM)
+    chain = FakeChain(replace(network.network, evm=(ethereum,)))
+    chain.grow(100)
+    return chain
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    database: URL,
+    chain: FakeChain,
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Call it with the command's arguments; exit code, output and complaints."""
+    with serving(FakeEvmNode(chain)) as url:
+        plain = database.set(drivername="postgresql").render_as_string(hide_password=False)
+        for name, value in {
+            "ISTHMUS_NETWORK": "mainnet",
+            "DATABASE_URL": plain,
+            rpc_variable(ETHEREUM): url,
+            start_variable(ETHEREUM): str(START),
+            # The node's headers have no more fields than these tests read.
+            "ISTHMUS_LOG_PROOF_EIP155_1": "none",
+        }.items():
+            monkeypatch.setenv(name, value)
+
+        def call(*arguments: str) -> tuple[int, str, str]:
+            monkeypatch.setattr(sys, "argv", ["indexer", "backfill", *arguments])
+            try:
+                code = command.main()
+            except SystemExit as stopped:
+                code = int(stopped.code or 0)
+            out, err = capsys.readouterr()
+            return code, out, err
+
+        yield call
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def range_of(first: object, last: object, chain: str = ETHEREUM) -> list[str]:
+    return ["--chain", chain, "--from", str(first), "--to", str(last)]
+
+
+def test_a_range_is_read_and_how_far_it_is_said_in_lines(run: Run, indexer_engine: Engine):
+    code, out, err = run(*range_of(5, 30))
+    assert (code, err) == (0, "")
+    *said, last = out.splitlines()
+    assert last == "eip155:1: 5 to 30 is in"
+    assert said[-1].startswith(f"eip155:1 5–30 facts [{'█' * 30}] 100.0%")
+    assert said[-1].endswith("0:00:00 left")
+    assert "\r" not in out
+    with indexer_engine.connect() as conn:
+        heights = func.count(), func.min(blocks.c.height), func.max(blocks.c.height)
+        assert tuple(conn.execute(select(*heights)).one()) == (26, 5, 30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (range_of("x", 30), "argument --from: 'x' is no block or ledger number"),
+        (range_of(1, -3), "argument --to"),
+        (range_of(30, 5), "argument --to: 5 is below --from 30"),
+        (range_of(1, 2, "ethereum"), "argument --chain: 'ethereum' is not a CAIP-2 chain id"),
+        (range_of(1, 2, "eip155:5"), "argument --chain: network mainnet has no chain eip155:5"),
+        (range_of(1, START), "argument --to: eip155:1: the follower begins at 60"),
+        (range_of(1, 2)[:4], "the following arguments are required: --to"),
+    ],
+)
+def test_what_is_wrong_is_said_of_its_argument(run: Run, arguments: list[str], complaint: str):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert complaint in err
+    assert "Traceback" not in err
+
+
+def test_a_range_that_is_still_followed_is_refused_by_its_end(
+    run: Run, indexer_engine: Engine, chain: FakeChain
+):
+    ethereum = replace(chain.network.evm[0], confirmations=3)
+    drain_once(indexer_engine, chain, replace(chain.network, evm=(ethereum,)))
+    code, _, err = run(*range_of(1, 99))
+    assert code == 2
+    assert "argument --to: eip155:1: the follower is at 100" in err
+
+
+def test_a_chain_without_a_node_names_the_setting(run: Run):
+    code, _, err = run(*range_of(1, 2, "eip155:8453"))
+    assert code == 1
+    assert "set ISTHMUS_RPC_EIP155_8453" in err
+
+
+def test_ctrl_c_says_that_it_can_go_on(run: Run, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Bar, "__call__", interrupt)
+    code, _, err = run(*range_of(1, 30))
+    assert code == 130
+    assert "the same command goes on where it was" in err
+    assert "Traceback" not in err
+
+
+# The bar
+
+
+class Terminal(io.StringIO):
+    """Somebody watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def progress(done: int) -> BackfillProgress:
+    return BackfillProgress(
+        ETHEREUM, Height(1), Height(100), Height(done), 0, blocks_per_second=10.0
+    )
+
+
+@pytest.mark.parametrize(("every", "out"), [(0.2, Terminal()), (10.0, io.StringIO())])
+def test_it_is_said_when_it_is_time_and_at_the_end(every: float, out: io.StringIO):
+    now = [0.0]
+    with Bar(out, lambda: now[0]) as bar:
+        for now[0], done in ((0.0, 1), (0.9 * every, 2), (1.1 * every, 3), (1.2 * every, 100)):
+            bar(progress(done))
+    lines = out.getvalue().replace("\r", "\n").replace("\x1b[K", "").split("\n")
+    shares = [line.partition("%")[0].rpartition(" ")[2] for line in lines if line]
+    assert shares == ["1.0", "3.0", "100.0"]
+
+
+def test_a_line_is_drawn_over_the_one_before(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    out, now = Terminal(), [0.0]
+    with Bar(out, lambda: now[0]) as bar:
+        for now[0], done in ((0.0, 50), (1.0, 100)):
+            bar(progress(done))
+    assert out.getvalue().count("\r") == 2
+    assert out.getvalue().endswith("\x1b[K\n")
+    assert max(map(len, out.getvalue().replace("\x1b[K", "").split("\r"))) <= 60
+
+
+@pytest.mark.parametrize("width", [5, 30, 60, 80, 200])
+def test_a_line_fits_where_it_is_drawn(width: int):
+    line = progress(50).line(width)
+    assert len(line) <= width
+    if width >= 80:
+        assert "[██" in line
+        assert line.endswith("0:00:05 left")

@@ -1,0 +1,356 @@
+"""A backfill through a node, as columns: what it writes, where it goes on, who may run it."""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, Table, func, select, update
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import IntegrityError
+
+from indexer.chains.evm.reader import EvmReader
+from indexer.config.networks import EvmChain
+from indexer.decode.evm import event_topics
+from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
+from indexer.facts.checks import blocks_join
+from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
+from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
+from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
+from tests.factories.fake_evm_node import FakeEvmNode
+from tests.system.replay.serving import serving
+from warehouse_schema.engine import make_engine
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import alarms, backfills, blocks, evm_logs
+from warehouse_schema.identifiers import Height
+from warehouse_schema.projections import transfer_progress
+
+LAST = 60
+NETWORK = fake_network(confirmations=4, start_height=80)
+
+
+def make_chain(*, sends: int = 2) -> FakeChain:
+    """90 blocks, of which a follower would begin with the 80th; one log in block 7 is malformed."""
+    chain = FakeChain(NETWORK)
+    chain.grow(90, sends=sends)
+    chain.spoil(7)
+    return chain
+
+
+def config() -> EvmChain:
+    (chain,) = NETWORK.evm
+    return chain
+
+
+@contextmanager
+def reading(node: FakeEvmNode) -> Iterator[EvmReader]:
+    with serving(node) as url:
+        reader = EvmReader(config(), [url], event_topics)
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+
+def ignore(_: BackfillProgress) -> None:
+    pass
+
+
+def run(engine: Engine, chain: FakeChain, last: int = LAST) -> list[BackfillProgress]:
+    said: list[BackfillProgress] = []
+    with reading(FakeEvmNode(chain)) as reader:
+        backfill(engine, reader, NETWORK, Height(1), Height(last), said.append)
+    return said
+
+
+def stored(engine: Engine) -> dict[str, list[Any]]:
+    """Everything a backfill writes, but for when."""
+    with engine.connect() as conn:
+        tables: list[Table] = [blocks, evm_logs, oft_sent, transfer_progress]
+        rows = {table.name: sorted(map(repr, conn.execute(select(table)))) for table in tables}
+        raised = select(alarms.c.chain, alarms.c.kind, alarms.c.subject, alarms.c.detail)
+        return {**rows, "alarms": sorted(map(repr, conn.execute(raised)))}
+
+
+def under_way(engine: Engine) -> list[Any]:
+    query = select(backfills.c.first, backfills.c.last, backfills.c.done, backfills.c.folded)
+    with engine.connect() as conn:
+        return [tuple(row) for row in conn.execute(query)]
+
+
+@pytest.fixture
+def expected(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
+    """What the same range leaves when it is read and decoded log by log; then it is taken away."""
+    backfill(indexer_engine, make_chain(), NETWORK, Height(1), Height(LAST), ignore)
+    rows = stored(indexer_engine)
+    with engine.begin() as conn:
+        for table in (blocks, evm_logs, oft_sent, transfer_progress, alarms):
+            conn.execute(table.delete())
+    assert len(rows["evm_logs"]) == 2 * LAST
+    assert len(rows["oft_sent"]) == len(rows["transfer_progress"]) == 2 * LAST - 1
+    assert len(rows["alarms"]) == 1
+    return rows
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small chunks, whose movements are too many to be folded with them."""
+    monkeypatch.setattr(fetch, "CHUNK_EVENTS", 10)
+    monkeypatch.setattr(fetch, "FIRST_BLOCKS", 3)
+    monkeypatch.setattr(chunks, "MOST_FOLDED_AT_ONCE", 4)
+    monkeypatch.setattr(commit, "FOLDED_EVENTS", 24)
+
+
+# What is written
+
+
+def test_columns_leave_the_rows_that_objects_leave(indexer_engine: Engine, expected: Any):
+    said = run(indexer_engine, make_chain())
+    assert stored(indexer_engine) == expected
+    assert (said[-1].done, said[-1].events, said[-1].share) == (LAST, 2 * LAST, 1.0)
+    assert {progress.step for progress in said} == {"facts"}
+    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert differences(indexer_engine, NETWORK) == []
+    assert under_way(indexer_engine) == []
+
+
+def test_read_again_the_rows_are_the_same(indexer_engine: Engine, expected: Any):
+    run(indexer_engine, make_chain())
+    run(indexer_engine, make_chain())
+    assert stored(indexer_engine) == expected
+
+
+@pytest.mark.usefixtures("small")
+def test_movements_that_are_many_follow_the_facts(indexer_engine: Engine, expected: Any):
+    said = run(indexer_engine, make_chain())
+    steps = [progress.step for progress in said]
+    assert steps.count("facts") > 8
+    assert steps.count("movements") > 4
+    assert sorted(steps) == steps
+    shares = [progress.share for progress in said]
+    facts, movements = shares[: steps.index("movements")], shares[steps.index("movements") :]
+    assert facts == sorted(facts)
+    assert movements == sorted(movements)
+    assert (movements[-1], said[-1].unfolded) == (1.0, 0)
+    assert stored(indexer_engine) == expected
+    assert differences(indexer_engine, NETWORK) == []
+
+
+def test_a_node_that_answers_few_logs_is_asked_for_fewer(indexer_engine: Engine, expected: Any):
+    node = FakeEvmNode(make_chain(), most_logs=9)
+    with reading(node) as reader:
+        backfill(indexer_engine, reader, NETWORK, Height(1), Height(LAST), ignore)
+    assert stored(indexer_engine) == expected
+    assert max(last - first for first, last in node.ranges) > 9
+
+
+def test_what_others_say_at_a_shared_endpoint_is_not_kept(
+    indexer_engine: Engine, expected: dict[str, list[Any]]
+):
+    """Neither by columns, nor one by one, nor by the follower."""
+    chain = make_chain()
+    for height in (3, 40, 85):
+        chain.overhear(height)
+    run(indexer_engine, chain)
+    assert stored(indexer_engine) == expected
+    backfill(indexer_engine, chain, NETWORK, Height(1), Height(LAST), ignore)
+    assert stored(indexer_engine) == expected
+    drain_once(indexer_engine, chain, NETWORK)
+    with indexer_engine.connect() as conn:
+        kept = select(blocks.c.events).where(blocks.c.height.in_([3, 40, 85]))
+        assert list(conn.scalars(kept)) == [2, 2, 2]
+        assert conn.scalar(select(func.count()).select_from(evm_logs)) == 2 * (LAST + 11)
+
+
+def test_a_chunk_is_as_wide_as_what_the_node_gives_not_as_what_is_kept():
+    chain = make_chain()
+    chain.overhear(2)
+    chunk = chunks.chunk_of_range(config(), chain.read(Height(1), Height(4), []))
+    assert (chunk.events, chunk.read) == (8, 10)
+
+
+def test_history_joins_what_is_followed(indexer_engine: Engine):
+    chain = make_chain()
+    drain_once(indexer_engine, chain, NETWORK)
+    run(indexer_engine, chain, last=79)
+    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert differences(indexer_engine, NETWORK) == []
+
+
+def test_another_chains_history_is_refused_at_the_seam(indexer_engine: Engine):
+    drain_once(indexer_engine, make_chain(), NETWORK)
+    other = FakeChain(NETWORK)
+    other.grow(90, fork="other")
+    with pytest.raises(InconsistentAnswer, match="block 79 does not join above"):
+        run(indexer_engine, other, last=79)
+
+
+# Refused
+
+
+def test_a_range_that_a_reorganisation_can_reach_is_refused(indexer_engine: Engine):
+    """Nothing is followed, so the node's head says how far that is."""
+    network = replace(NETWORK, evm=(replace(config(), start_height=None),))
+    with reading(FakeEvmNode(make_chain())) as reader:
+        with pytest.raises(RangeRefused, match="may reach up to 86, not 87"):
+            backfill(indexer_engine, reader, network, Height(1), Height(87), ignore)
+        backfill(indexer_engine, reader, network, Height(1), Height(86), ignore)
+
+
+def test_a_range_that_the_follower_will_begin_with_is_refused(indexer_engine: Engine):
+    """It appends, and would meet blocks that are there."""
+    with pytest.raises(RangeRefused, match=r"begins at 80 and has not begun.* up to 79, not 80"):
+        run(indexer_engine, make_chain(), last=80)
+    run(indexer_engine, make_chain(), last=79)
+    drain_once(indexer_engine, make_chain(), NETWORK)
+    assert blocks_join(indexer_engine, ETHEREUM) == []
+
+
+# Killed
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+def killing(after: int) -> Callable[[BackfillProgress], None]:
+    """End after so many commits."""
+    left = [after]
+
+    def report(_: BackfillProgress) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise Killed
+
+    return report
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("commits", [1, 3])
+def test_killed_after_any_commit_it_goes_on_there(
+    indexer_engine: Engine, expected: Any, commits: int
+):
+    node, kills, done = FakeEvmNode(make_chain()), 0, 0
+    with reading(node) as reader:
+        while under_way(indexer_engine) or not kills:
+            node.ranges.clear()
+            try:
+                backfill(indexer_engine, reader, NETWORK, Height(1), Height(LAST), killing(commits))
+            except Killed:
+                kills += 1
+            assert all(first > done for first, _ in node.ranges)
+            done = max([done, *(row[2] for row in under_way(indexer_engine))])
+    assert kills > 15 / commits
+    assert done == LAST
+    assert stored(indexer_engine) == expected
+    assert differences(indexer_engine, NETWORK) == []
+
+
+def _run_in_a_child(url: str, database: str) -> None:
+    fetch.FIRST_BLOCKS = fetch.MOST_BLOCKS = 1
+    backfill(
+        make_engine(make_url(database), room="indexer"),
+        EvmReader(config(), [url], event_topics),
+        NETWORK,
+        Height(1),
+        Height(LAST),
+        ignore,
+    )
+
+
+def test_a_process_that_is_killed_leaves_what_another_goes_on_with(
+    indexer_engine: Engine, expected: Any
+):
+    node = FakeEvmNode(make_chain())
+    database = indexer_engine.url.render_as_string(hide_password=False)
+    with reading(node) as reader:
+        url = reader._nodes[0].url
+        child = multiprocessing.get_context("spawn").Process(
+            target=_run_in_a_child, args=(url, database)
+        )
+        child.start()
+        deadline = time.monotonic() + 60
+        while (not under_way(indexer_engine) or under_way(indexer_engine)[0][2] < 5) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(0.005)
+        child.kill()
+        child.join()
+        ((_, _, done, _),) = under_way(indexer_engine)
+        assert 5 <= done < LAST
+        with indexer_engine.connect() as conn:
+            assert list(conn.scalars(select(blocks.c.height).order_by(blocks.c.height))) == list(
+                range(1, done + 1)
+            )
+        node.ranges.clear()
+        _patiently(indexer_engine, reader)
+    assert min(first for first, _ in node.ranges) == done + 1
+    assert stored(indexer_engine) == expected
+
+
+def _patiently(engine: Engine, reader: EvmReader) -> None:
+    """The killed process's session, and the lock with it, may live a moment longer."""
+    for _ in range(200):
+        try:
+            return backfill(engine, reader, NETWORK, Height(1), Height(LAST), ignore)
+        except FollowerConflict:
+            time.sleep(0.02)
+    raise AssertionError("the lock of a killed process is still held")
+
+
+def test_a_second_backfill_of_a_chain_is_refused(indexer_engine: Engine):
+    refused = pytest.raises(FollowerConflict, match="another backfill of eip155:1")
+    with backfiller(indexer_engine, ETHEREUM), refused:
+        run(indexer_engine, make_chain())
+    run(indexer_engine, make_chain())
+
+
+# While it is under way
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_not_folded_yet_is_no_difference(indexer_engine: Engine):
+    chain = make_chain()
+    drain_once(indexer_engine, chain, NETWORK)
+    with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
+        backfill(indexer_engine, reader, NETWORK, Height(1), Height(79), killing(5))
+    ((_, _, done, folded),) = under_way(indexer_engine)
+    assert 0 == folded < done < 79
+    assert differences(indexer_engine, NETWORK) == []
+    assert blocks_join(indexer_engine, ETHEREUM) == []
+    with indexer_engine.begin() as conn:
+        conn.execute(backfills.delete())
+    assert differences(indexer_engine, NETWORK) != []
+    assert blocks_join(indexer_engine, ETHEREUM) == [f"{ETHEREUM}: no block between {done} and 80"]
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_wrong_beside_a_backfill_is_still_found(indexer_engine: Engine):
+    chain = make_chain()
+    drain_once(indexer_engine, chain, NETWORK)
+    with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
+        backfill(indexer_engine, reader, NETWORK, Height(1), Height(70), killing(5))
+    with indexer_engine.begin() as conn:
+        conn.execute(oft_sent.delete().where(oft_sent.c.height == 85))
+        conn.execute(blocks.delete().where(blocks.c.height == 85))
+    found = differences(indexer_engine, NETWORK)
+    assert len(found) == 2
+    assert blocks_join(indexer_engine, ETHEREUM) == [
+        # Blocks 71 to 79 are nobody's to bring in.
+        f"{ETHEREUM}: no block between {under_way(indexer_engine)[0][2]} and 80",
+        f"{ETHEREUM}: no block between 84 and 86",
+    ]
+
+
+def test_a_row_of_what_is_under_way_cannot_run_ahead_of_itself(engine: Engine):
+    row = {"chain": ETHEREUM, "first": 1, "last": 9, "done": 5, "folded": 5, "events": 0}
+    with engine.begin() as conn:
+        conn.execute(backfills.insert().values(row))
+    for wrong in ({"done": 10}, {"folded": 6}):
+        with pytest.raises(IntegrityError), engine.begin() as conn:
+            conn.execute(update(backfills).values(wrong))

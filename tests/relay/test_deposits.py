@@ -1,0 +1,480 @@
+"""What is paid to deposit addresses goes to its owner or back: once, whatever else happens."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine, select, text
+from sqlalchemy.engine import URL
+
+from api.errors import Conflict
+from api.transfers.store import cancel_transfer
+from devnet.evm import EvmDevnet, dev_account
+from indexer.chains.evm.account_state import EvmAccountNodes
+from indexer.errors import ConfigurationError
+from relay import store
+from relay.account import Turn
+from relay.jobs.refund_orders import NATIVE
+from tests.relay.bomb import Bomb, Killed, evm_nodes
+from tests.relay.conftest import LIMITS, RELAYER, STRANGER, standing
+from tests.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
+from warehouse_schema.events import cctp_burns, oft_sent
+from warehouse_schema.identifiers import EvmAddress
+from warehouse_schema.relay import attempts
+
+EXCESS = 3 * LEAST
+Money = Callable[[DepositStand], Paid]
+
+
+@pytest.fixture
+def stand(node: tuple[EvmDevnet, str], database: URL, engine: Engine) -> Iterator[DepositStand]:
+    with standing(DepositStand, node, database, engine) as stand:
+        yield stand
+
+
+def burns(stand: DepositStand) -> list[tuple[str, int, int]]:
+    """Who burned, how much, and the most that fees may take of it."""
+    columns = cctp_burns.c
+    with stand.engine.connect() as conn:
+        found = conn.execute(select(columns.depositor, columns.amount, columns.max_fee))
+        return [(row.depositor, row.amount, row.max_fee) for row in found]
+
+
+# The deposit on its way.
+
+
+def test_a_deposit_that_is_there_is_burned_for_its_owner(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    assert stand.turns(relay) == Turn(), "nothing is there"
+    stand.pay(paid)
+    turn = stand.turns(relay)
+    assert (turn.opened, turn.sent, turn.refused) == (1, 1, [])
+    assert stand.stage(paid) == "SUBMITTED"
+    stand.ingest(final=0)
+    assert burns(stand) == [(paid.address, AMOUNT, AMOUNT - ARRIVES)]
+    assert stand.stage(paid) == "CONFIRMING"
+    stand.settle(relay)
+    assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
+    assert stand.outcomes(paid) == [("sweep", "done")]
+
+
+def take_back(stand: DepositStand, blocks: int) -> None:
+    """A reorganisation beyond finality, and what an operator then does about the cursor."""
+    stand.devnet.rpc("anvil_reorg", blocks, [])
+    with stand.engine.begin() as conn:
+        conn.execute(text("UPDATE facts.cursors SET safe_height = NULL, final_height = NULL"))
+    stand.devnet.rpc("evm_mine")
+    stand.ingest(final=0)
+    stand.grow_older(25)
+
+
+def test_sweep_taken_back_beyond_finality_is_sent_again_once(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    height = stand.devnet.block_number()
+    stand.settle(relay)
+    assert (stand.outcomes(paid), stand.held(paid)) == ([("sweep", "done")], 0)
+    first = signed_for(stand, paid)
+    take_back(stand, stand.devnet.block_number() - height)
+    assert stand.held(paid) == AMOUNT
+    stand.settle(stand.relay())
+    assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
+    assert stand.outcomes(paid) == [("sweep", "done")]
+    assert signed_for(stand, paid) == first, "nothing else was signed"
+    assert len(burns(stand)) == 1
+
+
+def test_sweep_taken_back_before_finality_is_sent_again_once(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    height = stand.devnet.block_number()
+    stand.turns(relay)
+    stand.ingest(final=0)
+    assert (stand.outcomes(paid), stand.held(paid)) == ([("sweep", None)], 0)
+    take_back(stand, stand.devnet.block_number() - height)
+    stand.settle(stand.relay())
+    assert (stand.stage(paid), stand.held(paid)) == ("ATTESTING", 0)
+    assert len(burns(stand)) == 1
+
+
+def signed_for(stand: DepositStand, paid: Paid) -> list[str]:
+    """Hashes of all that was signed for it."""
+    query = select(attempts.c.tx_hash).where(attempts.c.subject == paid.terms.id)
+    with stand.engine.connect() as conn:
+        return list(conn.scalars(query.order_by(attempts.c.id)))
+
+
+def test_node_that_forgets_numbers_reopens_nothing(stand: DepositStand):
+    class Forgetful(EvmAccountNodes):
+        def view(self, account, transactions):
+            seen = super().view(account, transactions)
+            return replace(seen, next_nonce=0, furthest_nonce=0)
+
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    stand.settle(relay)
+    stand.turns(stand.relay(nodes=Forgetful))
+    assert stand.outcomes(paid) == [("sweep", "done")]
+
+
+def test_a_deposit_of_usdt0_is_sent_and_its_message_is_paid_by_us(stand: DepositStand):
+    paid, relay = stand.deposit("oft"), stand.relay()
+    stand.pay(paid)
+    before = int(stand.devnet.rpc("eth_getBalance", RELAYER.address, "latest"), 16)
+    stand.settle(relay)
+    columns = oft_sent.c
+    with stand.engine.connect() as conn:
+        sent = conn.execute(select(columns.from_address, columns.amount_sent)).all()
+    assert sent == [(paid.address, AMOUNT)]
+    assert (stand.stage(paid), stand.held(paid)) == ("IN_FLIGHT", 0)
+    after = int(stand.devnet.rpc("eth_getBalance", RELAYER.address, "latest"), 16)
+    spent = int(stand.health().spent_today)
+    # A tenth more than the message costs was carried, and came back.
+    assert 0 < before - after < spent < (before - after) * 11 // 10
+
+
+def test_a_message_that_the_account_cannot_pay_for_keeps_no_other_deposit_waiting(
+    stand: DepositStand,
+):
+    class Dear(EvmAccountNodes):
+        def price(self, contract: EvmAddress, data: bytes) -> int:
+            return super().price(contract, data) * 10**12
+
+    dear, paid, relay = stand.deposit("oft"), stand.deposit(), stand.relay(nodes=Dear)
+    stand.pay(dear)
+    stand.pay(paid)
+    turn = stand.turns(relay)
+    assert turn.opened == 1
+    assert any("nsufficient funds" in each for each in turn.refused)
+    stand.ingest(final=0)
+    assert (stand.held(dear), stand.held(paid)) == (AMOUNT, 0)
+
+
+def test_several_payments_are_one_deposit(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid, AMOUNT - 1)
+    assert stand.turns(relay) == Turn(), "less is not yet the deposit"
+    stand.pay(paid, 1)
+    stand.settle(relay)
+    assert (stand.held(paid), stand.outcomes(paid)) == (0, [("sweep", "done")])
+
+
+def test_what_is_above_the_amount_goes_back_once_the_burn_is_final(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid, 2 * AMOUNT + EXCESS)
+    stand.turns(relay)
+    stand.ingest(final=0)
+    assert stand.turns(relay) == Turn(), "the chain might take the burn back"
+    stand.settle(relay)
+    assert stand.outcomes(paid) == [("sweep", "done"), ("refund", "done")]
+    assert burns(stand) == [(paid.address, AMOUNT, AMOUNT - ARRIVES)]
+    assert (stand.held(paid), stand.returned(stand.usdc)) == (0, AMOUNT + EXCESS)
+    assert stand.stage(paid) == "ATTESTING"
+
+
+# Back.
+
+
+def cancelled_then_paid(stand: DepositStand) -> Paid:
+    paid = stand.deposit()
+    stand.cancel(paid)
+    stand.pay(paid)
+    return paid
+
+
+def paid_then_cancelled(stand: DepositStand) -> Paid:
+    paid = stand.deposit()
+    stand.pay(paid)
+    stand.cancel(paid)
+    return paid
+
+
+def expired_then_paid(stand: DepositStand) -> Paid:
+    paid = stand.deposit()
+    stand.expire(paid)
+    stand.pay(paid)
+    return paid
+
+
+def short_and_expired(stand: DepositStand) -> Paid:
+    paid = stand.deposit()
+    stand.pay(paid, AMOUNT - 1)
+    stand.expire(paid)
+    return paid
+
+
+@pytest.mark.parametrize(
+    ("money", "amount"),
+    [
+        (cancelled_then_paid, AMOUNT),
+        (paid_then_cancelled, AMOUNT),
+        (expired_then_paid, AMOUNT),
+        (short_and_expired, AMOUNT - 1),
+    ],
+)
+def test_what_is_not_to_be_carried_on_goes_back(stand: DepositStand, money: Money, amount: int):
+    paid, relay = money(stand), stand.relay()
+    assert stand.stage(paid) == "REFUNDING"
+    assert stand.turns(relay).opened == 1
+    stand.settle(relay)
+    assert (stand.stage(paid), stand.held(paid)) == ("REFUNDED", 0)
+    assert stand.returned(stand.usdc) == amount
+    assert stand.outcomes(paid) == [("refund", "done")]
+    assert burns(stand) == []
+
+
+def test_a_wrong_token_goes_back_and_the_deposit_is_still_awaited(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid, EXCESS, stand.usdt0)
+    stand.settle(relay)
+    assert (stand.held(paid, stand.usdt0), stand.returned(stand.usdt0)) == (0, EXCESS)
+    assert stand.stage(paid) == "AWAITING_FUNDS"
+    stand.pay(paid)
+    stand.settle(relay)
+    assert stand.stage(paid) == "ATTESTING"
+    assert stand.outcomes(paid) == [("refund", "done"), ("sweep", "done")]
+
+
+def test_what_is_paid_after_a_refund_goes_back_as_well(stand: DepositStand):
+    paid, relay = cancelled_then_paid(stand), stand.relay()
+    stand.turns(relay)
+    stand.pay(paid, EXCESS)
+    assert stand.turns(relay) == Turn(), "the first is under way"
+    stand.settle(relay)
+    stand.settle(relay)
+    assert (stand.held(paid), stand.returned(stand.usdc)) == (0, AMOUNT + EXCESS)
+    assert stand.outcomes(paid) == [("refund", "done"), ("refund", "done")]
+
+
+def test_what_is_too_little_to_go_back_stays_until_there_is_more(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.expire(paid)
+    stand.pay(paid, LEAST - 1)
+    assert stand.turns(relay) == Turn()
+    stand.pay(paid, 1)
+    stand.settle(relay)
+    assert (stand.held(paid), stand.returned(stand.usdc)) == (0, LEAST)
+
+
+# On an operator's word.
+
+
+def test_what_is_too_little_goes_back_on_an_operators_word(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.expire(paid)
+    stand.pay(paid, LEAST - 1)
+    stand.order(paid)
+    stand.settle(relay)
+    assert (stand.held(paid), stand.returned(stand.usdc)) == (0, LEAST - 1)
+    assert stand.outcomes(paid) == [("refund", "done")]
+    assert stand.stage(paid) == "REFUNDED"
+    stand.pay(paid, 1)
+    assert stand.turns(relay) == Turn(), "an order is carried out once"
+
+
+def test_native_coin_goes_back_on_an_operators_word(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    stand.devnet.send(STRANGER, paid.address, b"", value=7)
+    stand.order(paid, NATIVE)
+    stand.settle(relay)
+    assert int(stand.devnet.rpc("eth_getBalance", paid.address, "latest"), 16) == 0
+    assert {*stand.outcomes(paid)} == {("sweep", "done"), ("refund", "done")}
+    assert stand.stage(paid) == "ATTESTING"
+
+
+def test_an_order_takes_no_deposit_that_may_yet_be_carried_on(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid, AMOUNT - 1)
+    stand.order(paid)
+    turn = stand.turns(relay)
+    assert (turn.opened, stand.held(paid)) == (0, AMOUNT - 1)
+    assert "the transfer is AWAITING_FUNDS" in turn.refused[0]
+    stand.cancel(paid)
+    stand.settle(relay)
+    assert (stand.held(paid), stand.stage(paid)) == (0, "REFUNDED")
+
+
+def test_an_order_about_a_strange_contract_stops_nothing(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.devnet.rpc("anvil_setCode", "0x" + "5c" * 20, "0x60006000fd")
+    stand.order(paid, "0x" + "5c" * 20)
+    stand.pay(paid)
+    turn = stand.turns(relay)
+    assert (turn.opened, len(turn.refused)) == (1, 1)
+    assert stand.outcomes(paid) == [("sweep", None)]
+
+
+def test_only_what_is_paid_in_by_an_address_can_be_ordered_back(stand: DepositStand):
+    with pytest.raises(ConfigurationError, match="no transfer 'ab' has a deposit address"):
+        stand.order_id("ab")
+
+
+# Whose it is.
+
+
+def test_another_operators_deposits_are_left_to_it_until_anybody_may_refund(stand: DepositStand):
+    waiting = stand.deposit(operator=STRANGER.address.lower())
+    stand.pay(waiting)
+    back = stand.deposit(operator=STRANGER.address.lower())
+    stand.cancel(back)
+    stand.pay(back)
+    relay = stand.relay()
+    assert stand.turns(relay) == Turn()
+    [complaint] = stand.complaints()
+    assert f"deposits wait for {STRANGER.address.lower()}" in complaint
+    theirs = stand.relay(key=STRANGER.key.hex())
+    assert stand.turns(theirs).opened == 2
+    assert stand.complaints() == []
+
+
+def test_what_was_released_is_refunded_by_whoever_relays_now(stand: DepositStand):
+    waiting = stand.deposit(operator=STRANGER.address.lower(), days_ago=2)
+    stand.pay(waiting)
+    paid = stand.deposit(operator=STRANGER.address.lower(), days_ago=2)
+    stand.cancel(paid)
+    stand.pay(paid)
+    stand.settle(stand.relay())
+    assert (stand.stage(paid), stand.returned(stand.usdc)) == ("REFUNDED", AMOUNT)
+    assert (stand.stage(waiting), stand.held(waiting)) == ("FUNDED", AMOUNT)
+
+
+def test_who_is_faster_with_a_released_refund_stops_nobody(stand: DepositStand):
+    """And pays again at once, so that the address is not empty when ours is looked at."""
+    paid, relay = stand.deposit(days_ago=2), stand.relay()
+    stand.cancel(paid)
+    stand.pay(paid)
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    stand.drop_transactions(paid)
+    stand.devnet.rpc("evm_setAutomine", True)
+    stand.refund_as(STRANGER, paid)
+    stand.grow_older(25)
+    assert stand.turns(relay).sent == 1
+    stand.pay(paid)
+    stand.ingest()
+    assert stand.turns(relay).late == 1
+    stand.outwait()
+    assert stand.turns(stand.relay()) == Turn(opened=1, sent=1)
+    assert stand.outcomes(paid) == [("refund", "late"), ("refund", None)]
+
+
+def test_terms_that_are_not_those_of_the_address_are_not_signed_for(stand: DepositStand, caplog):
+    paid = stand.deposit()
+    stand.pay(paid)
+    with stand.engine.begin() as conn:
+        conn.exec_driver_sql("UPDATE intake.quotes SET amount_out = amount_out - 10")
+    assert stand.turns(stand.relay()) == Turn()
+    relay = stand.relay()
+    caplog.clear()
+    assert [stand.turns(relay), stand.turns(relay)] == [Turn(), Turn()]
+    said = f"not its address chain={stand.chain.id} transfer={paid.terms.id}"
+    assert caplog.text.count(said) == 1
+
+
+FROZEN = "0x36602414600c5760006000fd5b600160005260206000f3"
+"""A token that says a balance of one unit and does nothing else."""
+
+
+def test_a_refund_that_its_token_refuses_is_not_paid_for_and_stops_nothing(stand: DepositStand):
+    back, paid, relay = cancelled_then_paid(stand), stand.deposit("oft"), stand.relay()
+    stand.pay(paid)
+    stand.devnet.rpc("anvil_setCode", stand.usdc, FROZEN)
+    turn = stand.turns(relay)
+    assert (turn.opened, len(turn.refused)) == (1, 1)
+    assert "revert" in turn.refused[0]
+    assert stand.outcomes(back) == []
+    assert stand.outcomes(paid) == [("sweep", None)]
+
+
+# Cancelling.
+
+
+def test_once_a_sweep_is_signed_nobody_cancels(stand: DepositStand, api_engine: Engine):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    with api_engine.begin() as conn, pytest.raises(Conflict, match="SUBMITTED"):
+        cancel_transfer(conn, stand.network, paid.terms.id)
+
+
+def test_transfer_being_cancelled_is_not_swept(stand: DepositStand, api_engine: Engine):
+    paid, relay = stand.deposit(), stand.relay()
+    stand.pay(paid)
+    with api_engine.begin() as conn:
+        cancel_transfer(conn, stand.network, paid.terms.id)
+        turn = stand.turns(relay)
+    assert (turn.opened, stand.outcomes(paid)) == (0, [])
+    assert "is being decided about" in turn.refused[0]
+    stand.fold()
+    stand.settle(relay)
+    assert (stand.stage(paid), stand.returned(stand.usdc)) == ("REFUNDED", AMOUNT)
+
+
+# Chains that take back, and kills.
+
+
+def test_a_deposit_that_its_chain_took_back_is_not_paid_for_again(stand: DepositStand):
+    paid, relay = stand.deposit(), stand.relay()
+    snapshot = stand.devnet.rpc("evm_snapshot")
+    stand.pay(paid)
+    stand.devnet.rpc("evm_setAutomine", False)
+    stand.turns(relay)
+    stand.drop_transactions(paid)
+    stand.devnet.rpc("evm_revert", snapshot)
+    stand.devnet.rpc("evm_setAutomine", True)
+    stand.devnet.send(STRANGER, dev_account(5).address, b"")
+    stand.grow_older(120)
+    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    stand.ingest()
+    stand.settle(relay)
+    assert stand.outcomes(paid) == [("sweep", "filled")]
+    assert stand.stage(paid) == "SUBMITTED", "the payment may come again"
+
+
+def live(stand: DepositStand, bomb: Bomb) -> None:
+    """A life of the relay: turns, with all becoming final between."""
+    relay = stand.relay(nodes=evm_nodes(bomb))
+    with store.writer(stand.relay_engine, relay.account) as conn:
+        bomb.watch(conn)
+        relay.turn(conn)
+        stand.ingest()
+        relay.turn(conn)
+
+
+def funded(stand: DepositStand) -> Paid:
+    paid = stand.deposit()
+    stand.pay(paid)
+    return paid
+
+
+@pytest.mark.parametrize(("money", "back"), [(funded, 0), (cancelled_then_paid, AMOUNT)])
+def test_whatever_is_killed_when_money_moves_once_for_one_fee(
+    stand: DepositStand, money: Money, back: int
+):
+    money(stand)
+    bomb = Bomb()
+    live(stand, bomb)
+    points = bomb.passed
+    assert {"before a commit", "after a commit", "before a sending", "after a sending"} == {*points}
+    for at, name in enumerate(points):
+        paid, before, returned = money(stand), stand.nonce(), stand.returned(stand.usdc)
+        with pytest.raises(Killed, match=name):
+            live(stand, Bomb(at))
+        stand.grow_older(25)
+        live(stand, Bomb())
+        where = f"killed {name}, point {at}"
+        assert stand.held(paid) == 0, where
+        assert stand.returned(stand.usdc) - returned == back, where
+        assert [each[0] for each in burns(stand)].count(paid.address) == (0 if back else 1), where
+        assert stand.nonce() - before == stand.attempts(paid) == 1, where
+        assert stand.outcomes(paid) == [("refund" if back else "sweep", "done")], where
+
+
+def test_nothing_goes_beyond_the_days_budget(stand: DepositStand):
+    paid = funded(stand)
+    turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=1)))
+    assert (turn.opened, stand.outcomes(paid)) == (0, [])
+    assert "over the day's budget of 1 wei" in turn.refused[0]
+    assert stand.held(paid) == AMOUNT

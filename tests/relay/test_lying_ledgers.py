@@ -1,0 +1,131 @@
+"""A Stellar node that lies about an account of ours: nothing stops for good, or is done twice."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from stellar_sdk import xdr
+
+from indexer.chains.http.witnesses import SourcesDisagree
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from relay.account import AccountRelay, Turn
+from relay.senders.stellar_sequences import VALID_SECONDS
+from tests.relay.ledger import AMOUNT
+from tests.relay.ledger import LedgerStand as Stand
+from tests.relay.test_stellar import Lost
+from tests.system.faults.fault import Call, Exchange, Reply, ReplyFault, instead
+from tests.system.faults.proxy import FaultyHttp
+
+
+class FarAhead(ReplyFault):
+    """Says that an account has used many more numbers than it has."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        if call["method"] != "getLedgerEntries" or not reply["result"]["entries"]:
+            return reply
+        [entry] = reply["result"]["entries"]
+        data = xdr.LedgerEntryData.from_xdr_bytes(base64.b64decode(entry["xdr"]))
+        if data.account is None:
+            return reply
+        data.account.seq_num.sequence_number.int64 += 1000
+        told = {**entry, "xdr": data.to_xdr()}
+        return instead(reply, {**reply["result"], "entries": [told]})
+
+
+class TakenElsewhere(ReplyFault):
+    """Says of every transaction that it succeeded, in the first ledger."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        if call["method"] != "getTransaction" or set(call["params"]["hash"]) == {"0"}:
+            return reply
+        result = xdr.TransactionResult(
+            fee_charged=xdr.Int64(100),
+            result=xdr.TransactionResultResult(xdr.TransactionResultCode.txSUCCESS, results=[]),
+            ext=xdr.TransactionResultExt(0),
+        )
+        ledger = reply["result"]["oldestLedger"]
+        told = {"status": "SUCCESS", "ledger": ledger, "resultXdr": result.to_xdr()}
+        return instead(reply, {**reply["result"], **told})
+
+
+class Tomorrow(ReplyFault):
+    """Says that its newest ledger closed a day later than it did."""
+
+    def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
+        if call["method"] != "getTransaction":
+            return reply
+        latest = int(reply["result"]["latestLedgerCloseTime"]) + 86_400
+        return instead(reply, {**reply["result"], "latestLedgerCloseTime": str(latest)})
+
+
+@pytest.fixture
+def stand(ledger_stand: Stand) -> Stand:
+    return ledger_stand
+
+
+@pytest.fixture
+def nodes(stand: Stand) -> Iterator[tuple[FaultyHttp, FaultyHttp]]:
+    """Of two operators, of the same chain."""
+    first, second = (FaultyHttp(stand.url, host=f"127.0.0.{n}") for n in (2, 3))
+    yield first, second
+    for each in (first, second):
+        each.close()
+
+
+def relay_of(stand: Stand, *nodes: FaultyHttp, loses: bool = False) -> AccountRelay[Any]:
+    kind = Lost if loses else StellarAccountNodes
+    return stand.relay(urls=[each.url for each in nodes], nodes=kind)
+
+
+def test_a_first_number_is_signed_only_as_two_operators_say_it(stand: Stand, nodes):
+    message, before = stand.owed(), stand.sequence()
+    with nodes[0].faulty(FarAhead()), pytest.raises(SourcesDisagree, match="the next number"):
+        stand.turns(relay_of(stand, *nodes))
+    assert stand.slots_of(message) == []
+    relay = relay_of(stand, *nodes)
+    assert stand.turns(relay).opened == 1
+    stand.close()
+    assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
+
+
+@pytest.mark.parametrize("operators", [1, 2])
+def test_after_our_own_numbers_one_word_moves_the_next_nowhere(stand: Stand, nodes, operators):
+    stand.owed()
+    relay = relay_of(stand, *nodes)
+    stand.turns(relay)
+    stand.close()
+    assert stand.turns(relay).done == 1
+    message = stand.owed()
+    with nodes[0].faulty(FarAhead()):
+        assert stand.turns(relay_of(stand, *nodes[:operators])).opened == 1
+    stand.turns(relay)
+    stand.close()
+    assert stand.received(message) == AMOUNT * 10
+
+
+@pytest.mark.parametrize("lie", [FarAhead(), Tomorrow()])
+def test_one_node_does_not_have_us_believe_that_a_number_is_lost(stand: Stand, nodes, lie):
+    message = stand.owed()
+    stand.turns(relay_of(stand, *nodes, loses=True))
+    relay = relay_of(stand, *nodes)
+    stand.grow_older(25)
+    with nodes[1].faulty(lie):
+        assert stand.turns(relay) == Turn(sent=1)
+    stand.close(VALID_SECONDS // 2)
+    assert stand.received(message) == AMOUNT * 10
+    assert stand.turns(relay).done == 1
+
+
+def test_what_one_has_in_a_ledger_and_another_has_not_is_for_a_person(stand: Stand, nodes):
+    message = stand.owed()
+    relay = relay_of(stand, *nodes)
+    stand.turns(relay_of(stand, *nodes, loses=True))
+    with nodes[0].faulty(TakenElsewhere()), pytest.raises(SourcesDisagree, match="has not in"):
+        stand.turns(relay)
+    assert stand.slots_of(message) == [None]
+    stand.grow_older(25)
+    stand.turns(relay)
+    stand.close()
+    assert stand.turns(relay).done == 1
+    assert stand.received(message) == AMOUNT * 10

@@ -1,0 +1,163 @@
+"""Attested messages are delivered on Stellar: once, whatever ledgers, nodes and others do."""
+
+from collections.abc import Callable
+
+import pytest
+from stellar_sdk import Keypair
+from stellar_sdk.operation import BumpSequence
+
+from devnet.stellar.accounts import RELAYER, keypair
+from indexer.chains.stellar.account_state import StellarAccountNodes
+from indexer.errors import PermanentChainError
+from relay import store
+from relay.account import Turn
+from relay.senders.stellar_sequences import VALID_SECONDS
+from tests.devnet.stellar.cctp import forward
+from tests.relay.bomb import Bomb, Killed, stellar_nodes
+from tests.relay.ledger import AMOUNT
+from tests.relay.ledger import LedgerStand as Stand
+
+
+@pytest.fixture
+def stand(ledger_stand: Stand) -> Stand:
+    return ledger_stand
+
+
+class Lost(StellarAccountNodes):
+    """Nodes that lose what they take."""
+
+    def send(self, envelope: str) -> str:
+        return "PENDING"
+
+
+def test_a_deposit_is_minted_forwarded_and_closed(stand: Stand):
+    message, relay = stand.owed(), stand.relay()
+    assert stand.turns(relay) == Turn(opened=1, sent=1)
+    assert stand.turns(relay) == Turn()
+    stand.close()
+    assert stand.received(message) == AMOUNT * 10
+    assert stand.turns(relay) == Turn(done=1)
+    assert stand.slots_of(message) == ["done"]
+    assert stand.turns(relay) == Turn()
+
+
+def test_what_it_cost_is_what_the_ledger_charged(stand: Stand):
+    relay, before = stand.relay(), stand.chain.account(keypair(RELAYER).public_key)
+    stand.owed()
+    stand.turns(relay)
+    stand.close()
+    stand.turns(relay)
+    after = stand.chain.account(keypair(RELAYER).public_key)
+    with stand.engine.connect() as conn:
+        [row] = store.all_health(conn)
+    assert row.well
+    assert row.spent_today >= before.balance - after.balance > 0
+
+
+def test_nobody_without_a_trustline_is_paid_for(stand: Stand):
+    message = stand.owed(has_trustline=False)
+    turn = stand.turns(stand.relay())
+    assert turn.opened == 0
+    assert "13" in turn.refused[0]
+    assert stand.slots_of(message) == []
+
+
+def test_what_somebody_else_delivered_costs_nothing(stand: Stand):
+    message, before = stand.owed(), stand.sequence()
+    stranger = stand.chain.open("stranger of " + message.nonce)
+    forward(stand.chain, stranger, message.message, message.attestation)
+    assert stand.turns(stand.relay()) == Turn()
+    assert stand.sequence() == before
+
+
+def test_what_no_ledger_took_in_time_is_signed_again_under_its_number(stand: Stand):
+    message, relay, before = stand.owed(), stand.relay(), stand.sequence()
+
+    assert stand.turns(stand.relay(nodes=Lost)).opened == 1
+    stand.close(VALID_SECONDS)
+    stand.grow_older(15)
+    assert stand.turns(stand.relay(nodes=Lost)) == Turn(sent=1), "the last ledger may take it"
+    stand.close(1)
+    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    stand.close()
+    assert stand.turns(relay) == Turn(done=1)
+    assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
+    assert (stand.signed_for(message), stand.slots_of(message)) == (2, ["done"])
+
+
+def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothing(stand: Stand):
+    message, before = stand.owed(), stand.sequence()
+
+    stand.turns(stand.relay(nodes=Lost))
+    stranger = stand.chain.open("quick stranger of " + message.nonce)
+    forward(stand.chain, stranger, message.message, message.attestation)
+    stand.close(VALID_SECONDS + 1)
+    relay = stand.relay()
+    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    stand.close()
+    stand.turns(relay)
+    assert stand.slots_of(message) == ["filled"]
+    assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
+
+
+def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
+    message = stand.owed()
+    stand.turns(stand.relay(nodes=Lost))
+    stand.chain.run(keypair(RELAYER), BumpSequence(0))
+    relay = stand.relay()
+    stand.close()
+    assert stand.turns(relay) == Turn(), "not while it may still be included"
+    stand.close(VALID_SECONDS)
+    assert stand.turns(relay).failed == 1
+    assert stand.slots_of(message) == ["overtaken"]
+    assert stand.turns(relay) == Turn()
+    with stand.relay_engine.begin() as conn:
+        assert "somebody else signs" in str(store.standing_break(conn, relay.account))
+
+
+def test_channels_share_the_work_and_none_does_what_another_does(stand: Stand):
+    first, second = stand.owed(), stand.owed()
+    relays = [stand.relay(stand.chain.open(f"channel {n} of {first.nonce}")) for n in range(2)]
+    assert [stand.turns(each).opened for each in relays] == [1, 1]
+    stand.close()
+    assert [stand.turns(each).done for each in relays] == [1, 1]
+    assert [stand.received(each) for each in (first, second)] == [AMOUNT * 10] * 2
+
+
+def test_an_account_that_is_not_there_is_said(stand: Stand):
+    stand.owed()
+    with pytest.raises(PermanentChainError, match="fund it"):
+        stand.turns(stand.relay(Keypair.random()))
+
+
+def live(stand: Stand, bomb: Bomb) -> None:
+    """A life of the relay: turns, with a ledger after each."""
+    relay = stand.relay(nodes=stellar_nodes(bomb))
+    with store.writer(stand.relay_engine, relay.account) as conn:
+        bomb.watch(conn)
+        for _ in range(2):
+            relay.turn(conn)
+            stand.close()
+        relay.turn(conn)
+
+
+def points_of(life: Callable[[Bomb], None]) -> list[str]:
+    bomb = Bomb()
+    life(bomb)
+    return bomb.passed
+
+
+def test_whatever_is_killed_when_there_is_one_delivery_and_one_fee(stand: Stand):
+    stand.owed()
+    points = points_of(lambda bomb: live(stand, bomb))
+    assert {"before a commit", "after a commit", "before a sending", "after a sending"} == {*points}
+    for at, name in enumerate(points):
+        message, before = stand.owed(), stand.sequence()
+        with pytest.raises(Killed, match=name):
+            live(stand, Bomb(at))
+        stand.grow_older(15)
+        live(stand, Bomb())
+        where = f"killed {name}, point {at}"
+        assert stand.received(message) == AMOUNT * 10, where
+        assert stand.sequence() - before == 1, where
+        assert (stand.signed_for(message), stand.slots_of(message)) == (1, ["done"]), where

@@ -1,0 +1,470 @@
+"""What owners signed is sent in fee bumps: as it is, once, and told when it is over."""
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, insert, select, update
+from stellar_sdk import Asset, Keypair, TransactionEnvelope
+from stellar_sdk.operation import ChangeTrust, Payment
+from stellar_sdk.utils import from_xdr_amount, to_xdr_amount
+
+from devnet.stellar.accounts import ROOT, USDC, USDC_ISSUER, keypair
+from devnet.stellar.accounts import address as resident
+from indexer.chains.stellar.account_state import AccountFunds, StellarAccountNodes
+from indexer.errors import NodeUnavailable
+from indexer.policy.paid_failures import MAX_PAID_FAILURES
+from indexer.transfers.fold import fold
+from indexer.transfers.inputs import Terms
+from indexer.transfers.load import load
+from relay import store
+from relay.account import Limits, Turn
+from relay.jobs.submissions import REPLACE_SECONDS, Submitter
+from relay.keys import LocalStellarKey
+from tests.factories.intake import ask
+from tests.factories.relay import signed as sign
+from tests.factories.stage_history import make_terms
+from tests.factories.transfers import NETWORK
+from tests.relay.bomb import Bomb, Killed, stellar_nodes
+from tests.relay.ledger import LIMITS, STELLAR, LedgerStand
+from warehouse_schema import intake
+from warehouse_schema.identifiers import StellarAddress
+from warehouse_schema.relay import attempts, slots
+
+UNIT = 10**7
+LONG = timedelta(days=50)
+EVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass
+class Signed:
+    """A payment of one XLM that its owner signed and we accepted."""
+
+    transfer: str
+    envelope: TransactionEnvelope
+    owner: Keypair
+
+    @property
+    def tx(self) -> str:
+        return self.envelope.hash_hex()
+
+
+@pytest.fixture
+def stand(ledger_stand: LedgerStand) -> LedgerStand:
+    return ledger_stand
+
+
+def accepted(
+    stand: LedgerStand,
+    seconds: int = 600,
+    owner: Keypair | None = None,
+    operation: Payment | None = None,
+    **changes: Any,
+) -> Signed:
+    number = next(stand.numbers)
+    owner = owner or stand.chain.open(f"owner {number}")
+    bounds = (0, stand.chain.now + seconds)
+    payment = Payment(resident("admin"), Asset.native(), "1")
+    envelope = stand.chain.envelope(owner, [operation or payment], time_bounds=bounds)
+    terms = stellar_terms(f"{number % 2**64:032x}", owner.public_key)
+    found = Signed(terms.id, envelope, owner)
+    issued = {"transfer": terms.id, "number": 1, "kind": "stellar_tx", "issued": {}}
+    row = {"transfer": terms.id, "tx_hash": found.tx, "log": 0, "kind": "stellar_tx"}
+    with stand.engine.begin() as conn:
+        ask(conn, terms)
+        conn.execute(insert(intake.actions).values(issued | {"tx_hash": found.tx} | changes))
+        raw = envelope.to_xdr_object().to_xdr_bytes()
+        conn.execute(insert(intake.submissions).values(row | {"signed": raw}))
+    return found
+
+
+def stellar_terms(transfer: str, owner: str) -> Terms:
+    return replace(
+        make_terms(),
+        id=transfer,
+        owner=StellarAddress(owner),
+        source_chain=STELLAR.id,
+        mechanism="payment",
+        deposit_address=None,
+    )
+
+
+def submitter(
+    stand: LedgerStand,
+    nodes: type[StellarAccountNodes] = StellarAccountNodes,
+    limits: Limits = LIMITS,
+) -> Submitter:
+    stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
+    payer = stand.chain.account(keypair("payer of owners").public_key)
+    if payer is None:
+        stand.chain.open("payer of owners")
+    key = LocalStellarKey(keypair("payer of owners"))
+    return Submitter(STELLAR, stand.opened[-1], key, limits, time.monotonic)
+
+
+def turns(stand: LedgerStand, sender: Submitter) -> Turn:
+    with store.writer(stand.relay_engine, sender.account) as conn:
+        return sender.turn(conn)
+
+
+def spent(stand: LedgerStand, signed: Signed) -> int:
+    """Stroops and numbers that its owner has left: he pays the payment and nothing else."""
+    account = stand.chain.account(signed.owner.public_key)
+    assert account is not None
+    return 1000 * UNIT - account.balance
+
+
+def outcomes(stand: LedgerStand, signed: Signed) -> list[str | None]:
+    with stand.engine.connect() as conn:
+        return list(conn.scalars(select(slots.c.outcome).where(slots.c.key == signed.tx)))
+
+
+def test_it_is_sent_as_it_was_signed_and_we_pay(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand)
+    assert turns(stand, sender) == Turn(opened=1, sent=1)
+    assert turns(stand, sender) == Turn()
+    stand.close()
+    assert spent(stand, signed) == UNIT
+    assert turns(stand, sender) == Turn(done=1)
+    assert outcomes(stand, signed) == ["done"]
+    assert turns(stand, sender) == Turn()
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    assert loaded.evidence.dead == set(), "nobody is asked to pay again for what was paid"
+
+
+def test_what_its_owner_sent_himself_is_over_and_costs_us_nothing(stand: LedgerStand):
+    signed = accepted(stand)
+    stand.chain.node.submit(signed.envelope.to_xdr_object())
+    stand.close()
+    sender = submitter(stand)
+    assert turns(stand, sender).done == 1
+    with stand.engine.connect() as conn:
+        assert conn.scalar(select(slots.c.spent).where(slots.c.key == signed.tx)) == 0
+
+
+def test_a_number_that_its_owner_used_otherwise_is_over_with_its_bounds(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand, Lost)
+    turns(stand, sender)
+    account = stand.chain.account(signed.owner.public_key)
+    rest = Payment(resident(ROOT), Asset.native(), from_xdr_amount(account.spendable - 100))
+    sequence = account.sequence
+    drain = stand.chain.envelope(signed.owner, [rest], sequence=sequence + 1)
+    assert drain.hash_hex() != signed.tx
+    # It has the owner's next number too, so what he signed for us can never be taken.
+    stand.chain.node.submit(drain.to_xdr_object())
+    stand.close()
+    assert turns(stand, sender) == Turn(), "its own bounds say when it is over"
+    stand.grow_older(int(REPLACE_SECONDS) + 1)
+    assert turns(stand, sender).replaced == 0, "no bid has a ledger take it"
+    stand.close(601)
+    assert turns(stand, sender) == Turn(failed=1)
+    assert outcomes(stand, signed) == ["expired"]
+
+
+class Lost(StellarAccountNodes):
+    """Nodes that lose what they take."""
+
+    def send(self, envelope: str) -> str:
+        return "PENDING"
+
+
+def test_payment_that_would_fail_is_not_paid_for(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand)
+    drain(stand, signed)
+    turn = turns(stand, sender)
+    assert (turn.opened, turn.refused) == (
+        *(0, [f"submit {signed.tx}: the payer has too little XLM above its minimum balance"]),
+    )
+    assert told(stand, signed) == ("SUBMITTED", "would_fail")
+    assert turns(stand, sender) == Turn(), "it is looked at again after a pause"
+    stand.chain.run(keypair(ROOT), Payment(signed.owner.public_key, Asset.native(), "5"))
+    sender = submitter(stand)
+    assert turns(stand, sender).opened == 1
+    assert told(stand, signed) == ("SUBMITTED", "not_included")
+    stand.close()
+    assert turns(stand, sender).done == 1
+
+
+@pytest.mark.parametrize(
+    ("balance", "trusts", "problem"),
+    [
+        ("9", True, "the payer can spend 90000000 stroops of the asset, 100000000 are needed"),
+        ("10", False, "the recipient has no trustline for the asset"),
+        ("10", True, None),
+    ],
+    ids=["short", "no trustline", "enough"],
+)
+def test_payment_of_asset_is_tried_before_it_is_paid_for(
+    stand: LedgerStand, balance: str, trusts: bool, problem: str | None
+):
+    owner, recipient = (
+        stand.chain.open(f"{who} {next(stand.numbers)}") for who in ("payer", "paid")
+    )
+    stand.chain.run(owner, ChangeTrust(USDC))
+    stand.chain.pay(keypair(USDC_ISSUER), owner.public_key, to_xdr_amount(balance))
+    if trusts:
+        stand.chain.run(recipient, ChangeTrust(USDC))
+    signed = accepted(stand, owner=owner, operation=Payment(recipient.public_key, USDC, "10"))
+    refused = [] if problem is None else [f"submit {signed.tx}: {problem}"]
+    assert turns(stand, submitter(stand)).refused == refused
+
+
+def test_failed_transaction_stands_in_timeline_and_reason(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand, Lost)
+    assert turns(stand, sender).opened == 1
+    # Between the trial and the ledger.
+    drain(stand, signed)
+    stand.grow_older(15)
+    assert turns(stand, submitter(stand)).sent == 1
+    stand.close()
+    assert turns(stand, submitter(stand)).failed == 1
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    progress = fold(loaded.evidence)
+    steps = [(step.stage, step.tx) for step in progress.timeline]
+    assert steps == [
+        ("AWAITING_SIGNATURE", None),
+        ("SUBMITTED", signed.tx),
+        ("AWAITING_SIGNATURE", signed.tx),
+    ]
+    assert progress.reason == "transaction_failed"
+    assert progress.detail == f"transaction {signed.tx} was included and failed"
+
+
+def test_owner_with_too_many_failures_waits_for_next_day(stand: LedgerStand):
+    signed, sender = accepted(stand), submitter(stand)
+    failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
+    with stand.engine.begin() as conn:
+        for number in range(MAX_PAID_FAILURES):
+            tx = f"{number:064x}"
+            sign(conn, STELLAR.id, "submit", signed.transfer, tx, key=tx, **failed)
+    [refused] = turns(stand, sender).refused
+    assert "10 transactions failed today" in refused
+    assert told(stand, signed) == ("SUBMITTED", "would_fail")
+    with stand.engine.begin() as conn:
+        conn.execute(update(slots).values(closed_at=slots.c.closed_at - timedelta(days=1)))
+    assert turns(stand, submitter(stand)).opened == 1
+
+
+def drain(stand: LedgerStand, signed: Signed) -> None:
+    """Let others take all that the owner can spend, and leave its number alone."""
+    account = stand.chain.account(signed.owner.public_key)
+    assert account is not None
+    rest = Payment(
+        resident(ROOT), Asset.native(), from_xdr_amount(account.spendable), signed.owner.public_key
+    )
+    helper = stand.chain.open(f"helper {next(stand.numbers)}")
+    envelope = stand.chain.envelope(helper, [rest])
+    envelope.sign(signed.owner)
+    stand.chain.node.submit(envelope.to_xdr_object())
+    stand.close()
+
+
+def told(stand: LedgerStand, signed: Signed) -> tuple[str, str | None]:
+    """Stage and reason of its transfer."""
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    progress = fold(loaded.evidence)
+    return progress.stage, progress.reason
+
+
+def test_what_no_ledger_took_in_time_is_over_and_known_to_be(stand: LedgerStand):
+    sender = submitter(stand, Lost)
+    signed = accepted(stand, seconds=60)
+    turns(stand, sender)
+    stand.close(60)
+    assert turns(stand, sender) == Turn(), "the last ledger may take it"
+    stand.close(1)
+    assert turns(stand, sender) == Turn(failed=1)
+    assert outcomes(stand, signed) == ["expired"]
+    with stand.engine.connect() as conn:
+        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+        bumps = set(conn.scalars(select(attempts.c.tx_hash)))
+    assert loaded.evidence.dead == {signed.tx} | bumps
+
+
+def test_one_that_waits_long_is_bumped_higher_and_taken_once(stand: LedgerStand):
+    signed = accepted(stand)
+    turns(stand, submitter(stand, Lost))
+    stand.grow_older(61)
+    sender = submitter(stand)
+    assert turns(stand, sender) == Turn(replaced=1, sent=1)
+    stand.close()
+    assert turns(stand, sender) == Turn(done=1)
+    assert spent(stand, signed) == UNIT
+
+
+def test_what_the_service_did_not_issue_is_not_paid_for(stand: LedgerStand):
+    signed = accepted(stand, tx_hash="f" * 64)
+    assert turns(stand, submitter(stand)) == Turn()
+    assert outcomes(stand, signed) == []
+
+
+def test_what_was_over_before_it_could_be_paid_for_is_known_to_be(stand: LedgerStand):
+    sender = submitter(stand, limits=replace(LIMITS, budget=1))
+    signed = accepted(stand, seconds=60)
+    assert "over the day's budget" in turns(stand, sender).refused[0]
+    stand.close(61)
+    assert turns(stand, sender) == Turn(opened=1, failed=1)
+    assert outcomes(stand, signed) == ["expired"]
+
+
+def test_who_submits_much_keeps_himself_waiting_and_nobody_else(stand: LedgerStand):
+    owner = stand.chain.open("who submits much")
+    # Each has another second for its end, and so another hash; all have one number.
+    own = [accepted(stand, 600 + number, owner).tx for number in range(60)]
+    other = accepted(stand).tx
+    with stand.engine.connect() as conn:
+        waiting = [each.tx for each in store.submitted(conn, STELLAR.id, EVER)]
+    assert waiting == [own[0], other, *own[1:3]]
+
+
+def test_refused_submissions_of_many_owners_do_not_block_later_ones(stand: LedgerStand):
+    first = accepted(stand)
+    submit_of_many_owners(stand, first, 60)
+    later = accepted(stand)
+    open_slot(stand, first.transfer, first.tx)
+    seen: set[str] = set()
+    with stand.engine.connect() as conn:
+        for _ in range(100):
+            waiting = {each.tx for each in store.submitted(conn, STELLAR.id, EVER)}
+            assert (len(waiting), first.tx in waiting) == (51, True)
+            seen |= waiting
+    assert later.tx in seen
+
+
+def submit_of_many_owners(stand: LedgerStand, like: Signed, number: int) -> dict[str, str]:
+    """So many submissions, of an owner each; transfers by hash."""
+    made: dict[str, str] = {}
+    raw = like.envelope.to_xdr_object().to_xdr_bytes()
+    with stand.engine.begin() as conn:
+        for each in range(number):
+            terms = stellar_terms(f"{2**120 + each:032x}", Keypair.random().public_key)
+            tx = f"{each:064x}"
+            issued = {"transfer": terms.id, "number": 1, "kind": "stellar_tx", "issued": {}}
+            ask(conn, terms)
+            conn.execute(insert(intake.actions).values(issued | {"tx_hash": tx}))
+            kept = {"transfer": terms.id, "tx_hash": tx, "signed": raw}
+            conn.execute(insert(intake.submissions).values(kept | {"kind": "stellar_tx", "log": 0}))
+            made[tx] = terms.id
+    return made
+
+
+def open_slot(stand: LedgerStand, transfer: str, tx: str) -> None:
+    slot = {"purpose": "submit", "key": tx, "subject": transfer}
+    place = {"chain": STELLAR.id, "account": tx, "number": 1}
+    with stand.engine.begin() as conn:
+        conn.execute(insert(slots).values(place | slot))
+
+
+def test_open_submissions_of_many_owners_leave_room_for_others(stand: LedgerStand):
+    """Their owners used the numbers otherwise, so they stay open until their time bounds end."""
+    first = accepted(stand)
+    stuck = submit_of_many_owners(stand, first, 60)
+    for tx, transfer in stuck.items():
+        open_slot(stand, transfer, tx)
+    with stand.engine.connect() as conn:
+        waiting = {each.tx for each in store.submitted(conn, STELLAR.id, EVER)}
+    assert waiting == {first.tx, *stuck}
+
+
+def test_what_is_over_is_looked_at_no_more_and_what_is_not_is_never_passed_over(stand: LedgerStand):
+    done, sender = accepted(stand), submitter(stand)
+    turns(stand, sender)
+    stand.close()
+    assert turns(stand, sender).done == 1
+    waits = accepted(stand)
+    # Both were submitted long ago: one is over and one is not.
+    with stand.engine.begin() as conn:
+        columns = intake.submissions.c
+        conn.execute(update(intake.submissions).values(submitted_at=columns.submitted_at - LONG))
+    with stand.relay_engine.connect() as conn:
+        since = store.oldest_submitted(conn, STELLAR.id, None)
+        assert [each.tx for each in store.submitted(conn, STELLAR.id, since)] == [waits.tx]
+        assert store.oldest_submitted(conn, STELLAR.id, since) == since, "it stays where that waits"
+    turns(stand, sender := submitter(stand))
+    stand.close()
+    assert turns(stand, sender).done == 1
+    with stand.relay_engine.connect() as conn:
+        assert store.oldest_submitted(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
+    assert outcomes(stand, done) == outcomes(stand, waits) == ["done"]
+
+
+def test_who_submits_after_others_are_over_is_sent_by_the_same_process(stand: LedgerStand):
+    sender = submitter(stand)
+    for _ in range(3):
+        signed = accepted(stand)
+        turns(stand, sender)
+        stand.close()
+        assert turns(stand, sender).done == 1
+        assert outcomes(stand, signed) == ["done"]
+
+
+class Choosy(StellarAccountNodes):
+    """Nodes that will not have one transaction, in words that say nothing to us."""
+
+    unwanted = b""
+
+    def send_raw(self, envelope: bytes) -> str:
+        if self.unwanted and self.unwanted in envelope:
+            raise NodeUnavailable("invalid parameters")
+        return super().send_raw(envelope)
+
+
+def test_what_no_node_takes_keeps_no_other_waiting(stand: LedgerStand):
+    first, second = accepted(stand), accepted(stand)
+
+    class Refusing(Choosy):
+        unwanted = first.owner.raw_public_key()
+
+    sender = submitter(stand, Refusing)
+    with pytest.raises(NodeUnavailable):
+        turns(stand, sender)
+    turns(stand, sender)
+    stand.close()
+    assert (spent(stand, first), spent(stand, second)) == (0, UNIT)
+
+
+def test_failed_trial_of_one_submission_keeps_no_other_waiting(stand: LedgerStand):
+    # The first one is under way already, and over with this turn.
+    over = accepted(stand)
+    turns(stand, submitter(stand))
+    stand.close()
+    untried, second = accepted(stand), accepted(stand)
+
+    class Unreadable(StellarAccountNodes):
+        def funds(self, account: StellarAddress) -> AccountFunds | None:
+            if account == untried.owner.public_key:
+                raise NodeUnavailable("no such entry")
+            return super().funds(account)
+
+    with pytest.raises(NodeUnavailable, match="no such entry"):
+        turns(stand, submitter(stand, Unreadable))
+    stand.close()
+    assert outcomes(stand, over) == ["done"]
+    assert (spent(stand, untried), spent(stand, second)) == (0, UNIT)
+
+
+def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
+    def live(bomb: Bomb) -> None:
+        sender = submitter(stand, stellar_nodes(bomb))
+        with store.writer(stand.relay_engine, sender.account) as conn:
+            bomb.watch(conn)
+            sender.turn(conn)
+            stand.close()
+            sender.turn(conn)
+
+    accepted(stand)
+    straight = Bomb()
+    live(straight)
+    assert {"before a commit", "after a sending"} <= {*straight.passed}
+    for at, name in enumerate(straight.passed):
+        signed = accepted(stand)
+        with pytest.raises(Killed, match=name):
+            live(Bomb(at))
+        stand.grow_older(15)
+        live(Bomb())
+        assert (spent(stand, signed), outcomes(stand, signed)) == (UNIT, ["done"]), f"{at}: {name}"

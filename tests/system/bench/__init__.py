@@ -1,0 +1,1 @@
+"""Benchmarks of the running service: `python -m tests.system.bench [NAME …]`."""

@@ -1,0 +1,81 @@
+"""One JSON line a figure on standard output; everything else goes to standard error.
+
+    python -m tests.system.bench [NAME …]
+
+Figures are measured on the machine as it is: whatever else runs on it is in them.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.system.bench import (
+    api_visible,
+    auth_request,
+    book_rebuild,
+    deposit_gas,
+    evm_backfill,
+    evm_head_latency,
+    follower_idle,
+    follower_recovery,
+    orderbook,
+    redecode,
+    sep10_login,
+    stellar_lake,
+    stream_fanout,
+    submission_verify,
+    transfer_create,
+    transfer_progress,
+    transfers_sustained,
+    watched_accounts,
+)
+from tests.system.bench.site import tell
+
+FIGURES: dict[str, Callable[[], dict[str, Any]]] = {
+    "evm_head_latency": evm_head_latency.measure,
+    "evm_backfill": evm_backfill.measure,
+    "evm_backfill_4x": evm_backfill.measure_4x,
+    "api_visible": api_visible.measure,
+    "follower_idle": follower_idle.measure,
+    "orderbook_get": orderbook.measure_get,
+    "orderbook_get_gzip": orderbook.measure_get_gzip,
+    "orderbook_304": orderbook.measure_304,
+    "summary_get": orderbook.measure_summary,
+    "provider_get": orderbook.measure_provider,
+    "intent_get": orderbook.measure_intent,
+    "auth_request": auth_request.measure,
+    "sep10_login": sep10_login.measure,
+    "stream_fanout": stream_fanout.measure,
+    "transfer_create": transfer_create.measure,
+    "transfer_progress": transfer_progress.measure,
+    "transfers_sustained": transfers_sustained.measure,
+    "follower_recovery_s": follower_recovery.measure,
+    "stellar_lake_miss": stellar_lake.measure_miss,
+    "stellar_lake_hit": stellar_lake.measure_hit,
+    "book_rebuild": book_rebuild.measure,
+    "deposit_gas": deposit_gas.measure,
+    "submission_verify": submission_verify.measure,
+    "redecode": redecode.measure,
+    "watched_accounts": watched_accounts.measure,
+}
+
+
+def main(names: Sequence[str]) -> int:
+    """Measure the named figures, all when none is named; 2 for a name that is none."""
+    unknown = sorted(set(names) - set(FIGURES))
+    if unknown:
+        tell(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}")
+        return 2
+    for name in names or FIGURES:
+        tell(f"measuring {name}")
+        began = time.monotonic()
+        figure = FIGURES[name]()
+        tell(f"{name} took {time.monotonic() - began:.0f} s")
+        print(json.dumps({"name": name, **figure}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

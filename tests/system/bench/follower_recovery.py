@@ -1,0 +1,71 @@
+"""How long after its follower is killed a chain has new rows again, under the orchestrator.
+
+Both chains' follower runs get SIGKILL at once; the clock stops when the NOTIFY of the first commit
+after that arrives, for the later of the two chains. Blocks and ledgers come once a second, so up to
+one second of each figure is the wait for one.
+"""
+
+import os
+import signal
+import time
+from typing import Any
+
+from devnet import services
+from devnet.supervisor import Child
+from devnet.world import Pace
+from tests.system.bench.site import Commits, Site, follower_pids, site, tell
+
+KILLS = 3
+PATIENCE_SECONDS = 120.0
+PAUSE_SECONDS = 2.0
+"""From a recovery to the next kill: what has committed is replaced at once, however briefly."""
+
+GRACE_SECONDS = 0.2
+"""A NOTIFY of the killed process may still be on its way."""
+
+
+def measure() -> dict[str, Any]:
+    """Seconds of each of three kills, and the slowest."""
+    with site(Pace(block_seconds=1, ledger_seconds=1)) as running:
+        code_server = _start(running)
+        commits = [Commits(running.settings, chain.id) for chain in running.settings.network.chains]
+        for each in commits:
+            each.start()
+        _wait_for_commit(commits, time.monotonic())
+        seconds = []
+        for _ in range(KILLS):
+            running.supervisor.wait(PAUSE_SECONDS)
+            killed = time.monotonic()
+            for pid in follower_pids(running.settings, code_server).values():
+                os.kill(pid, signal.SIGKILL)
+            seconds.append(round(_wait_for_commit(commits, killed) - killed, 1))
+            tell(f"back after {seconds[-1]} s")
+        for each in commits:
+            each.stop()
+    return {"max_s": max(seconds), "seconds": seconds, "kills": KILLS}
+
+
+def _start(running: Site) -> Child:
+    ports = services.choose_ports()
+    variables = services.environment(running.settings, ports)
+    code_server = running.supervisor.run(services.code_server(ports, variables))
+    running.supervisor.run_together(
+        services.webserver(ports, variables), services.daemon(ports, variables)
+    )
+    return code_server
+
+
+def _wait_for_commit(commits: list[Commits], after: float) -> float:
+    """When every chain has had a commit later than `after`: the time of the last one's first."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        firsts = [
+            next((at for _, at in each.seen if at > after + GRACE_SECONDS), None)
+            for each in commits
+        ]
+        found = [at for at in firsts if at is not None]
+        if len(found) == len(commits):
+            return max(found)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no commit on every chain after {PATIENCE_SECONDS} s")
+        time.sleep(0.05)

@@ -1,0 +1,111 @@
+"""Asks one URL over and over on kept-alive connections, each with one request under way.
+
+    python -m tests.system.bench.load PORT CONNECTIONS SECONDS STATUS < REQUEST
+
+A process of its own, so that it takes no interpreter lock from anybody, and as little as it can of
+the processor: one epoll, no HTTP library. The request is on standard input, byte for byte; every
+answer must have the status, or the run fails. Prints what it saw as one JSON object.
+"""
+
+import json
+import re
+import selectors
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+HOST = "127.0.0.1"
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_SETTLING = 0.2
+"""Share of the time before answers count."""
+
+
+@dataclass
+class Connection:
+    """One socket, and what is still to come on it."""
+
+    socket: socket.socket
+    asked_at: float = 0.0
+    to_come: int = 0
+    head: bytes = b""
+
+
+@dataclass
+class Client:
+    """All connections of one run, and how long each answer took, in seconds."""
+
+    request: bytes
+    status: bytes
+    ready: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    took: list[float] = field(default_factory=list)
+    answers: int = 0
+    """Also those that came before any counted."""
+    buffer: bytearray = field(default_factory=lambda: bytearray(1 << 20))
+
+    def run(self, port: int, connections: int, seconds: float) -> float:
+        """Ask for that long; returns the seconds that count."""
+        for _ in range(connections):
+            connection = Connection(socket.create_connection((HOST, port)))
+            connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.ready.register(connection.socket, selectors.EVENT_READ, connection)
+            self._ask(connection)
+        self._answer_until(time.monotonic() + seconds * _SETTLING)
+        self.took.clear()
+        began = time.monotonic()
+        self._answer_until(began + seconds * (1 - _SETTLING))
+        return time.monotonic() - began
+
+    def _answer_until(self, end: float) -> None:
+        while time.monotonic() < end:
+            for key, _ in self.ready.select(timeout=1.0):
+                self._read(key.data)
+
+    def _ask(self, connection: Connection) -> None:
+        connection.asked_at = time.monotonic()
+        connection.head = b""
+        connection.socket.sendall(self.request)
+
+    def _read(self, connection: Connection) -> None:
+        size = connection.socket.recv_into(self.buffer)
+        if not size:
+            raise ConnectionError("the server closed a connection under way")
+        if connection.to_come:
+            connection.to_come -= size
+        else:
+            connection.head += bytes(self.buffer[: min(size, 4096)])
+            end = connection.head.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            connection.to_come = self._body_length(connection.head[:end]) - (size - end - 4)
+        if connection.to_come == 0:
+            self.took.append(time.monotonic() - connection.asked_at)
+            self.answers += 1
+            self._ask(connection)
+
+    def _body_length(self, head: bytes) -> int:
+        if head[9:12] != self.status:
+            raise ValueError(f"an answer of {head[9:12]!r} instead of {self.status!r}: {head!r}")
+        found = _LENGTH.search(head)
+        return 0 if found is None else int(found[1])
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run as the module's docstring says."""
+    port, connections, seconds, status = arguments
+    client = Client(sys.stdin.buffer.read(), status.encode())
+    used = time.process_time()
+    took = client.run(int(port), int(connections), float(seconds))
+    used = time.process_time() - used
+    seen = {
+        "seconds": took,
+        "took": client.took,
+        "answers": client.answers,
+        "own_cpu": used / float(seconds),
+    }
+    sys.stdout.write(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

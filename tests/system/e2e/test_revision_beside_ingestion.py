@@ -1,0 +1,131 @@
+"""The commands of a revision as an operator runs them, killed in the middle and run again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import URL, Engine, func, select, text, update
+
+from indexer.ingest.ranges import drain_once
+from indexer.ingest.rebuild import differences
+from tests.factories.fake_chain import FakeChain, fake_network
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import cursors, evm_logs
+from warehouse_schema.identifiers import Height
+from warehouse_schema.projections import transfer_progress
+
+ROOT = Path(__file__).parents[3]
+NETWORK = fake_network(confirmations=65)
+BLOCKS, SENDS = 130, 60
+FINAL_EVENTS = (BLOCKS - 65) * SENDS
+
+
+@contextmanager
+def revise(database: URL, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """`python -m indexer revise …`, killed when the block ends before it did."""
+    url = database.set(drivername="postgresql").render_as_string(hide_password=False)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "indexer", "revise", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": url, "ISTHMUS_NETWORK": "mainnet"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+def run(database: URL, *arguments: str, answer: str = "") -> tuple[int, str]:
+    with revise(database, *arguments) as process:
+        out, err = process.communicate(answer, timeout=100)
+        assert "Traceback" not in err, err
+        return process.returncode, out
+
+
+def wrong_sends(engine: Engine) -> int:
+    with engine.connect() as conn:
+        wrong = select(func.count()).where(oft_sent.c.amount_sent == 1)
+        return conn.scalar(wrong) or 0
+
+
+def standing(engine: Engine) -> tuple[list[object], ...]:
+    tables = (cursors, oft_sent, evm_logs, transfer_progress)
+    with engine.connect() as conn:
+        return tuple(sorted(map(tuple, conn.execute(select(t))), key=repr) for t in tables)
+
+
+@pytest.fixture
+def chain(engine: Engine, indexer_engine: Engine) -> FakeChain:
+    """A followed chain whose sends were all decoded wrong, as by an older build."""
+    chain = FakeChain(NETWORK)
+    chain.grow(BLOCKS, sends=SENDS)
+    assert drain_once(indexer_engine, chain, NETWORK) is not None
+    with engine.begin() as conn:
+        conn.execute(update(oft_sent).values(amount_sent=1))
+        conn.execute(update(transfer_progress).values(amount_in=1))
+    return chain
+
+
+@pytest.mark.timeout(300)
+def test_killed_commands_are_run_again_and_the_change_comes_in_once(
+    database: URL, engine: Engine, indexer_engine: Engine, chain: FakeChain
+) -> None:
+    before = standing(engine)
+    assert run(database, "start", "eip155:1")[0] == 0
+
+    with revise(database, "fill") as process:
+        assert process.stdout is not None
+        assert "decoded anew to 34 of 65" in process.stdout.readline()
+    code, said = run(database, "fill")
+    assert (code, "decoded anew to 65 of 65" in said) == (0, True)
+    assert "to 34 of 65" not in said, "it began from zero"
+
+    code, said = run(database, "check")
+    assert code == 0
+    assert f"facts.oft_sent of eip155:1: 0 added, 0 removed, {FINAL_EVENTS} changed" in said
+    assert run(database, "swap", answer="no\n") == (1, said + said_no())
+
+    kill_while_it_swaps(database, engine)
+    assert standing(engine) == before
+
+    chain.grow(3, sends=SENDS)
+    assert drain_once(indexer_engine, chain, NETWORK) is not None
+    code, said = run(database, "swap", "--yes")
+    assert (code, "ingestion waited" in said) == (0, True)
+    assert wrong_sends(engine) == 0
+    assert differences(engine, NETWORK) == []
+    with engine.connect() as conn:
+        assert conn.scalar(select(func.count()).select_from(oft_sent)) == (BLOCKS + 3) * SENDS
+        assert conn.scalar(select(cursors.c.height)) == Height(BLOCKS + 3)
+    assert run(database, "abandon")[0] == 0
+
+
+def said_no() -> str:
+    return "Is this what is wanted? Type yes to swap: nothing was changed\n"
+
+
+def kill_while_it_swaps(database: URL, engine: Engine) -> None:
+    """Hold the table of its last write, so that it waits with all others done; kill it there."""
+    waits = text(
+        "SELECT count(*) FROM pg_locks JOIN pg_class ON pg_class.oid = relation"
+        " WHERE NOT granted AND relname = 'transfer_progress'"
+    )
+    with engine.connect() as holder, engine.connect() as looker:
+        holder.execute(text("LOCK TABLE projections.transfer_progress IN SHARE MODE"))
+        with revise(database, "swap", "--yes") as process:
+            while looker.scalar(waits) == 0:
+                assert process.poll() is None, "it ended before it was killed"
+                looker.rollback()
+                time.sleep(0.02)
+        holder.rollback()

@@ -1,0 +1,240 @@
+"""A real node takes blocks back: shallow ones are followed, final ones stop the chain."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import select, update
+
+from indexer.errors import DeepReorg
+from indexer.facts.checks import open_alarms
+from indexer.ingest import ranges as drain
+from indexer.ingest.ranges import Progress
+from tests.system.faults.lies import FinalOnAnotherFork, FlippingTags, TagsAt
+from tests.system.faults.refusals import After, NoTags
+from tests.system.faults.world import Followed, contents, oft_send
+from warehouse_schema.events import oft_sent
+from warehouse_schema.facts import cursors, orphans
+
+K = 8
+"""Confirmations of the chain."""
+
+
+def tell(world: Followed) -> None:
+    """More blocks than are ever taken back, with something of ours in each."""
+    for _ in range(K + 4):
+        world.node.plain()
+
+
+@pytest.mark.parametrize("depth", [1, K - 1, K])
+@pytest.mark.parametrize("grown", [0, 1])
+def test_a_reorg_up_to_finality_leaves_what_a_straight_run_leaves(
+    world: Followed, depth: int, grown: int
+) -> None:
+    tell(world)
+    world.follow()
+    world.node.reorg(depth)
+    for _ in range(grown):
+        world.node.plain()
+    world.follow()
+    world.assert_as_straight()
+    with world.engine.connect() as conn:
+        assert len(conn.execute(select(orphans)).all()) == 2 * depth
+
+
+@pytest.mark.parametrize("depth", [1, K - 1, K])
+def test_transactions_that_are_mined_again_are_kept_and_dropped_ones_are_not(
+    world: Followed, depth: int
+) -> None:
+    tell(world)
+    kept, dropped = world.node.mine(oft_send(91_000 + depth), oft_send(92_000 + depth))
+    for _ in range(depth - 1):
+        world.node.plain()
+    world.follow()
+    assert transactions(world) >= {kept, dropped}
+    world.node.reorg(depth, remine=[kept])
+    world.follow()
+    assert kept in transactions(world)
+    assert dropped not in transactions(world)
+    world.assert_as_straight()
+
+
+def transactions(world: Followed) -> set[str]:
+    with world.engine.connect() as conn:
+        return {*conn.scalars(select(oft_sent.c.tx_hash))}
+
+
+@pytest.mark.parametrize("grown", [0, 1, 3])
+def test_a_reorg_beyond_finality_stops_the_chain_and_deletes_nothing(
+    world: Followed, grown: int
+) -> None:
+    tell(world)
+    world.follow()
+    before = contents(world.engine)
+    world.node.reorg(K + 1)
+    for _ in range(grown):
+        world.node.plain()
+    for _ in range(2):
+        # However often it is started again.
+        with pytest.raises(DeepReorg, match=f"{K} confirmations"):
+            world.follow()
+    assert contents(world.engine) == before
+    assert world.cursor().held is not None
+    (alarm,) = open_alarms(world.engine, world.chain.id)
+    assert alarm.startswith("DeepReorg")
+
+
+def test_deeper_confirmations_and_no_final_height_mend_a_deep_reorg(world: Followed) -> None:
+    tell(world)
+    world.faulty.inject(NoTags())
+    world.follow()
+    world.node.reorg(K + 1)
+    world.node.plain()
+    world.chain = replace(world.chain, confirmations=K + 3)
+    with pytest.raises(DeepReorg):
+        world.follow()
+    with world.owner.begin() as conn:
+        conn.execute(update(cursors).values(safe_height=None, final_height=None))
+    world.follow()
+    assert world.cursor().held is None
+    world.faulty.heal()
+    world.assert_as_straight()
+
+
+def test_reorgs_in_a_row_do_not_reach_below_finality_together(world: Followed) -> None:
+    """Six blocks are taken back, and before any comes instead, the chain forks lower still."""
+    tell(world)
+    turns = [lambda: world.node.reorg(12)]
+
+    def turn(progress: Progress) -> None:
+        if progress.blocks < 0 and turns:
+            turns.pop()()
+
+    with world.faulty.faulty(NoTags()):
+        world.follow()
+        final = world.cursor().final_height
+        assert final == world.node.height - K
+        world.node.reorg(6)
+        with pytest.raises(DeepReorg, match="final"):
+            world.follow(after=turn)
+    assert turns == []
+    assert world.cursor().height == world.node.height - 6
+    assert world.cursor().final_height == final
+
+
+@pytest.mark.parametrize(("depth", "is_deep"), [(1, False), (2, False), (3, True), (K, True)])
+def test_what_a_node_called_final_is_not_taken_back(
+    world: Followed, depth: int, is_deep: bool
+) -> None:
+    tell(world)
+    with world.faulty.faulty(TagsAt(safe=1, final=2)):
+        world.follow()
+    before = contents(world.engine)
+    world.node.reorg(depth)
+    if not is_deep:
+        world.follow()
+        world.assert_as_straight()
+        return
+    with pytest.raises(DeepReorg, match="a node said so"):
+        world.follow()
+    assert contents(world.engine) == before
+    assert world.cursor().held is not None
+
+
+def test_a_final_block_that_is_named_otherwise_stops_the_chain_before_a_fork_is_seen(
+    world: Followed,
+) -> None:
+    tell(world)
+    with world.faulty.faulty(TagsAt(safe=1, final=2)):
+        world.follow()
+    final = world.cursor().final_height
+    # What the node serves still joins ours; only what it calls final does not.
+    world.node.plain()
+    world.faulty.inject(FinalOnAnotherFork(final))
+    with pytest.raises(DeepReorg, match="calls 0x"):
+        world.follow(until=lambda: False)
+    assert world.cursor().final_height == final
+    assert world.cursor().held is not None
+
+
+def test_a_final_block_that_the_node_itself_has_otherwise_stops_nothing(world: Followed) -> None:
+    tell(world)
+    with world.faulty.faulty(TagsAt(safe=1, final=2)):
+        world.follow()
+    world.node.plain()
+    with world.faulty.faulty(FlippingTags(safe=3, final=4)):
+        world.follow()
+    assert world.cursor().held is None
+    world.assert_as_straight()
+
+
+def test_a_final_block_that_is_not_the_stored_one_makes_nothing_final(world: Followed) -> None:
+    tell(world)
+    with world.faulty.faulty(TagsAt(safe=5, final=6)):
+        world.follow()
+    final = world.cursor().final_height
+    world.node.plain()
+    with world.faulty.faulty(FinalOnAnotherFork(final + 3)):
+        world.follow()
+    assert world.cursor().height == final + 7
+    assert world.cursor().final_height == final
+
+
+def test_a_reorg_while_nobody_followed_is_found_at_the_start(world: Followed) -> None:
+    tell(world)
+    world.follow()
+    world.node.reorg(5)
+    world.node.plain()
+    world.node.plain()
+    world.follow()
+    world.assert_as_straight()
+
+
+def test_a_reorg_found_after_a_crash_is_taken_back_once(
+    world: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(world)
+    world.follow()
+    before = contents(world.engine)
+    world.node.reorg(4)
+
+    def crash(*arguments: object) -> None:
+        raise RuntimeError("killed before the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(drain, "_notify", crash)
+        with pytest.raises(RuntimeError, match="killed"):
+            world.follow()
+    assert contents(world.engine) == before
+    world.follow()
+    world.assert_as_straight()
+    with world.engine.connect() as conn:
+        assert len(conn.execute(select(orphans)).all()) == 8
+
+
+def test_a_reorg_between_the_requests_of_a_range_leaves_no_mixture(world: Followed) -> None:
+    tell(world)
+    world.follow()
+    # More blocks than one request holds, and a reorg of their end after the first request.
+    world.node.ask("anvil_mine", hex(110))
+    world.node.plain()
+
+    def turn() -> None:
+        world.node.reorg(3)
+        world.node.plain()
+
+    with world.faulty.faulty(After("eth_getBlockByNumber", turn, least=50), times=1):
+        world.follow()
+    world.assert_as_straight()
+
+
+def test_reorgs_that_follow_each_other_end_in_the_last_one(world: Followed) -> None:
+    tell(world)
+    depths = [2, 5, 1, 7, 3]
+
+    def turn(progress: Progress) -> None:
+        if depths:
+            world.node.reorg(depths.pop())
+            world.node.plain()
+
+    world.follow(after=turn, until=lambda: not depths and world.is_at_head())
+    world.assert_as_straight()

@@ -1,0 +1,199 @@
+"""The page follows the market: at once, by whole ledgers, whatever becomes of the server."""
+
+import signal
+import time
+
+from tests.system.page.reading import is_shown, offer_row, order_row
+
+RATE = "#offers-table .rate"
+
+
+def is_shown_so_far(visit, book):
+    """Whether the rows that are shown without asking for more are the first of the book."""
+    rows = visit.first_offers()
+    return is_shown(rows, map(offer_row, book[: len(rows)]))
+
+
+def test_a_change_is_shown_within_a_second_of_its_ledger(town, visits):
+    visit = visits(town).go()
+    delays = []
+    for number in range(5):
+        rate = f"0.95{number + 1}"
+        visit.page.evaluate(
+            """(rate) => {
+                const seen = () => [...document.querySelectorAll("#offers-table .rate")]
+                    .some((cell) => cell.textContent.startsWith(rate));
+                window.shown = new Promise((resolve) => {
+                    const look = () => seen() ? resolve(Date.now()) : requestAnimationFrame(look);
+                    look();
+                });
+            }""",
+            rate,
+        )
+        with town.market.ledger():
+            town.market.offer("elif", "offramp", "USD", rate)
+            committing = time.time()
+        shown = visit.page.evaluate("window.shown") / 1000
+        delays.append(shown - committing)
+    assert max(delays) < 1.0, delays
+    visit.until(lambda: visit.is_up_to_date(town.serving))
+
+
+def test_an_order_comes_and_ends_in_front_of_the_reader(town, visits):
+    visit = visits(town).go()
+    with town.market.ledger():
+        order = town.market.order("femi", "77.7", "onramp", "wise", "USD")
+    visit.until(lambda: visit.orders()[0]["USDC"] == "77.7")
+    assert visit.orders()[0]["Status"].startswith("active")
+    visit.until(lambda: visit.text("#total-locked") != "97.8333333")
+    with town.market.ledger() as contracts:
+        contracts.fulfil(order)
+    visit.until(lambda: visit.orders()[0]["Status"] == "fulfilled")
+    visit.until(lambda: visit.is_up_to_date(town.serving))
+    assert is_shown(visit.orders(), map(order_row, town.get("intents")))
+
+
+def test_no_ledger_is_ever_shown_by_halves(town, visits):
+    """A ledger moves all of a provider's twelve offers; every frame that is drawn is looked at."""
+    currencies, rails = ("EUR", "USD"), ("venmo", "wise", "revolut")
+    pairs = [(currency, rail) for currency in currencies for rail in rails]
+
+    def reprice(rate):
+        for currency, rail in pairs:
+            for direction in ("onramp", "offramp"):
+                town.market.offer("gabi", direction, currency, rate, (rail,))
+
+    with town.market.ledger():
+        gabi = town.market.provider("gabi", 5_000, **{rail: f"@gabi-{rail}" for rail in rails})
+        reprice("1.5")
+    visit = visits(town).go(f"/?provider={gabi}")
+    visit.until(lambda: len(visit.offers()) == 12)
+    visit.page.evaluate("""() => {
+        window.frames_seen = [];
+        const look = () => {
+            const cells = document.querySelectorAll("#offers-table .rate");
+            const rates = new Set([...cells].map((cell) => cell.textContent.split(" ")[0]));
+            window.frames_seen.push([cells.length, ...rates].join(" "));
+            requestAnimationFrame(look);
+        };
+        look();
+    }""")
+    for number in range(1, 9):
+        with town.market.ledger():
+            reprice(f"1.5{number}")
+
+    def seen():
+        return set(visit.page.evaluate("window.frames_seen"))
+
+    # Our look comes before the work of the page in a frame: the last rate is seen in the next.
+    visit.until(lambda: "12 1.58" in seen())
+    assert "12 1.50" in seen()
+    assert seen() <= {f"12 1.5{number}" for number in range(9)}
+
+
+def test_it_comes_back_after_the_server_and_misses_nothing(town, visits):
+    visit = visits(town)
+    visit.expected = (r"console: .*(ERR_CONNECTION_REFUSED|WebSocket)",)
+    visit.go()
+    for by in (signal.SIGTERM, signal.SIGKILL):
+        town.serving.stop(by)
+        visit.until(lambda: visit.phase() == "waiting")
+        assert visit.page.locator("#banner").is_visible()
+        assert "The connection was lost." in visit.text("#banner")
+        # What it knows stays to be read.
+        assert len(visit.offers()) > 10
+        with town.market.ledger():
+            missed = town.market.order("ana", "15.5", "onramp", "venmo", "USD")
+            town.market.offer("ben", "onramp", "EUR", f"0.95{by:02}", ("revolut",))
+        with town.market.ledger() as contracts:
+            contracts.fulfil(missed)
+            town.market.withdraw("elif", "320")
+        town.serving.start()
+        visit.until(lambda: visit.phase() == "live", seconds=40)
+        visit.until(lambda: visit.is_up_to_date(town.serving))
+        visit.until(lambda: is_shown(visit.orders(), map(order_row, town.get("intents"))))
+        assert not visit.page.locator("#banner").is_visible()
+    resumed = [url for url in visit.requests if "/stream" in url and "after=" in url]
+    assert len(resumed) >= 2
+
+
+def test_what_it_knew_of_another_past_is_forgotten(town, visits):
+    """The warehouse begins anew while the server is away."""
+    visit = visits(town)
+    visit.expected = (r"console: .*(ERR_CONNECTION_REFUSED|WebSocket)",)
+    visit.go()
+    town.serving.stop()
+    town.start_over()
+    town.serving.start()
+    visit.until(lambda: visit.phase() == "live", seconds=40)
+    visit.until(lambda: len(visit.offers()) == 1)
+    visit.until(lambda: visit.is_up_to_date(town.serving))
+
+
+def test_data_that_grows_old_is_called_stale_until_a_ledger_comes(empty_town, visits):
+    empty_town.begin()
+    empty_town.market.close(seconds_ago=50)
+    visit = visits(empty_town).go()
+    assert visit.phase() == "live"
+    assert 50 <= int(visit.text("#age").removesuffix(" s")) < 60
+    visit.until(lambda: visit.phase() == "stale")
+    assert "The last ledger closed 1 min" in visit.text("#banner")
+    assert visit.text("#announcement") == "Market data: stale."
+    before = visit.text("#age")
+    visit.until(lambda: visit.text("#age") != before)
+    empty_town.market.close()
+    visit.until(lambda: visit.phase() == "live")
+    assert not visit.page.locator("#banner").is_visible()
+    assert visit.text("#announcement") == "Market data: live."
+
+
+def test_ledgers_in_which_nothing_happens_make_it_no_older(town, visits):
+    visit = visits(town).go()
+    for _ in range(3):
+        ledger = town.market.close()
+        visit.until_ledger(lambda shown, ledger=ledger: shown == ledger)
+        assert int(visit.text("#age").removesuffix(" s")) < 5
+
+
+def test_a_book_that_is_not_there_yet_is_waited_for(empty_town, visits):
+    visit = visits(empty_town)
+    visit.expected = (r"console: .*(503|WebSocket)",)
+    visit.page.goto(empty_town.url)
+    visit.until(lambda: visit.phase() == "waiting")
+    assert visit.text("#offers-empty") == "Waiting for the order book…"
+    empty_town.begin()
+    visit.until_ledger(lambda ledger: ledger is not None)
+    visit.until(lambda: visit.text("#offers-empty") == "Nothing is on offer.")
+
+
+def processor_seconds(session):
+    """What the page's main thread has used so far, however many others want the processor."""
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+
+
+def test_a_book_of_a_thousand_offers_is_shown_and_followed_at_little_cost(town, visits):
+    with town.market.ledger():
+        crowd = [f"crowd-{number}" for number in range(987)]
+        for number, name in enumerate(crowd):
+            town.market.provider(name, 100 + number, venmo=f"@{name}")
+            town.market.offer(name, "onramp", "USD", f"1.1{number:03}")
+    visit = visits(town)
+    session = visit.context.new_cdp_session(visit.page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    visit.go()
+    visit.until(lambda: visit.text("#offers-count") == "1000")
+    rows = visit.page.locator("#offers-table tbody tr")
+    assert rows.count() == 100
+    shown = processor_seconds(session)
+    assert shown < 1.5
+    for number in range(5):
+        with town.market.ledger():
+            for name in crowd[:50]:
+                town.market.offer(name, "onramp", "USD", f"1.05{number}")
+        visit.until_ledger(lambda ledger, now=town.market.height: ledger == now)
+    followed = (processor_seconds(session) - shown) / 5
+    assert followed < 0.25, f"a ledger costs {followed} s"
+    visit.until(lambda: is_shown_so_far(visit, town.get("orderbook")))
+    visit.page.get_by_role("button", name="Show 100 of").click()
+    visit.until(lambda: rows.count() == 200)

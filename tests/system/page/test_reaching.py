@@ -1,0 +1,153 @@
+"""Everybody can use it: by keyboard, on a phone, by a screen reader, in light and dark, at rest."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.factories.book import account
+from tests.system.page.visiting import DESKTOP, PHONE
+
+AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
+NARROWEST = {"width": 320, "height": 640}
+ANA = f"/?provider={account('ana')}"
+
+
+def violations(visit):
+    """What axe-core finds that keeps somebody out, a line each."""
+    visit.page.evaluate(AXE.read_text())
+    found = visit.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    assert len(found["passes"]) > 20
+    return [
+        f"{each['impact']} {each['id']}: {json.dumps([node['target'] for node in each['nodes']])}"
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("path", ["/", "/?amount=1,5&rail=pix&currency=USD", ANA])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_keeps_anybody_out(square, visits, path, viewport, scheme):
+    # A policy that lets no string become a script would keep axe-core out as well.
+    visit = visits(square, viewport=viewport, color_scheme=scheme, bypass_csp=True).go(path)
+    visit.until(lambda: len(visit.orders()) > 0)
+    assert violations(visit) == []
+
+
+@pytest.mark.parametrize("path", ["/", "/?direction=onramp&currency=USD", ANA])
+@pytest.mark.parametrize("viewport", [PHONE, NARROWEST], ids=["phone", "narrowest"])
+def test_a_phone_never_scrolls_sideways(square, visits, path, viewport):
+    visit = visits(square, viewport=viewport, is_mobile=True, has_touch=True).go(path)
+    visit.until(lambda: len(visit.orders()) > 0)
+    assert not visit.too_wide()
+    if path == "/":
+        visit.page.get_by_text("Depth as a table").click()
+        assert not visit.too_wide()
+        assert visit.page.locator("#chart canvas").bounding_box()["width"] < viewport["width"]
+
+
+def test_a_window_that_grows_takes_the_chart_along(square, visits):
+    visit = visits(square, viewport=PHONE).go()
+    chart = visit.page.locator("#chart canvas")
+    narrow = chart.bounding_box()["width"]
+    visit.page.set_viewport_size(DESKTOP)
+    visit.until(lambda: chart.bounding_box()["width"] > 1.5 * narrow)
+    visit.page.set_viewport_size(PHONE)
+    visit.until(lambda: chart.bounding_box()["width"] == narrow)
+    assert not visit.too_wide()
+
+
+def focused(visit):
+    """What has the focus: its id, its label or its text."""
+    return visit.page.evaluate(
+        """() => {
+            const there = document.activeElement;
+            return there.id || there.name || there.textContent.trim();
+        }"""
+    )
+
+
+def test_a_keyboard_is_enough(square, visits):
+    """From the top of the page to an offer's provider, and back."""
+    visit = visits(square).go()
+    page = visit.page
+    keys = page.keyboard
+    keys.press("Tab")
+    assert focused(visit) == "Skip to the offers"
+    trail = []
+    for _ in range(5):
+        keys.press("Tab")
+        trail.append(focused(visit))
+    assert trail == ["Isthmus", "direction", "currency", "rail", "amount"]
+    keys.type("100")
+    visit.until(lambda: "100 USDC" in visit.text("#best-aside"))
+    for _ in range(3):
+        keys.press("Shift+Tab")
+    keys.press("ArrowRight")
+    visit.until(lambda: "direction=onramp" in page.url)
+    assert {row["Side"] for row in visit.offers()} == {"Buy"}
+    page.locator(".skip").focus()
+    keys.press("Enter")
+    keys.press("Tab")
+    address = page.evaluate("document.activeElement.title")
+    assert address == page.locator("#offers-table a").first.get_attribute("title")
+    keys.press("Enter")
+    visit.until(lambda: visit.text("#provider-address") == address)
+    assert focused(visit) == "provider-title"
+    page.go_back()
+    visit.until(lambda: page.locator("#overview").is_visible())
+
+
+def test_the_focus_stays_on_a_link_whose_row_moves(town, visits):
+    visit = visits(town).go("/?direction=onramp&currency=USD")
+    ben = account("ben")
+    link = visit.page.locator(f'#offers-table a[title="{ben}"]')
+    link.focus()
+    with town.market.ledger():
+        town.market.offer("ben", "onramp", "USD", "1.0001", ("venmo",))
+    visit.until(lambda: visit.offers()[0]["Rate"] == "1.0001 USD")
+    assert visit.page.evaluate("document.activeElement.title") == ben
+
+
+def test_a_choice_that_is_being_made_is_not_disturbed_by_ledgers(town, visits):
+    visit = visits(town).go("/?currency=EUR")
+    visit.page.get_by_label("Order size").focus()
+    visit.page.keyboard.type("12.")
+    with town.market.ledger():
+        # The last offer in BRL goes: the choices change, what is chosen does not.
+        town.market.withdraw("davi", "1205")
+    visit.until(lambda: "BRL" not in visit.page.get_by_label("Currency").inner_text())
+    assert visit.page.get_by_label("Order size").input_value() == "12."
+    assert focused(visit) == "amount"
+    assert visit.page.get_by_label("Currency").input_value() == "EUR"
+
+
+def test_whoever_wants_no_motion_sees_none(town, visits):
+    running = "document.getAnimations().length"
+    still = visits(town, reduced_motion="reduce").go()
+    lively = visits(town, reduced_motion="no-preference").go()
+    assert lively.page.evaluate(running) > 0
+    with town.market.ledger():
+        town.market.offer("ben", "onramp", "USD", "1.0001", ("venmo",))
+    lively.until(lambda: lively.page.evaluate(running) > 1)
+    still.until(lambda: "1.0001 USD" in [row["Rate"] for row in still.offers()])
+    assert still.page.evaluate(running) == 0
+
+
+def test_light_and_dark_follow_the_reader(square, visits):
+    visit = visits(square, color_scheme="light").go()
+
+    def brightness():
+        colour = visit.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
+
+    assert brightness() > 600
+    visit.page.emulate_media(color_scheme="dark")
+    visit.until(lambda: brightness() < 150)
+
+
+def test_without_scripts_the_page_says_what_it_needs(square, visits):
+    visit = visits(square, java_script_enabled=False)
+    visit.page.goto(square.url)
+    assert "This page needs JavaScript" in visit.text("noscript")
