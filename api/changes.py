@@ -27,9 +27,8 @@ import psycopg
 from psycopg import Notify, sql
 from sqlalchemy import Engine
 
-from indexer.ingest.ranges import CHANNEL
+from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress
-from warehouse_schema.projections import TOLD_CHANNEL
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +122,9 @@ class Changes:
                     pause = _FIRST_PAUSE
                     self._hear(session)
             except psycopg.OperationalError as error:
-                logger.warning("not listening to %s: %s", CHANNEL, " ".join(str(error).split()))
+                logger.warning(
+                    "not listening to %s: %s", channels.INGESTED, " ".join(str(error).split())
+                )
                 # Workers that lost the same server do not all come back at once.
                 self._over.wait(pause * random.SystemRandom().uniform(0.5, 1.0))
                 pause = min(_LONGEST_PAUSE, pause * 2)
@@ -137,7 +138,7 @@ class Changes:
         with closing(session):
             session.autocommit = True
             session.execute("SET application_name = 'isthmus-api-changes'")
-            for channel in (TOLD_CHANNEL, CHANNEL):
+            for channel in (channels.TRANSFERS, channels.INGESTED):
                 session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             try:
                 self._connected = True
@@ -159,7 +160,7 @@ class Changes:
 
 def _read(notice: Notify) -> Told:
     """Any user of the database may write to a channel: what is not ours may mean anything."""
-    if notice.channel == TOLD_CHANNEL:
+    if notice.channel == channels.TRANSFERS:
         return TransfersTold(StellarAddress(notice.payload))
     chain, _, height = notice.payload.rpartition(":")
     if chain and height.isdecimal():

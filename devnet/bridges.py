@@ -27,7 +27,7 @@ from devnet.stellar.accounts import PACKET_VERIFIER, RELAYER, keypair
 from devnet.stellar.client import DevnetClient, Outcome
 from devnet.stellar.contracts.oft import NATIVE_FEE as XLM_FEE
 from devnet.stellar.registry import devnet_contracts
-from devnet.verify import Movement
+from devnet.verify import ExpectedMovement
 
 EVM = "eip155:31337"
 STELLAR = "stellar:devnet"
@@ -46,7 +46,7 @@ class Burned:
     """A CCTP burn and its source message, not yet attested."""
 
     message: bytes
-    movement: Movement
+    movement: ExpectedMovement
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Sent:
     """An OFT send and its packet."""
 
     packet: bytes
-    movement: Movement
+    movement: ExpectedMovement
 
 
 def forwarding_hook(recipient: str, label: bytes) -> bytes:
@@ -90,7 +90,7 @@ class Bridges:
             max_fee=max_fee,
             min_finality=CONFIRMED if max_fee else FINALIZED,
         )
-        movement = Movement(
+        movement = ExpectedMovement(
             mechanism="cctp",
             stage="ATTESTING",
             source_chain=EVM,
@@ -103,7 +103,7 @@ class Bridges:
         )
         return Burned(_one(self._evm.sent_messages(receipt)), movement)
 
-    def mint_on_stellar(self, burned: Burned, *, fee: int = 0) -> Movement:
+    def mint_on_stellar(self, burned: Burned, *, fee: int = 0) -> ExpectedMovement:
         """Attest a burn and have the relayer mint and forward it; `fee` has 6 decimals."""
         message, attestation = self._attest(burned, fee)
         outcome = self._stellar.invoke(
@@ -151,7 +151,7 @@ class Bridges:
             scval.to_uint32(FINALIZED),
             scval.to_bytes(self._label()),
         )
-        movement = Movement(
+        movement = ExpectedMovement(
             mechanism="cctp",
             stage="ATTESTING",
             source_chain=STELLAR,
@@ -164,7 +164,7 @@ class Bridges:
         )
         return Burned(_one(messages_said(outcome)), movement)
 
-    def mint_on_evm(self, burned: Burned, relayer: LocalAccount) -> Movement:
+    def mint_on_evm(self, burned: Burned, relayer: LocalAccount) -> ExpectedMovement:
         """Attest a burn and deliver it."""
         message, attestation = self._attest(burned, 0)
         receipt = self._evm.receive_message(relayer, message, attestation)
@@ -182,7 +182,7 @@ class Bridges:
         """Send USDT0 to a Stellar account."""
         raw = StrKey.decode_ed25519_public_key(recipient)
         receipt: Receipt = self._evm.oft_send(account, to=raw, amount=amount)
-        movement = Movement(
+        movement = ExpectedMovement(
             mechanism="oft",
             stage="IN_FLIGHT",
             source_chain=EVM,
@@ -196,7 +196,7 @@ class Bridges:
         )
         return Sent(_one(self._evm.sent_packets(receipt)), movement)
 
-    def verify_on_stellar(self, sent: Sent) -> Movement:
+    def verify_on_stellar(self, sent: Sent) -> ExpectedMovement:
         """The verifier's word for a packet."""
         self.verify_packet_on_stellar(sent.packet)
         return replace(sent.movement, stage="DELIVERING")
@@ -212,7 +212,7 @@ class Bridges:
             scval.to_bytes(packet),
         )
 
-    def deliver_on_stellar(self, sent: Sent, recipient: str) -> Movement:
+    def deliver_on_stellar(self, sent: Sent, recipient: str) -> ExpectedMovement:
         """Have the relayer execute a verified packet."""
         outcome = self.execute_packet_on_stellar(sent.packet)
         return replace(
@@ -267,7 +267,7 @@ class Bridges:
             scval.to_struct(fee),
             scval.to_address(holder.public_key),
         )
-        movement = Movement(
+        movement = ExpectedMovement(
             mechanism="oft",
             stage="IN_FLIGHT",
             source_chain=STELLAR,
@@ -280,7 +280,7 @@ class Bridges:
         )
         return Sent(_one(packets_said(outcome)), movement)
 
-    def deliver_on_evm(self, sent: Sent) -> Movement:
+    def deliver_on_evm(self, sent: Sent) -> ExpectedMovement:
         """Verify and execute a packet."""
         receipt = self._evm.lz_verify_and_receive(sent.packet, packet_verifier())
         return replace(

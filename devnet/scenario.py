@@ -26,7 +26,7 @@ from devnet.order_book import OrderBook
 from devnet.stellar.accounts import RELAYER, USDC, keypair
 from devnet.stellar.client import DevnetClient, Outcome
 from devnet.stellar.genesis import BOND_BPS, ORDER_TTL, RAILS
-from devnet.verify import Movement, Story
+from devnet.verify import ExpectedMovement, Story
 from devnet.world import World
 
 Say = Callable[[str], None]
@@ -341,7 +341,7 @@ class TransferStory:
         self._chance = chance
         self._say = say
 
-    def play(self) -> tuple[Movement, ...]:
+    def play(self) -> tuple[ExpectedMovement, ...]:
         """The whole story; every movement as it must be shown at its end."""
         self._client.next_close = real_time
         self._alice = self._client.open_account("alice", usdc=100 * UNIT, usdt0=0)
@@ -352,7 +352,7 @@ class TransferStory:
         self._say("alice and bob hold money on Stellar, two accounts on the EVM chain")
         return (*self._cctp_in(), self._cctp_out(), *self._oft_in(), self._oft_out())
 
-    def _cctp_in(self) -> Iterator[Movement]:
+    def _cctp_in(self) -> Iterator[ExpectedMovement]:
         """USDC to Stellar: standard, fast with a fee, and one that nobody has attested yet."""
         burned = self._bridges.burn_on_evm(self._holder, self._alice.public_key, self._six())
         yield self._told("CCTP, standard", self._bridges.mint_on_stellar(burned))
@@ -365,13 +365,13 @@ class TransferStory:
         burned = self._bridges.burn_on_evm(self._holder, self._bob.public_key, self._six())
         yield self._told("CCTP, not attested yet", burned.movement)
 
-    def _cctp_out(self) -> Movement:
+    def _cctp_out(self) -> ExpectedMovement:
         """USDC from Stellar."""
         amount = self._six() * DUST
         burned = self._bridges.burn_on_stellar(self._alice, self._payee.address, amount)
         return self._told("CCTP", self._bridges.mint_on_evm(burned, self._relayer))
 
-    def _oft_in(self) -> Iterator[Movement]:
+    def _oft_in(self) -> Iterator[ExpectedMovement]:
         """USDT0 to Stellar: delivered, verified only, and still under way."""
         bob = self._bob.public_key
         sent = self._bridges.send_from_evm(self._holder, bob, self._six())
@@ -386,7 +386,7 @@ class TransferStory:
         """Verify what is under way: no later packet can be executed before."""
         self._bridges.verify_on_stellar(self._under_way)
 
-    def _oft_out(self) -> Movement:
+    def _oft_out(self) -> ExpectedMovement:
         """USDT0 from Stellar."""
         amount = self._six() * DUST
         sent = self._bridges.send_from_stellar(self._bob, self._payee.address, amount)
@@ -396,7 +396,7 @@ class TransferStory:
         """An amount between 5 and 20 units of 6 decimals."""
         return self._chance.randint(5 * EVM_UNIT, 20 * EVM_UNIT)
 
-    def _told(self, what: str, movement: Movement) -> Movement:
+    def _told(self, what: str, movement: ExpectedMovement) -> ExpectedMovement:
         self._say(
             f"{what}: {movement.amount_in} base units from {movement.source_chain}"
             f" to {movement.dest_chain}, {movement.stage}"

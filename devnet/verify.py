@@ -1,7 +1,7 @@
 """Asks the running service what it shows, prints it, and compares it with what must be there.
 
 Everything is asked over HTTP, as a client would, except the movements between chains: they have no
-public endpoint, so they are read from `projections.transfer_progress` as the analyst role.
+public endpoint, so they are read from `projections.movements` as the analyst role.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from devnet.expectations import BookExpectation, Json
 from devnet.progress import Progress
 from indexer.config.networks import Network
 from warehouse_schema.events import EVENT_TABLES
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 DEADLINE_SECONDS = 600.0
 """Without a new height. Most of it is Dagster's first run, starting on a busy machine."""
@@ -37,8 +37,8 @@ Stage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "C
 
 
 @dataclass(frozen=True)
-class Movement:
-    """A row of `transfer_progress` as the scenario knows it; amounts in each chain's base units."""
+class ExpectedMovement:
+    """A row of `movements` as the scenario knows it; amounts in each chain's base units."""
 
     mechanism: Literal["cctp", "oft"]
     stage: Stage
@@ -58,7 +58,7 @@ class Story:
     """What a scenario did, as far as it must be visible once both chains are read this far."""
 
     book: BookExpectation
-    movements: tuple[Movement, ...]
+    movements: tuple[ExpectedMovement, ...]
     evm_height: int
 
 
@@ -246,16 +246,16 @@ def _check_routes(service: Service, say: Callable[[str], None]) -> list[str]:
 
 
 def _check_movements(
-    movements: Sequence[Movement], service: Service, say: Callable[[str], None]
+    expected: Sequence[ExpectedMovement], service: Service, say: Callable[[str], None]
 ) -> list[str]:
     with service.engine.connect() as connection:
-        found = connection.execute(select(transfer_progress).order_by(transfer_progress.c.sent_at))
+        found = connection.execute(select(movements).order_by(movements.c.sent_at))
         rows = {row["source_tx"]: dict(row) for row in found.mappings()}
-    say("\nprojections.transfer_progress (read from the warehouse: no endpoint shows it)")
+    say("\nprojections.movements (read from the warehouse: no endpoint shows it)")
     columns = ("mechanism", "stage", "source_chain", "amount_in", "dest_chain", "amount_out", "fee")
     say(table(rows.values(), (*columns, "source_tx", "dest_tx")))
     problems = []
-    for movement in movements:
+    for movement in expected:
         wanted = asdict(movement)
         row = rows.pop(movement.source_tx, None)
         shown = None if row is None else {name: row[name] for name in wanted}
@@ -263,12 +263,12 @@ def _check_movements(
     return [*problems, *(f"nobody made the movement {row}" for row in rows.values())]
 
 
-def _check_arrivals(movements: Sequence[Movement], service: Service) -> list[str]:
+def _check_arrivals(expected: Sequence[ExpectedMovement], service: Service) -> list[str]:
     """What was delivered to a watched address is on record as that token's own movement too."""
     watched = {address for chain in service.network.chains for address in chain.watched}
     wanted = {
         (each.dest_tx, each.dest_address, each.amount_out)
-        for each in movements
+        for each in expected
         if each.stage == "COMPLETED" and each.dest_address in watched
     }
     found: set[tuple[Any, ...]] = set()

@@ -99,7 +99,7 @@ def sent_metadata(sent: Sent) -> Metadata:
     specs=[
         dg.AssetSpec(
             TRANSACTIONS,
-            deps=[dg.AssetKey(["projections", "transfer_stages"])],
+            deps=[dg.AssetKey(["projections", "transfer_states"])],
             description="What the service itself signed and sent: relay.slots, relay.attempts. "
             "Materialized when a run has taken its first turn, observed with figures since.",
             group_name="relay",

@@ -71,7 +71,7 @@ def posted_metadata(posted: Posted) -> Metadata:
     specs=[
         dg.AssetSpec(
             WEBHOOKS,
-            deps=[dg.AssetKey(["projections", "transfer_stages"])],
+            deps=[dg.AssetKey(["projections", "transfer_states"])],
             description="What was posted to owners' webhooks: relay.webhook_deliveries. "
             "Materialized when a run is at work, observed with figures since.",
             group_name="relay",

@@ -10,7 +10,7 @@ from relay import store
 from relay.account import MOST_FAILURES
 from relay.store import ago
 from warehouse_schema.intake import transfers
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import health, slots
 
 STUCK_SECONDS = 3600.0
@@ -65,11 +65,11 @@ def _waiting_longest(conn: Connection, seconds: float) -> list[Row[Any]]:
 
 def _given_up(conn: Connection, failures: int) -> list[Row[Any]]:
     """What failed so often and transfers wait for still; `chain`, `purpose`, `subject`."""
-    columns, stages = slots.c, transfer_stages.c
+    columns, stages = slots.c, transfer_states.c
     over = [stage for stage in state_machine.STAGES if state_machine.is_terminal(stage)]
     query = (
         select(columns.chain, columns.purpose, columns.subject)
-        .join_from(slots, transfer_stages, stages.transfer == columns.subject)
+        .join_from(slots, transfer_states, stages.transfer == columns.subject)
         .where(
             store.has_failed(),
             ~store.is_pardoned(),
@@ -84,7 +84,7 @@ def _given_up(conn: Connection, failures: int) -> list[Row[Any]]:
 
 def _unserved_operators(conn: Connection) -> list[Row[Any]]:
     """Accounts that deposits wait for and that have never been here; `chain`, `operator`."""
-    stages = transfer_stages.c
+    stages = transfer_states.c
     is_served = (
         select(health.c.account)
         .where(health.c.chain == stages.source_chain, health.c.account == _operator)
@@ -92,7 +92,7 @@ def _unserved_operators(conn: Connection) -> list[Row[Any]]:
     )
     query = (
         select(stages.source_chain.label("chain"), _operator.label("operator"))
-        .join_from(transfer_stages, transfers, transfers.c.id == stages.transfer)
+        .join_from(transfer_states, transfers, transfers.c.id == stages.transfer)
         .where(
             (stages.stage == "FUNDED") | (stages.goes_back != []),
             _operator.is_not(None),

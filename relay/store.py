@@ -34,10 +34,10 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from indexer.errors import FollowerConflict
 from indexer.policy.relay_accounts import Duty
 from relay.nonces import FILL, Attempt, Outcome, Purpose, Slot
-from warehouse_schema import locks
+from warehouse_schema import channels, locks
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
-from warehouse_schema.intake import CHANNEL, actions, quotes, submissions, transfers
+from warehouse_schema.intake import actions, quotes, submissions, transfers
 from warehouse_schema.leases import take_lease
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, breaks, health, leases, pardons, slots, sponsors
@@ -321,7 +321,7 @@ def close_slot(
 
 
 def _tell(conn: Connection, subject: str) -> None:
-    conn.execute(select(func.pg_notify(CHANNEL, subject)))
+    conn.execute(select(func.pg_notify(channels.INTAKE, subject)))
 
 
 def spent_today(conn: Connection, account: Account) -> int:

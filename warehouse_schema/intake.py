@@ -1,8 +1,8 @@
 """`intake`: what clients and operators asked for, each request one row, never changed.
 
-What became of a transfer stands nowhere here: it is folded (`projections.transfer_stages`). Whoever
+What became of a transfer stands nowhere here: it is folded (`projections.transfer_states`). Whoever
 writes a row of a transfer holds its lock (`locks.TRANSFER`), has read what is there under it, and
-notifies `CHANNEL` of the transfer's id in the same transaction.
+notifies `channels.INTAKE` of the transfer's id in the same transaction.
 """
 
 from typing import Any
@@ -21,9 +21,6 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from warehouse_schema.columns import amount, blob, chain, moment, number, recorded, text
 from warehouse_schema.metadata import INTAKE, metadata
-
-CHANNEL = "isthmus_intake"
-"""NOTIFY channel; the payload is the id of a transfer of which something was written."""
 
 
 def _transfer(**options: Any) -> Column[str]:

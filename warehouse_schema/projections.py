@@ -35,11 +35,8 @@ from warehouse_schema.columns import (
 )
 from warehouse_schema.metadata import PROJECTIONS, metadata
 
-TOLD_CHANNEL = "isthmus_transfers"
-"""NOTIFY channel; the payload is the owner, once there are new rows of `transfer_events` of his."""
-
-transfer_progress = Table(
-    "transfer_progress",
+movements = Table(
+    "movements",
     metadata,
     text("id", "cctp:<burn key>:<ordinal>, or oft:<guid>", primary_key=True),
     text("mechanism", "cctp or oft"),
@@ -65,16 +62,16 @@ transfer_progress = Table(
     CheckConstraint("source_tx IS NOT NULL OR dest_tx IS NOT NULL", name="seen_somewhere"),
     CheckConstraint("stage <> 'COMPLETED' OR dest_tx IS NOT NULL", name="completed_is_delivered"),
     # The attestation poller asks for what is under way, again and again.
-    Index("ix_transfer_progress_waiting", "mechanism", postgresql_where=sql("dest_tx IS NULL")),
+    Index("ix_movements_waiting", "mechanism", postgresql_where=sql("dest_tx IS NULL")),
     # The views and the daily figures ask by day.
-    Index("ix_transfer_progress_sent_day", day_of("sent_at")),
-    Index("ix_transfer_progress_delivered_day", day_of("delivered_at")),
+    Index("ix_movements_sent_day", day_of("sent_at")),
+    Index("ix_movements_delivered_day", day_of("delivered_at")),
     schema=PROJECTIONS,
     comment="CCTP and OFT movements between chains, folded from both chains' facts",
 )
 
-transfer_stages = Table(
-    "transfer_stages",
+transfer_states = Table(
+    "transfer_states",
     metadata,
     text("transfer", "Transfer id", primary_key=True),
     text("stage", "AWAITING_FUNDS … COMPLETED: docs/transfers.md", index=True),
@@ -90,7 +87,7 @@ transfer_stages = Table(
     seconds("completed_at", "When it was delivered", nullable=True),
     text("external_tx", "EVM transaction: burn or send, or delivery", nullable=True),
     text("stellar_tx", "Stellar transaction", nullable=True),
-    text("movement", "What carries it: an id of transfer_progress, or a payment", nullable=True),
+    text("movement", "What carries it: an id of movements, or a payment", nullable=True),
     Column("extras", ARRAY(Text), nullable=False, comment="Further movements, delivered too"),
     Column(
         "keys",
@@ -124,14 +121,14 @@ transfer_stages = Table(
     ),
     # What becomes final moves these on.
     Index(
-        "ix_transfer_stages_confirming",
+        "ix_transfer_states_confirming",
         "source_chain",
         "source_height",
         postgresql_where=sql("stage = 'CONFIRMING'"),
     ),
-    Index("ix_transfer_stages_keys", "keys", postgresql_using="gin"),
+    Index("ix_transfer_states_keys", "keys", postgresql_using="gin"),
     Index(
-        "ix_transfer_stages_goes_back",
+        "ix_transfer_states_goes_back",
         "source_chain",
         postgresql_where=sql("goes_back <> '{}'"),
     ),

@@ -21,8 +21,9 @@ from indexer.config.networks import Network
 from indexer.policy.paid_failures import paid_failures
 from indexer.transfers.load import load
 from indexer.transfers.state_machine import Stage
+from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
-from warehouse_schema.intake import CHANNEL, consents, quotes, submissions, transfers
+from warehouse_schema.intake import consents, quotes, submissions, transfers
 
 
 class NewSubmission(Strict):
@@ -202,7 +203,7 @@ def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None
     kind = "evm_tx" if found.signed is None else "stellar_tx"
     row = {"tx_hash": found.tx, "log": free[0], "kind": kind, "signed": found.signed}
     conn.execute(insert(submissions).values(transfer=transfer, **row))
-    conn.execute(select(func.pg_notify(CHANNEL, transfer)))
+    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
 
 
 def _consent(conn: Connection, network: Network, transfer: str, tx: TxHash, signed: bytes) -> None:

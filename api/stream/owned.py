@@ -18,7 +18,7 @@ from indexer.transfers import state_machine
 from warehouse_schema.access import revoked_tokens
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers
-from warehouse_schema.projections import transfer_events, transfer_stages
+from warehouse_schema.projections import transfer_events, transfer_states
 from warehouse_schema.queries import any_of
 
 MOST_AT_ONCE = 500
@@ -120,8 +120,8 @@ def _open(conn: Connection, owner: StellarAddress) -> dict[str, int]:
     stages = [stage for stage in state_machine.STAGES if state_machine.is_outstanding(stage)]
     newest = (
         select(transfers.c.id)
-        .join(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
-        .where(transfers.c.owner == owner, transfer_stages.c.stage == any_of(stages))
+        .join(transfer_states, transfer_states.c.transfer == transfers.c.id)
+        .where(transfers.c.owner == owner, transfer_states.c.stage == any_of(stages))
         .order_by(transfers.c.started_at.desc())
         .limit(MOST_OPEN)
     )

@@ -20,7 +20,7 @@ from indexer.transfers.load import load
 from indexer.transfers.store import is_behind
 from warehouse_schema.identifiers import BaseUnits, ChainId, StellarAddress
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 
 STARTED = 1_000
@@ -91,7 +91,7 @@ def _refuse_over_outstanding(
 
 def _open(owner: StellarAddress) -> Select[Any]:
     """Transfers that are outstanding, and those of which it is not known: id, source, behind."""
-    stage = transfer_stages.c.stage
+    stage = transfer_states.c.stage
     final = [each for each in state_machine.STAGES if state_machine.is_final(each)]
     under_way = [each for each in state_machine.STAGES if state_machine.is_outstanding(each)]
     each = (
@@ -104,7 +104,7 @@ def _open(owner: StellarAddress) -> Select[Any]:
             func.coalesce(stage == any_of(under_way), false()).label("is_under_way"),
         )
         .join_from(transfers, quotes)
-        .outerjoin(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+        .outerjoin(transfer_states, transfer_states.c.transfer == transfers.c.id)
         .where(transfers.c.owner == owner)
         # Or it would be worked out once for what is selected, and once for what is asked for.
         .offset(0)

@@ -20,7 +20,7 @@ from indexer.transfers.state_machine import IllegalTransition
 from indexer.transfers.terms import terms_of
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.projections import transfer_progress, transfer_stages
+from warehouse_schema.projections import movements, transfer_states
 from warehouse_schema.queries import any_of
 
 logger = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, Agreed]:
 
 
 def _changed_at(conn: Connection, ids: Sequence[str]) -> dict[str, datetime | None]:
-    columns = transfer_stages.c
+    columns = transfer_states.c
     query = select(columns.transfer, columns.changed_at).where(columns.transfer == any_of(ids))
     return {row.transfer: row.changed_at for row in conn.execute(query)}
 
@@ -120,7 +120,7 @@ def _waiting_extras(conn: Connection, found: Iterable[Progress]) -> dict[str, Ro
     ids = [extra for each in found for extra in each.extras]
     if not ids:
         return {}
-    columns = transfer_progress.c
+    columns = movements.c
     query = (
         select(columns.id, columns.source_chain, columns.message_id)
         .where(

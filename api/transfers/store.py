@@ -24,10 +24,9 @@ from indexer.facts.status import chain_status_on
 from indexer.transfers import state_machine
 from indexer.transfers.load import load
 from indexer.transfers.store import lock, with_alike
-from warehouse_schema import locks
+from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import (
-    CHANNEL,
     cancellations,
     quotes,
     transfers,
@@ -181,7 +180,7 @@ def _watch(conn: Connection, chain: str, address: str, what: str, transfer: dict
 
 
 def _tell(conn: Connection, transfer: str) -> None:
-    conn.execute(select(func.pg_notify(CHANNEL, transfer)))
+    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
 
 
 def cancel_transfer(conn: Connection, network: Network, transfer: str) -> None:

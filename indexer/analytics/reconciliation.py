@@ -36,7 +36,7 @@ from warehouse_schema.columns import BaseUnits
 from warehouse_schema.events import cctp_burns, cctp_mints, oft_received, oft_sent
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.projections import reconciliation, transfer_progress, transfer_stages
+from warehouse_schema.projections import movements, reconciliation, transfer_states
 from warehouse_schema.queries import any_of
 
 Check: TypeAlias = Literal[
@@ -61,7 +61,7 @@ MAX_AGE_SECONDS = 3_600
 """A sum that does not add up is to be seen within the hour. Dagster looks every five minutes while
 that is cheap, and at least twice in this time however dear it is."""
 
-_progress = transfer_progress.c
+_progress = movements.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ def _changed_amounts(conn: Connection, network: Network) -> Iterator[Finding]:
 
 
 def _stages(conn: Connection) -> dict[str, int]:
-    stage = transfer_stages.c.stage
+    stage = transfer_states.c.stage
     query = select(stage, func.count()).where(stage == any_of(_UNDER_WAY)).group_by(stage)
     return dict(conn.execute(query.order_by(stage)).all())
 
@@ -299,10 +299,10 @@ _OVER = tuple(stage for stage in state_machine.STAGES if state_machine.is_termin
 def _full_addresses(conn: Connection) -> Iterator[Finding]:
     """Deposit addresses of transfers that are over and hold what is worth sending back."""
     query = (
-        select(transfers.c.id, quotes.c.min_refund, transfer_stages.c.stage, _refund)
+        select(transfers.c.id, quotes.c.min_refund, transfer_states.c.stage, _refund)
         .join_from(transfers, quotes)
-        .join(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
-        .where(transfer_stages.c.stage == any_of(_OVER), _refund.is_not(None))
+        .join(transfer_states, transfer_states.c.transfer == transfers.c.id)
+        .where(transfer_states.c.stage == any_of(_OVER), _refund.is_not(None))
         .order_by(transfers.c.id)
     )
     for row in conn.execute(query):
@@ -316,7 +316,7 @@ def _full_addresses(conn: Connection) -> Iterator[Finding]:
                 )
 
 
-_refund = transfer_stages.c.refund
+_refund = transfer_states.c.refund
 
 
 def _held(line: Mapping[str, str]) -> int:
@@ -338,19 +338,19 @@ def _waiting() -> Select[Any]:
     """Transfers under way: seconds since their last step, and since they should have expired."""
     now = func.extract("epoch", func.now())
     started = func.extract("epoch", transfers.c.started_at)
-    waited = now - func.coalesce(as_type(transfer_stages.c.since, Numeric), started)
+    waited = now - func.coalesce(as_type(transfer_states.c.since, Numeric), started)
     return (
         select(
             transfers.c.id,
-            transfer_stages.c.stage,
-            transfer_stages.c.reason,
-            transfer_stages.c.detail,
+            transfer_states.c.stage,
+            transfer_states.c.reason,
+            transfer_states.c.detail,
             waited.label("waited"),
             (now - func.extract("epoch", transfers.c.expires_at)).label("beyond"),
         )
-        .join_from(transfers, transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+        .join_from(transfers, transfer_states, transfer_states.c.transfer == transfers.c.id)
         .where(
-            transfer_stages.c.stage == any_of(_UNDER_WAY),
+            transfer_states.c.stage == any_of(_UNDER_WAY),
             # Who is not late by the least of the limits is late by none.
             or_(waited > min(PATIENCE.values()), transfers.c.expires_at < func.now()),
         )

@@ -29,7 +29,7 @@ from warehouse_schema.events import (
     orders_opened,
 )
 from warehouse_schema.identifiers import ChainId, Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 _ENDINGS = {
     "fulfilled": orders_fulfilled,
@@ -116,7 +116,7 @@ def _balances(table: Table, chain: ChainId, end: Height) -> Any:
 
 def movement_frame(conn: Connection, first: date, last: date) -> pl.DataFrame:
     """Movements that were sent or delivered in these days."""
-    m = transfer_progress.c
+    m = movements.c
     in_days = or_(*(day_of(name).between(first, last) for name in ("sent_at", "delivered_at")))
     query = select(
         *(m.mechanism, m.source_chain, m.dest_chain, m.amount_in, m.amount_out),

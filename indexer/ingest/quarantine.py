@@ -34,12 +34,12 @@ from indexer.facts import quarantine, store
 from indexer.facts.kept import keep
 from indexer.facts.quarantine import Quarantined, State
 from indexer.facts.watchlist import StoredWatchlist
-from indexer.ingest.ranges import CHANNEL
 from indexer.ingest.rebuild import rebuild_book
 from indexer.movements.store import refold_transfers, touched_movements
 from indexer.orderbook.event_folds import FOLDS
 from indexer.outages import passes
 from indexer.transfers.store import refold_touched
+from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId
 
 logger = logging.getLogger(__name__)
@@ -197,4 +197,4 @@ def _told_if_busy() -> Iterator[None]:
 def _notify(conn: Connection, chain: ChainId) -> None:
     cursor = store.read_cursor(conn, chain)
     if cursor is not None:
-        conn.execute(select(func.pg_notify(CHANNEL, f"{chain}:{cursor.height}")))
+        conn.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{cursor.height}")))

@@ -25,7 +25,7 @@ from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.projections import apply, unapply
 from indexer.ingest.proving import Proving
 from indexer.transfers.store import refold_final
-from warehouse_schema import locks
+from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 from warehouse_schema.leases import end_lease, take_lease
 from warehouse_schema.lock_tables import leases
@@ -34,8 +34,6 @@ logger = logging.getLogger(__name__)
 
 MAX_BLOCKS = 200
 """Most blocks of one transaction: bounded memory, and a reader that waits sees progress."""
-CHANNEL = "isthmus"
-"""NOTIFY channel; the payload is `<chain>:<height>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,5 +259,5 @@ def _cursor_at(block: Block, head: Block, before: Cursor | None) -> Cursor:
 def _notify(conn: Connection, block: Block) -> None:
     conn.execute(
         text("SELECT pg_notify(:channel, :payload)"),
-        {"channel": CHANNEL, "payload": f"{block.chain}:{block.height}"},
+        {"channel": channels.INGESTED, "payload": f"{block.chain}:{block.height}"},
     )

@@ -21,18 +21,18 @@ from indexer.movements.fold import (
     MINT_EVENTS,
     MOVEMENT_EVENTS,
     OFT_EVENTS,
-    TransferProgress,
+    Movement,
 )
 from indexer.movements.store import cctp_rows, oft_rows, touched_movements
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
 from indexer.transfers.store import refold_all, stage_differences
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
-from warehouse_schema.projections import days_done, transfer_progress
+from warehouse_schema.projections import days_done, movements
 
 logger = logging.getLogger(__name__)
 
-_COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
+_COLUMNS = [movements.c[field.name] for field in fields(Movement)]
 _SHOWN = 20
 
 
@@ -68,12 +68,12 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
         forget_days(conn)
         for table in ("cursors", "blocks", "cctp_attestations", "message_status", "expiries"):
             conn.execute(text(f"LOCK TABLE facts.{table} IN SHARE MODE"))
-        movements = refold_all_transfers(conn, network)
-        conn.execute(delete(transfer_progress))
-        copy_rows(conn, transfer_progress, map(astuple, movements))
+        folded = refold_all_transfers(conn, network)
+        conn.execute(delete(movements))
+        copy_rows(conn, movements, map(astuple, folded))
         transfers = refold_all(conn, network)
         book = rebuild_book(conn, network)
-    report = RebuildReport(len(movements), transfers, book.events, book.offers, book.orders)
+    report = RebuildReport(len(folded), transfers, book.events, book.offers, book.orders)
     logger.info("rebuilt %s", report)
     return report
 
@@ -149,7 +149,7 @@ def _book_differences(conn: Connection, chain: ChainId) -> list[str]:
     ]
 
 
-def refold_all_transfers(conn: Connection, network: Network) -> list[TransferProgress]:
+def refold_all_transfers(conn: Connection, network: Network) -> list[Movement]:
     """Every movement, folded from the facts alone, in order of id."""
     sending = list(read_events(conn, BURN_EVENTS))
     receiving = list(read_events(conn, MINT_EVENTS))

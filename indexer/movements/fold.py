@@ -48,8 +48,8 @@ _NAMES: Mapping[Service, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransferProgress:
-    """One row of `projections.transfer_progress`; its comments give the units."""
+class Movement:
+    """One row of `projections.movements`; its comments give the units."""
 
     id: str
     mechanism: Literal["cctp", "oft"]
@@ -142,7 +142,7 @@ def fold_cctp(
     said: Mapping[str, MessageStatus] = NOTHING_SAID,
     *,
     first: int = 0,
-) -> list[TransferProgress]:
+) -> list[Movement]:
     """Rows of all burns and mints that share one burn key, both in chain order.
 
     Byte-identical burns share a key; each is a row of its own. An attested burn has the mint of its
@@ -211,11 +211,11 @@ def _cctp_row(
     mint: Mint | None,
     nonce: Bytes32 | None,
     status: MessageStatus | None,
-) -> TransferProgress:
+) -> Movement:
     stage, reason = _cctp_stage(network, burn, mint, nonce)
     if mint is None and reason is not None:
         reason += _in_words(status)
-    row = TransferProgress(
+    row = Movement(
         id=f"cctp:{key}:{ordinal}",
         mechanism="cctp",
         group_key=key,
@@ -238,7 +238,7 @@ def _in_words(status: MessageStatus | None) -> str:
     return f"; {_NAMES[status.service]} says: {status.status}{detail}"
 
 
-def _with_burn(network: Network, row: TransferProgress, burn: Burn) -> TransferProgress:
+def _with_burn(network: Network, row: Movement, burn: Burn) -> Movement:
     destination = network.chain_of_domain(burn.message.destination_domain)
     return replace(
         row,
@@ -252,7 +252,7 @@ def _with_burn(network: Network, row: TransferProgress, burn: Burn) -> TransferP
     )
 
 
-def _with_mint(network: Network, row: TransferProgress, mint: Mint) -> TransferProgress:
+def _with_mint(network: Network, row: Movement, mint: Mint) -> Movement:
     source = network.chain_of_domain(mint.message.source_domain)
     paid = mint.forward.forward_recipient if mint.forward else mint.mint.mint_recipient
     return replace(
@@ -310,7 +310,7 @@ def fold_oft(
     guid: Bytes32,
     events: Sequence[OftEvent],
     said: Mapping[str, MessageStatus] = NOTHING_SAID,
-) -> list[TransferProgress]:
+) -> list[Movement]:
     """The row of one OFT message, or none when only endpoint chatter about it was seen.
 
     `said` is what services say, by guid.
@@ -320,7 +320,7 @@ def fold_oft(
     if sent is None and received is None:
         return []
     stage, reason = _oft_stage(events, received)
-    row = TransferProgress(
+    row = Movement(
         id=f"oft:{guid}",
         mechanism="oft",
         group_key=guid,
@@ -336,8 +336,8 @@ def fold_oft(
 
 
 def _with_sent(
-    network: Network, row: TransferProgress, sent: OftSent, packet: PacketSent | None
-) -> TransferProgress:
+    network: Network, row: Movement, sent: OftSent, packet: PacketSent | None
+) -> Movement:
     return replace(
         row,
         source_chain=sent.seen.chain,
@@ -351,9 +351,7 @@ def _with_sent(
     )
 
 
-def _with_received(
-    network: Network, row: TransferProgress, received: OftReceived
-) -> TransferProgress:
+def _with_received(network: Network, row: Movement, received: OftReceived) -> Movement:
     return replace(
         row,
         source_chain=row.source_chain or network.chain_of_eid(received.src_eid),

@@ -25,8 +25,8 @@ from indexer.movements.fold import (
     OFT_EVENTS,
     Burn,
     Mint,
+    Movement,
     OftEvent,
-    TransferProgress,
     fold_cctp,
     fold_oft,
     pair_burns,
@@ -34,11 +34,11 @@ from indexer.movements.fold import (
 )
 from warehouse_schema import locks
 from warehouse_schema.identifiers import Bytes32
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 from warehouse_schema.queries import any_of
 from warehouse_schema.row_locks import lock_all, lock_names
 
-_COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
+_COLUMNS = [movements.c[field.name] for field in fields(Movement)]
 
 _MANY = 500
 """Beyond so many movements one lock over all of them is cheaper than one each."""
@@ -107,7 +107,7 @@ def _refold(
 
 def _append_burns(
     conn: Connection, network: Network, events: Sequence[Event], burn_keys: Collection[Bytes32]
-) -> list[TransferProgress]:
+) -> list[Movement]:
     """Write the rows of burns that come after all else there is of their key.
 
     That is so where nothing but burns was seen now, no mint waits for a burn, and no service has
@@ -141,7 +141,7 @@ def _burns_of(events: Iterable[Event]) -> dict[Bytes32, list[Burn]]:
 
 def _burns_before(conn: Connection, keys: Sequence[Bytes32]) -> dict[Bytes32, int | None]:
     """How many burns of a key have rows, if it has rows; None when a mint of it waits for one."""
-    column = transfer_progress.c
+    column = movements.c
     burnt = func.count(column.source_tx)
     query = (
         select(column.group_key, case((burnt == func.count(), burnt)))
@@ -151,14 +151,14 @@ def _burns_before(conn: Connection, keys: Sequence[Bytes32]) -> dict[Bytes32, in
     return {row[0]: row[1] for row in conn.execute(query)} if keys else {}
 
 
-def _stored(conn: Connection, keys: Sequence[str]) -> list[TransferProgress]:
-    query = select(*_COLUMNS).where(transfer_progress.c.group_key == any_of(keys))
-    return [TransferProgress(**row._mapping) for row in conn.execute(query)]
+def _stored(conn: Connection, keys: Sequence[str]) -> list[Movement]:
+    query = select(*_COLUMNS).where(movements.c.group_key == any_of(keys))
+    return [Movement(**row._mapping) for row in conn.execute(query)]
 
 
-def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[TransferProgress]]:
+def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[Movement]]:
     """Stored movements of these burn keys and guids, by key; those of one key in their order."""
-    found: dict[str, list[TransferProgress]] = defaultdict(list)
+    found: dict[str, list[Movement]] = defaultdict(list)
     for row in _stored(conn, sorted(keys)) if keys else ():
         found[row.group_key].append(row)
     for rows in found.values():
@@ -166,18 +166,18 @@ def rows_by_key(conn: Connection, keys: Collection[str]) -> dict[str, list[Trans
     return found
 
 
-def _ordinal(row: TransferProgress) -> int:
+def _ordinal(row: Movement) -> int:
     return int(row.id.rpartition(":")[2]) if row.mechanism == "cctp" else 0
 
 
 def _delete(conn: Connection, ids: Sequence[str]) -> None:
     if ids:
-        conn.execute(delete(transfer_progress).where(transfer_progress.c.id == any_of(ids)))
+        conn.execute(delete(movements).where(movements.c.id == any_of(ids)))
 
 
-def _insert(conn: Connection, rows: Sequence[TransferProgress]) -> None:
+def _insert(conn: Connection, rows: Sequence[Movement]) -> None:
     if rows:
-        conn.execute(insert(transfer_progress), [asdict(row) for row in rows])
+        conn.execute(insert(movements), [asdict(row) for row in rows])
 
 
 def _lock(conn: Connection, keys: Sequence[str]) -> None:
@@ -204,7 +204,7 @@ def cctp_rows(
     burn_keys: Collection[Bytes32],
     attested: Iterable[AttestedBurn] = (),
     said: Mapping[str, MessageStatus] = NOTHING_SAID,
-) -> list[TransferProgress]:
+) -> list[Movement]:
     """Rows of these burn keys, from all CCTP events of the transactions that sent and minted.
 
     `attested` are verified attestations, oldest first; `said` is what services say, by message.
@@ -235,7 +235,7 @@ def oft_rows(
     network: Network,
     events: Iterable[OftEvent],
     said: Mapping[str, MessageStatus] = NOTHING_SAID,
-) -> list[TransferProgress]:
+) -> list[Movement]:
     """Rows of every guid that the events name. `said` is what services say, by guid."""
     by_guid: dict[Bytes32, list[OftEvent]] = defaultdict(list)
     for event in events:

@@ -1,6 +1,6 @@
 """Messages that wait, as far as a service may know why, and when to ask it again.
 
-What waits follows from `projections.transfer_progress`; when it is due stands in
+What waits follows from `projections.movements`; when it is due stands in
 `facts.message_polls`, so that a restart keeps to it. Only movements with Stellar at one end are
 asked about: they are what the service moves, and all burns between EVM chains would not fit into
 the limits of those who are asked.
@@ -55,7 +55,7 @@ _BURNS = """
                    FILTER (WHERE a.expiration_block > 0 AND a.expiration_block <= c.height),
                '{}'
            ) AS expired
-    FROM projections.transfer_progress t
+    FROM projections.movements t
     LEFT JOIN LATERAL (
         SELECT expiration_block
         FROM facts.cctp_attestations
@@ -77,7 +77,7 @@ _PACKETS = """
            ARRAY[t.group_key] AS keys,
            true AS unattested,
            ARRAY[]::text[] AS expired
-    FROM projections.transfer_progress t
+    FROM projections.movements t
     WHERE t.mechanism = 'oft'
       AND t.source_tx IS NOT NULL AND t.dest_tx IS NULL
       AND t.dest_chain IS NOT NULL
@@ -165,14 +165,14 @@ def forget_what_is_over(conn: Connection) -> None:
     conn.execute(
         text(
             "DELETE FROM facts.message_polls p WHERE NOT EXISTS"
-            " (SELECT 1 FROM projections.transfer_progress t WHERE t.dest_tx IS NULL"
+            " (SELECT 1 FROM projections.movements t WHERE t.dest_tx IS NULL"
             " AND t.source_chain = p.chain AND p.subject IN (t.source_tx, t.group_key))"
         )
     )
     conn.execute(
         text(
             "DELETE FROM facts.message_status s WHERE NOT EXISTS"
-            " (SELECT 1 FROM projections.transfer_progress t WHERE t.dest_tx IS NULL"
+            " (SELECT 1 FROM projections.movements t WHERE t.dest_tx IS NULL"
             " AND t.group_key = s.group_key)"
         )
     )
@@ -181,7 +181,7 @@ def forget_what_is_over(conn: Connection) -> None:
 def is_attested(conn: Connection, wait: Wait) -> bool:
     """Whether every burn of a transaction that waits has its nonce."""
     query = text(
-        "SELECT NOT EXISTS (SELECT 1 FROM projections.transfer_progress"
+        "SELECT NOT EXISTS (SELECT 1 FROM projections.movements"
         " WHERE group_key = ANY(:keys) AND source_chain = :chain AND source_tx = :subject"
         " AND dest_tx IS NULL AND message_id IS NULL)"
     )

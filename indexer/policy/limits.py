@@ -32,8 +32,8 @@ _USED = text("""
         SELECT t.owner, p.source_chain, p.amount_in
         FROM relay.slots o
         JOIN intake.transfers t ON t.id = o.subject
-        JOIN projections.transfer_stages s ON s.transfer = o.subject
-        JOIN projections.transfer_progress p
+        JOIN projections.transfer_states s ON s.transfer = o.subject
+        JOIN projections.movements p
             ON p.id = ANY(s.extras) AND p.mechanism = 'cctp' AND p.message_id = o.key
         WHERE o.purpose = 'deliver' AND o.opened_at >= date_trunc('day', now(), 'UTC')
           AND t.owner = ANY(:owners)

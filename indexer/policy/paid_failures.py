@@ -22,8 +22,8 @@ BACKOFF_SECONDS = 60.0
 _COUNT = text("""
     WITH counted AS (
         SELECT t.owner = own.owner AND NOT EXISTS (
-                   SELECT FROM projections.transfer_stages s
-                   JOIN projections.transfer_progress p
+                   SELECT FROM projections.transfer_states s
+                   JOIN projections.movements p
                        ON p.id = ANY(s.extras) AND p.mechanism = 'cctp' AND p.message_id = o.key
                    WHERE s.transfer = o.subject AND o.purpose = 'deliver'
                ) AS is_owners,

@@ -16,7 +16,7 @@ from indexer.movements.fold import OFT_EVENTS
 from indexer.transfers.terms import any_amount
 from warehouse_schema.events import cctp_messages_received, cctp_messages_sent
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 
 PAID_EVENTS: tuple[type[Event], ...] = (Erc20Transfer, DepositRefunded, AssetMovement)
@@ -115,8 +115,8 @@ def touched_transfers(
         found |= _paid_by(conn, hints)
     if hints.keys:
         wanted = bindparam(None, sorted(hints.keys), type_=ARRAY(Text))
-        held = transfer_stages.c["keys"].bool_op("&&")(wanted)
-        found.update(conn.scalars(select(transfer_stages.c.transfer).where(held)))
+        held = transfer_states.c["keys"].bool_op("&&")(wanted)
+        found.update(conn.scalars(select(transfer_states.c.transfer).where(held)))
     return found
 
 

@@ -20,9 +20,10 @@ from indexer.transfers.fold import fold
 from indexer.transfers.load import Loaded, load
 from indexer.transfers.state_machine import IllegalTransition
 from indexer.transfers.store import is_behind, lock_if_free, refold, with_alike
+from warehouse_schema import channels
 from warehouse_schema.facts import cursors, expiries
-from warehouse_schema.intake import CHANNEL, quotes, transfers
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.intake import quotes, transfers
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ def keep_transfers(
 @contextmanager
 def _listening(engine: Engine) -> Iterator[Connection]:
     with engine.connect() as conn:
-        listen(conn, CHANNEL)
+        listen(conn, channels.INTAKE)
         try:
             yield conn
         finally:
@@ -103,7 +104,7 @@ def catch_up(conn: Connection, network: Network) -> Kept:
 def _missed() -> Select[tuple[str]]:
     return (
         select(transfers.c.id)
-        .outerjoin(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+        .outerjoin(transfer_states, transfer_states.c.transfer == transfers.c.id)
         .where(is_behind())
         .order_by(transfers.c.id)
     )
@@ -157,10 +158,10 @@ def _due(conn: Connection, among: Collection[str] | None = None) -> list[str]:
     query = (
         select(transfers.c.id)
         .join_from(transfers, quotes)
-        .join(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+        .join(transfer_states, transfer_states.c.transfer == transfers.c.id)
         .join(cursors, cursors.c.chain == quotes.c.source_chain)
         .where(
-            transfer_stages.c.stage == any_of(stages),
+            transfer_states.c.stage == any_of(stages),
             transfers.c.expires_at <= func.clock_timestamp(),
             transfers.c.expires_at < func.to_timestamp(cursors.c.block_time),
         )

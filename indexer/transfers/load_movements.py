@@ -29,7 +29,7 @@ from indexer.movements.fold import (
     MINT_EVENTS,
     Burn,
     Mint,
-    TransferProgress,
+    Movement,
     pair_burns,
     pair_mints,
 )
@@ -62,12 +62,12 @@ class Movements:
     unproven: set[BlockKey] = field(default_factory=set)
     """Blocks of deliveries that count once their logs are proven."""
 
-    def add(self, row: TransferProgress, carried: Carried) -> None:
+    def add(self, row: Movement, carried: Carried) -> None:
         """One more movement between chains."""
         self.carried.append(carried)
         self.keys.add(row.group_key)
 
-    def add_beside(self, row: TransferProgress) -> None:
+    def add_beside(self, row: Movement) -> None:
         """One more that carries nothing of the transfer, and is to arrive as well."""
         self.beside.append(row.id)
         self.keys.add(row.group_key)
@@ -222,7 +222,7 @@ def any_bytes(words: Iterable[bytes]) -> ColumnElement[bytes]:
     return func.any(bindparam(None, sorted(set(words)), type_=ARRAY(LargeBinary)))
 
 
-_Rows = Mapping[str, list[TransferProgress]]
+_Rows = Mapping[str, list[Movement]]
 _Unproven = Mapping[str, set[BlockKey]]
 """Movement → the block of its delivery, if its logs are not proven."""
 
@@ -260,7 +260,7 @@ def _proven_rows(
     return rows, found
 
 
-def _undelivered(row: TransferProgress) -> TransferProgress:
+def _undelivered(row: Movement) -> Movement:
     return replace(
         row,
         stage="DELIVERING",
@@ -271,7 +271,7 @@ def _undelivered(row: TransferProgress) -> TransferProgress:
     )
 
 
-def _take(rows: _Rows, key: str | None, **wanted: str | None) -> TransferProgress | None:
+def _take(rows: _Rows, key: str | None, **wanted: str | None) -> Movement | None:
     """The first row of a key that is so, taken out: identical burns of one transaction in order."""
     own = rows.get(key or "", [])
     alike = (row for row in own if all(getattr(row, name) == wanted[name] for name in wanted))
@@ -281,14 +281,14 @@ def _take(rows: _Rows, key: str | None, **wanted: str | None) -> TransferProgres
     return chosen
 
 
-def _awaited(rows: Iterable[Sequence[TransferProgress]]) -> list[Bytes32]:
+def _awaited(rows: Iterable[Sequence[Movement]]) -> list[Bytes32]:
     """Nonces of messages that wait for their delivery."""
     waiting = (row for own in rows for row in own if row.stage == "DELIVERING")
     return [Bytes32(row.message_id) for row in waiting if row.message_id is not None]
 
 
 def _carried(
-    row: TransferProgress,
+    row: Movement,
     source: Place | None,
     finals: Mapping[ChainId, Height],
     ready: Mapping[Bytes32, UnixSeconds],

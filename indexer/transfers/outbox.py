@@ -21,9 +21,9 @@ from sqlalchemy import (
 )
 
 from indexer.transfers.state_machine import Stage, Status
-from warehouse_schema import locks
+from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.projections import TOLD_CHANNEL, transfer_events
+from warehouse_schema.projections import transfer_events
 from warehouse_schema.row_locks import lock_names
 
 
@@ -50,7 +50,7 @@ def tell(conn: Connection, news: Sequence[News]) -> None:
         numbers[each.owner] += 1
         rows.append({**asdict(each), "number": numbers[each.owner]})
     conn.execute(insert(transfer_events), rows)
-    conn.execute(select(func.pg_notify(TOLD_CHANNEL, _each("owners"))), {"owners": owners})
+    conn.execute(select(func.pg_notify(channels.TRANSFERS, _each("owners"))), {"owners": owners})
 
 
 def _last_numbers(conn: Connection, owners: Collection[StellarAddress]) -> dict[str, int]:

@@ -47,7 +47,7 @@ from warehouse_schema import locks
 from warehouse_schema.facts import cursors, lost_sources
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import cancellations, submissions, transfers
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 from warehouse_schema.relay import attempts, obstacles, slots
 from warehouse_schema.row_locks import lock_names
@@ -62,7 +62,7 @@ _BATCH = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRow:
-    """One row of `projections.transfer_stages`; its comments say what is in it."""
+    """One row of `projections.transfer_states`; its comments say what is in it."""
 
     transfer: str
     stage: Stage
@@ -85,7 +85,7 @@ class StageRow:
     inputs: int
 
 
-_COLUMNS = [transfer_stages.c[field.name] for field in fields(StageRow)]
+_COLUMNS = [transfer_states.c[field.name] for field in fields(StageRow)]
 
 
 def row_of(loaded: Loaded) -> StageRow:
@@ -192,7 +192,7 @@ def is_behind() -> ColumnElement[bool]:
         .where(obstacles.c.transfer == transfers.c.id)
         .scalar_subquery()
     )
-    written, stages = submitted + signed + over + found + cancelled, transfer_stages.c
+    written, stages = submitted + signed + over + found + cancelled, transfer_states.c
     return or_(stages.transfer.is_(None), stages.inputs != written)
 
 
@@ -211,8 +211,8 @@ def refold_touched(
 def refold_final(conn: Connection, network: Network, chain: ChainId) -> int:
     """As `refold`, of the transfers whose source became final since they were folded."""
     final = select(cursors.c.final_height).where(cursors.c.chain == chain).scalar_subquery()
-    query = select(transfer_stages.c.transfer).where(
-        transfer_stages.c.source_chain == chain, transfer_stages.c.source_height <= final
+    query = select(transfer_states.c.transfer).where(
+        transfer_states.c.source_chain == chain, transfer_states.c.source_height <= final
     )
     return refold(conn, network, set(conn.scalars(query)))
 
@@ -254,7 +254,7 @@ def _check(conn: Connection, before: StageRow, after: StageRow, *, taken_back: b
 
 
 def _stored(conn: Connection, ids: Collection[str]) -> list[StageRow]:
-    query = select(*_COLUMNS).where(transfer_stages.c.transfer == any_of(ids))
+    query = select(*_COLUMNS).where(transfer_states.c.transfer == any_of(ids))
     return [StageRow(**row._mapping) for row in conn.execute(query)]
 
 
@@ -264,8 +264,8 @@ def _write(
     """Replace rows. `changed_at` stays where the owner is shown what was shown before."""
     if not rows:
         return
-    columns = transfer_stages.c
-    replaced = delete(transfer_stages).where(
+    columns = transfer_states.c
+    replaced = delete(transfer_states).where(
         columns.transfer == any_of([row.transfer for _, row in rows])
     )
     returned = conn.execute(replaced.returning(columns.transfer, columns.changed_at))
@@ -279,7 +279,7 @@ def _write(
             changed.append(asdict(row))
     for values in (unchanged, changed):
         if values:
-            conn.execute(insert(transfer_stages), values)
+            conn.execute(insert(transfer_states), values)
 
 
 def _first_row(terms: Terms) -> StageRow:
@@ -383,7 +383,7 @@ def _note(
 
 def refold_all(conn: Connection, network: Network) -> int:
     """Write every transfer's row anew; how many there are. Who writes single ones waits."""
-    conn.execute(text("LOCK TABLE projections.transfer_stages IN EXCLUSIVE MODE"))
+    conn.execute(text("LOCK TABLE projections.transfer_states IN EXCLUSIVE MODE"))
     written = 0
     for ids in _batches(conn):
         stored = {row.transfer: row for row in _stored(conn, ids)}
@@ -395,7 +395,7 @@ def refold_all(conn: Connection, network: Network) -> int:
         _write(conn, rows, stored)
         _tell(conn, rows, stored)
         written += len(rows)
-    conn.execute(delete(transfer_stages).where(~_is_known()))
+    conn.execute(delete(transfer_states).where(~_is_known()))
     return written
 
 
@@ -407,7 +407,7 @@ def stage_differences(conn: Connection, network: Network) -> list[str]:
         for loaded in load(conn, network, ids):
             transfer = loaded.evidence.terms.id
             found += _difference(transfer, stored.get(transfer), loaded)
-    strange = select(transfer_stages.c.transfer).where(~_is_known())
+    strange = select(transfer_states.c.transfer).where(~_is_known())
     return found + [
         f"transfer {each}: stored, and nobody asked for it" for each in conn.scalars(strange)
     ]
@@ -415,7 +415,7 @@ def stage_differences(conn: Connection, network: Network) -> list[str]:
 
 def _is_known() -> ColumnElement[bool]:
     """Whether somebody asked for the transfer of a row."""
-    return select(transfers.c.id).where(transfers.c.id == transfer_stages.c.transfer).exists()
+    return select(transfers.c.id).where(transfers.c.id == transfer_states.c.transfer).exists()
 
 
 def _difference(transfer: str, stored: StageRow | None, loaded: Loaded) -> list[str]:

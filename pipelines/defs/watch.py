@@ -16,7 +16,7 @@ from pipelines.defs.facts.checks import (
     has_quarantine,
 )
 from pipelines.defs.facts.names import blocks_key, events_key
-from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
+from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
 from pipelines.supervision import IN_FLIGHT
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def watch(followed: Sequence[Chain]) -> dg.Definitions:
         paced(CHECK_HISTORY, _checks(history), "Do all stored blocks join?"),
         paced(
             CHECK_PROJECTIONS,
-            dg.AssetSelection.checks_for_assets(ORDER_BOOK, TRANSFER_PROGRESS),
+            dg.AssetSelection.checks_for_assets(ORDER_BOOK, MOVEMENTS),
             "Does a refold of all facts equal the rows?",
         ),
     )

@@ -36,8 +36,8 @@ _QUERY = """
         SELECT DISTINCT ON (p.id)
                p.sent_at, p.id, s.transfer, p.message_id AS nonce, a.message, a.attestation,
                t.owner, p.source_chain, p.amount_in
-        FROM projections.transfer_progress p
-        JOIN projections.transfer_stages s ON s.keys @> ARRAY[p.group_key]
+        FROM projections.movements p
+        JOIN projections.transfer_states s ON s.keys @> ARRAY[p.group_key]
         JOIN intake.transfers t ON t.id = s.transfer
         JOIN intake.quotes q ON q.id = t.quote
         JOIN LATERAL (

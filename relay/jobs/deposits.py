@@ -61,10 +61,10 @@ _CONCERNED = text("""
     ), concerned AS (
         SELECT transfer, 0 AS rank FROM under_way
         UNION ALL
-        SELECT transfer, 1 FROM projections.transfer_stages
+        SELECT transfer, 1 FROM projections.transfer_states
         WHERE source_chain = :chain AND stage = 'FUNDED'
         UNION ALL
-        SELECT transfer, 2 FROM projections.transfer_stages
+        SELECT transfer, 2 FROM projections.transfer_states
         WHERE source_chain = :chain AND goes_back <> '{}'
         UNION ALL
         SELECT transfer, 1 FROM unnest(CAST(:ordered AS text[])) AS transfer
@@ -78,7 +78,7 @@ _CONCERNED = text("""
     FROM first f
     JOIN intake.transfers t ON t.id = f.transfer
     JOIN intake.quotes q ON q.id = t.quote
-    JOIN projections.transfer_stages s ON s.transfer = t.id
+    JOIN projections.transfer_states s ON s.transfer = t.id
     WHERE t.deposit_operator = :account
        OR t.expires_at < clock_timestamp() - make_interval(secs => :release)
     ORDER BY f.rank, random()

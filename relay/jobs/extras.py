@@ -15,9 +15,9 @@ from warehouse_schema import locks
 
 _EXTRA = text("""
     SELECT t.owner, p.source_chain, p.amount_in
-    FROM projections.transfer_stages s
+    FROM projections.transfer_states s
     JOIN intake.transfers t ON t.id = s.transfer
-    JOIN projections.transfer_progress p
+    JOIN projections.movements p
         ON p.id = ANY(s.extras) AND p.mechanism = 'cctp' AND p.message_id = :nonce
     WHERE s.transfer = :transfer
 """)

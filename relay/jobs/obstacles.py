@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, func, insert, select, text, update
 
+from warehouse_schema import channels
 from warehouse_schema.identifiers import Address, AssetId, BaseUnits, ChainId
-from warehouse_schema.intake import CHANNEL
 from warehouse_schema.relay import obstacles
 
 Kind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fail"]
@@ -19,7 +19,7 @@ Kind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fail"]
 # what is looked at; one condition for both would have every transfer read.
 _AWAITED = text("""
     WITH concerned AS (
-        SELECT transfer FROM projections.transfer_stages
+        SELECT transfer FROM projections.transfer_states
         WHERE stage IN ('DELIVERING', 'AWAITING_TRUSTLINE')
         UNION
         SELECT transfer FROM relay.obstacles WHERE cleared_at IS NULL AND kind <> 'would_fail'
@@ -27,7 +27,7 @@ _AWAITED = text("""
     SELECT s.transfer, q.dest_address, q.dest_asset, q.amount_out, o.kind, o.detail,
            s.stage IN ('DELIVERING', 'AWAITING_TRUSTLINE', 'ON_HOLD') AS waits
     FROM concerned c
-    JOIN projections.transfer_stages s ON s.transfer = c.transfer
+    JOIN projections.transfer_states s ON s.transfer = c.transfer
     JOIN intake.transfers t ON t.id = s.transfer
     JOIN intake.quotes q ON q.id = t.quote
     LEFT JOIN relay.obstacles o ON o.transfer = s.transfer AND o.cleared_at IS NULL
@@ -92,4 +92,4 @@ def settle(conn: Connection, transfer: str, found: Found | None) -> None:
     if found is not None:
         row = {"transfer": transfer, "kind": found.kind, "detail": found.detail}
         conn.execute(insert(obstacles).values(row))
-    conn.execute(select(func.pg_notify(CHANNEL, transfer)))
+    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))

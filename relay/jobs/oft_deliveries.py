@@ -24,12 +24,12 @@ _MOST = 50
 _QUERY = text("""
     WITH waiting AS MATERIALIZED (
         SELECT id, group_key, source_chain, dest_chain, sent_at
-        FROM projections.transfer_progress
+        FROM projections.movements
         WHERE mechanism = 'oft' AND dest_tx IS NULL AND stage = 'DELIVERING' AND dest_chain = :chain
     )
     SELECT DISTINCT ON (p.sent_at, p.id) s.transfer, sent.packet
     FROM waiting p
-    JOIN projections.transfer_stages s ON s.keys @> ARRAY[p.group_key] AND s.movement = p.id
+    JOIN projections.transfer_states s ON s.keys @> ARRAY[p.group_key] AND s.movement = p.id
     JOIN intake.transfers t ON t.id = s.transfer
     JOIN intake.quotes q ON q.id = t.quote
     JOIN facts.lz_packets_sent sent ON sent.chain = p.source_chain AND sent.guid = p.group_key

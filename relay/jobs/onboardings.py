@@ -63,7 +63,7 @@ _OWED = text("""
     FROM intake.consents c
     JOIN intake.transfers t ON t.id = c.transfer
     JOIN intake.quotes q ON q.id = t.quote
-    JOIN projections.transfer_stages s ON s.transfer = t.id
+    JOIN projections.transfer_states s ON s.transfer = t.id
     WHERE c.sponsor = :account
       AND c.number > (
           SELECT coalesce(max(number), 0) FROM relay.slots

@@ -24,8 +24,8 @@ from relay.webhooks.post import PROMPT_SECONDS, WHOLE_SECONDS, Address, Answer, 
 from relay.webhooks.retrying import verdict
 from relay.webhooks.signing import public_text, signed_headers
 from relay.webhooks.store import Due, Event, Lane
+from warehouse_schema import channels
 from warehouse_schema.identifiers import UnixSeconds
-from warehouse_schema.projections import TOLD_CHANNEL
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class _Posting:
 
     def go_on(self, should_stop: Callable[[], bool], on_progress: Callable[[Sent], None]) -> None:
         """Take turns; what is under way at the end is waited for and written."""
-        listen(self._conn, TOLD_CHANNEL)
+        listen(self._conn, channels.TRANSFERS)
         on_progress(Sent())
         while not should_stop() or self._under_way:
             self._do_what_is_due()

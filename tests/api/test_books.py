@@ -19,7 +19,6 @@ from api.errors import OrderBookNotReady
 from api.orderbook.books import LEASE, Answer, Books
 from api.orderbook.filters import OfferFilters
 from api.orderbook.recent import RecentOrders
-from indexer.ingest.ranges import CHANNEL
 from tests.api.heard import GAINED, LOST, Heard
 from tests.factories import book as factory
 from tests.factories.book_history import RandomHistory
@@ -35,6 +34,7 @@ from tests.factories.projections import (
     insert_order,
     insert_provider,
 )
+from warehouse_schema import channels
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress
@@ -74,7 +74,7 @@ class Wire:
     def commit(self, chain: str = STELLAR, height: int = LEDGER) -> None:
         """Returns when the book has heard of it."""
         with self.owner.begin() as connection:
-            connection.execute(select(func.pg_notify(CHANNEL, f"{chain}:{height}")))
+            connection.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{height}")))
         self.heard.until(Committed(ChainId(chain), Height(height)))
 
     def cut(self) -> None:

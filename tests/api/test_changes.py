@@ -10,10 +10,9 @@ from sqlalchemy import Connection, Engine, column, create_engine, func, select, 
 from sqlalchemy.engine import URL
 
 from api.changes import Changes, Committed, Told, TransfersTold
-from indexer.ingest.ranges import CHANNEL
 from tests.api.heard import GAINED, LOST, PATIENCE, Heard
+from warehouse_schema import channels
 from warehouse_schema.engine import make_engine
-from warehouse_schema.projections import TOLD_CHANNEL
 
 OUR_SESSIONS = "application_name = 'isthmus-api-changes' AND datname = current_database()"
 
@@ -40,7 +39,7 @@ def make_changes(api_database: URL) -> Iterator[Callable[..., tuple[Changes, Hea
 
 
 def notify(connection: Connection, payload: str) -> None:
-    connection.execute(select(func.pg_notify(CHANNEL, payload)))
+    connection.execute(select(func.pg_notify(channels.INGESTED, payload)))
 
 
 def commit(engine: Engine, *payloads: str) -> None:
@@ -59,7 +58,7 @@ def test_a_commit_is_told_with_its_chain_and_height(make_changes, owner):
 def test_an_owner_whose_transfers_moved_is_told_of_by_name(make_changes, owner):
     _, heard = make_changes()
     with owner.begin() as connection:
-        connection.execute(select(func.pg_notify(TOLD_CHANNEL, "GABC")))
+        connection.execute(select(func.pg_notify(channels.TRANSFERS, "GABC")))
     assert heard.next() == TransfersTold("GABC")
 
 
@@ -160,7 +159,7 @@ def test_it_listens_as_the_api(make_changes, owner):
     make_changes()
     with owner.connect() as connection:
         query = f"SELECT query FROM pg_stat_activity WHERE {OUR_SESSIONS}"
-        assert connection.scalars(text(query)).all() == [f'LISTEN "{CHANNEL}"']
+        assert connection.scalars(text(query)).all() == [f'LISTEN "{channels.INGESTED}"']
 
 
 # Python 3.12 and later warn of what is tried here.

@@ -12,7 +12,7 @@ from tests.factories.days import BEGIN, DAY, HOUR, ingest_ledgers, set_cursor, s
 from tests.factories.events import EVM, STELLAR, make_provenance
 from warehouse_schema import events, facts
 from warehouse_schema.identifiers import BlockHash, Height, UnixSeconds
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 NETWORK = load_network("devnet")
 SEED, DAYS = 11, 5
@@ -88,7 +88,7 @@ def _transfer(
             "fee": fee * (1 if inward else 10),
             "delivered_at": ready_at + 5 + number % 7,
         }
-    conn.execute(insert(transfer_progress).values(row))
+    conn.execute(insert(movements).values(row))
 
 
 def _ready(conn: Connection, mechanism: str, key: str, sent_at: int, ready_at: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 
 from indexer.transfers.inputs import Terms
-from warehouse_schema import intake
+from warehouse_schema import channels, intake
 
 OPERATOR = "0x90f79bf6eb2c4f870365e785982e1f101e93b906"
 ROUTES = {"cctp": "usdc-deposit", "oft": "usdt0-deposit", "payment": "usdc-send"}
@@ -77,4 +77,4 @@ def submit(conn: Connection, terms: Terms, tx: str, at: int, log: int = 0) -> No
 
 def tell(conn: Connection, transfer: str) -> None:
     """What a writer of intake says."""
-    conn.execute(select(func.pg_notify(intake.CHANNEL, transfer)))
+    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))

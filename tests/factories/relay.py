@@ -8,7 +8,7 @@ from indexer.transfers.inputs import Terms
 from tests.factories.intake import ask
 from warehouse_schema.facts import cctp_attestations
 from warehouse_schema.identifiers import Address, BaseUnits, ChainId, StellarAddress, UnixSeconds
-from warehouse_schema.projections import transfer_progress, transfer_stages
+from warehouse_schema.projections import movements, transfer_states
 from warehouse_schema.relay import attempts, slots
 
 OPERATOR = "0x" + "0e" * 20
@@ -77,9 +77,9 @@ def owe(
         "dest_chain": chain,
         "dest_address": recipient,
         "message_id": nonce,
-        "sent_at": 1_800_000_000 + (conn.scalar(select(func.count(transfer_progress.c.id))) or 0),
+        "sent_at": 1_800_000_000 + (conn.scalar(select(func.count(movements.c.id))) or 0),
     }
-    conn.execute(insert(transfer_progress).values(progress | changes))
+    conn.execute(insert(movements).values(progress | changes))
     stage = {
         "transfer": transfer,
         "stage": "AWAITING_SIGNATURE" if is_extra else "DELIVERING",
@@ -90,7 +90,7 @@ def owe(
         "source_chain": source,
         "inputs": 0,
     }
-    conn.execute(insert(transfer_stages).values(stage))
+    conn.execute(insert(transfer_states).values(stage))
     attested = {
         "source_domain": 27,
         "nonce": nonce,

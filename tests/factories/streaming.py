@@ -21,12 +21,12 @@ from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from indexer.ingest.ranges import CHANNEL
 from indexer.orderbook.state import BookEvent, LedgerClose
 from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import CHAIN
 from tests.factories.book_history import RandomHistory
 from tests.factories.book_walk import refolded
+from warehouse_schema import channels
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
@@ -87,7 +87,7 @@ def notify(conn: Connection, ledger: int) -> None:
     """Say that the chain moved, as the indexer does."""
     conn.execute(
         text("SELECT pg_notify(:channel, :payload)"),
-        {"channel": CHANNEL, "payload": f"{CHAIN}:{ledger}"},
+        {"channel": channels.INGESTED, "payload": f"{CHAIN}:{ledger}"},
     )
 
 

@@ -177,7 +177,7 @@ def test_a_network_with_a_service_has_all_of_it_and_movements_rest_on_it(name):
     repository = definitions(settings_of(name)).get_repository_def()
     assert repository.has_job(ASK_JOB)
     assert repository.has_sensor_def("ask_attestations_sensor")
-    movements = repository.asset_graph.get(dg.AssetKey(["projections", "transfer_progress"]))
+    movements = repository.asset_graph.get(dg.AssetKey(["projections", "movements"]))
     assert ATTESTATIONS in movements.parent_keys
 
 

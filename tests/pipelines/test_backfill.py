@@ -20,7 +20,7 @@ from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import blocks, evm_logs
 from warehouse_schema.identifiers import Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,7 @@ def test_the_seam_to_what_is_followed_holds_through_the_job(
     assert backfill(chain, late, chain=ETHEREUM, first=1, last=11, blocks=4).success
     chain.grow(2, sends=2)
     drain_once(indexer_engine, chain, late)
-    tables = (blocks, evm_logs, oft_sent, transfer_progress)
+    tables = (blocks, evm_logs, oft_sent, movements)
 
     def stored():
         with engine.connect() as conn:
@@ -156,7 +156,7 @@ def test_the_seam_to_what_is_followed_holds_through_the_job(
     with engine.begin() as conn:
         conn.exec_driver_sql(
             "TRUNCATE facts.blocks, facts.evm_logs, facts.oft_sent, facts.cursors,"
-            " projections.transfer_progress"
+            " projections.movements"
         )
     drain_once(indexer_engine, chain, straight)
     assert found == stored()

@@ -15,7 +15,7 @@ from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import blocks_key, events_key
 from pipelines.defs.projections.assets import REBUILD_JOB, projections
-from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
+from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
 from pipelines.defs.watch import (
     CHECK_FACTS,
     CHECK_HISTORY,
@@ -27,7 +27,7 @@ from pipelines.defs.watch import (
 )
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.facts import alarms, blocks, cursors
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 
 @pytest.fixture
@@ -199,12 +199,12 @@ def test_projections_that_differ_from_a_refold_are_an_error_until_they_are_rebui
     passed = check(CHECK_PROJECTIONS)
     assert [(e.asset_key, e.passed) for e in passed.values()] == [
         (ORDER_BOOK, True),
-        (TRANSFER_PROGRESS, True),
+        (MOVEMENTS, True),
     ]
     stray = {"id": "cctp:0x1:0", "mechanism": "cctp", "group_key": "0x1", "stage": "ATTESTING"}
     with engine.begin() as conn:
-        conn.execute(insert(transfer_progress).values(**stray, source_tx="0xabc"))
-    broken = check(CHECK_PROJECTIONS)[(TRANSFER_PROGRESS, "refold_equals_stored")]
+        conn.execute(insert(movements).values(**stray, source_tx="0xabc"))
+    broken = check(CHECK_PROJECTIONS)[(MOVEMENTS, "refold_equals_stored")]
     assert (broken.passed, broken.severity) == (False, dg.AssetCheckSeverity.ERROR)
     assert "movement cctp:0x1:0" in broken.metadata["found"].value
     assert all(evaluation.passed for evaluation in check(REBUILD_JOB).values())

@@ -80,9 +80,9 @@ def test_projections_depend_on_the_facts_they_are_folded_from(devnet):
     )
     parents = {
         name: graph.get(dg.AssetKey(["projections", name])).parent_keys
-        for name in ("order_book", "transfer_progress")
+        for name in ("order_book", "movements")
     }
-    assert parents == {"order_book": {stellar}, "transfer_progress": {evm, stellar}}
+    assert parents == {"order_book": {stellar}, "movements": {evm, stellar}}
 
 
 def test_only_checks_that_blocks_join_fail_their_run(devnet):

@@ -14,7 +14,7 @@ from indexer.ingest.ranges import follower
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.follower import FollowConfig
 from pipelines.defs.facts.names import blocks_key, cursor_key, events_key
-from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
+from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
 from pipelines.failures import STOPPED_TAG
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.facts import blocks
@@ -87,8 +87,8 @@ def test_assets_with_checks_are_materialized_at_the_first_report_and_at_the_end_
 
 def test_the_projections_it_folded_are_reported_as_of_the_last_block(follow):
     result = follow(QuietChain(top=450), report_seconds=0.000_001)
-    assert len(materialized(result, TRANSFER_PROGRESS)) == 1
-    last = metadata_of(observed(result, TRANSFER_PROGRESS)[-1])
+    assert len(materialized(result, MOVEMENTS)) == 1
+    last = metadata_of(observed(result, MOVEMENTS)[-1])
     assert (last["chain"], last["as_of_height"]) == (EVM, 450)
     assert last["as_of"] == 1_700_000_450.0
     assert not materialized(result, ORDER_BOOK), "only the Stellar chain moves the order book"

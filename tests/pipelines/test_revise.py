@@ -15,7 +15,7 @@ from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import warehouse_of
 from warehouse_schema.events import oft_sent
 from warehouse_schema.identifiers import ChainId, Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 NETWORK = fake_network(confirmations=4)
 BLOCKS = 20
@@ -47,7 +47,7 @@ def decoded_wrong(engine, indexer_engine):
     drain_once(indexer_engine, chain, NETWORK)
     with engine.begin() as conn:
         conn.execute(update(oft_sent).values(amount_sent=1))
-        conn.execute(update(transfer_progress).values(amount_in=1))
+        conn.execute(update(movements).values(amount_in=1))
 
 
 def wrong(engine):
@@ -103,7 +103,7 @@ def test_without_a_revision_it_is_about_projections(revise, engine, indexer_engi
     chain.grow(BLOCKS)
     drain_once(indexer_engine, chain, NETWORK)
     with engine.begin() as conn:
-        conn.execute(update(transfer_progress).values(amount_in=1))
+        conn.execute(update(movements).values(amount_in=1))
     assert found_of(revise())["changed"] == BLOCKS
     assert differences(engine, NETWORK) != []
     assert revise(swap={"swap": True}).success

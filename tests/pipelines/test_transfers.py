@@ -13,7 +13,7 @@ from sqlalchemy import Engine, select
 from indexer.config.networks import Network, load_network
 from indexer.transfers.keeper import Kept
 from pipelines import reports
-from pipelines.defs.projections.names import KEEP_JOB, TRANSFER_STAGES
+from pipelines.defs.projections.names import KEEP_JOB, TRANSFER_STATES
 from pipelines.defs.projections.transfers import KeepConfig, transfers
 from tests.factories.intake import ask as ask_for
 from tests.factories.intake import cancel, moment
@@ -53,7 +53,7 @@ def figures(result: dg.ExecuteInProcessResult) -> list[dict[str, object]]:
 
 def stage_of(engine: Engine) -> str | None:
     with engine.connect() as conn:
-        return conn.scalar(select(projections.transfer_stages.c.stage))
+        return conn.scalar(select(projections.transfer_states.c.stage))
 
 
 def test_without_minutes_it_catches_up_lets_expire_what_is_due_and_ends(keep, engine: Engine):
@@ -113,7 +113,7 @@ def test_the_sensor_keeps_one_run_going(instance: dg.DagsterInstance, indexer_en
     assert isinstance(look(), dg.RunRequest)
     run = instance.create_run_for_job(_job(load_network("devnet"), indexer_engine))
     assert look().skip_message == "NOT_STARTED: no transfer has been looked at yet"
-    instance.report_runless_asset_event(dg.AssetMaterialization(TRANSFER_STAGES))
+    instance.report_runless_asset_event(dg.AssetMaterialization(TRANSFER_STATES))
     assert "last report" in look().skip_message
     instance.report_run_canceled(run)
     assert isinstance(look(), dg.RunRequest)

@@ -43,7 +43,7 @@ from warehouse_schema.identifiers import (
     UnixSeconds,
 )
 from warehouse_schema.intake import transfers, watched_addresses
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import attempts, slots
 
 AMOUNT, ARRIVES, LEAST = 20_000_000, 19_990_000, 1_000_000
@@ -171,7 +171,7 @@ class DepositStand(Stand):
         """These, and whatever lacks what clients and the relay wrote."""
         behind = (
             select(transfers.c.id)
-            .outerjoin(transfer_stages, transfer_stages.c.transfer == transfers.c.id)
+            .outerjoin(transfer_states, transfer_states.c.transfer == transfers.c.id)
             .where(is_behind())
         )
         with self.engine.begin() as conn:
@@ -207,7 +207,7 @@ class DepositStand(Stand):
 
     def stage(self, paid: Paid) -> str:
         self.fold()
-        columns = transfer_stages.c
+        columns = transfer_states.c
         with self.engine.connect() as conn:
             return str(conn.scalar(select(columns.stage).where(columns.transfer == paid.terms.id)))
 

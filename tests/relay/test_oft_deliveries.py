@@ -37,7 +37,7 @@ from warehouse_schema.identifiers import (
     StellarAddress,
     UnixSeconds,
 )
-from warehouse_schema.projections import transfer_progress, transfer_stages
+from warehouse_schema.projections import movements, transfer_states
 from warehouse_schema.relay import obstacles, slots
 
 EVM = load_network("devnet").evm[0].id
@@ -117,10 +117,10 @@ def _write(conn: Connection, found: Waiting, verified_ago: int) -> None:
         "message_id": guid,
         "sent_at": 1_800_000_000,
     }
-    conn.execute(insert(transfer_progress).values(progress))
+    conn.execute(insert(movements).values(progress))
     stage = {"stage": "DELIVERING", "timeline": [], "movement": movement, "keys": [guid]}
     row = stage | {"extras": [], "source_chain": EVM, "inputs": 0}
-    conn.execute(insert(transfer_stages).values(transfer=found.transfer, **row))
+    conn.execute(insert(transfer_states).values(transfer=found.transfer, **row))
     sent, verified = make_packet_sent(), make_packet_verified()
     at = UnixSeconds(int(time.time()) - verified_ago)
     for event in (

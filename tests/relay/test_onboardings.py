@@ -27,7 +27,7 @@ from tests.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.relay.ledger import LIMITS, STELLAR, LedgerStand
 from warehouse_schema import intake, locks
 from warehouse_schema.identifiers import Address, BaseUnits, ChainId, StellarAddress, UnixSeconds
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import health, slots, sponsors
 
 ASSET = STELLAR.usdc
@@ -121,7 +121,7 @@ def deposit(
         conn.execute(update(intake.quotes).where(quote).values(dest_asset=ASSET))
         row = {"transfer": terms.id, "stage": stage, "source_chain": terms.source_chain}
         some = {"timeline": [], "extras": [], "keys": [], "inputs": 0}
-        conn.execute(insert(transfer_stages).values(row | some))
+        conn.execute(insert(transfer_states).values(row | some))
     return Deposit(stand, owner, terms.id)
 
 

@@ -27,7 +27,7 @@ from tests.factories.sep10 import FixedAccounts
 from tests.relay.ledger import STELLAR, LedgerStand, Message
 from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
 from warehouse_schema.intake import quotes, transfers
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import obstacles
 
 NETWORK = load_network("devnet")
@@ -189,9 +189,9 @@ def test_what_is_over_hinders_nobody_any_more(stand: LedgerStand):
     message, looks = owed(stand), Looks(stand)
     looks.look()
     with stand.engine.begin() as conn:
-        row = transfer_stages.c.transfer == id_of(message)
+        row = transfer_states.c.transfer == id_of(message)
         over = {"stage": "COMPLETED", "completed_at": 1}
-        conn.execute(update(transfer_stages).where(row).values(over))
+        conn.execute(update(transfer_states).where(row).values(over))
     looks.look()
     assert told(stand, message) == []
     looks.look()
@@ -203,12 +203,12 @@ def test_who_keeps_transfers_finds_what_it_missed(stand: LedgerStand, engine: En
 
     def behind() -> bool:
         with engine.begin() as conn:
-            same = transfers.c.id == transfer_stages.c.transfer
-            query = select(is_behind()).join_from(transfers, transfer_stages, same)
+            same = transfers.c.id == transfer_states.c.transfer
+            query = select(is_behind()).join_from(transfers, transfer_states, same)
             found = bool(conn.scalar(query.where(transfers.c.id == id_of(message))))
             [loaded] = load(conn, NETWORK, [id_of(message)])
-            row = transfer_stages.c.transfer == id_of(message)
-            conn.execute(update(transfer_stages).where(row).values(inputs=loaded.inputs))
+            row = transfer_states.c.transfer == id_of(message)
+            conn.execute(update(transfer_states).where(row).values(inputs=loaded.inputs))
             return found
 
     assert not behind()

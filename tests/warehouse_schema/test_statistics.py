@@ -18,7 +18,7 @@ from tests.factories.projections import (
 )
 from warehouse_schema import events, facts
 from warehouse_schema.identifiers import ChainId
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 MIDNIGHT = 1_795_219_200
 """2026-11-21T00:00:00Z; the book's clock stands at 08:00 of that day."""
@@ -401,7 +401,7 @@ def movement(connection: Connection, number: int, **fields: Any) -> None:
         "amount_in": 5_000_000,
         **fields,
     }
-    connection.execute(insert(transfer_progress).values(row))
+    connection.execute(insert(movements).values(row))
 
 
 def delivered(at: int, amount: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from warehouse_schema.columns import BaseUnits
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import alarms, blocks, evm_logs, stellar_events
 from warehouse_schema.metadata import metadata
-from warehouse_schema.projections import depth, orders, transfer_progress
+from warehouse_schema.projections import depth, movements, orders
 
 PROVENANCE = ["chain", "height", "block_hash", "tx_hash", "position", "block_time"]
 KEYED = [*EVENT_TABLES.values(), evm_logs, stellar_events]
@@ -98,11 +98,11 @@ MOVEMENT = {
 def test_a_movement_makes_sense(
     connection: Connection, constraint: str, change: dict[str, Any]
 ) -> None:
-    connection.execute(insert(transfer_progress), MOVEMENT)
+    connection.execute(insert(movements), MOVEMENT)
     refuses(
         connection,
-        f"ck_transfer_progress_{constraint}",
-        transfer_progress,
+        f"ck_movements_{constraint}",
+        movements,
         {**MOVEMENT, "id": "other", **change},
     )
 

@@ -166,8 +166,8 @@ def test_days_are_found_by_their_index(connection: Connection) -> None:
         ("volume_daily", "ix_orders_created_day"),
         ("volume_daily", "ix_orders_ended_day"),
         ("effective_rate_daily", "ix_orders_ended_day"),
-        ("route_volume_daily", "ix_transfer_progress_sent_day"),
-        ("route_volume_daily", "ix_transfer_progress_delivered_day"),
+        ("route_volume_daily", "ix_movements_sent_day"),
+        ("route_volume_daily", "ix_movements_delivered_day"),
     ):
         explain = text(f"EXPLAIN SELECT * FROM analytics.{view} WHERE day = '2026-11-21'")
         assert index in "\n".join(connection.scalars(explain)), view
@@ -177,7 +177,7 @@ def test_no_setting_of_a_session_moves_a_day(connection: Connection) -> None:
     connection.execute(text("SET LOCAL timezone = 'Pacific/Kiritimati'"))
     connection.execute(
         text(
-            "INSERT INTO projections.transfer_progress"
+            "INSERT INTO projections.movements"
             " (id, mechanism, group_key, stage, source_tx, amount_in, sent_at)"
             " VALUES ('oft:1', 'oft', '1', 'IN_FLIGHT', '0x1', 5000000, 1795305599),"
             "        ('oft:2', 'oft', '2', 'IN_FLIGHT', '0x2', 7000000, 1795305600)"

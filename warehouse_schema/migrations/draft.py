@@ -1,22 +1,20 @@
 """Draft the next revision: what the tables in Python have and the revisions do not.
 
-    python -m warehouse_schema.migrations.draft NAME [--schema SCHEMA]
+    python -m warehouse_schema.migrations.draft NAME
 
 It migrates a scratch server to head, compares, writes `versions/NNNN_NAME.py` and stops. Read what
 it wrote, put right what Alembic cannot see (checks, partial indexes, data), run `ruff format`.
 
-Until the first release the revisions are not history yet. After a change to the tables::
+Until the first release there is one revision, the baseline. After a change to the tables::
 
     rm warehouse_schema/migrations/versions/0*.py
-    for s in facts intake projections relay access locks; do
-        python -m warehouse_schema.migrations.draft $s --schema $s
-    done
+    python -m warehouse_schema.migrations.draft baseline
     for c in "format" "check --fix -q" "format"; do ruff $c warehouse_schema/migrations; done
 """
 
 import argparse
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,14 +38,14 @@ ROOMS = (access, events, facts, intake, lock_tables, projections, relay)
 """Imported for what they put into `metadata`."""
 
 
-def missing(connection: Connection, schemas: Collection[str] = SCHEMAS) -> UpgradeOps:
+def missing(connection: Connection) -> UpgradeOps:
     """The operations that would turn the connection's database into `metadata`."""
     context = MigrationContext.configure(
         connection,
         opts={
             "include_schemas": True,
-            "include_name": lambda name, kind, _: kind != "schema" or name in schemas,
-            "include_object": lambda item, _, kind, *__: kind != "table" or item.schema in schemas,
+            "include_name": lambda name, kind, _: kind != "schema" or name in SCHEMAS,
+            "include_object": lambda item, _, kind, *__: kind != "table" or item.schema in SCHEMAS,
             "compare_server_default": True,
             "render_item": _render_item,
         },
@@ -57,7 +55,7 @@ def missing(connection: Connection, schemas: Collection[str] = SCHEMAS) -> Upgra
     operations.ops[:0] = [
         operation
         for schema in SCHEMAS
-        if schema in schemas and schema not in present
+        if schema not in present
         for operation in _create_schema(schema)
     ]
     return operations
@@ -75,7 +73,7 @@ def _render_item(kind: str, item: Any, _: AutogenContext) -> str | Literal[False
     return "sa.Numeric(78, 0)" if kind == "type" and isinstance(item, BaseUnits) else False
 
 
-def write(connection: Connection, name: str, schemas: Collection[str]) -> Path:
+def write(connection: Connection, name: str) -> Path:
     """Write the next revision after those in `versions/`."""
     directory = ScriptDirectory.from_config(alembic_config())
     head = directory.get_current_head()
@@ -84,16 +82,16 @@ def write(connection: Connection, name: str, schemas: Collection[str]) -> Path:
         name,
         head=head or "base",
         file_template="%(rev)s_%(slug)s",
-        upgrades=_body(connection, schemas),
+        upgrades=_body(connection),
     )
     if written is None:
         raise RuntimeError("Alembic wrote nothing and did not say why")
     return Path(written.path)
 
 
-def _body(connection: Connection, schemas: Collection[str]) -> str:
+def _body(connection: Connection) -> str:
     rendered = render_python_code(
-        missing(connection, schemas),
+        missing(connection),
         render_item=_render_item,
         migration_context=MigrationContext.configure(connection),
     )
@@ -104,7 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line of the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m warehouse_schema.migrations.draft")
     parser.add_argument("name", help="a word or two for the file's name")
-    parser.add_argument("--schema", choices=sorted(SCHEMAS), help="this schema alone")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="isthmus-draft-") as folder:
         # Postgres runs as `nobody` when we are root, and must reach its data.
@@ -113,8 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             engine = make_engine(make_url(server.url("postgres")))
             with engine.connect() as connection:
                 upgrade(connection)
-                schemas = [options.schema] if options.schema else SCHEMAS
-                write(connection, options.name, schemas)
+                write(connection, options.name)
             engine.dispose()
     return 0
 

@@ -12,7 +12,7 @@ WITH moves AS NOT MATERIALIZED (
         fee,
         sent_at,
         delivered_at
-    FROM projections.transfer_progress
+    FROM projections.movements
 ),
 ends AS (
     SELECT

@@ -13,18 +13,18 @@ WITH moves AS (
                 FROM facts.cctp_attestations
                 WHERE
                     cctp_attestations.verified
-                    AND cctp_attestations.burn_key = transfer_progress.group_key
-                    AND cctp_attestations.nonce = transfer_progress.message_id
+                    AND cctp_attestations.burn_key = movements.group_key
+                    AND cctp_attestations.nonce = movements.message_id
             )
             ELSE (
                 SELECT min(block_time)
                 FROM facts.lz_packets_verified
-                WHERE lz_packets_verified.guid = transfer_progress.message_id
+                WHERE lz_packets_verified.guid = movements.message_id
             )
         END AS ready_at,
         amount_in
         * CASE WHEN source_chain LIKE 'stellar:%' THEN 0.0000001 ELSE 0.000001 END AS tokens
-    FROM projections.transfer_progress
+    FROM projections.movements
 ),
 -- A movement passes the stages in this order; each row is one movement in, or past, one stage.
 passed AS (

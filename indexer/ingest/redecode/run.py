@@ -1,7 +1,7 @@
 """A new or changed decoder or projection, brought in without starting from zero.
 
 Raw facts stay. What this build decodes from them is written beside the live tables
-(`facts/shadow.py`), range by range under a cursor of its own, while ingestion goes on; compared
+(`shadow_tables.py`), range by range under a cursor of its own, while ingestion goes on; compared
 with what is live; and put in its place in one transaction, together with the projections. Killed
 anywhere before that commit, the live side is as it was and the revision goes on from its cursor.
 
@@ -27,20 +27,19 @@ from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import store
 from indexer.facts.kept import decode_kept
 from indexer.ingest.backfill.commit import lease_backfill
-from indexer.ingest.ranges import CHANNEL
 from indexer.ingest.rebuild import forget_days, refold_all_transfers
 from indexer.ingest.redecode import shadow_tables
 from indexer.ingest.redecode.shadow_tables import AS_REVISED, Replaced, TableDifference
-from indexer.movements.fold import MOVEMENT_EVENTS, TransferProgress
+from indexer.movements.fold import MOVEMENT_EVENTS, Movement
 from indexer.movements.store import refold_transfers, touched_movements
 from indexer.orderbook import store as book_store
 from indexer.orderbook.refold import Refold, book_history
 from indexer.transfers.store import refold_all
-from warehouse_schema import locks
+from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
 from warehouse_schema.leases import end_lease
 from warehouse_schema.metadata import PROJECTIONS
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ _PATIENCE = 10.0
 EVENTS_A_RANGE = 2_000
 """Raw events decoded in one transaction."""
 
-_MOVEMENT_COLUMNS = [transfer_progress.c[field.name] for field in fields(TransferProgress)]
+_MOVEMENT_COLUMNS = [movements.c[field.name] for field in fields(Movement)]
 _SHOWN = 3
 
 
@@ -228,7 +227,7 @@ def _fold_beside(conn: Connection, network: Network) -> _Beside:
         for chain in network.chains
     }
     folded = refold_all_transfers(conn, network)
-    stored = [TransferProgress(**row._asdict()) for row in conn.execute(select(*_MOVEMENT_COLUMNS))]
+    stored = [Movement(**row._asdict()) for row in conn.execute(select(*_MOVEMENT_COLUMNS))]
     wrong = {*folded} ^ {*stored}
     burn_keys, guids = _touched_above(conn, final)
     return _Beside(
@@ -236,7 +235,7 @@ def _fold_beside(conn: Connection, network: Network) -> _Beside:
         frozenset(burn_keys | {Bytes32(row.group_key) for row in wrong if row.mechanism == "cctp"}),
         frozenset(guids | {Bytes32(row.group_key) for row in wrong if row.mechanism == "oft"}),
         _difference(
-            transfer_progress,
+            movements,
             {row.id: astuple(row) for row in stored},
             {row.id: astuple(row) for row in folded},
         ),
@@ -416,7 +415,7 @@ def _notify(conn: Connection, network: Network) -> None:
         cursor = store.read_cursor(conn, chain.id)
         if cursor is not None:
             payload = f"{chain.id}:{cursor.height}"
-            conn.execute(select(func.pg_notify(CHANNEL, payload)))
+            conn.execute(select(func.pg_notify(channels.INGESTED, payload)))
 
 
 @contextmanager

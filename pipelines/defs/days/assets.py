@@ -32,7 +32,7 @@ from pipelines.defs.days.names import (
 )
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import events_key
-from pipelines.defs.projections.names import TRANSFER_PROGRESS
+from pipelines.defs.projections.names import MOVEMENTS
 from pipelines.defs.resources import Warehouse
 from pipelines.defs.watch import paced
 from pipelines.failures import told_to_dagster
@@ -119,7 +119,7 @@ def _book_specs(network: Network, followed: Sequence[Chain]) -> list[dg.AssetSpe
 def _route_spec() -> dg.AssetSpec:
     return dg.AssetSpec(
         ROUTE_DAYS,
-        deps=[TRANSFER_PROGRESS],
+        deps=[MOVEMENTS],
         description="Money between chains, by route and day: projections.route_days.",
         kinds={"postgres", "polars"},
     )

@@ -21,7 +21,7 @@ from pipelines.defs.facts.names import (
     follower_job,
     pool,
 )
-from pipelines.defs.projections.names import ORDER_BOOK, TRANSFER_PROGRESS
+from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
 from pipelines.defs.resources import ChainNodes, Warehouse
 from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
 from pipelines.reports import (
@@ -108,7 +108,7 @@ def _told(network: Network, chain: Chain) -> list[Told[Report]]:
         Told(blocks_key(chain.id), chain_metadata, Later.NOTHING),
         Told(events_key(chain.id), chain_metadata, Later.NOTHING),
         Told(cursor_key(chain.id), chain_metadata, Later.MATERIALIZE),
-        *(Told(key, projection_metadata, Later.OBSERVE) for key in (*book, TRANSFER_PROGRESS)),
+        *(Told(key, projection_metadata, Later.OBSERVE) for key in (*book, MOVEMENTS)),
     ]
 
 

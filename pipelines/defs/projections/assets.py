@@ -14,7 +14,7 @@ from indexer.facts.status import ChainStatus, chain_status
 from indexer.ingest.rebuild import RebuildReport, differences, rebuild
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import ATTESTATIONS, events_key
-from pipelines.defs.projections.names import ORDER_BOOK, POOL, TRANSFER_PROGRESS
+from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK, POOL
 from pipelines.defs.resources import Warehouse
 from pipelines.failures import told_to_dagster
 
@@ -46,13 +46,12 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
                 kinds={"postgres"},
             ),
             dg.AssetSpec(
-                TRANSFER_PROGRESS,
+                MOVEMENTS,
                 deps=[
                     *(events_key(c.id) for c in followed),
                     *([] if network.iris is None else [ATTESTATIONS]),
                 ],
-                description="CCTP and OFT movements, both sides matched: "
-                "projections.transfer_progress.",
+                description="CCTP and OFT movements, both sides matched: projections.movements.",
                 kinds={"postgres"},
             ),
         ],
@@ -73,7 +72,7 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
             | _book_figures(report),
         )
         yield dg.MaterializeResult(
-            asset_key=TRANSFER_PROGRESS,
+            asset_key=MOVEMENTS,
             metadata=_as_of(statuses) | {"movements": dg.MetadataValue.int(report.movements)},
         )
 
@@ -110,13 +109,13 @@ def _refold(network: Network) -> dg.AssetChecksDefinition:
                 asset=key,
                 description="Every projection folded again from all facts gives the stored rows.",
             )
-            for key in (ORDER_BOOK, TRANSFER_PROGRESS)
+            for key in (ORDER_BOOK, MOVEMENTS)
         ],
     )
     def check(warehouse: Warehouse) -> Iterator[dg.AssetCheckResult]:
         with warehouse.engine() as engine:
             found = verdict(differences(engine, network))
-        for key in (ORDER_BOOK, TRANSFER_PROGRESS):
+        for key in (ORDER_BOOK, MOVEMENTS):
             yield found._replace(check_name=name, asset_key=key)
 
     return check

@@ -5,10 +5,10 @@ import dagster as dg
 ORDER_BOOK = dg.AssetKey(["projections", "order_book"])
 """Offers, orders, providers and depth: folded from the Stellar chain alone."""
 
-TRANSFER_PROGRESS = dg.AssetKey(["projections", "transfer_progress"])
+MOVEMENTS = dg.AssetKey(["projections", "movements"])
 """CCTP and OFT movements: folded from every chain."""
 
-TRANSFER_STAGES = dg.AssetKey(["projections", "transfer_stages"])
+TRANSFER_STATES = dg.AssetKey(["projections", "transfer_states"])
 """Where each transfer is: folded from every chain, from requests of clients and from the relay."""
 
 KEEP_JOB = "keep_transfers"

@@ -14,7 +14,7 @@ from indexer.analytics.reconciliation import (
 )
 from indexer.config.networks import Network
 from pipelines.defs.facts.checks import verdict
-from pipelines.defs.projections.names import RECONCILIATION, TRANSFER_PROGRESS, TRANSFER_STAGES
+from pipelines.defs.projections.names import MOVEMENTS, RECONCILIATION, TRANSFER_STATES
 from pipelines.defs.resources import Warehouse
 from pipelines.defs.watch import paced
 from pipelines.failures import told_to_dagster
@@ -47,7 +47,7 @@ def reconciliations(network: Network) -> dg.Definitions:
 def _asset(network: Network) -> dg.AssetsDefinition:
     @dg.asset(
         key=RECONCILIATION,
-        deps=[TRANSFER_PROGRESS, TRANSFER_STAGES],
+        deps=[MOVEMENTS, TRANSFER_STATES],
         group_name="projections",
         kinds={"postgres"},
         description="What went between chains and where transfers are, as it was looked at last: "

@@ -12,7 +12,7 @@ from pydantic import Field
 from indexer.config.networks import Chain, Network
 from indexer.transfers import keeper as indexer
 from pipelines.defs.facts.names import events_key
-from pipelines.defs.projections.names import KEEP_JOB, KEEP_POOL, TRANSFER_STAGES
+from pipelines.defs.projections.names import KEEP_JOB, KEEP_POOL, TRANSFER_STATES
 from pipelines.defs.resources import Warehouse
 from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper, since
 from pipelines.reports import Kept, Later, Told, kept_metadata
@@ -46,7 +46,7 @@ def transfers(network: Network, followed: Sequence[Chain]) -> dg.Definitions:
     )
     standing = since("last report", never="no transfer has been looked at yet")
     return dg.Definitions(
-        assets=[asset], jobs=[job], sensors=[keeper(KEEP_JOB, TRANSFER_STAGES, standing)]
+        assets=[asset], jobs=[job], sensors=[keeper(KEEP_JOB, TRANSFER_STATES, standing)]
     )
 
 
@@ -55,9 +55,9 @@ def _asset(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
         name=_STEP,
         specs=[
             dg.AssetSpec(
-                TRANSFER_STAGES,
+                TRANSFER_STATES,
                 deps=[events_key(chain.id) for chain in followed],
-                description="Where each transfer is: projections.transfer_stages. Materialized "
+                description="Where each transfer is: projections.transfer_states. Materialized "
                 "with how many moved because a client, the relay or the clock moved them; what "
                 "chains say moves them with the range that brings it.",
                 group_name="projections",
@@ -73,7 +73,7 @@ def _asset(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
         keep(context.op_execution_context, config, warehouse, network)
         # What was done is reported; the end of a run adds nothing to it.
         yield dg.MaterializeResult(
-            asset_key=TRANSFER_STAGES, metadata=kept_metadata(Kept(indexer.Kept()))
+            asset_key=TRANSFER_STATES, metadata=kept_metadata(Kept(indexer.Kept()))
         )
 
     return asset
@@ -86,7 +86,7 @@ def keep(
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    told = [Told(TRANSFER_STAGES, kept_metadata, Later.MATERIALIZE)]
+    told = [Told(TRANSFER_STATES, kept_metadata, Later.MATERIALIZE)]
     with shift(context, warehouse, told, config) as run:
         if not config.minutes:
             with run.engine.connect() as conn:

@@ -15,8 +15,9 @@ from indexer.chains.raw import EvmLog
 from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TX, logs_of, make_log
 from tests.factories.started import cancel, show
+from warehouse_schema import channels
 from warehouse_schema.identifiers import EvmAddress
-from warehouse_schema.intake import CHANNEL, cancellations, submissions, transfers
+from warehouse_schema.intake import cancellations, submissions, transfers
 
 OTHER = "0x" + "0c" * 20
 WORD = "0x" + "0d" * 32
@@ -59,7 +60,7 @@ def test_those_who_keep_stages_are_told(kept, actor, evm, api_database):
     transfer = issued(kept, actor)
     url = api_database.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as listener:
-        listener.execute(f"LISTEN {CHANNEL}")
+        listener.execute(f"LISTEN {channels.INTAKE}")
         submit(actor, transfer, evm.mine(order_for(transfer)))
         told = {each.payload for each in listener.notifies(timeout=10, stop_after=1)}
     assert told == {transfer}

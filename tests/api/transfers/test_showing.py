@@ -34,7 +34,7 @@ from tests.factories.started import cancel, insert_transfer, make_transfer_app, 
 from tests.factories.transfers import ACCOUNT, ETHEREUM, NETWORK, NONCE, USER, seen
 from warehouse_schema import intake
 from warehouse_schema.facts import cctp_attestations, expiries
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 
 BURNED = "0x" + "a" * 64
 
@@ -201,7 +201,7 @@ def test_updated_at_moves_with_each_shown_change_alone(engine, world, client):
     assert created["stage"] == first["stage"] == second["stage"] == "AWAITING_FUNDS"
     assert created["updated_at"] < first["updated_at"] < second["updated_at"]
     # What only the indexer looks at.
-    world.execute(update(transfer_stages).values(inputs=99))
+    world.execute(update(transfer_states).values(inputs=99))
     assert refold(world, NETWORK, [PAID_IN.id]) == 1
     with engine.begin() as conn:
         refold_all(conn, NETWORK)

@@ -24,17 +24,17 @@ from tests.factories.started import (
     start,
 )
 from tests.factories.tokens import ACCOUNT
+from warehouse_schema import channels
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, StellarAddress, UnixSeconds
 from warehouse_schema.intake import (
-    CHANNEL,
     cancellations,
     quotes,
     submissions,
     transfers,
     watched_addresses,
 )
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import health
 
 OPERATOR = EvmAddress("0x90f79bf6eb2c4f870365e785982e1f101e93b906")
@@ -110,7 +110,7 @@ def test_how_long_it_waits_is_the_operators(kept, reader):
 def test_whoever_keeps_stages_is_told(kept, starter, api_database):
     url = api_database.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as listener:
-        listener.execute(f"LISTEN {CHANNEL}")
+        listener.execute(f"LISTEN {channels.INTAKE}")
         made = start(starter, insert_quote(kept)).json["id"]
         [told] = listener.notifies(timeout=10, stop_after=1)
     assert told.payload == made
@@ -258,7 +258,7 @@ def complete(kept: Connection, transfer: str, stage: str = "COMPLETED") -> None:
         "inputs": 0,
         "completed_at": 1 if stage == "COMPLETED" else None,
     }
-    kept.execute(insert(transfer_stages).values(row))
+    kept.execute(insert(transfer_states).values(row))
 
 
 def test_a_hundred_dollars_may_be_started_in_a_day_whatever_becomes_of_them(kept, starter):
@@ -286,7 +286,7 @@ def test_what_is_over_is_not_outstanding_and_all_else_is(kept, starter):
     assert refused(start(starter, insert_quote(kept, amount_in=6_000_000))) == "OUTSTANDING_LIMIT"
     over = ("COMPLETED", "REFUNDED", "CANCELLED", "EXPIRED")
     for stage in (*over, "REFUNDING", "ON_HOLD", "DELIVERING", "CONFIRMING"):
-        kept.execute(delete(transfer_stages))
+        kept.execute(delete(transfer_states))
         complete(kept, before, stage)
         answer = start(starter, insert_quote(kept, amount_in=6_000_000))
         assert answer.status_code == (201 if stage in over else 422), stage

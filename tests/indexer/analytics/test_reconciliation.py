@@ -26,7 +26,7 @@ from tests.factories.transfers import (
 )
 from warehouse_schema.events import cctp_burns, cctp_mints
 from warehouse_schema.identifiers import BaseUnits, Height, UnixSeconds
-from warehouse_schema.projections import reconciliation, transfer_progress, transfer_stages
+from warehouse_schema.projections import movements, reconciliation, transfer_states
 
 
 def now() -> UnixSeconds:
@@ -179,10 +179,10 @@ def test_whoever_lets_a_transfer_wait_too_long_is_named(connection: Connection, 
     terms = fresh(DIRECT)
     ask(connection, terms)
     stands(connection, terms)
-    where = transfer_stages.c.transfer == terms.id
+    where = transfer_states.c.transfer == terms.id
     for waited, count in ((PATIENCE[turn] - 300, 0), (PATIENCE[turn] + 5, 1)):
         values = {"stage": stage, "reason": "not_final", "since": now() - waited}
-        connection.execute(update(transfer_stages).where(where).values(values))
+        connection.execute(update(transfer_states).where(where).values(values))
         sentences = found(connection, "transfers_move_on")
         assert len(sentences) == count
         assert all(f"is {stage} (not_final)" in each and turn in each for each in sentences)
@@ -194,7 +194,7 @@ def test_what_waits_for_a_person_with_a_reason_waits(connection: Connection, sta
     ask(connection, terms)
     stands(connection, terms)
     values = {"stage": stage, "reason": "held", "since": now() - 10**6}
-    connection.execute(update(transfer_stages).values(values))
+    connection.execute(update(transfer_states).values(values))
     seen = look(connection, NETWORK)
     assert (seen.findings, seen.stages) == ((), {stage: 1})
 
@@ -204,7 +204,7 @@ def test_money_left_at_an_address_of_a_transfer_that_is_over_is_found(connection
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund, 120))
     # Nobody ever sends it back: its transfer is over all the same, by a row that lies.
     values = {"stage": "CANCELLED"}
-    connection.execute(update(transfer_stages).values(values))
+    connection.execute(update(transfer_states).values(values))
     (sentence,) = found(connection, "deposit_addresses_are_empty")
     assert sentence == (
         f"transfer {PAID_IN.id} is CANCELLED, and its address holds {PAID_IN.min_refund} of {USDC}"
@@ -214,7 +214,7 @@ def test_money_left_at_an_address_of_a_transfer_that_is_over_is_found(connection
 def test_what_is_too_little_to_go_back_is_not_looked_for(connection: Connection):
     ask(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund - 1, 120))
-    connection.execute(update(transfer_stages).values({"stage": "CANCELLED"}))
+    connection.execute(update(transfer_states).values({"stage": "CANCELLED"}))
     assert look(connection, NETWORK).findings == ()
 
 
@@ -226,7 +226,7 @@ def test_the_last_look_is_kept_and_no_other(indexer_engine: Engine, engine: Engi
         bring_in(conn, *burn(DIRECT, 100, "a"))
     first = reconcile(indexer_engine, NETWORK)
     with engine.begin() as conn:
-        conn.execute(delete(transfer_progress))
+        conn.execute(delete(movements))
     second = reconcile(indexer_engine, NETWORK)
     assert (len(first.flows), first.findings) == (1, ())
     with engine.connect() as conn:

@@ -59,7 +59,7 @@ from warehouse_schema.identifiers import (
     UnixSeconds,
     bytes32,
 )
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cctp"
 NETWORK = load_network("devnet")
@@ -247,15 +247,15 @@ def reach(engine: Engine, height: int) -> None:
         move_cursor(conn, read_cursor(conn, STELLAR), cursor)
 
 
-def movements(engine: Engine) -> list[Any]:
-    """Rows of `transfer_progress`, in order of their sources."""
-    columns = transfer_progress.c
+def movement_rows(engine: Engine) -> list[Any]:
+    """Rows of `movements`, in order of their sources."""
+    columns = movements.c
     with engine.connect() as conn:
-        return list(conn.execute(select(transfer_progress).order_by(columns.sent_at, columns.id)))
+        return list(conn.execute(select(movements).order_by(columns.sent_at, columns.id)))
 
 
 def movement(engine: Engine) -> Any:
-    (row,) = movements(engine)
+    (row,) = movement_rows(engine)
     return row
 
 
@@ -375,9 +375,9 @@ def test_a_rebuild_gives_the_same_rows(
     ingest_burns(indexer_engine, attested, waiting)
     service.publish(0, attested.tx, make_complete(*attested.attested()))
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
-    before = movements(indexer_engine)
+    before = movement_rows(indexer_engine)
     rebuild(indexer_engine, NETWORK)
-    assert movements(indexer_engine) == before
+    assert movement_rows(indexer_engine) == before
     assert {row.stage for row in before} == {"ATTESTING", "DELIVERING"}
 
 
@@ -390,7 +390,7 @@ def test_every_burn_of_a_transaction_gets_its_own(
         0, first.tx, make_complete(*first.attested()), make_pending(delayReason="amount_above_max")
     )
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
-    by_amount = {row.amount_in: row for row in movements(indexer_engine)}
+    by_amount = {row.amount_in: row for row in movement_rows(indexer_engine)}
     assert by_amount[1].stage == "DELIVERING"
     assert by_amount[2].stage_reason.endswith("pending_confirmations, amount_above_max")
     assert len(due_at(indexer_engine)) == 1
@@ -403,17 +403,17 @@ def test_a_nonce_corrects_who_of_two_identical_burns_was_minted(
     assert first.source == second.source
     ingest_burns(indexer_engine, first, second)
     ingest(indexer_engine, make_mint(second, counter=2))
-    assert [row.stage for row in movements(indexer_engine)] == ["COMPLETED", "ATTESTING"]
+    assert [row.stage for row in movement_rows(indexer_engine)] == ["COMPLETED", "ATTESTING"]
     service.publish(0, first.tx, make_complete(*first.attested(counter=1)))
     service.publish(0, second.tx, make_complete(*second.attested(counter=2)))
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
-    rows = movements(indexer_engine)
+    rows = movement_rows(indexer_engine)
     assert [(row.source_tx, row.stage) for row in rows] == [
         (first.tx, "ATTESTING"),
         (second.tx, "COMPLETED"),
     ]
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
-    rows = movements(indexer_engine)
+    rows = movement_rows(indexer_engine)
     assert [(row.stage, row.message_id) for row in rows] == [
         ("DELIVERING", first.nonce(1)),
         ("COMPLETED", second.nonce(2)),
@@ -553,11 +553,11 @@ def test_without_attesters_nothing_is_believed_and_one_alarm_says_so(
         service.publish(0, burn.tx, make_complete(*burn.attested()))
     progress = poll_once(indexer_engine, nobody, iris, now=BURNED_AT)
     assert (progress.attested, progress.unverified) == (0, 2)
-    assert {row.stage for row in movements(indexer_engine)} == {"ATTESTING"}
+    assert {row.stage for row in movement_rows(indexer_engine)} == {"ATTESTING"}
     assert alarms(indexer_engine) == [(UNVERIFIED, "attesters")]
     # Named at last, the same answers count.
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + LONGEST_SECONDS)
-    assert {row.stage for row in movements(indexer_engine)} == {"DELIVERING"}
+    assert {row.stage for row in movement_rows(indexer_engine)} == {"DELIVERING"}
     assert alarms(indexer_engine) == []
 
 
@@ -822,7 +822,7 @@ def test_a_burn_taken_back_while_it_was_asked_about_leaves_nothing(
 
     monkeypatch.setattr(iris, "messages_of_transaction", take_back)
     assert poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT).attested == 0
-    assert (movements(indexer_engine), stored(indexer_engine)) == ([], [])
+    assert (movement_rows(indexer_engine), stored(indexer_engine)) == ([], [])
     assert due_at(indexer_engine) == []
 
 

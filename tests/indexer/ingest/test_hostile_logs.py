@@ -52,7 +52,7 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import evm_logs
 from warehouse_schema.identifiers import EvmAddress, Height, TxHash
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 BLOCKS = 60
 MOST = 2**256 - 1
@@ -197,7 +197,7 @@ def reading(chain: FakeChain) -> Iterator[EvmReader]:
 def events(engine: Engine) -> dict[str, list[str]]:
     """Every decoded event and movement, and what became of each raw log of ours."""
     ours = select(evm_logs).where(_is_ours())
-    tables = [*EVENT_TABLES.values(), transfer_progress]
+    tables = [*EVENT_TABLES.values(), movements]
     with engine.connect() as conn:
         found = {table.name: sorted(map(repr, conn.execute(select(table)))) for table in tables}
         found["evm_logs"] = sorted(map(repr, conn.execute(ours)))

@@ -30,7 +30,7 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import alarms, blocks, cursors, evm_logs, orphans
 from warehouse_schema.identifiers import ChainId, Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 NETWORK = fake_network()
 
@@ -59,7 +59,7 @@ def drain_all(engine: Engine, chain: FakeChain, max_blocks: int = 200) -> list[P
 
 def contents(engine: Engine) -> dict[str, list[tuple[object, ...]]]:
     """Every fact and projection row, but for the database's own clocks and counters."""
-    tables = (blocks, evm_logs, oft_sent, transfer_progress)
+    tables = (blocks, evm_logs, oft_sent, movements)
     with engine.connect() as conn:
         found = {t.name: sorted(map(tuple, conn.execute(select(t))), key=repr) for t in tables}
         found["cursors"] = [
@@ -75,7 +75,7 @@ def test_a_range_writes_blocks_logs_events_movements_and_cursor(indexer_engine: 
     with indexer_engine.connect() as conn:
         assert conn.scalar(select(func.count()).select_from(blocks)) == 5
         assert conn.scalars(select(evm_logs.c.event)).all() == ["OftSent"] * 5
-        stages = conn.scalars(select(transfer_progress.c.stage)).all()
+        stages = conn.scalars(select(movements.c.stage)).all()
         assert stages == ["IN_FLIGHT"] * 5
         assert conn.scalar(select(cursors.c.block_hash)) == chain.blocks[5].hash
     assert blocks_join(indexer_engine, ETHEREUM) == []
@@ -162,9 +162,7 @@ def test_a_send_that_is_mined_again_keeps_its_movement(indexer_engine: Engine) -
     chain.mine([guid_of(7)], fork="other")
     drain_all(indexer_engine, chain)
     with indexer_engine.connect() as conn:
-        rows = conn.execute(
-            select(transfer_progress).where(transfer_progress.c.group_key == guid_of(7))
-        ).all()
+        rows = conn.execute(select(movements).where(movements.c.group_key == guid_of(7))).all()
     assert [row.sent_at for row in rows] == [chain.blocks[5].time]
 
 
@@ -412,7 +410,7 @@ def test_a_changed_projection_is_found(indexer_engine: Engine) -> None:
     drain_all(indexer_engine, make_chain(3))
     assert differences(indexer_engine, NETWORK) == []
     with indexer_engine.begin() as conn:
-        conn.execute(transfer_progress.update().values(amount_in=1))
+        conn.execute(movements.update().values(amount_in=1))
     assert len(differences(indexer_engine, NETWORK)) == 3
 
 

@@ -92,7 +92,7 @@ TABLES = (
     facts.stellar_events,
     facts.orphans,
     *event_tables.EVENT_TABLES.values(),
-    projections.transfer_progress,
+    projections.movements,
 )
 
 
@@ -303,7 +303,7 @@ def test_what_happens_between_the_fold_and_the_swap_is_not_lost(
     with decoding(new_decode):
         revision.swap(indexer_engine, NETWORK)
     found, expected = contents(indexer_engine), straight(chain, NETWORK)
-    for name in ("oft_sent", "evm_logs", "transfer_progress", "cursors"):
+    for name in ("oft_sent", "evm_logs", "movements", "cursors"):
         assert found[name] == expected[name], name
     assert differences(indexer_engine, NETWORK) == []
 
@@ -605,7 +605,7 @@ def test_a_changed_projection_is_checked_and_swapped_without_decoding(
     monkeypatch.setattr(store, "fold_oft", new_fold)
     found = revision.check(indexer_engine, NETWORK)
     assert [(item.table, item.changed) for item in found.projections] == [
-        ("projections.transfer_progress", 2 * GROWN)
+        ("projections.movements", 2 * GROWN)
     ]
     assert contents(indexer_engine) == before
     done = revision.swap(indexer_engine, NETWORK)
@@ -644,7 +644,7 @@ def test_a_movement_that_a_reorg_uncovers_is_folded_by_the_new_fold(
         revision.swap(indexer_engine, NETWORK)
     assert differences(indexer_engine, NETWORK) == []
     with indexer_engine.connect() as conn:
-        reasons = conn.scalars(select(projections.transfer_progress.c.stage_reason))
+        reasons = conn.scalars(select(projections.movements.c.stage_reason))
         assert list(reasons) == ["said better"]
 
 
@@ -655,7 +655,7 @@ def second_send_is_the_delivery(raw: RawEvent, chain: Chain) -> Event | None:
     return OftReceived(event.seen, event.guid, event.dst_eid, event.from_address, event.amount_sent)
 
 
-def new_fold(*arguments: Any) -> list[transfers.TransferProgress]:
+def new_fold(*arguments: Any) -> list[transfers.Movement]:
     """A newer build words the reason of a wait otherwise."""
     rows = transfers.fold_oft(*arguments)
     return [replace(row, stage_reason=row.stage_reason and "said better") for row in rows]

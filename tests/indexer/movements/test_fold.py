@@ -10,8 +10,8 @@ from indexer.chains.events import Event
 from indexer.chains.services.answers import AttestedBurn, MessageStatus, burn_place
 from indexer.movements.fold import (
     Burn,
+    Movement,
     OftEvent,
-    TransferProgress,
     fold_cctp,
     fold_oft,
     pair_burns,
@@ -43,7 +43,7 @@ from warehouse_schema.identifiers import Bytes32
 OTHER_NONCE = Bytes32("0x" + "02" * 32)
 
 
-def fold_one(sending: list[Event], receiving: list[Event]) -> TransferProgress:
+def fold_one(sending: list[Event], receiving: list[Event]) -> Movement:
     (row,) = fold_cctp(NETWORK, BURN_KEY, pair_burns(sending), pair_mints(receiving))
     return row
 

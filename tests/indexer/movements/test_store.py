@@ -16,7 +16,7 @@ from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.facts.store import remove_range
 from indexer.ingest.rebuild import refold_all_transfers
 from indexer.movements import store
-from indexer.movements.fold import TransferProgress
+from indexer.movements.fold import Movement
 from indexer.movements.store import fold_in, refold_transfers, touched_movements
 from tests.factories.transfers import (
     BURN_KEY,
@@ -30,7 +30,7 @@ from tests.factories.transfers import (
 )
 from warehouse_schema.facts import cctp_attestations
 from warehouse_schema.identifiers import Bytes32, Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 KEYS = (BURN_KEY, Bytes32("0x" + "b1" * 32))
 
@@ -103,7 +103,7 @@ def attest(conn: Connection, sent: MessageSent, nonce: Bytes32) -> None:
     conn.execute(insert(cctp_attestations).values(row))
 
 
-def stored(conn: Connection) -> list[TransferProgress]:
+def stored(conn: Connection) -> list[Movement]:
     return sorted(store._stored(conn, KEYS), key=lambda row: row.id)
 
 
@@ -205,7 +205,7 @@ def test_a_further_burn_is_as_cheap_after_many_of_the_same_bytes(engine: Engine)
         read = 0
         assert bring_in(conn, mint_in(f"{1:064x}", 500, BURN_KEY, nonce_of(1))) == 1
         assert conn.scalars(
-            select(transfer_progress.c.id).where(transfer_progress.c.stage == "COMPLETED")
+            select(movements.c.id).where(movements.c.stage == "COMPLETED")
         ).all() == [f"cctp:{BURN_KEY}:0"]
 
 

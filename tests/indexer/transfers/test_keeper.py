@@ -29,14 +29,14 @@ from tests.factories.stage_history import DEPOSIT, EXPIRY, START
 from tests.factories.transfers import ETHEREUM, NETWORK, USER, seen
 from warehouse_schema.facts import expiries
 from warehouse_schema.identifiers import UnixSeconds
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 
 AFTER = (EXPIRY - 1_700_000_000) // 12 + 1
 """The first block after `EXPIRY`."""
 
 
 def stages(conn: Connection) -> dict[str, str]:
-    columns = transfer_stages.c
+    columns = transfer_states.c
     return {
         row.transfer: row.stage for row in conn.execute(select(columns.transfer, columns.stage))
     }

@@ -59,7 +59,7 @@ from warehouse_schema.identifiers import (
     Height,
     StellarAddress,
 )
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 
 OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
 STRANGER = EvmAddress("0x" + "99" * 20)
@@ -391,17 +391,17 @@ def test_a_rebuild_writes_what_was_written(connection: Connection):
 
 def test_a_row_that_is_not_that_of_the_fold_is_found(connection: Connection):
     begin(connection, DIRECT)
-    connection.execute(transfer_stages.update().values(stage="FUNDED"))
+    connection.execute(transfer_states.update().values(stage="FUNDED"))
     (found,) = stage_differences(connection, NETWORK)
     assert "FUNDED" in found
-    connection.execute(transfer_stages.update().values(transfer="99" * 16))
+    connection.execute(transfer_states.update().values(transfer="99" * 16))
     assert len(stage_differences(connection, NETWORK)) == 2
 
 
 def test_a_story_that_cannot_be_is_alarmed_and_stops_no_chain(connection: Connection):
     begin(connection, PAID_IN)
     impossible = {"stage": "COMPLETED", "completed_at": 1}
-    connection.execute(transfer_stages.update().values(impossible))
+    connection.execute(transfer_states.update().values(impossible))
     bring_in(connection, paid(USER, DEPOSIT, 1, 100))
     assert stage_of(connection, PAID_IN) == ("AWAITING_FUNDS", "short_payment")
     (alarm,) = open_alarms(connection)

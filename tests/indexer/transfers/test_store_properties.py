@@ -27,7 +27,7 @@ from tests.factories.stage_facts import (
 from tests.factories.stage_history import DEPOSIT, START
 from tests.factories.transfers import ETHEREUM, NETWORK, USER, moved, seen
 from warehouse_schema.identifiers import Bytes32, Height
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 
 TRANSFERS = (DIRECT, PAID_IN)
 
@@ -113,7 +113,7 @@ class Story:
         expire_due(self.conn, NETWORK)
 
     def _stage(self, terms: Terms) -> Stage:
-        column = transfer_stages.c
+        column = transfer_states.c
         stage: Stage = self.conn.scalars(
             select(column.stage).where(column.transfer == terms.id)
         ).one()

@@ -12,8 +12,9 @@ from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import DIRECT, USDC
 from tests.factories.stage_history import START, make_terms
 from tests.factories.transfers import NETWORK
+from warehouse_schema import channels
 from warehouse_schema.identifiers import StellarAddress
-from warehouse_schema.projections import TOLD_CHANNEL, transfer_events, transfer_stages
+from warehouse_schema.projections import transfer_events, transfer_states
 
 OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN")
 SECOND = make_terms(source_token=USDC, id="b2" * 16)
@@ -54,8 +55,8 @@ def test_each_owner_is_told_of_his_own_by_numbers_without_a_gap(connection: Conn
 def test_what_the_owner_would_not_see_is_not_told(connection: Connection):
     begin(connection)
     before = heard(connection)
-    row = transfer_stages.c.transfer == DIRECT.id
-    connection.execute(update(transfer_stages).where(row).values(inputs=9, source_height=7))
+    row = transfer_states.c.transfer == DIRECT.id
+    connection.execute(update(transfer_states).where(row).values(inputs=9, source_height=7))
     assert refold(connection, NETWORK, [DIRECT.id]) == 1
     assert heard(connection) == before
 
@@ -65,7 +66,7 @@ def test_a_rebuild_tells_only_what_it_mends(connection: Connection):
     before = heard(connection)
     refold_all(connection, NETWORK)
     assert heard(connection) == before
-    wrong = update(transfer_stages).where(transfer_stages.c.transfer == SECOND.id)
+    wrong = update(transfer_states).where(transfer_states.c.transfer == SECOND.id)
     connection.execute(wrong.values(stage="ON_HOLD"))
     refold_all(connection, NETWORK)
     assert [row[:3] for row in heard(connection)[2:]] == [(3, SECOND.id, "AWAITING_FUNDS")]
@@ -115,7 +116,7 @@ def tell_and_commit(engine: Engine, said: list[News]) -> None:
 def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
     with engine.connect() as listening:
         session: Any = listening.connection.driver_connection
-        listening.exec_driver_sql(f"LISTEN {TOLD_CHANNEL}")
+        listening.exec_driver_sql(f"LISTEN {channels.TRANSFERS}")
         listening.commit()
         tell_and_commit(engine, [news("a"), news("b"), news("c", OTHER)])
         said = [each.payload for each in session.notifies(timeout=20, stop_after=2)]

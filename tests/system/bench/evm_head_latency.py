@@ -16,7 +16,7 @@ from devnet.services import follower
 from devnet.world import Pace, remotes_of_evm
 from tests.system.bench.site import Commits, Site, milliseconds, percentile, site, tell, until
 from warehouse_schema.events import cctp_burns
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 BLOCKS = 300
 WARM_UP = 20
@@ -88,7 +88,7 @@ def _wait_for(commits: Commits, height: int) -> None:
 def _check_rows(running: Site) -> None:
     """A figure for rows that are not there would be worth nothing."""
     with running.engine.connect() as connection:
-        for table in (cctp_burns, transfer_progress):
+        for table in (cctp_burns, movements):
             rows = connection.scalar(select(func.count()).select_from(table))
             if rows != WARM_UP + BLOCKS:
                 raise AssertionError(f"{table} has {rows} rows, not {WARM_UP + BLOCKS}")

@@ -35,7 +35,6 @@ from devnet.supervisor import Child, ChildSpec, PostgresService, Supervisor, fre
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres
-from indexer.ingest.ranges import CHANNEL
 from tests.factories.projections import (
     LEDGER,
     address,
@@ -49,6 +48,7 @@ from tests.factories.projections import (
     insert_terms,
 )
 from tests.system.bench.site import milliseconds, percentile, tell
+from warehouse_schema import channels
 from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
 
@@ -315,4 +315,4 @@ def _change_until(engine: Engine, over: threading.Event) -> None:
             connection.execute(
                 insert(tables.stream_events).values(**message, entry={}, last=True, revised=False)
             )
-            connection.execute(select(func.pg_notify(CHANNEL, f"{CHAIN}:{ledger}")))
+            connection.execute(select(func.pg_notify(channels.INGESTED, f"{CHAIN}:{ledger}")))

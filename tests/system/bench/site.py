@@ -21,10 +21,9 @@ from devnet.world import Pace, World, start_world
 from indexer.config.networks import load_network
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
-from indexer.ingest.ranges import CHANNEL
 from tests.run_processes import run_pids
 from tests.system.bench.processor import owner_of_port
-from warehouse_schema import locks
+from warehouse_schema import channels, locks
 
 
 def tell(line: str) -> None:
@@ -79,7 +78,7 @@ class Commits(threading.Thread):
         self._connection = psycopg.connect(
             url.render_as_string(hide_password=False), autocommit=True
         )
-        self._connection.execute(f"LISTEN {CHANNEL}")
+        self._connection.execute(f"LISTEN {channels.INGESTED}")
         self._chain = chain
         self._over = threading.Event()
         self.seen: list[tuple[int, float]] = []

@@ -35,7 +35,7 @@ from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import Address, Bytes32, StellarAddress
 from warehouse_schema.migrate import migrate
-from warehouse_schema.projections import transfer_stages
+from warehouse_schema.projections import transfer_states
 
 OPEN = 10_000
 CARRIED = 1_000
@@ -158,7 +158,7 @@ def _mint(terms: Terms, height: int) -> list[Event]:
 def _check(indexer: Engine) -> None:
     """Raises `RuntimeError` unless all that were carried are there, and no others."""
     with indexer.connect() as conn:
-        query = select(transfer_stages.c.stage, func.count()).group_by(transfer_stages.c.stage)
+        query = select(transfer_states.c.stage, func.count()).group_by(transfer_states.c.stage)
         stages: dict[str, int] = dict(conn.execute(query).tuples().all())
     wanted = {"AWAITING_SIGNATURE": OPEN - CARRIED, "COMPLETED": CARRIED}
     if stages != wanted:

@@ -47,7 +47,7 @@ def _readers(chains: Chains, network: Network) -> tuple[ChainReader, ...]:
 def compare(outcome: Outcome, chains: Chains, url: str, straight_url: str) -> Contents:
     """Note every difference of the run's database from the straight run's; the latter's rows."""
     straight = read_contents(straight_url)
-    for table in ("facts.evm_logs", "facts.stellar_events", "projections.transfer_progress"):
+    for table in ("facts.evm_logs", "facts.stellar_events", "projections.movements"):
         if not straight.rows[table]:
             raise AssertionError(f"the straight run has nothing in {table}: nothing was compared")
     orphans = read_orphans(url)

@@ -153,7 +153,7 @@ def _phase(state: str, query: str, written: set[str]) -> str:
         return MESSAGES
     if "projections.book" in written:
         return BOOK
-    if "projections.transfer_progress" in written:
+    if "projections.movements" in written:
         return MOVEMENTS
     if "facts.orphans" in written:
         return TAKING_BACK

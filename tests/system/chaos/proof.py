@@ -45,10 +45,10 @@ PLANTED = (
     ),
     Planted(
         "a movement counted twice",
-        "INSERT INTO projections.transfer_progress SELECT (jsonb_populate_record(t,"
+        "INSERT INTO projections.movements SELECT (jsonb_populate_record(t,"
         " jsonb_build_object('id', t.id || ':again'))).*"
-        " FROM projections.transfer_progress AS t ORDER BY id LIMIT 1",
-        ("projections.transfer_progress: not in the straight run",),
+        " FROM projections.movements AS t ORDER BY id LIMIT 1",
+        ("projections.movements: not in the straight run",),
     ),
     Planted(
         "a message published twice",

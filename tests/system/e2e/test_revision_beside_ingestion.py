@@ -18,7 +18,7 @@ from tests.factories.fake_chain import FakeChain, fake_network
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import cursors, evm_logs
 from warehouse_schema.identifiers import Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 ROOT = Path(__file__).parents[3]
 NETWORK = fake_network(confirmations=65)
@@ -60,7 +60,7 @@ def wrong_sends(engine: Engine) -> int:
 
 
 def standing(engine: Engine) -> tuple[list[object], ...]:
-    tables = (cursors, oft_sent, evm_logs, transfer_progress)
+    tables = (cursors, oft_sent, evm_logs, movements)
     with engine.connect() as conn:
         return tuple(sorted(map(tuple, conn.execute(select(t))), key=repr) for t in tables)
 
@@ -73,7 +73,7 @@ def chain(engine: Engine, indexer_engine: Engine) -> FakeChain:
     assert drain_once(indexer_engine, chain, NETWORK) is not None
     with engine.begin() as conn:
         conn.execute(update(oft_sent).values(amount_sent=1))
-        conn.execute(update(transfer_progress).values(amount_in=1))
+        conn.execute(update(movements).values(amount_in=1))
     return chain
 
 
@@ -119,10 +119,10 @@ def kill_while_it_swaps(database: URL, engine: Engine) -> None:
     """Hold the table of its last write, so that it waits with all others done; kill it there."""
     waits = text(
         "SELECT count(*) FROM pg_locks JOIN pg_class ON pg_class.oid = relation"
-        " WHERE NOT granted AND relname = 'transfer_progress'"
+        " WHERE NOT granted AND relname = 'movements'"
     )
     with engine.connect() as holder, engine.connect() as looker:
-        holder.execute(text("LOCK TABLE projections.transfer_progress IN SHARE MODE"))
+        holder.execute(text("LOCK TABLE projections.movements IN SHARE MODE"))
         with revise(database, "swap", "--yes") as process:
             while looker.scalar(waits) == 0:
                 assert process.poll() is None, "it ended before it was killed"

@@ -33,7 +33,7 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import Address, BaseUnits, StellarAddress, UnixSeconds
 from warehouse_schema.intake import watched_addresses
-from warehouse_schema.projections import book, orders, transfer_stages
+from warehouse_schema.projections import book, orders, transfer_states
 
 LEDGERS = 20
 STEP_MS = 50
@@ -161,7 +161,7 @@ class Followed:
     """Ledger → stage by transfer."""
     book: dict[str, list[Any]]
     transfers: list[Any]
-    """Rows of `projections.transfer_stages`."""
+    """Rows of `projections.transfer_states`."""
 
 
 def follow(engine: Engine, story: Story, size: int) -> Followed:
@@ -169,7 +169,7 @@ def follow(engine: Engine, story: Story, size: int) -> Followed:
     early: dict[int, str] = {}
     stages: dict[int, dict[str, str]] = {}
     known = select(orders.c.status).where(orders.c.order_id == "0x" + story.orders["early"])
-    told = select(transfer_stages.c.transfer, transfer_stages.c.stage)
+    told = select(transfer_states.c.transfer, transfer_states.c.stage)
     with reading(story.market) as reader, engine.connect() as conn:
         while (progress := drain_once(engine, reader, NETWORK, max_blocks=size)) is not None:
             catch_up(conn, NETWORK)
@@ -178,7 +178,7 @@ def follow(engine: Engine, story: Story, size: int) -> Followed:
                 stages[progress.height] = {row.transfer: row.stage for row in conn.execute(told)}
         with conn.begin():
             # The database's clock says when a row changed.
-            columns = [each for each in transfer_stages.c if each.name != "changed_at"]
+            columns = [each for each in transfer_states.c if each.name != "changed_at"]
             rows = list(conn.execute(select(*columns).order_by("transfer")))
             return Followed(early, stages, dump(conn), rows)
 

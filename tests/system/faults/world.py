@@ -27,7 +27,7 @@ from tests.system.faults.proxy import FaultyNode
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, cursors, evm_logs
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 EMITTER = "0x606036036060600037604035602035600035606036036000a300"
 """LOG3 of calldata words 0 to 2, the rest as data."""
@@ -198,7 +198,7 @@ class Node:
 
 def contents(engine: Engine) -> dict[str, list[tuple[object, ...]]]:
     """Every fact and movement, but for the database's own clocks and counters."""
-    tables: list[Table] = [blocks, evm_logs, *EVENT_TABLES.values(), transfer_progress]
+    tables: list[Table] = [blocks, evm_logs, *EVENT_TABLES.values(), movements]
     with engine.connect() as conn:
         found = {t.name: sorted(map(tuple, conn.execute(select(t))), key=repr) for t in tables}
         found["cursors"] = [

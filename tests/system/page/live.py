@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 from sqlalchemy import Engine, text
 
-from indexer.ingest.ranges import CHANNEL
 from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import CHAIN, account, usdc
 from tests.factories.contract_model import ContractModel
+from warehouse_schema import channels
 from warehouse_schema.identifiers import Bytes32, Height
 
 RAILS = (("venmo", 2, 50), ("wise", 1, 20), ("revolut", 3, 10), ("pix", 0, 25))
@@ -54,7 +54,7 @@ class LiveMarket:
         with self._engine.begin() as connection:
             alarms = apply_ledgers(connection, CHAIN, [ledger], events)
             assert alarms == []
-            notice = {"channel": CHANNEL, "payload": f"{CHAIN}:{ledger.height}"}
+            notice = {"channel": channels.INGESTED, "payload": f"{CHAIN}:{ledger.height}"}
             connection.execute(text("SELECT pg_notify(:channel, :payload)"), notice)
 
     def provider(self, name: str, amount: int | str, **handles: str) -> str:

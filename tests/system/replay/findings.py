@@ -17,7 +17,7 @@ from indexer.facts.checks import blocks_join, open_alarms
 from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES
 from indexer.facts.store import HIGHEST, blocks_between, read_events
 from indexer.ingest.rebuild import differences
-from indexer.movements.fold import TransferProgress
+from indexer.movements.fold import Movement
 from tests.factories.newer_ledgers import P29, P30, Closing
 from tests.system.replay.ingest import (
     OpenWarehouse,
@@ -29,10 +29,10 @@ from tests.system.replay.ingest import (
     replay_testnet,
 )
 from tests.system.replay.messages import ReplayedMessage, replay_messages
-from tests.system.replay.movements import Movement, movements
+from tests.system.replay.movements import ReplayedMovement, movements
 from tests.system.replay.scaffolding import has_genuine_hash, is_made_up
+from warehouse_schema import projections
 from warehouse_schema.identifiers import Height, is_evm
-from warehouse_schema.projections import transfer_progress
 
 _NAMES_OF_TOPICS = {
     topic_of(signature): signature.partition("(")[0]
@@ -67,7 +67,7 @@ class WarehouseFindings:
     undecoded: Counter[str]
     """Name → raw events kept without a type: of ours, but of no use to the projections."""
     undecodable: int
-    folded: tuple[TransferProgress, ...]
+    folded: tuple[Movement, ...]
     holes: tuple[str, ...]
     """Where blocks do not join; recordings lie apart, so there must be some."""
     differences: tuple[str, ...]
@@ -95,7 +95,7 @@ class Findings:
     newer: tuple[NewerProtocol, ...]
     warehouses: tuple[WarehouseFindings, ...]
     messages: tuple[ReplayedMessage, ...]
-    movements: tuple[Movement, ...]
+    movements: tuple[ReplayedMovement, ...]
 
     @property
     def is_sound(self) -> bool:
@@ -139,7 +139,9 @@ def _newer(
     )
 
 
-def _movements(warehouse: WarehouseFindings, messages: Sequence[ReplayedMessage]) -> list[Movement]:
+def _movements(
+    warehouse: WarehouseFindings, messages: Sequence[ReplayedMessage]
+) -> list[ReplayedMovement]:
     name = warehouse.network.name
     by_key = {each.burn_key: each.message for each in messages if each.network == name}
     return movements(warehouse.network, warehouse.folded, warehouse.events, by_key)
@@ -203,9 +205,9 @@ def _name(raw: RawEvent) -> str:
     return _NAMES_OF_TOPICS.get(raw.topics[0], raw.topics[0])
 
 
-def _folded(conn: Connection) -> tuple[TransferProgress, ...]:
-    names = [field.name for field in fields(TransferProgress)]
-    query = select(*(transfer_progress.c[name] for name in names)).order_by(transfer_progress.c.id)
-    return tuple(
-        TransferProgress(**dict(zip(names, row, strict=True))) for row in conn.execute(query)
+def _folded(conn: Connection) -> tuple[Movement, ...]:
+    names = [field.name for field in fields(Movement)]
+    query = select(*(projections.movements.c[name] for name in names)).order_by(
+        projections.movements.c.id
     )
+    return tuple(Movement(**dict(zip(names, row, strict=True))) for row in conn.execute(query))

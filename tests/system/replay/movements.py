@@ -20,7 +20,7 @@ from indexer.bridges.cctp.message import (
 from indexer.bridges.oft.events import PacketSent
 from indexer.chains.events import Event
 from indexer.config.networks import Network
-from indexer.movements.fold import STELLAR_PER_SHARED, TransferProgress
+from indexer.movements.fold import STELLAR_PER_SHARED, Movement
 from warehouse_schema.identifiers import Bytes32, ChainId
 
 SHARED_DECIMALS = 6
@@ -43,7 +43,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Movement:
+class ReplayedMovement:
     """One movement; a side that nothing recorded tells of is None."""
 
     network: str
@@ -68,10 +68,10 @@ def decimal(units: int, decimals: int) -> str:
 
 def movements(
     network: Network,
-    folded: Sequence[TransferProgress],
+    folded: Sequence[Movement],
     events: Sequence[Event],
     messages: Mapping[Bytes32, CctpMessage],
-) -> list[Movement]:
+) -> list[ReplayedMovement]:
     """Every movement of a network: folded ones, halves that fold to none, attested messages.
 
     `events` are all typed events of its warehouse, `messages` attested messages by burn key.
@@ -106,7 +106,7 @@ class _Story:
         }
         self._packets = {event.guid: event for event in events if isinstance(event, PacketSent)}
 
-    def of_row(self, row: TransferProgress, messages: Mapping[Bytes32, CctpMessage]) -> Movement:
+    def of_row(self, row: Movement, messages: Mapping[Bytes32, CctpMessage]) -> ReplayedMovement:
         """A movement that the warehouse folded."""
         if row.mechanism == "oft":
             sent, arrived, note = self._oft_sides(row)
@@ -115,7 +115,7 @@ class _Story:
             message = messages.get(Bytes32(row.group_key))
             sent, arrived, note = self._cctp_sides(row, message)
             destination = self._name(row.dest_chain)
-        return Movement(
+        return ReplayedMovement(
             network=self._network.name,
             mechanism=row.mechanism,
             stage=row.stage,
@@ -129,7 +129,7 @@ class _Story:
             note="; ".join(part for part in (row.stage_reason, note) if part),
         )
 
-    def of_halves(self) -> Iterator[Movement]:
+    def of_halves(self) -> Iterator[ReplayedMovement]:
         """Burns without their message, and payments onwards without their mint."""
         sending = _transactions_of(self._events, MessageSent)
         minting = _transactions_of(self._events, Minted)
@@ -139,12 +139,12 @@ class _Story:
             elif isinstance(event, MintAndForward) and event.seen.tx_hash not in minting:
                 yield self._of_forward(event)
 
-    def of_message(self, message: CctpMessage) -> Movement:
+    def of_message(self, message: CctpMessage) -> ReplayedMovement:
         """A movement of which neither side's events were recorded."""
         body = _body(message.raw_body)
         source = self._network.chain_of_domain(message.source_domain)
         destination = self._network.chain_of_domain(message.destination_domain)
-        return Movement(
+        return ReplayedMovement(
             network=self._network.name,
             mechanism="cctp",
             stage="-",
@@ -168,7 +168,7 @@ class _Story:
     # CCTP
 
     def _cctp_sides(
-        self, row: TransferProgress, message: CctpMessage | None
+        self, row: Movement, message: CctpMessage | None
     ) -> tuple[Amount | None, Amount | None, str]:
         sent = self._folded(row.amount_in, row.source_chain, "deposit_for_burn")
         arrived = self._folded(row.amount_out, row.dest_chain, "mint_and_withdraw")
@@ -191,9 +191,9 @@ class _Story:
         body = _body(message.raw_body)
         return self._usdc(body.amount - body.fee_executed, chain, "attested message: amount - fee")
 
-    def _of_burn(self, burn: DepositForBurn) -> Movement:
+    def _of_burn(self, burn: DepositForBurn) -> ReplayedMovement:
         destination = self._network.chain_of_domain(burn.destination_domain)
-        return Movement(
+        return ReplayedMovement(
             network=self._network.name,
             mechanism="cctp",
             stage="-",
@@ -207,8 +207,8 @@ class _Story:
             note="the burn's message and its mint were not recorded",
         )
 
-    def _of_forward(self, forward: MintAndForward) -> Movement:
-        return Movement(
+    def _of_forward(self, forward: MintAndForward) -> ReplayedMovement:
+        return ReplayedMovement(
             network=self._network.name,
             mechanism="cctp",
             stage="-",
@@ -227,7 +227,7 @@ class _Story:
         told_by = "no less than: burn's amount - max fee"
         return self._usdc(burn.amount - burn.max_fee, destination, told_by)
 
-    def _fee(self, row: TransferProgress) -> Amount | None:
+    def _fee(self, row: Movement) -> Amount | None:
         if row.fee is None:
             return None
         told_by = "mint_and_withdraw" if row.mechanism == "cctp" else "oft_sent"
@@ -240,7 +240,7 @@ class _Story:
 
     # OFT
 
-    def _oft_sides(self, row: TransferProgress) -> tuple[Amount | None, Amount | None, str]:
+    def _oft_sides(self, row: Movement) -> tuple[Amount | None, Amount | None, str]:
         if row.amount_in is None:
             # Which token that OFT moves was not recorded, so neither were its decimals.
             received = Amount(row.amount_out or 0, None, "OFTReceived")
@@ -253,7 +253,7 @@ class _Story:
         told_by = "packet's amountSD, shared decimals"
         return sent, Amount(packet.amount_shared, SHARED_DECIMALS, told_by), ""
 
-    def _oft_destination(self, row: TransferProgress) -> str:
+    def _oft_destination(self, row: Movement) -> str:
         packet = self._packets.get(Bytes32(row.group_key))
         if row.dest_chain is None and packet is not None:
             return f"endpoint {packet.dst_eid}"

@@ -8,7 +8,7 @@ from typing import Any
 from tests.system.replay.findings import Findings, WarehouseFindings
 from tests.system.replay.ingest import WATCHED
 from tests.system.replay.messages import ReplayedMessage
-from tests.system.replay.movements import Amount, Movement
+from tests.system.replay.movements import Amount, ReplayedMovement
 from tests.system.replay.scaffolding import MARK
 
 _KINDS = ("transfer", "mint", "burn", "clawback", "set_authorized", "fee")
@@ -303,7 +303,7 @@ The stage is the warehouse's; - stands where too little was recorded for it to h
 """
 
 
-def _movement_lines(each: Movement) -> Iterator[str]:
+def _movement_lines(each: ReplayedMovement) -> Iterator[str]:
     yield f"{each.mechanism} {each.source} -> {each.destination} ({each.network}), {each.stage}"
     yield f"  sent     {_told(each.sent)}"
     yield f"  arrived  {_told(each.arrived)}"
@@ -320,7 +320,7 @@ def _told(amount: Amount | None) -> str:
     return "not recorded" if amount is None else f"{amount}   [{amount.told_by}]"
 
 
-def _movement_summary(each: Movement) -> dict[str, Any]:
+def _movement_summary(each: ReplayedMovement) -> dict[str, Any]:
     return {
         "network": each.network,
         "mechanism": each.mechanism,

@@ -12,7 +12,7 @@ from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 LATE_START = fake_network(confirmations=4, start_height=20)
 
@@ -63,7 +63,7 @@ def test_what_was_wrong_in_a_range_is_put_right(indexer_engine: Engine) -> None:
     run(indexer_engine, chain, 21, 23)
     assert differences(indexer_engine, LATE_START) == []
     with indexer_engine.connect() as conn:
-        assert len(conn.execute(select(transfer_progress)).all()) == 11
+        assert len(conn.execute(select(movements)).all()) == 11
 
 
 def test_a_range_the_follower_may_still_take_back_is_refused(indexer_engine: Engine) -> None:

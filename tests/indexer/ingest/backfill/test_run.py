@@ -28,7 +28,7 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.events import oft_sent
 from warehouse_schema.facts import alarms, backfills, blocks, evm_logs
 from warehouse_schema.identifiers import Height
-from warehouse_schema.projections import transfer_progress
+from warehouse_schema.projections import movements
 
 LAST = 60
 NETWORK = fake_network(confirmations=4, start_height=80)
@@ -71,7 +71,7 @@ def run(engine: Engine, chain: FakeChain, last: int = LAST) -> list[BackfillProg
 def stored(engine: Engine) -> dict[str, list[Any]]:
     """Everything a backfill writes, but for when."""
     with engine.connect() as conn:
-        tables: list[Table] = [blocks, evm_logs, oft_sent, transfer_progress]
+        tables: list[Table] = [blocks, evm_logs, oft_sent, movements]
         rows = {table.name: sorted(map(repr, conn.execute(select(table)))) for table in tables}
         raised = select(alarms.c.chain, alarms.c.kind, alarms.c.subject, alarms.c.detail)
         return {**rows, "alarms": sorted(map(repr, conn.execute(raised)))}
@@ -89,10 +89,10 @@ def expected(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
     backfill(indexer_engine, make_chain(), NETWORK, Height(1), Height(LAST), ignore)
     rows = stored(indexer_engine)
     with engine.begin() as conn:
-        for table in (blocks, evm_logs, oft_sent, transfer_progress, alarms):
+        for table in (blocks, evm_logs, oft_sent, movements, alarms):
             conn.execute(table.delete())
     assert len(rows["evm_logs"]) == 2 * LAST
-    assert len(rows["oft_sent"]) == len(rows["transfer_progress"]) == 2 * LAST - 1
+    assert len(rows["oft_sent"]) == len(rows["movements"]) == 2 * LAST - 1
     assert len(rows["alarms"]) == 1
     return rows
 
@@ -133,10 +133,10 @@ def test_movements_that_are_many_follow_the_facts(indexer_engine: Engine, expect
     assert steps.count("movements") > 4
     assert sorted(steps) == steps
     shares = [progress.share for progress in said]
-    facts, movements = shares[: steps.index("movements")], shares[steps.index("movements") :]
+    facts, folding = shares[: steps.index("movements")], shares[steps.index("movements") :]
     assert facts == sorted(facts)
-    assert movements == sorted(movements)
-    assert (movements[-1], said[-1].unfolded) == (1.0, 0)
+    assert folding == sorted(folding)
+    assert (folding[-1], said[-1].unfolded) == (1.0, 0)
     assert stored(indexer_engine) == expected
     assert differences(indexer_engine, NETWORK) == []
 

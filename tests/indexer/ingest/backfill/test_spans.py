@@ -60,7 +60,7 @@ def expected(engine: Engine, indexer_engine: Engine) -> dict[str, list[Any]]:
 
 
 def empty(engine: Engine, *also: str) -> None:
-    tables = ("facts.blocks", "facts.evm_logs", "facts.oft_sent", "projections.transfer_progress")
+    tables = ("facts.blocks", "facts.evm_logs", "facts.oft_sent", "projections.movements")
     with engine.begin() as conn:
         conn.exec_driver_sql(f"TRUNCATE {', '.join((*tables, *also))}")
 

@@ -28,7 +28,6 @@ from indexer.facts.status import chain_status
 from indexer.ingest import quarantine, ranges
 from indexer.ingest.backfill import backfill
 from indexer.ingest.quarantine import retry_untried
-from indexer.ingest.ranges import CHANNEL
 from indexer.ingest.rebuild import differences
 from indexer.ingest.rescan import rescan
 from tests.factories.contents import contents
@@ -45,7 +44,7 @@ from tests.factories.quarantine import (
     tried,
 )
 from tests.factories.stellar_lake import DEVNET, FIRST, write_lake
-from warehouse_schema import facts
+from warehouse_schema import channels, facts
 from warehouse_schema.identifiers import Height
 
 # In.
@@ -152,7 +151,7 @@ def test_the_socket_hears_of_what_is_mended(
         indexer_engine.url.set(drivername="postgresql").render_as_string(hide_password=False),
         autocommit=True,
     ) as listening:
-        listening.execute(f"LISTEN {CHANNEL}")
+        listening.execute(f"LISTEN {channels.INGESTED}")
         tried(indexer_engine)
         (note,) = listening.notifies(timeout=10, stop_after=1)
     assert note.payload == f"{DEVNET.id}:{history().last}"
