@@ -79,7 +79,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
     with _metrics_folder() as folder:
         # Read when the library is imported, which is in the workers.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        Server("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
+        ApiServer("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _refuse_one_port(bind: str, metrics: str) -> None:
         raise ConfigurationError(f"ISTHMUS_METRICS is {metrics!r}, but port {port} is the API's")
 
 
-class Server(WSGIApplication):  # type: ignore[misc]
+class ApiServer(WSGIApplication):  # type: ignore[misc]
     """gunicorn, which forgets what its ended workers had open."""
 
     def load_config(self) -> None:

@@ -16,7 +16,7 @@ _OVERHEAD = 500
 """About what a kept answer takes beside its bytes."""
 
 
-class Body:
+class StoredBody:
     """JSON, or a file; `digest` is the same in every process that says the same.
 
     `packs` is False for what is compressed already.
@@ -44,16 +44,16 @@ class Body:
         return _OVERHEAD + len(self.plain) * 5 // 4
 
 
-class Kept(Generic[K]):
+class BodyCache(Generic[K]):
     """Bodies by key in at most `most_bytes`; what was not asked for the longest goes first."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most = most_bytes
         self._bytes = 0
-        self._bodies: OrderedDict[K, Body] = OrderedDict()
+        self._bodies: OrderedDict[K, StoredBody] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: K) -> Body | None:
+    def get(self, key: K) -> StoredBody | None:
         """The body, if it is still there."""
         with self._lock:
             body = self._bodies.get(key)
@@ -61,7 +61,7 @@ class Kept(Generic[K]):
                 self._bodies.move_to_end(key)
             return body
 
-    def put(self, key: K, body: Body) -> None:
+    def put(self, key: K, body: StoredBody) -> None:
         """Keep it, unless it is larger than all that may be kept."""
         if body.size > self._most:
             return

@@ -8,18 +8,18 @@ from typing import Any
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
-from api.actions.evm_source import EvmSource, FewOfEvm
-from api.actions.stellar_source import FewOfStellar, StellarSource
+from api.actions.evm_source import EvmSource, LimitedEvmSource
+from api.actions.stellar_source import LimitedStellarSource, StellarSource
 from api.auth.accounts import Accounts
 from api.auth.identity import IdentityProvider
 from api.auth.sep10 import Sep10
 from api.auth.tokens import Tokens
-from api.changes import Changes
 from api.errors import Unavailable
 from api.metrics import Metrics
-from api.quotes.fees import FeeSource, FewOfFees
+from api.notifications import NotificationListener
+from api.quotes.fees import FeeSource, LimitedFees
 from api.rates import Limiter, Rates
-from api.stream.limits import Limits
+from api.stream.limits import StreamLimits
 from api.web import Web
 from indexer.chain_state.evm import open_evm_state
 from indexer.chain_state.fees import open_fees
@@ -43,9 +43,9 @@ class Deps:
     network: Network
     clock: Callable[[], UnixSeconds]
     """The time of day: for what is said about time, never for what a ledger decides."""
-    changes: Changes | None = None
+    changes: NotificationListener | None = None
     """Tells what commits; None: nothing is told, and every answer is read anew."""
-    stream: Limits = field(default_factory=Limits)
+    stream: StreamLimits = field(default_factory=StreamLimits)
     web: Web = field(default_factory=Web)
     """Which pages may use the API."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -121,14 +121,14 @@ def accounts_of(settings: Settings) -> Accounts:
 
 def fees_of(settings: Settings) -> FeeSource:
     """The fees of the network."""
-    return FewOfFees(open_fees(settings))
+    return LimitedFees(open_fees(settings))
 
 
 def evm_of(settings: Settings) -> EvmSource:
     """The EVM chains of the network that have nodes."""
-    return FewOfEvm(open_evm_state(settings))
+    return LimitedEvmSource(open_evm_state(settings))
 
 
 def stellar_of(settings: Settings) -> StellarSource:
     """The network's Stellar chain. Raises `ConfigurationError` without a node."""
-    return FewOfStellar(open_stellar_state(settings))
+    return LimitedStellarSource(open_stellar_state(settings))

@@ -12,7 +12,7 @@ from pydantic import Field
 
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema (2020-12)."""
-Place: TypeAlias = Literal["query", "path", "header"]
+ParameterPlace: TypeAlias = Literal["query", "path", "header"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class Parameter:
     name: str
     meaning: str
     schema: Schema
-    place: Place = "query"
+    place: ParameterPlace = "query"
     required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class HeaderDoc:
     """A header of an answer."""
 
     name: str
@@ -38,18 +38,18 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseDoc:
     """A status that is no refusal. `shape` is a type that pydantic knows, None for no body."""
 
     status: int
     meaning: str
     shape: Any = None
     media_type: str = "application/json"
-    headers: Sequence[Header] = ()
+    headers: Sequence[HeaderDoc] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class RequestBodyDoc:
     """The JSON that a request carries."""
 
     shape: Any
@@ -63,17 +63,17 @@ class Operation:
     """Its `operationId`: stable, clients are generated from it."""
     tag: str
     summary: str
-    answers: Sequence[Answer]
+    answers: Sequence[ResponseDoc]
     description: str = ""
     parameters: Sequence[Parameter] = ()
-    body: Body | None = None
+    body: RequestBodyDoc | None = None
     refusals: Mapping[int, Sequence[str]] = field(default_factory=dict)
     """Status → the `code`s that it can come with."""
-    refusal_headers: Mapping[int, Sequence[Header]] = field(default_factory=dict)
+    refusal_headers: Mapping[int, Sequence[HeaderDoc]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class CallbackDoc:
     """What we post to a client's own place, and what its answers mean."""
 
     name: str
@@ -81,7 +81,7 @@ class Posted:
     tag: str
     summary: str
     description: str
-    headers: Sequence[Header]
+    headers: Sequence[HeaderDoc]
     shape: Any
     answers: Mapping[str, str]
     """Status, or `2XX` and the like → what follows."""
@@ -110,7 +110,7 @@ Time: TypeAlias = Annotated[
         description="ISO 8601, UTC, whole seconds.",
     ),
 ]
-Moment: TypeAlias = Annotated[
+TimeText: TypeAlias = Annotated[
     str,
     Field(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?Z$",
@@ -125,7 +125,7 @@ Holder: TypeAlias = Annotated[
         json_schema_extra={"format": "stellar-holder"},
     ),
 ]
-Account: TypeAlias = Annotated[
+AccountText: TypeAlias = Annotated[
     str,
     Field(
         pattern="^G[A-Z2-7]{55}$",
@@ -139,13 +139,13 @@ Hash: TypeAlias = Annotated[
 
 WHOLE: Schema = {"type": "integer", "minimum": 0}
 
-ETAG = Header("ETag", "Of these very bytes: send it back as `If-None-Match` and get a `304`.")
-CACHE_CONTROL = Header("Cache-Control", "`no-cache`: keep it, and ask whether it still holds.")
-RETRY_AFTER = Header("Retry-After", "Seconds after which trying again can help.", WHOLE)
+ETAG = HeaderDoc("ETag", "Of these very bytes: send it back as `If-None-Match` and get a `304`.")
+CACHE_CONTROL = HeaderDoc("Cache-Control", "`no-cache`: keep it, and ask whether it still holds.")
+RETRY_AFTER = HeaderDoc("Retry-After", "Seconds after which trying again can help.", WHOLE)
 
 RATE_LIMITS = (
-    Header("RateLimit-Policy", '`"reads";q=6000;w=60`: the budget, its requests, its seconds.'),
-    Header("RateLimit", '`"reads";r=0;t=40`: none is left, and in how many seconds all are.'),
+    HeaderDoc("RateLimit-Policy", '`"reads";q=6000;w=60`: the budget, its requests, its seconds.'),
+    HeaderDoc("RateLimit", '`"reads";r=0;t=40`: none is left, and in how many seconds all are.'),
 )
 
 IF_NONE_MATCH = Parameter(
@@ -163,9 +163,11 @@ def cached(
     shape: Any,
     *,
     media_type: str = "application/json",
-    headers: Sequence[Header] = (),
-) -> tuple[Answer, ...]:
+    headers: Sequence[HeaderDoc] = (),
+) -> tuple[ResponseDoc, ...]:
     """A `200` that is tagged, and the `304` that spares it."""
-    ok = Answer(200, meaning, shape, media_type, headers=(ETAG, CACHE_CONTROL, *headers))
-    unchanged = Answer(304, "The client has it already.", headers=(ETAG, CACHE_CONTROL, *headers))
+    ok = ResponseDoc(200, meaning, shape, media_type, headers=(ETAG, CACHE_CONTROL, *headers))
+    unchanged = ResponseDoc(
+        304, "The client has it already.", headers=(ETAG, CACHE_CONTROL, *headers)
+    )
     return ok, unchanged

@@ -330,7 +330,7 @@ class FeesUnavailable(Unavailable):
     code = "FEES_UNAVAILABLE"
 
 
-class NotReady(Unavailable):
+class ProcessNotReady(Unavailable):
     """The process should get no traffic."""
 
     code = "NOT_READY"

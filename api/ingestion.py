@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from api.errors import ChainUnavailable
 from indexer.analytics.reconciliation import MAX_AGE_SECONDS, is_overdue
 from indexer.config.networks import Network
-from indexer.facts.health import SENTENCES, judge
+from indexer.facts.health import SENTENCES, assess
 from indexer.facts.status import ChainStatus
 
 
@@ -20,14 +20,14 @@ def refuse_unwell(
 ) -> None:
     """Raises `ChainUnavailable` if one of the chains is unwell: `what` cannot be done now."""
     for status in statuses:
-        reason = judge(network.chain(status.chain), status).reason
+        reason = assess(network.chain(status.chain), status).reason
         if status.chain in chains and reason is not None:
             raise ChainUnavailable(f"{status.chain} {SENTENCES[reason]}: {what} now")
 
 
 def complaints(conn: Connection, network: Network, statuses: Sequence[ChainStatus]) -> list[str]:
     """Why not to rely on what is shown: chains that are unwell, and a reconciliation long ago."""
-    reasons = {each.chain: judge(network.chain(each.chain), each).reason for each in statuses}
+    reasons = {each.chain: assess(network.chain(each.chain), each).reason for each in statuses}
     found = [f"{chain} {SENTENCES[reason]}" for chain, reason in reasons.items() if reason]
     if is_overdue(conn):
         found.append(f"the last reconciliation is over {MAX_AGE_SECONDS // 60} minutes old")

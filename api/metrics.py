@@ -22,7 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from api.ingestion import followed
 from indexer.config.networks import Network
-from indexer.facts.health import judge
+from indexer.facts.health import assess
 from indexer.facts.status import chain_status
 
 _LOGINS = "Attempts to sign in with an account (SEP-10). Who brings a provider's token makes none."
@@ -129,7 +129,7 @@ def find_metrics(app: object) -> Metrics | None:
     return app.extensions.get(_KEY) if isinstance(app, Flask) else None
 
 
-class Warehouse(Collector):
+class WarehouseMetrics(Collector):
     """What is asked of the warehouse when somebody looks: how far behind the chains it is."""
 
     def __init__(
@@ -176,7 +176,7 @@ class Warehouse(Collector):
             for family, value in ((lag, status.lag_seconds), (idle, status.idle_seconds)):
                 if value is not None:
                     family.add_metric([status.chain], value)
-            is_well = judge(self._network.chain(status.chain), status).is_well
+            is_well = assess(self._network.chain(status.chain), status).is_well
             well.add_metric([status.chain], float(is_well))
             ahead.add_metric([status.chain], float(status.protocol_ahead or 0))
         if seconds is not None:

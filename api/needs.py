@@ -10,7 +10,7 @@ from api.deps import held_accounts
 from api.description import BaseUnitsText
 from indexer.actions.onboarding import BID, reserves
 from indexer.config.networks import StellarChain
-from indexer.policy.sponsorship import Newcomer, Refusal, all_sponsors, refusal
+from indexer.policy.sponsorship import Newcomer, SponsorRefusal, all_sponsors, refusal
 
 OWN_FEE = 2 * BID
 """Stroops beside the reserves: ample for creating an account and opening a trustline."""
@@ -44,7 +44,7 @@ class NeededTrustline(TypedDict):
         ),
     ]
     reason: Annotated[
-        Refusal | None,
+        SponsorRefusal | None,
         Field(
             description=(
                 "Why it does not: `no_sponsor` is at work; the service's `budget_used` for today, "

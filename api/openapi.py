@@ -33,11 +33,11 @@ from api.description import (
     IF_MATCH,
     RATE_LIMITS,
     RETRY_AFTER,
-    Answer,
-    Header,
+    CallbackDoc,
+    HeaderDoc,
     Operation,
     Parameter,
-    Posted,
+    ResponseDoc,
 )
 from api.errors import CODES
 from api.parsing import JSON
@@ -91,7 +91,7 @@ GUARDED: Mapping[int, tuple[str, ...]] = {
 COUNTED: Mapping[int, tuple[str, ...]] = {429: ("TOO_MANY",)}
 """And what any path may whose requests are counted (`api.rates`)."""
 
-REQUEST_ID = Header("X-Request-Id", "Names this request in our log.")
+REQUEST_ID = HeaderDoc("X-Request-Id", "Names this request in our log.")
 
 _INFO = """
 Moves stablecoins between EVM chains and Stellar, and publishes the order book of liquidity
@@ -145,7 +145,7 @@ _BEARER: Json = {
 }
 
 
-def _posted(posted: Posted, components: "Components") -> Json:
+def _posted(posted: CallbackDoc, components: "Components") -> Json:
     headers = [
         {
             "name": header.name,
@@ -328,7 +328,7 @@ def _by_parameters(operation: Operation) -> Mapping[int, tuple[str, ...]]:
     }
 
 
-def _answer(operation: Operation, answer: Answer, components: Components) -> Json:
+def _answer(operation: Operation, answer: ResponseDoc, components: Components) -> Json:
     said: Json = {
         "description": answer.meaning,
         "headers": _headers((*answer.headers, REQUEST_ID)),
@@ -349,7 +349,7 @@ def handshake_refusals() -> Mapping[int, tuple[str, ...]]:
 
 
 def _refusal(
-    operation: Operation, status: int, codes: Sequence[str], headers: Iterable[Header]
+    operation: Operation, status: int, codes: Sequence[str], headers: Iterable[HeaderDoc]
 ) -> Json:
     known = {**examples("*"), **examples(operation.name)}
     request_id = replace(REQUEST_ID, always=status not in BEFORE_THE_APP)
@@ -370,24 +370,24 @@ def _refusal(
     }
 
 
-_USUAL_HEADERS: Mapping[int, tuple[Header, ...]] = {
-    401: (Header("WWW-Authenticate", "`Bearer`"),),
+_USUAL_HEADERS: Mapping[int, tuple[HeaderDoc, ...]] = {
+    401: (HeaderDoc("WWW-Authenticate", "`Bearer`"),),
     429: (RETRY_AFTER,),
     503: (RETRY_AFTER,),
 }
 
 
-_CODE_HEADERS: Mapping[str, tuple[Header, ...]] = {"TOO_MANY": RATE_LIMITS}
+_CODE_HEADERS: Mapping[str, tuple[HeaderDoc, ...]] = {"TOO_MANY": RATE_LIMITS}
 
 
-def _headers_of(codes: Sequence[str]) -> Iterator[Header]:
+def _headers_of(codes: Sequence[str]) -> Iterator[HeaderDoc]:
     """Headers that come with codes; with one of several, they need not be there."""
     for code in codes:
         for header in _CODE_HEADERS.get(code, ()):
             yield replace(header, always=len(codes) == 1)
 
 
-def _headers(headers: Iterable[Header]) -> Json:
+def _headers(headers: Iterable[HeaderDoc]) -> Json:
     return {
         header.name: {
             "description": header.meaning,

@@ -52,7 +52,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RateWindow:
     """A client's window of one budget, as draft-ietf-httpapi-ratelimit-headers-11 describes it."""
 
     budget: str
@@ -97,7 +97,7 @@ class Limiter:
         self._refused: dict[str, float] = {}
         """Key → when its window ends, in the order in which they were refused."""
 
-    def count(self, budget: str, who: str) -> Window | None:
+    def count(self, budget: str, who: str) -> RateWindow | None:
         """Take one request off a client's budget; None where the budget has no end.
 
         Raises `TooMany` when there is nothing left.
@@ -110,11 +110,11 @@ class Limiter:
         if ends is None or ends <= self._clock():
             hit = self._hit(budget, item, key)
             if hit.hits <= item.amount:
-                return Window(budget, item, item.amount - hit.hits, hit.ends - self._clock())
+                return RateWindow(budget, item, item.amount - hit.hits, hit.ends - self._clock())
             ends = hit.ends
             self._remember(key, ends)
         self._on_refusal(budget)
-        raise _refusal(Window(budget, item, 0, ends - self._clock()))
+        raise _refusal(RateWindow(budget, item, 0, ends - self._clock()))
 
     def _hit(self, budget: str, item: RateLimitItem, key: str) -> Hit:
         shared = self._shared if budget in self._rates.shared else None
@@ -137,7 +137,7 @@ class Limiter:
                 del self._refused[next(iter(self._refused))]
 
 
-def _refusal(window: Window) -> TooMany:
+def _refusal(window: RateWindow) -> TooMany:
     item = window.item
     return TooMany(
         f"more than {item.amount} requests in {item.get_expiry()} seconds; "
@@ -179,7 +179,7 @@ def _count(budget: str, who: str) -> None:
 
 def _add_headers(response: Response) -> Response:
     """What is left of each budget that the request was counted in; a 429 names its own."""
-    windows: list[Window] = g.get("rate_windows", [])
+    windows: list[RateWindow] = g.get("rate_windows", [])
     if windows and "RateLimit" not in response.headers:
         response.headers["RateLimit-Policy"] = ", ".join(window.policy for window in windows)
         response.headers["RateLimit"] = ", ".join(window.limit for window in windows)

@@ -11,7 +11,7 @@ from flask.json.provider import JSONProvider
 from werkzeug.datastructures import Accept
 from werkzeug.http import parse_accept_header
 
-from api.bodies import Body
+from api.bodies import StoredBody
 from api.errors import NotTheSame, answer
 
 
@@ -40,7 +40,7 @@ def cacheable(response: Response, *, version: str = "") -> Response:
     return _conditional(response)
 
 
-def send(body: Body, *, version: str, media_type: str = "application/json") -> Response:
+def send(body: StoredBody, *, version: str, media_type: str = "application/json") -> Response:
     """A body that lies ready, with `cacheable`'s promises; packed where the client takes that.
 
     A tag is for bytes, so the packed form has one of its own.

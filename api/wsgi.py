@@ -10,19 +10,19 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from api.actions.stellar_source import StellarSource
 from api.app import create_app
-from api.auth.accounts import Accounts, FewOfAccounts
+from api.auth.accounts import Accounts, LimitedAccounts
 from api.auth.identity import identity_of
 from api.auth.sep10 import sep10_of
 from api.auth.stellar_toml import read_statement
 from api.auth.tokens import tokens_of
-from api.changes import Changes
 from api.deps import Deps, accounts_of, evm_of, fees_of, reading, stellar_of
-from api.metrics import Exporter, Metrics, Warehouse
+from api.metrics import Exporter, Metrics, WarehouseMetrics
+from api.notifications import NotificationListener
 from api.orderbook.queries import read_book
 from api.rate_storage import Postgres
 from api.rates import Limiter
 from api.settings import OFF, load_api_settings
-from api.stream.limits import Limits
+from api.stream.limits import StreamLimits
 from api.web import Web
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
@@ -46,7 +46,7 @@ def _book_age() -> int | None:
 def _accounts() -> Accounts | None:
     """Who may sign for whom, and be paid what; a node is needed only where somebody signs in."""
     is_read = _sep10 is not None or _settings.nodes.get(_settings.network.stellar.id)
-    return FewOfAccounts(accounts_of(_settings)) if is_read else None
+    return LimitedAccounts(accounts_of(_settings)) if is_read else None
 
 
 def _stellar() -> StellarSource | None:
@@ -61,7 +61,7 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 _settings = load_settings()
 _own = load_api_settings()
 _sep10 = sep10_of(_own, _settings.network.stellar.passphrase)
-_changes = Changes(open_engine(_settings, "api", pool_size=1))
+_changes = NotificationListener(open_engine(_settings, "api", pool_size=1))
 _metrics = Metrics()
 _engine = open_engine(_settings, "api", pool_size=THREADS)
 app = create_app(
@@ -70,7 +70,7 @@ app = create_app(
         network=_settings.network,
         clock=_now,
         changes=_changes,
-        stream=Limits(clients=_own.streams, clients_per_address=_own.streams_per_address),
+        stream=StreamLimits(clients=_own.streams, clients_per_address=_own.streams_per_address),
         web=Web(_own.origins, _own.hsts_seconds),
         metrics=_metrics,
         limiter=Limiter(_own.rates, Postgres(_engine), on_refusal=_metrics.rate_limited),
@@ -95,7 +95,7 @@ if _own.metrics != OFF:
     app.wsgi_app = Exporter(  # type: ignore[method-assign]
         app.wsgi_app,
         _metrics,
-        Warehouse(_engine, _settings.network, _book_age),
+        WarehouseMetrics(_engine, _settings.network, _book_age),
         folder=_own.metrics_folder,
         port=_own.metrics.rpartition(":")[2],
     )

@@ -31,8 +31,8 @@ from indexer.chains.services.circle import Iris
 from indexer.chains.services.layerzero_scan import LzScan
 from indexer.cli.backfill import add_backfill
 from indexer.cli.days import add_days, add_export
-from indexer.cli.redecode import add_revise
-from indexer.cli.repair import add_heal
+from indexer.cli.redecode import add_redecode
+from indexer.cli.repair import add_repair
 from indexer.cli.rescan import add_rescan
 from indexer.config.settings import Settings, load_settings
 from indexer.config.warehouse import open_engine
@@ -42,17 +42,17 @@ from indexer.facts import quarantine
 from indexer.facts.backfills import under_way
 from indexer.facts.checks import blocks_join
 from indexer.facts.checks import open_alarms as alarms_of
-from indexer.facts.health import judge
+from indexer.facts.health import assess
 from indexer.facts.status import ChainStatus, chain_status
 from indexer.facts.store import clear_alarms_about, open_alarms
 from indexer.ingest.attestations import poll_attestations
 from indexer.ingest.follow import follow
 from indexer.ingest.quarantine import retry, retry_untried
-from indexer.ingest.ranges import Progress
+from indexer.ingest.ranges import RangeProgress
 from indexer.ingest.readers import open_reader
 from indexer.ingest.rebuild import differences, rebuild
 from indexer.ingest.retention import forget
-from indexer.stopping import told_to_stop
+from indexer.stopping import stop_requested
 from indexer.transfers.keeper import keep_transfers
 from warehouse_schema.identifiers import ChainId
 
@@ -105,15 +105,15 @@ def _arguments() -> argparse.Namespace:
     add_rescan(
         commands.add_parser("rescan", help="compare a past range with another operator's node")
     )
-    add_heal(commands.add_parser("heal", help="read again where providers' events have gaps"))
+    add_repair(commands.add_parser("heal", help="read again where providers' events have gaps"))
     add_days(commands.add_parser("days", help="compute the daily figures that are due"))
     add_export(commands.add_parser("export", help="write days as Parquet files"))
-    add_revise(commands.add_parser("revise", help="bring in new decoders, or projections"))
+    add_redecode(commands.add_parser("revise", help="bring in new decoders, or projections"))
     return parser.parse_args()
 
 
 def _follow(settings: Settings, arguments: argparse.Namespace) -> int:
-    should_stop = told_to_stop()
+    should_stop = stop_requested()
     chain = settings.network.chain(ChainId(arguments.chain))
     reader = open_reader(settings, chain)
     engine = open_engine(settings, "indexer")
@@ -132,7 +132,7 @@ def _attest(settings: Settings, _: argparse.Namespace) -> int:
     network = settings.network
     if network.iris is None:
         raise ConfigurationError(f"{network.name} names no attestation service (`iris`)")
-    should_stop = told_to_stop()
+    should_stop = stop_requested()
     iris = Iris(network.iris)
     scan = None if network.lz_scan is None else LzScan(network.lz_scan)
     engine = open_engine(settings, "indexer")
@@ -154,7 +154,7 @@ def _attest(settings: Settings, _: argparse.Namespace) -> int:
 
 
 def _transfers(settings: Settings, _: argparse.Namespace) -> int:
-    should_stop = told_to_stop()
+    should_stop = stop_requested()
     engine = open_engine(settings, "indexer")
     try:
         keep_transfers(engine, settings.network, should_stop=should_stop)
@@ -163,7 +163,7 @@ def _transfers(settings: Settings, _: argparse.Namespace) -> int:
     return 0
 
 
-def _print_progress(progress: Progress) -> None:
+def _print_progress(progress: RangeProgress) -> None:
     print(
         f"{progress.chain} at {progress.height}, {progress.lag_blocks} blocks and "
         f"{progress.lag_seconds} s behind, {progress.events} events",
@@ -179,7 +179,7 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
         if status.height is None and chain not in settings.followed:
             print(f"{status.chain}: nothing ingested, no node set")
             continue
-        health = judge(chain, status)
+        health = assess(chain, status)
         is_good = is_good and not health.needs_operator
         said = [] if health.is_well else [f"{health.reason}: {health.detail}"]
         print(f"{status.chain}: " + ", ".join([*_where(status), *health.warnings, *said]))

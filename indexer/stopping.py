@@ -8,7 +8,7 @@ from collections.abc import Callable
 _LOOK_SECONDS = 0.2
 
 
-def told_to_stop() -> Callable[[], bool]:
+def stop_requested() -> Callable[[], bool]:
     """Whether SIGINT or SIGTERM has come, from now on. Of the main thread alone."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

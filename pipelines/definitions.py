@@ -8,16 +8,16 @@ import dagster as dg
 from indexer.config.settings import Settings, load_settings
 from pipelines.defs import orphans, retention
 from pipelines.defs.backfill import backfills
+from pipelines.defs.check_jobs import watch
 from pipelines.defs.days.assets import days
 from pipelines.defs.facts.attestations import attestations
 from pipelines.defs.facts.chain import chain_facts
-from pipelines.defs.heal import healing
 from pipelines.defs.projections.assets import projections
 from pipelines.defs.projections.reconciliation import reconciliations
 from pipelines.defs.projections.transfers import transfers
-from pipelines.defs.resources import ChainNodes, Warehouse
-from pipelines.defs.revise import revisions
-from pipelines.defs.watch import watch
+from pipelines.defs.redecode import revisions
+from pipelines.defs.repair import gap_repair
+from pipelines.defs.resources import ChainNodes, WarehouseResource
 
 
 def definitions(settings: Settings) -> dg.Definitions:
@@ -32,12 +32,12 @@ def definitions(settings: Settings) -> dg.Definitions:
         days(settings),
         watch(followed),
         backfills(settings),
-        healing(settings),
+        gap_repair(settings),
         revisions(network),
         orphans.definitions,
         retention.definitions,
         dg.Definitions(
-            resources={"warehouse": Warehouse(), "nodes": ChainNodes()},
+            resources={"warehouse": WarehouseResource(), "nodes": ChainNodes()},
             # A process a step costs three to seven seconds and buys nothing here.
             executor=dg.in_process_executor,
         ),

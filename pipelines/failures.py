@@ -89,7 +89,7 @@ def in_place(
 
 
 @contextmanager
-def told_to_dagster(context: dg.OpExecutionContext) -> Iterator[None]:
+def failures_for_dagster(context: dg.OpExecutionContext) -> Iterator[None]:
     """Around the indexer's work in an op: what it raises leaves in Dagster's words."""
     try:
         yield

@@ -13,12 +13,12 @@ from sqlalchemy import Engine
 
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
-from pipelines.defs.resources import Warehouse
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, checked, keeper, since
-from pipelines.reports import Later, Metadata, Told
-from pipelines.shift import ShiftConfig, shift
+from pipelines.defs.resources import WarehouseResource
+from pipelines.long_run import LongRunConfig, long_run
+from pipelines.reports import AssetReporter, LaterReports, Metadata
+from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, checked, keeper, since
 from pipelines.webhooks import webhook_definitions
-from relay.account import Turn
+from relay.account import TurnReport
 from relay.run import run_relay
 from relay.settings import load_relay_settings
 from relay.status import complaints
@@ -34,7 +34,7 @@ _SESSIONS = 20
 """Most accounts of one relay: each holds a session of Postgres, and so its lock."""
 
 
-class RelayWarehouse(Warehouse):
+class RelayWarehouse(WarehouseResource):
     """The warehouse, as the relay's role."""
 
     @contextmanager
@@ -47,7 +47,7 @@ class RelayWarehouse(Warehouse):
             engine.dispose()
 
 
-class RelayConfig(ShiftConfig):
+class RelayConfig(LongRunConfig):
     """How long to send."""
 
     minutes: float = Field(
@@ -56,7 +56,7 @@ class RelayConfig(ShiftConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RelayReport:
     """What was done since the last report."""
 
     opened: int = 0
@@ -69,22 +69,22 @@ class Sent:
     """What could not be begun, and why, as the last turn had it."""
 
     @classmethod
-    def of(cls, turn: Turn) -> "Sent":
+    def of(cls, turn: TurnReport) -> "RelayReport":
         """What one turn did."""
         return cls(**(asdict(turn) | {"refused": tuple(turn.refused)}))
 
-    def then(self, later: "Sent") -> "Sent":
+    def then(self, later: "RelayReport") -> "RelayReport":
         """Both, as one."""
         counts = ("opened", "sent", "replaced", "done", "late", "failed")
         summed = {name: getattr(self, name) + getattr(later, name) for name in counts}
-        return Sent(**summed, refused=later.refused or self.refused)
+        return RelayReport(**summed, refused=later.refused or self.refused)
 
-    def over(self, seconds: float) -> "Sent":
+    def over(self, seconds: float) -> "RelayReport":
         """The same: there is nothing to do most of the time."""
         return self
 
 
-def sent_metadata(sent: Sent) -> Metadata:
+def sent_metadata(sent: RelayReport) -> Metadata:
     """How many transactions were signed first, sent, signed anew; how many ended, and how."""
     figures = {name: value for name, value in asdict(sent).items() if name != "refused"}
     refused = "\n".join(sent.refused) or "nothing"
@@ -120,15 +120,15 @@ def send(context: dg.OpExecutionContext, config: RelayConfig, warehouse: RelayWa
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    told = [Told(TRANSACTIONS, sent_metadata, Later.OBSERVE)]
+    told = [AssetReporter(TRANSACTIONS, sent_metadata, LaterReports.OBSERVE)]
     settings = load_settings()
-    with shift(context, warehouse, told, config) as run:
+    with long_run(context, warehouse, told, config) as run:
         is_first = True
 
-        def report(_: object, turn: Turn) -> None:
+        def report(_: object, turn: TurnReport) -> None:
             nonlocal is_first
-            if is_first or turn != Turn():
-                run.report(Sent.of(turn))
+            if is_first or turn != TurnReport():
+                run.report(RelayReport.of(turn))
             is_first = False
 
         accounts = load_relay_settings(settings)

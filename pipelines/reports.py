@@ -10,13 +10,13 @@ import dagster as dg
 
 from indexer.facts.status import ChainStatus
 from indexer.ingest.attestations import PollProgress
-from indexer.ingest.ranges import Progress
+from indexer.ingest.ranges import RangeProgress
 from indexer.transfers import keeper
 
 Metadata = dict[str, dg.MetadataValue]
 
 
-class Sum(Protocol):
+class Summable(Protocol):
     """What may be added up until it is time to report it."""
 
     def then(self, later: Self) -> Self:
@@ -28,14 +28,14 @@ class Sum(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Sum)
+S = TypeVar("S", bound=Summable)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Where a chain stands, and what was committed since the last report."""
 
-    latest: Progress
+    latest: RangeProgress
     blocks: int
     events: int
     undecodable: int
@@ -45,7 +45,7 @@ class Report:
     """How long that took."""
 
     @classmethod
-    def of(cls, progress: Progress) -> "Report":
+    def of(cls, progress: RangeProgress) -> "Report":
         """What one range amounts to. One that takes blocks back is a reorg."""
         taken_back = progress.blocks < 0
         return cls(
@@ -74,15 +74,15 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AttestationReport:
     """What services answered since the last report."""
 
     answers: PollProgress
 
-    def then(self, later: "Asked") -> "Asked":
+    def then(self, later: "AttestationReport") -> "AttestationReport":
         """Both, as one; whether a service shuts us out is as it was last."""
         before, after = self.answers, later.answers
-        return Asked(
+        return AttestationReport(
             replace(
                 after,
                 polled=before.polled + after.polled,
@@ -92,23 +92,25 @@ class Asked:
             )
         )
 
-    def over(self, seconds: float) -> "Asked":
+    def over(self, seconds: float) -> "AttestationReport":
         """The same: how long it took says how many waited, nothing of us."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeeperReport:
     """What was done for transfers since the last report."""
 
-    done: keeper.Kept
+    done: keeper.KeeperProgress
 
-    def then(self, later: "Kept") -> "Kept":
+    def then(self, later: "KeeperReport") -> "KeeperReport":
         """Both, as one."""
         before, after = self.done, later.done
-        return Kept(keeper.Kept(before.moved + after.moved, before.expired + after.expired))
+        return KeeperReport(
+            keeper.KeeperProgress(before.moved + after.moved, before.expired + after.expired)
+        )
 
-    def over(self, seconds: float) -> "Kept":
+    def over(self, seconds: float) -> "KeeperReport":
         """The same: there is nothing to do most of the time."""
         return self
 
@@ -143,7 +145,7 @@ def projection_metadata(report: Report) -> Metadata:
     }
 
 
-def asked_metadata(asked: Asked) -> Metadata:
+def asked_metadata(asked: AttestationReport) -> Metadata:
     """What came of the questions; `locked_out` in seconds, 0 when no service shuts us out."""
     answers = asked.answers
     return {
@@ -155,7 +157,7 @@ def asked_metadata(asked: Asked) -> Metadata:
     }
 
 
-def kept_metadata(kept: Kept) -> Metadata:
+def kept_metadata(kept: KeeperReport) -> Metadata:
     """How many transfers moved, and how many of these because their time was over."""
     return {
         "moved": dg.MetadataValue.int(kept.done.moved),
@@ -178,7 +180,7 @@ def status_metadata(status: ChainStatus) -> Metadata:
 Event = dg.AssetMaterialization | dg.AssetObservation
 
 
-class Later(Enum):
+class LaterReports(Enum):
     """What is said of an asset after a run's first report, at which each is materialized.
 
     A check counts as not evaluated from the next materialization on, so an asset with checks must
@@ -191,18 +193,18 @@ class Later(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[S]):
+class AssetReporter(Generic[S]):
     """An asset that a long run writes, and what is said of it."""
 
     key: dg.AssetKey
     metadata: Callable[[S], Metadata]
-    later: Later
+    later: LaterReports
 
     def event(self, report: S, *, first: bool) -> Event | None:
         """What to log for a report."""
-        if first or self.later is Later.MATERIALIZE:
+        if first or self.later is LaterReports.MATERIALIZE:
             return dg.AssetMaterialization(self.key, metadata=self.metadata(report))
-        if self.later is Later.OBSERVE:
+        if self.later is LaterReports.OBSERVE:
             return dg.AssetObservation(self.key, metadata=self.metadata(report))
         return None
 
@@ -216,7 +218,7 @@ class Reporter(Generic[S]):
     def __init__(
         self,
         log: Callable[[Event], None],
-        told: Sequence[Told[S]],
+        told: Sequence[AssetReporter[S]],
         every: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -25,7 +25,7 @@ machine short of memory, has not said that the next one will fail."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunState:
     """What a job is there for, and how that is."""
 
     where: str
@@ -65,7 +65,7 @@ class LongRun:
 
 
 def next_step(
-    standing: Standing, runs: Sequence[LongRun], now: float
+    standing: RunState, runs: Sequence[LongRun], now: float
 ) -> dg.RunRequest | dg.SkipReason:
     """Start a run, or say why not and how things stand.
 
@@ -88,7 +88,7 @@ def next_step(
     return dg.RunRequest()
 
 
-def _by_hand(standing: Standing) -> str:
+def _by_hand(standing: RunState) -> str:
     return f"Launch the job by hand once that is mended; {standing.where}"
 
 

@@ -10,12 +10,12 @@ import dagster as dg
 from pydantic import Field
 
 from indexer.config.settings import load_settings
-from pipelines.defs.resources import Warehouse
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, checked, keeper, since
-from pipelines.reports import Later, Metadata, Told
-from pipelines.shift import ShiftConfig, shift
+from pipelines.defs.resources import WarehouseResource
+from pipelines.long_run import LongRunConfig, long_run
+from pipelines.reports import AssetReporter, LaterReports, Metadata
+from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, checked, keeper, since
 from relay.settings import load_webhook_poster, need_webhook_poster
-from relay.webhooks.run import Sent, send_webhooks
+from relay.webhooks.run import DeliveryCounts, send_webhooks
 from relay.webhooks.status import complaints
 from relay.webhooks.store import failing
 
@@ -27,7 +27,7 @@ WEBHOOKS = dg.AssetKey(["relay", "webhooks"])
 _STEP = "post_what_is_told"
 
 
-class WebhookConfig(ShiftConfig):
+class WebhookConfig(LongRunConfig):
     """How long to post."""
 
     minutes: float = Field(
@@ -36,7 +36,7 @@ class WebhookConfig(ShiftConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class WebhooksReport:
     """What was done since the last report."""
 
     delivered: int = 0
@@ -44,24 +44,24 @@ class Posted:
     given_up: int = 0
 
     @classmethod
-    def of(cls, sent: Sent) -> "Posted":
+    def of(cls, sent: DeliveryCounts) -> "WebhooksReport":
         """What was done at once."""
         return cls(**asdict(sent))
 
-    def then(self, later: "Posted") -> "Posted":
+    def then(self, later: "WebhooksReport") -> "WebhooksReport":
         """Both, as one."""
-        return Posted(
+        return WebhooksReport(
             self.delivered + later.delivered,
             self.failed + later.failed,
             self.given_up + later.given_up,
         )
 
-    def over(self, seconds: float) -> "Posted":
+    def over(self, seconds: float) -> "WebhooksReport":
         """The same: there is nothing to do most of the time."""
         return self
 
 
-def posted_metadata(posted: Posted) -> Metadata:
+def posted_metadata(posted: WebhooksReport) -> Metadata:
     """How many events were taken, how many attempts were not, how many events were given up."""
     return {name: dg.MetadataValue.int(value) for name, value in asdict(posted).items()}
 
@@ -81,24 +81,26 @@ def posted_metadata(posted: Posted) -> Metadata:
     pool=POOL,
 )
 def webhooks(
-    context: dg.AssetExecutionContext, config: WebhookConfig, warehouse: Warehouse
+    context: dg.AssetExecutionContext, config: WebhookConfig, warehouse: WarehouseResource
 ) -> None:
     """Post what is told, and go on posting."""
     send(context.op_execution_context, config, warehouse)
 
 
-def send(context: dg.OpExecutionContext, config: WebhookConfig, warehouse: Warehouse) -> None:
+def send(
+    context: dg.OpExecutionContext, config: WebhookConfig, warehouse: WarehouseResource
+) -> None:
     """Post what is told until the time is over or somebody asks to stop.
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    told = [Told(WEBHOOKS, posted_metadata, Later.OBSERVE)]
-    with shift(context, warehouse, told, config) as run:
+    told = [AssetReporter(WEBHOOKS, posted_metadata, LaterReports.OBSERVE)]
+    with long_run(context, warehouse, told, config) as run:
         send_webhooks(
             run.engine,
             need_webhook_poster(load_settings()),
             should_stop=run.is_over,
-            on_progress=lambda sent: run.report(Posted.of(sent)),
+            on_progress=lambda sent: run.report(WebhooksReport.of(sent)),
         )
 
 
@@ -108,7 +110,7 @@ def send(context: dg.OpExecutionContext, config: WebhookConfig, warehouse: Wareh
     description="Somebody is at work, and no event waits that could have been posted minutes ago. "
     "That a place does not take what is posted is for its owner to see, and no failure.",
 )
-def webhooks_are_sent(warehouse: Warehouse) -> dg.AssetCheckResult:
+def webhooks_are_sent(warehouse: WarehouseResource) -> dg.AssetCheckResult:
     """Read how webhooks stand."""
     with warehouse.engine() as engine, engine.connect() as conn:
         found = complaints(conn)

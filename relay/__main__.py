@@ -20,14 +20,14 @@ from indexer.addresses import evm_address
 from indexer.config.settings import Settings, load_settings
 from indexer.config.warehouse import open_engine
 from indexer.errors import IndexerError
-from indexer.stopping import told_to_stop
+from indexer.stopping import stop_requested
 from relay import store
-from relay.account import Turn
+from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund
 from relay.run import run_relay, sessions_of
 from relay.settings import address_of, load_relay_settings, need_webhook_poster
 from relay.status import complaints
-from relay.webhooks.run import Sent, send_webhooks
+from relay.webhooks.run import DeliveryCounts, send_webhooks
 from relay.webhooks.signing import public_text
 from warehouse_schema.identifiers import ChainId
 
@@ -80,7 +80,7 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
     accounts = load_relay_settings(settings)
     for each in accounts:
         print(f"{each.chain.id}: {address_of(each)}", flush=True)
-    should_stop = told_to_stop()
+    should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=max(1, sessions_of(accounts)))
     try:
         run_relay(engine, settings, accounts, should_stop=should_stop, on_turn=_print_turn)
@@ -89,7 +89,7 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
     return 0
 
 
-def _print_turn(chain: ChainId, turn: Turn) -> None:
+def _print_turn(chain: ChainId, turn: TurnReport) -> None:
     if any(astuple(turn)):
         print(f"{chain}: {turn}", flush=True)
 
@@ -111,8 +111,8 @@ def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
     chain = settings.network.chain(ChainId(arguments.chain)).id
     transfer = arguments.transfer
     with open_engine(settings, "relay").begin() as conn:
-        mended = 0 if transfer else store.let_go_on(conn, chain)
-        tried = store.pardon(conn, chain, transfer)
+        mended = 0 if transfer else store.resume_accounts(conn, chain)
+        tried = store.reset_failures(conn, chain, transfer)
     print(f"{mended} accounts go on; {tried} things that failed may be tried anew")
     return 0 if mended or tried else 1
 
@@ -127,7 +127,7 @@ def _refund(settings: Settings, arguments: argparse.Namespace) -> int:
 def _webhooks(settings: Settings, _: argparse.Namespace) -> int:
     poster = need_webhook_poster(settings)
     print(f"webhooks are signed by {public_text(poster.key)}", flush=True)
-    should_stop = told_to_stop()
+    should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=1)
     try:
         send_webhooks(engine, poster, should_stop=should_stop, on_progress=_print_sent)
@@ -136,7 +136,7 @@ def _webhooks(settings: Settings, _: argparse.Namespace) -> int:
     return 0
 
 
-def _print_sent(sent: Sent) -> None:
+def _print_sent(sent: DeliveryCounts) -> None:
     print(sent, flush=True)
 
 

@@ -17,22 +17,22 @@ from indexer.errors import CallReverted, PermanentChainError, RetryableChainErro
 from indexer.policy.paid_failures import reason_to_wait
 from indexer.policy.relay_accounts import Duty
 from relay import store
-from relay.backoff import Patience
+from relay.backoff import Backoff
 from relay.nonces import (
-    AskWhoTookIt,
+    AccountState,
     Attempt,
     C,
-    Close,
-    Owed,
-    Purpose,
-    Replace,
-    Send,
-    Sight,
-    Signed,
-    Slot,
-    Step,
+    CheckEffect,
+    CloseSlot,
+    JobPurpose,
+    NextStep,
+    NonceSlot,
+    RelayJob,
+    ReplaceAttempt,
+    SendAttempt,
+    SignedTransaction,
 )
-from relay.store import Account
+from relay.store import AccountId
 from warehouse_schema.identifiers import ChainId, Height, TxHash
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ MAX_FAILING_PAUSE_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SpendLimits:
     """How far an account may go, in native base units."""
 
     budget: int
@@ -58,7 +58,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Turn:
+class TurnReport:
     """What one turn did."""
 
     opened: int = 0
@@ -73,14 +73,14 @@ class Turn:
     """What could not be begun and why; tried again each turn."""
 
 
-class Ledger(Protocol[C]):
+class JobSource(Protocol[C]):
     """Where what is owed is read from."""
 
-    def owed(self, conn: Connection) -> Sequence[Owed[C]]:
+    def owed(self, conn: Connection) -> Sequence[RelayJob[C]]:
         """Everything that is to happen on a chain and did not so far, the oldest first."""
         ...
 
-    def objection(self, conn: Connection, owed: Owed[C]) -> str | None:
+    def objection(self, conn: Connection, owed: RelayJob[C]) -> str | None:
         """Why a first transaction for it must not be kept; None: it may be.
 
         Asked in the transaction that keeps it: what the answer rests on stays locked until commit.
@@ -88,14 +88,14 @@ class Ledger(Protocol[C]):
         ...
 
 
-class Wire(Protocol[C]):
+class TransactionSender(Protocol[C]):
     """A chain as one account of ours meets it: its nodes, its key, its rules.
 
     What reaches a node raises `RetryableChainError`, or `PermanentChainError` when all are unfit.
     """
 
     @property
-    def account(self) -> Account:
+    def account(self) -> AccountId:
         """Who signs."""
         ...
 
@@ -114,19 +114,19 @@ class Wire(Protocol[C]):
         """Slots at once."""
         ...
 
-    def look(self, transactions: Sequence[TxHash]) -> Sight:
+    def look(self, transactions: Sequence[TxHash]) -> AccountState:
         """The account now, and what became of these. The other methods go by the last look."""
         ...
 
-    def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
+    def step(self, slot: NonceSlot, buried: Collection[TxHash]) -> NextStep:
         """What comes next for a slot; `buried` are in blocks that we ingested and that stay."""
         ...
 
-    def is_overtaken(self, slot: Slot, final: Height) -> bool:
+    def is_overtaken(self, slot: NonceSlot, final: Height) -> bool:
         """Whether none of a slot's transactions can take effect any more, as of a final block."""
         ...
 
-    def is_over(self, owed: Owed[C]) -> bool:
+    def is_over(self, owed: RelayJob[C]) -> bool:
         """Whether it happened, by whomever, as the chain is now."""
         ...
 
@@ -137,11 +137,11 @@ class Wire(Protocol[C]):
         """
         ...
 
-    def sign(self, number: int, call: C) -> Signed:
+    def sign(self, number: int, call: C) -> SignedTransaction:
         """A first transaction. Raises `CallReverted` when it would have no effect now."""
         ...
 
-    def sign_again(self, slot: Slot, call: C | None) -> Signed:
+    def sign_again(self, slot: NonceSlot, call: C | None) -> SignedTransaction:
         """One of the same number that replaces the newest; None: that takes it and does nothing.
 
         Raises `CallReverted` when it would have no effect now.
@@ -157,18 +157,22 @@ class AccountRelay(Generic[C]):
     """An account of ours on one chain. Its turns are one thread's, which holds its lock."""
 
     def __init__(
-        self, wire: Wire[C], ledger: Ledger[C], limits: Limits, clock: Callable[[], float]
+        self,
+        wire: TransactionSender[C],
+        ledger: JobSource[C],
+        limits: SpendLimits,
+        clock: Callable[[], float],
     ) -> None:
         """`clock` counts seconds: it paces what was refused, and nothing rests on it."""
         self._wire = wire
         self._ledger = ledger
         self._limits = limits
-        self._patience = Patience(clock)
+        self._patience = Backoff(clock)
         self.account = wire.account
 
-    def turn(self, conn: Connection) -> Turn:
+    def turn(self, conn: Connection) -> TurnReport:
         """Bring everything as far as it goes now. Raises what the nodes raise; nothing is lost."""
-        turn = Turn()
+        turn = TurnReport()
         with conn.begin():
             slots = store.open_slots(conn, self.account)
             owed = self._ledger.owed(conn)
@@ -179,11 +183,11 @@ class AccountRelay(Generic[C]):
         for slot in slots:
             still = wanted.get((slot.purpose, slot.key))
             step = self._wire.step(slot, buried)
-            if isinstance(step, AskWhoTookIt):
+            if isinstance(step, CheckEffect):
                 step = self._ask_who_took_it(conn, slot) or step
-            if isinstance(step, Close):
+            if isinstance(step, CloseSlot):
                 self._close(conn, slot, self._judged(step, still), turn)
-            elif isinstance(step, Replace):
+            elif isinstance(step, ReplaceAttempt):
                 self._replace(conn, slot, still, turn)
         failure = self._begin(conn, owed, sight, turn)
         self._send(conn, buried, turn)
@@ -197,12 +201,12 @@ class AccountRelay(Generic[C]):
         with conn.begin():
             spent = self._spent(conn)
             number = len(store.open_slots(conn, self.account))
-            stands = store.Health(self._wire.duty, reason, None, spent, number)
+            stands = store.AccountHealth(self._wire.duty, reason, None, spent, number)
             store.set_health(conn, self.account, stands)
 
     # What was sent.
 
-    def _reopen(self, conn: Connection, sight: Sight) -> None:
+    def _reopen(self, conn: Connection, sight: AccountState) -> None:
         """Take up again what a reorganisation beyond finality took back: the numbers are unused.
 
         Only where all nodes that answer, of as many operators as are needed, agree on the number:
@@ -210,7 +214,7 @@ class AccountRelay(Generic[C]):
         """
         with conn.begin():
             final = store.final_height(conn, self.account.chain)
-            closed = store.closed_from(conn, self.account, sight.furthest_number)
+            closed = store.slots_closed_from(conn, self.account, sight.furthest_number)
         if not closed or sight.head is None or final is None or sight.head < final:
             return
         try:
@@ -220,10 +224,10 @@ class AccountRelay(Generic[C]):
             return
         with conn.begin():
             opened = store.reopen_slots(conn, self.account, unused)
-            left = store.closed_from(conn, self.account, unused)
+            left = store.slots_closed_from(conn, self.account, unused)
             if left:
                 # The chain waits for these numbers, and another slot serves their purpose.
-                store.stop_account(
+                store.halt_account(
                     conn,
                     self.account,
                     f"the chain took back numbers {left}, and another slot stands for what they"
@@ -231,7 +235,7 @@ class AccountRelay(Generic[C]):
                 )
         logger.error("taken back chain=%s reopened=%s left=%s", self.account.chain, opened, left)
 
-    def _buried(self, conn: Connection, sight: Sight) -> set[TxHash]:
+    def _buried(self, conn: Connection, sight: AccountState) -> set[TxHash]:
         """Transactions in blocks that we ingested ourselves, and that stay."""
         with conn.begin():
             final = store.final_height(conn, self.account.chain)
@@ -246,7 +250,7 @@ class AccountRelay(Generic[C]):
             and each.height in hashes
         }
 
-    def _ask_who_took_it(self, conn: Connection, slot: Slot) -> Close | None:
+    def _ask_who_took_it(self, conn: Connection, slot: NonceSlot) -> CloseSlot | None:
         with conn.begin():
             final = store.final_height(conn, self.account.chain)
         try:
@@ -257,9 +261,9 @@ class AccountRelay(Generic[C]):
                 "who took number=%d chain=%s: %s", slot.number, self.account.chain, error
             )
             return None
-        return Close("overtaken", 0) if is_overtaken else None
+        return CloseSlot("overtaken", 0) if is_overtaken else None
 
-    def _judged(self, step: Close, owed: Owed[C] | None) -> Close:
+    def _judged(self, step: CloseSlot, owed: RelayJob[C] | None) -> CloseSlot:
         """Without effect because somebody else was first, or because it is not to be done now.
 
         It does not stop the account, or strangers could. It counts as a failure of the thing and of
@@ -268,9 +272,9 @@ class AccountRelay(Generic[C]):
         if step.outcome != "failed":
             return step
         is_late = owed is None or owed.is_anybodys or self._wire.is_over(owed)
-        return Close("late", step.spent) if is_late else step
+        return CloseSlot("late", step.spent) if is_late else step
 
-    def _close(self, conn: Connection, slot: Slot, step: Close, turn: Turn) -> None:
+    def _close(self, conn: Connection, slot: NonceSlot, step: CloseSlot, turn: TurnReport) -> None:
         with conn.begin():
             store.close_slot(conn, self.account, slot, step.outcome, step.spent)
             if step.outcome == "overtaken":
@@ -278,7 +282,7 @@ class AccountRelay(Generic[C]):
                     f"somebody else signs with the key of {self.account.address}: number "
                     f"{slot.number} was used by a transaction that is not ours"
                 )
-                store.stop_account(conn, self.account, reason)
+                store.halt_account(conn, self.account, reason)
                 logger.error("stopped chain=%s: %s", self.account.chain, reason)
         turn.done += step.outcome == "done"
         turn.late += step.outcome == "late"
@@ -295,7 +299,9 @@ class AccountRelay(Generic[C]):
             ),
         )
 
-    def _replace(self, conn: Connection, slot: Slot, owed: Owed[C] | None, turn: Turn) -> None:
+    def _replace(
+        self, conn: Connection, slot: NonceSlot, owed: RelayJob[C] | None, turn: TurnReport
+    ) -> None:
         """The same number anew; of nothing at all once nothing is owed."""
         still = None if owed is None or self._wire.is_over(owed) else owed
         try:
@@ -315,14 +321,14 @@ class AccountRelay(Generic[C]):
     # What is to be sent.
 
     def _begin(
-        self, conn: Connection, owed: Sequence[Owed[C]], sight: Sight, turn: Turn
+        self, conn: Connection, owed: Sequence[RelayJob[C]], sight: AccountState, turn: TurnReport
     ) -> RetryableChainError | PermanentChainError | None:
         """Open slots, as many as may be open; gives what the nodes failed with, if they did."""
         waiting = [each for each in owed if self._patience.may(each.key)]
         if not waiting:
             return None
         with conn.begin():
-            if store.standing_break(conn, self.account) is not None:
+            if store.standing_halt(conn, self.account) is not None:
                 return None
             room = self._wire.most_open - len(store.open_slots(conn, self.account))
             run = store.failed_run(conn, self.account)
@@ -345,7 +351,9 @@ class AccountRelay(Generic[C]):
                 self._patience.refused(each.key)
         return None
 
-    def _open(self, conn: Connection, owed: Owed[C], sight: Sight, turn: Turn) -> str | None:
+    def _open(
+        self, conn: Connection, owed: RelayJob[C], sight: AccountState, turn: TurnReport
+    ) -> str | None:
         """Sign and keep the first transaction for something, or say why not."""
         with conn.begin():
             failures = store.failures_of(conn, self.account.chain, owed.purpose, owed.key)
@@ -360,7 +368,7 @@ class AccountRelay(Generic[C]):
             signed = self._wire.sign(number, owed.call)
         except CallReverted as error:
             return str(error)
-        slot = Slot(number, owed.purpose, owed.key, owed.subject, (Attempt.unsent(signed),))
+        slot = NonceSlot(number, owed.purpose, owed.key, owed.subject, (Attempt.unsent(signed),))
         try:
             with conn.begin():
                 objection = self._ledger.objection(conn, owed)
@@ -380,7 +388,7 @@ class AccountRelay(Generic[C]):
         )
         return None
 
-    def _lack(self, conn: Connection, sight: Sight, cost: int) -> str | None:
+    def _lack(self, conn: Connection, sight: AccountState, cost: int) -> str | None:
         spent, unit = self._spent(conn), self._wire.unit
         if spent + cost > self._limits.budget:
             return f"over the day's budget of {self._limits.budget} {unit}, {spent} of it used"
@@ -391,15 +399,15 @@ class AccountRelay(Generic[C]):
     def _spent(self, conn: Connection) -> int:
         return store.spent_today(conn, self.account)
 
-    def _send(self, conn: Connection, buried: Collection[TxHash], turn: Turn) -> None:
+    def _send(self, conn: Connection, buried: Collection[TxHash], turn: TurnReport) -> None:
         with conn.begin():
             slots = store.open_slots(conn, self.account)
         for slot in slots:
-            if isinstance(self._wire.step(slot, buried), Send):
+            if isinstance(self._wire.step(slot, buried), SendAttempt):
                 self._send_newest(conn, slot)
                 turn.sent += 1
 
-    def _send_newest(self, conn: Connection, slot: Slot) -> None:
+    def _send_newest(self, conn: Connection, slot: NonceSlot) -> None:
         try:
             answer = self._wire.send(slot.newest.raw)
         except (RetryableChainError, PermanentChainError) as error:
@@ -411,9 +419,9 @@ class AccountRelay(Generic[C]):
         with conn.begin():
             store.note_sent(conn, slot.newest.tx, answer)
 
-    def _tell(self, conn: Connection, sight: Sight) -> None:
+    def _tell(self, conn: Connection, sight: AccountState) -> None:
         with conn.begin():
-            reason = store.standing_break(conn, self.account)
+            reason = store.standing_halt(conn, self.account)
             spent, unit = self._spent(conn), self._wire.unit
             number = len(store.open_slots(conn, self.account))
             limits = self._limits
@@ -422,7 +430,7 @@ class AccountRelay(Generic[C]):
                 reason = f"{sight.balance} {unit} on the account, less than {needed}"
             if reason is None and spent + limits.max_cost > limits.budget:
                 reason = f"the day's budget of {limits.budget} {unit} is used up"
-            stands = store.Health(self._wire.duty, reason, sight.balance, spent, number)
+            stands = store.AccountHealth(self._wire.duty, reason, sight.balance, spent, number)
             store.set_health(conn, self.account, stands)
 
 
@@ -439,8 +447,8 @@ def room_after(run: store.FailedRun, room: int) -> int:
     return min(room, 1, max(0, allowed - run.opened_since))
 
 
-def _not_taken(conn: Connection, chain: ChainId, owed: Sequence[Owed[C]]) -> list[Owed[C]]:
-    keys: dict[Purpose, list[str]] = {}
+def _not_taken(conn: Connection, chain: ChainId, owed: Sequence[RelayJob[C]]) -> list[RelayJob[C]]:
+    keys: dict[JobPurpose, list[str]] = {}
     for each in owed:
         keys.setdefault(each.purpose, []).append(each.key)
     taken = {

@@ -6,7 +6,7 @@ SHORTEST_SECONDS = 5.0
 LONGEST_SECONDS = 300.0
 
 
-class Patience:
+class Backoff:
     """Pauses that double with each refusal. In memory alone: who begins anew asks once more."""
 
     def __init__(self, clock: Callable[[], float]) -> None:

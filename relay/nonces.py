@@ -9,8 +9,8 @@ from warehouse_schema.identifiers import BlockHash, Height, TxHash
 C = TypeVar("C")
 """What a transaction does, in the words of its chain."""
 
-Purpose: TypeAlias = Literal["deliver", "sweep", "refund", "submit", "onboard"]
-Outcome: TypeAlias = Literal["done", "failed", "late", "filled", "overtaken", "expired"]
+JobPurpose: TypeAlias = Literal["deliver", "sweep", "refund", "submit", "onboard"]
+SlotOutcome: TypeAlias = Literal["done", "failed", "late", "filled", "overtaken", "expired"]
 """As `relay.slots` has it."""
 
 FILL = "fill"
@@ -18,7 +18,7 @@ FILL = "fill"
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedTransaction:
     """A transaction that only has to be sent."""
 
     tx: TxHash
@@ -40,17 +40,17 @@ class Attempt:
     """Seconds since it was sent last; None if it never was."""
 
     @classmethod
-    def unsent(cls, signed: Signed, *, is_fill: bool = False) -> "Attempt":
+    def unsent(cls, signed: SignedTransaction, *, is_fill: bool = False) -> "Attempt":
         """Of what was signed just now."""
         return cls(signed.tx, signed.raw, is_fill, 0.0, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class NonceSlot:
     """A number of an account that something may still take effect with."""
 
     number: int
-    purpose: Purpose
+    purpose: JobPurpose
     key: str
     subject: str
     attempts: tuple[Attempt, ...]
@@ -63,10 +63,10 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed(Generic[C]):
+class RelayJob(Generic[C]):
     """Something that is to happen once."""
 
-    purpose: Purpose
+    purpose: JobPurpose
     key: str
     subject: str
     call: C
@@ -91,7 +91,7 @@ class Inclusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class AccountState:
     """An account at the head."""
 
     balance: int
@@ -107,39 +107,39 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class CloseSlot:
     """The chain has finally decided."""
 
-    outcome: Outcome
+    outcome: SlotOutcome
     spent: int
     """Native base units."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class ReplaceAttempt:
     """Sign again with the same number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendAttempt:
     """Give the newest attempt to a node."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskWhoTookIt:
+class CheckEffect:
     """The number is used and none of ours is in a block: a node has to say whether for good."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitForChain:
     """Nothing to do before the chain goes on."""
 
 
-Step: TypeAlias = Close | Replace | Send | AskWhoTookIt | Wait
+NextStep: TypeAlias = CloseSlot | ReplaceAttempt | SendAttempt | CheckEffect | WaitForChain
 
 
-def decided(attempt: Attempt, inclusion: Inclusion) -> Close:
+def decided(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
     """What an attempt in a block that stays has come to."""
     if attempt.is_fill:
-        return Close("filled", inclusion.cost)
-    return Close("done" if inclusion.succeeded else "failed", inclusion.cost)
+        return CloseSlot("filled", inclusion.cost)
+    return CloseSlot("done" if inclusion.succeeded else "failed", inclusion.cost)

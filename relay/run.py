@@ -22,25 +22,25 @@ from indexer.errors import ConfigurationError, PermanentChainError, RetryableCha
 from indexer.outages import outlasting
 from indexer.stopping import pause
 from relay import store
-from relay.account import AccountRelay, Ledger, Turn
+from relay.account import AccountRelay, JobSource, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries, StellarDeliveries
 from relay.jobs.deposits import EvmDeposits
 from relay.jobs.oft_deliveries import OftDeliveries
-from relay.jobs.onboardings import SponsorRelay, SponsorWire
+from relay.jobs.onboardings import SponsorRelay, SponsorSender
 from relay.jobs.recipients import Recipients, mint_look, trustline_look
-from relay.jobs.sources import Ledgers
+from relay.jobs.sources import JobSources
 from relay.jobs.submissions import Submitter
 from relay.keys import evm_address
-from relay.senders.evm import EvmWire
-from relay.senders.evm_signing import Call
-from relay.senders.stellar import StellarWire
+from relay.senders.evm import EvmSender
+from relay.senders.evm_signing import ContractCall
+from relay.senders.stellar import StellarSender
 from relay.senders.stellar_signing import Invocation
 from relay.settings import EvmAccount, RelayAccount, SponsorAccount, StellarAccount, address_of
 from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
 logger = logging.getLogger(__name__)
 
-Report = Callable[[ChainId, Turn], None]
+Report = Callable[[ChainId, TurnReport], None]
 
 TURN_SECONDS = 1.0
 NODE_SECONDS = 10.0
@@ -69,7 +69,7 @@ def run_relay(
     if not accounts:
         raise ConfigurationError("no chain has a key (ISTHMUS_RELAY_KEY_…): nothing to relay")
     ended = threading.Event()
-    told: SimpleQueue[tuple[ChainId, Turn]] = SimpleQueue()
+    told: SimpleQueue[tuple[ChainId, TurnReport]] = SimpleQueue()
 
     def is_over() -> bool:
         return ended.is_set() or should_stop()
@@ -88,7 +88,7 @@ def run_relay(
             each.result()
 
 
-def _pass_on(told: "SimpleQueue[tuple[ChainId, Turn]]", on_turn: Report) -> None:
+def _pass_on(told: "SimpleQueue[tuple[ChainId, TurnReport]]", on_turn: Report) -> None:
     """Whatever was told within a moment, in the caller's own thread."""
     timeout = _MOMENT_SECONDS
     try:
@@ -99,15 +99,15 @@ def _pass_on(told: "SimpleQueue[tuple[ChainId, Turn]]", on_turn: Report) -> None
         return
 
 
-class Sender(Protocol):
+class AccountWorker(Protocol):
     """What sends something, turn by turn, under a lock of its own."""
 
     @property
-    def account(self) -> store.Account:
+    def account(self) -> store.AccountId:
         """Names the lock."""
         ...
 
-    def turn(self, conn: Connection) -> Turn | None:
+    def turn(self, conn: Connection) -> TurnReport | None:
         """Bring everything as far as it goes now; None of what sends nothing."""
         ...
 
@@ -116,7 +116,7 @@ class Sender(Protocol):
         ...
 
 
-Opens: TypeAlias = Callable[[], AbstractContextManager[Sender]]
+Opens: TypeAlias = Callable[[], AbstractContextManager[AccountWorker]]
 
 
 def sessions_of(accounts: Sequence[RelayAccount]) -> int:
@@ -140,7 +140,7 @@ def _send_by(
     engine: Engine,
     opens: Opens,
     should_stop: Callable[[], bool],
-    told: "SimpleQueue[tuple[ChainId, Turn]]",
+    told: "SimpleQueue[tuple[ChainId, TurnReport]]",
 ) -> None:
     with opens() as sender:
         while not should_stop():
@@ -152,11 +152,11 @@ def _send_by(
 
 
 @contextmanager
-def _opened(settings: Settings, account: RelayAccount) -> Iterator[Sender]:
+def _opened(settings: Settings, account: RelayAccount) -> Iterator[AccountWorker]:
     urls = settings.nodes[account.chain.id]
     if isinstance(account, EvmAccount):
         with closing(EvmAccountNodes(account.chain, urls, timeout=NODE_SECONDS)) as nodes:
-            evm = EvmWire(account.chain, nodes, account.key)
+            evm = EvmSender(account.chain, nodes, account.key)
             owed = evm_ledger(settings.network, account.chain, evm_address(account.key))
             yield AccountRelay(evm, owed, account.limits, time.monotonic)
         return
@@ -164,41 +164,41 @@ def _opened(settings: Settings, account: RelayAccount) -> Iterator[Sender]:
         if isinstance(account, SponsorAccount):
             yield sponsor(account, nodes_of_stellar)
             return
-        stellar = StellarWire(account.chain, nodes_of_stellar, account.key)
+        stellar = StellarSender(account.chain, nodes_of_stellar, account.key)
         ledger = stellar_ledger(account.chain, address_of(account))
         yield AccountRelay(stellar, ledger, account.limits, time.monotonic)
 
 
-def evm_ledger(network: Network, chain: EvmChain, account: EvmAddress) -> Ledger[Call]:
+def evm_ledger(network: Network, chain: EvmChain, account: EvmAddress) -> JobSource[ContractCall]:
     """What is owed on an EVM chain, where there is a factory by deposit addresses as well."""
     deliveries = EvmDeliveries(chain)
     if chain.deposit_factory is None:
         return deliveries
-    return Ledgers(deliveries, EvmDeposits(network, chain, account))
+    return JobSources(deliveries, EvmDeposits(network, chain, account))
 
 
-def stellar_ledger(chain: StellarChain, account: str) -> Ledger[Invocation]:
+def stellar_ledger(chain: StellarChain, account: str) -> JobSource[Invocation]:
     """What is owed on Stellar, where USDT0 comes to it of that as well."""
     deliveries = StellarDeliveries(chain)
     if chain.oft is None or chain.lz_endpoint is None:
         return deliveries
-    return Ledgers(deliveries, OftDeliveries(chain, StellarAddress(account)))
+    return JobSources(deliveries, OftDeliveries(chain, StellarAddress(account)))
 
 
 def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> SponsorRelay:
     """An account that opens trustlines."""
-    wire = SponsorWire(account.chain, nodes, account.key)
+    wire = SponsorSender(account.chain, nodes, account.key)
     return SponsorRelay(wire, account.limits, account.bounds, time.monotonic)
 
 
 @contextmanager
-def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
+def _submitter(settings: Settings, payer: StellarAccount) -> Iterator[AccountWorker]:
     with closing(_stellar_nodes(settings, payer)) as nodes:
         yield Submitter(payer.chain, nodes, payer.key, payer.limits, time.monotonic)
 
 
 @contextmanager
-def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
+def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[AccountWorker]:
     with closing(_stellar_nodes(settings, payer)) as nodes:
 
         def view(question: Operation) -> bytes:
@@ -209,7 +209,7 @@ def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[Sender]:
 
 
 @contextmanager
-def _evm_recipients(settings: Settings, account: EvmAccount) -> Iterator[Sender]:
+def _evm_recipients(settings: Settings, account: EvmAccount) -> Iterator[AccountWorker]:
     chain = account.chain
     urls = settings.nodes[chain.id]
     with closing(EvmAccountNodes(chain, urls, timeout=NODE_SECONDS)) as nodes:
@@ -225,9 +225,9 @@ def _stellar_nodes(
 
 def _take_turns(
     conn: Connection,
-    relay: Sender,
+    relay: AccountWorker,
     should_stop: Callable[[], bool],
-    told: "SimpleQueue[tuple[ChainId, Turn]]",
+    told: "SimpleQueue[tuple[ChainId, TurnReport]]",
 ) -> None:
     while not should_stop():
         try:

@@ -32,7 +32,7 @@ from indexer.config.networks import Chain, EvmChain, StellarChain
 from indexer.config.secrets import secret
 from indexer.config.settings import Settings, in_capitals, rpc_variable
 from indexer.errors import ConfigurationError
-from relay.account import Limits
+from relay.account import SpendLimits
 from relay.jobs.onboardings import SponsorBounds
 from relay.keys import (
     EvmKey,
@@ -46,8 +46,8 @@ from relay.webhooks.post import is_public
 from relay.webhooks.run import Poster
 from warehouse_schema.identifiers import BaseUnits, ChainId
 
-EVM_LIMITS = Limits(budget=5 * 10**16, floor=5 * 10**15)
-STELLAR_LIMITS = Limits(budget=50 * 10**7, floor=5 * 10**7)
+EVM_LIMITS = SpendLimits(budget=5 * 10**16, floor=5 * 10**15)
+STELLAR_LIMITS = SpendLimits(budget=50 * 10**7, floor=5 * 10**7)
 SPONSOR_BOUNDS = SponsorBounds(min_deposit=BaseUnits(5 * 10**7), payer_budget=5 * 10**7)
 _PREFIX = "ISTHMUS_RELAY_"
 _MIN_DEPOSIT, _PAYER_BUDGET = "SPONSOR_MIN_DEPOSIT", "SPONSOR_PAYER_BUDGET"
@@ -73,7 +73,7 @@ class EvmAccount:
 
     chain: EvmChain
     key: EvmKey = field(repr=False)
-    limits: Limits = EVM_LIMITS
+    limits: SpendLimits = EVM_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class StellarAccount:
 
     chain: StellarChain
     key: StellarKey = field(repr=False)
-    limits: Limits = STELLAR_LIMITS
+    limits: SpendLimits = STELLAR_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class SponsorAccount:
 
     chain: StellarChain
     key: StellarKey = field(repr=False)
-    limits: Limits = STELLAR_LIMITS
+    limits: SpendLimits = STELLAR_LIMITS
     bounds: SponsorBounds = SPONSOR_BOUNDS
 
 
@@ -226,8 +226,10 @@ def _require_node(settings: Settings, chain: ChainId) -> None:
         raise ConfigurationError(f"{chain} has a key and no node: set {rpc_variable(chain)}")
 
 
-def _limits(env: Mapping[str, str], names: _Names, chain: ChainId, usual: Limits) -> Limits:
-    return Limits(
+def _limits(
+    env: Mapping[str, str], names: _Names, chain: ChainId, usual: SpendLimits
+) -> SpendLimits:
+    return SpendLimits(
         _amount(env, names.budget, chain, usual.budget),
         _amount(env, names.floor, chain, usual.floor),
     )

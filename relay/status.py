@@ -36,7 +36,7 @@ def complaints(conn: Connection) -> list[str]:
         for row in _waiting_longest(conn, STUCK_SECONDS)
     ]
     for row in accounts:
-        run = store.failed_run(conn, store.Account(row.chain, row.account))
+        run = store.failed_run(conn, store.AccountId(row.chain, row.account))
         if run.things >= MOST_FAILURES:
             found.append(
                 f"{row.chain} {row.account}: the last {run.things} things to be done were included "
@@ -72,7 +72,7 @@ def _given_up(conn: Connection, failures: int) -> list[Row[Any]]:
         .join_from(slots, transfer_states, stages.transfer == columns.subject)
         .where(
             store.has_failed(),
-            ~store.is_pardoned(),
+            ~store.is_reset(),
             stages.stage.not_in(over) | (stages.goes_back != []),
         )
         .group_by(columns.chain, columns.purpose, columns.key, columns.subject)

@@ -33,14 +33,14 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from indexer.errors import FollowerConflict
 from indexer.policy.relay_accounts import Duty
-from relay.nonces import FILL, Attempt, Outcome, Purpose, Slot
+from relay.nonces import FILL, Attempt, JobPurpose, NonceSlot, SlotOutcome
 from warehouse_schema import channels, locks
 from warehouse_schema.facts import blocks, cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 from warehouse_schema.intake import actions, quotes, submissions, transfers
 from warehouse_schema.leases import take_lease
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import attempts, breaks, health, leases, pardons, slots, sponsors
+from warehouse_schema.relay import attempts, failure_resets, halts, health, leases, slots, sponsors
 
 _MOST_AT_ONCE, _MOST_OF_ONE = 50, 3
 """Submissions of one turn beside those that are sent, and of one owner in it: what can never be
@@ -50,7 +50,7 @@ _COMMITTED_WITHIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AccountId:
     """An account of ours on a chain."""
 
     chain: ChainId
@@ -63,7 +63,7 @@ _LOOK_SECONDS = 0.1
 
 
 @contextmanager
-def writer(engine: Engine, account: Account) -> Iterator[Connection]:
+def writer(engine: Engine, account: AccountId) -> Iterator[Connection]:
     """A session that alone signs for an account. Raises `FollowerConflict` when another does."""
     with engine.connect() as conn:
         deadline = time.monotonic() + _PATIENCE
@@ -80,7 +80,7 @@ def writer(engine: Engine, account: Account) -> Iterator[Connection]:
             conn.invalidate()
 
 
-def _leased(conn: Connection, account: Account) -> bool:
+def _leased(conn: Connection, account: AccountId) -> bool:
     with conn.begin():
         name = f"{account.chain} {account.address}"
         return take_lease(conn, leases, locks.RELAY, name) is not None
@@ -99,7 +99,7 @@ def lock_sponsoring(conn: Connection) -> None:
 # Slots.
 
 
-def open_slots(conn: Connection, account: Account) -> list[Slot]:
+def open_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:
     """What may still take effect, in order of numbers."""
     rows = conn.execute(
         select(slots.c.number, slots.c.purpose, slots.c.key, slots.c.subject)
@@ -111,12 +111,12 @@ def open_slots(conn: Connection, account: Account) -> list[Slot]:
         for number, attempt in _attempts(conn, account):
             signed[number].append(attempt)
     return [
-        Slot(row.number, row.purpose, row.key, row.subject, tuple(signed[row.number]))
+        NonceSlot(row.number, row.purpose, row.key, row.subject, tuple(signed[row.number]))
         for row in rows
     ]
 
 
-def _attempts(conn: Connection, account: Account) -> Iterator[tuple[int, Attempt]]:
+def _attempts(conn: Connection, account: AccountId) -> Iterator[tuple[int, Attempt]]:
     columns = attempts.c
     query = (
         select(
@@ -147,7 +147,7 @@ def ago(moment: Column[Any]) -> ColumnElement[float]:
 
 
 def taken_keys(
-    conn: Connection, chain: ChainId, purpose: Purpose, keys: Collection[str]
+    conn: Connection, chain: ChainId, purpose: JobPurpose, keys: Collection[str]
 ) -> set[str]:
     """Of these, what a slot may still do or has done; of any account."""
     columns = slots.c
@@ -164,7 +164,7 @@ def taken_keys(
     )
 
 
-def failures_of(conn: Connection, chain: ChainId, purpose: Purpose, key: str) -> int:
+def failures_of(conn: Connection, chain: ChainId, purpose: JobPurpose, key: str) -> int:
     """How often something was paid for without effect, since an operator let it go on."""
     columns = slots.c
     count = select(func.count()).where(
@@ -172,7 +172,7 @@ def failures_of(conn: Connection, chain: ChainId, purpose: Purpose, key: str) ->
         columns.purpose == purpose,
         columns.key == key,
         has_failed(),
-        ~is_pardoned(),
+        ~is_reset(),
     )
     return conn.scalar(count) or 0
 
@@ -188,9 +188,9 @@ def has_failed() -> ColumnElement[bool]:
     )
 
 
-def is_pardoned() -> ColumnElement[bool]:
+def is_reset() -> ColumnElement[bool]:
     """Whether an operator has let go on what a slot failed at, since it did."""
-    columns = pardons.c
+    columns = failure_resets.c
     return (
         select(columns.id)
         .where(
@@ -202,13 +202,13 @@ def is_pardoned() -> ColumnElement[bool]:
     )
 
 
-def closed_from(conn: Connection, account: Account, number: int) -> list[int]:
+def slots_closed_from(conn: Connection, account: AccountId, number: int) -> list[int]:
     """Numbers, from this one on, whose slots were closed by a block that has one of theirs."""
     query = select(slots.c.number).where(*_closed_from(account, number))
     return list(conn.scalars(query.order_by(slots.c.number)))
 
 
-def reopen_slots(conn: Connection, account: Account, number: int) -> list[int]:
+def reopen_slots(conn: Connection, account: AccountId, number: int) -> list[int]:
     """Open such slots again, once the chain took those blocks back; which ones were opened.
 
     They keep number and bytes, so at most one of all that was signed for them takes effect, as
@@ -245,12 +245,12 @@ def reopen_slots(conn: Connection, account: Account, number: int) -> list[int]:
     return sorted(row.number for row in rows)
 
 
-def _closed_from(account: Account, number: int) -> tuple[ColumnElement[bool], ...]:
+def _closed_from(account: AccountId, number: int) -> tuple[ColumnElement[bool], ...]:
     by_block = slots.c.outcome.in_(("done", "failed", "late", "filled"))
     return (*_of(slots, account), slots.c.number >= number, by_block)
 
 
-def next_number(conn: Connection, account: Account) -> int | None:
+def next_number(conn: Connection, account: AccountId) -> int | None:
     """The number after the highest that was ever given; None when none was."""
     highest = conn.scalar(select(func.max(slots.c.number)).where(*_of(slots, account)))
     return None if highest is None else highest + 1
@@ -258,8 +258,8 @@ def next_number(conn: Connection, account: Account) -> int | None:
 
 def open_slot(
     conn: Connection,
-    account: Account,
-    slot: Slot,
+    account: AccountId,
+    slot: NonceSlot,
     most_cost: int,
 ) -> None:
     """Give a number to a purpose, with its one attempt.
@@ -280,7 +280,7 @@ def open_slot(
 
 
 def add_attempt(
-    conn: Connection, account: Account, slot: Slot, attempt: Attempt, most_cost: int
+    conn: Connection, account: AccountId, slot: NonceSlot, attempt: Attempt, most_cost: int
 ) -> None:
     """Keep a signed transaction, and tell of it whoever keeps transfers."""
     conn.execute(
@@ -309,7 +309,7 @@ def note_sent(conn: Connection, tx: TxHash, answer: str) -> None:
 
 
 def close_slot(
-    conn: Connection, account: Account, slot: Slot, outcome: Outcome, spent: int
+    conn: Connection, account: AccountId, slot: NonceSlot, outcome: SlotOutcome, spent: int
 ) -> None:
     """Nothing of a slot can take effect any more, or something has for good."""
     conn.execute(
@@ -324,7 +324,7 @@ def _tell(conn: Connection, subject: str) -> None:
     conn.execute(select(func.pg_notify(channels.INTAKE, subject)))
 
 
-def spent_today(conn: Connection, account: Account) -> int:
+def spent_today(conn: Connection, account: AccountId) -> int:
     """Of slots opened this UTC day: what they cost, or may cost while they are open."""
     return _spent(conn, *_of(slots, account))
 
@@ -434,8 +434,8 @@ def _not_over(chain: ChainId, since: datetime | None) -> Select[Any]:
 
 
 def open_of_purpose(
-    conn: Connection, chain: ChainId, purpose: Purpose
-) -> list[tuple[Account, Slot]]:
+    conn: Connection, chain: ChainId, purpose: JobPurpose
+) -> list[tuple[AccountId, NonceSlot]]:
     """Slots of a purpose that may still take effect, of all accounts."""
     columns = slots.c
     query = (
@@ -444,7 +444,7 @@ def open_of_purpose(
         .distinct()
         .order_by(columns.account)
     )
-    accounts = [Account(chain, address) for address in conn.scalars(query)]
+    accounts = [AccountId(chain, address) for address in conn.scalars(query)]
     return [
         (account, slot)
         for account in accounts
@@ -453,7 +453,7 @@ def open_of_purpose(
     ]
 
 
-def spent_on(conn: Connection, chain: ChainId, purpose: Purpose) -> int:
+def spent_on(conn: Connection, chain: ChainId, purpose: JobPurpose) -> int:
     """As `spent_today`, of a purpose on a chain."""
     return _spent(conn, slots.c.chain == chain, slots.c.purpose == purpose)
 
@@ -461,32 +461,32 @@ def spent_on(conn: Connection, chain: ChainId, purpose: Purpose) -> int:
 # Breaks and health.
 
 
-def standing_break(conn: Connection, account: Account) -> str | None:
+def standing_halt(conn: Connection, account: AccountId) -> str | None:
     """Why an account stopped by itself; None when it did not."""
-    query = select(breaks.c.reason).where(*_of(breaks, account), breaks.c.mended_at.is_(None))
+    query = select(halts.c.reason).where(*_of(halts, account), halts.c.resumed_at.is_(None))
     return conn.scalar(query)
 
 
-def stop_account(conn: Connection, account: Account, reason: str) -> None:
+def halt_account(conn: Connection, account: AccountId, reason: str) -> None:
     """Open no further slots until an operator lets it go on."""
     conn.execute(
-        upsert(breaks)
+        upsert(halts)
         .values(chain=account.chain, account=account.address, reason=reason)
         .on_conflict_do_nothing()
     )
 
 
-def let_go_on(conn: Connection, chain: ChainId) -> int:
+def resume_accounts(conn: Connection, chain: ChainId) -> int:
     """An operator's word for all accounts of a chain; how many had stopped."""
     mended = (
-        update(breaks)
-        .where(breaks.c.chain == chain, breaks.c.mended_at.is_(None))
-        .values(mended_at=func.clock_timestamp())
+        update(halts)
+        .where(halts.c.chain == chain, halts.c.resumed_at.is_(None))
+        .values(resumed_at=func.clock_timestamp())
     )
     return conn.execute(mended).rowcount
 
 
-def pardon(conn: Connection, chain: ChainId, transfer: str | None) -> int:
+def reset_failures(conn: Connection, chain: ChainId, transfer: str | None) -> int:
     """An operator's word that what failed is tried anew, of a transfer or of all; of how many.
 
     What failed is final: it can have no effect any more, so nothing is sent twice. Of what has not
@@ -496,13 +496,13 @@ def pardon(conn: Connection, chain: ChainId, transfer: str | None) -> int:
     of = () if transfer is None else (columns.subject == transfer,)
     failed = (
         select(columns.purpose, columns.key)
-        .where(columns.chain == chain, has_failed(), ~is_pardoned(), *of)
+        .where(columns.chain == chain, has_failed(), ~is_reset(), *of)
         .distinct()
         .subquery()
     )
     number = conn.scalar(select(func.count()).select_from(failed)) or 0
     if number:
-        conn.execute(insert(pardons).values(chain=chain, subject=transfer))
+        conn.execute(insert(failure_resets).values(chain=chain, subject=transfer))
     return number
 
 
@@ -518,7 +518,7 @@ class FailedRun:
     """Slots opened after it."""
 
 
-def failed_run(conn: Connection, account: Account) -> FailedRun:
+def failed_run(conn: Connection, account: AccountId) -> FailedRun:
     """The failures that an account's newest closed slots are."""
     columns = slots.c
     other = (
@@ -532,7 +532,7 @@ def failed_run(conn: Connection, account: Account) -> FailedRun:
         func.count(columns.key.distinct()).label("things"),
         func.max(columns.closed_at).label("last"),
         extract("epoch", func.clock_timestamp() - func.max(columns.closed_at)).label("ago"),
-    ).where(*failed, ~is_pardoned())
+    ).where(*failed, ~is_reset())
     run = conn.execute(query).one()
     if run.last is None:
         return FailedRun(0, 0.0, 0)
@@ -541,7 +541,7 @@ def failed_run(conn: Connection, account: Account) -> FailedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class AccountHealth:
     """How an account is."""
 
     duty: Duty
@@ -552,7 +552,7 @@ class Health:
     open: int
 
 
-def set_health(conn: Connection, account: Account, stands: Health) -> None:
+def set_health(conn: Connection, account: AccountId, stands: AccountHealth) -> None:
     """Say how an account is."""
     values = {
         "duty": stands.duty,
@@ -568,7 +568,7 @@ def set_health(conn: Connection, account: Account, stands: Health) -> None:
     conn.execute(written.on_conflict_do_update(index_elements=[*place], set_=values))
 
 
-def set_sponsor(conn: Connection, account: Account, **terms: int) -> None:
+def set_sponsor(conn: Connection, account: AccountId, **terms: int) -> None:
     """Say what a sponsor would do next; `terms` are columns of `relay.sponsors`."""
     place = {"chain": account.chain, "account": account.address}
     values = terms | {"written_at": func.clock_timestamp()}
@@ -600,5 +600,5 @@ def ingested_hashes(
     return {row.height: row.hash for row in conn.execute(query)}
 
 
-def _of(table: Any, account: Account) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def _of(table: Any, account: AccountId) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return table.c.chain == account.chain, table.c.account == account.address

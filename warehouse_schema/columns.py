@@ -22,7 +22,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeDecorator
 
 
-class BaseUnits(TypeDecorator[int]):
+class BaseUnitsType(TypeDecorator[int]):
     """A whole number that stays whole: `numeric(78,0)` holds any uint256 and any i128.
 
     Python sees `int`; psycopg would hand out `Decimal`.
@@ -65,7 +65,7 @@ def seconds(name: str, comment: str, **options: Any) -> Column[int]:
 
 def amount(name: str, comment: str, **options: Any) -> Column[int]:
     """Base units."""
-    return Column(name, BaseUnits, comment=comment, **{"nullable": False, **options})
+    return Column(name, BaseUnitsType, comment=comment, **{"nullable": False, **options})
 
 
 def text(name: str, comment: str, **options: Any) -> Column[str]:

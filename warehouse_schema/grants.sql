@@ -81,7 +81,7 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA relay
 -- Whether a route is available the api says by how the relay is. And it folds transfers as the
 -- indexer does: of an attempt it sees that it is there, and for whom, never what was signed.
 GRANT USAGE ON SCHEMA relay TO isthmus_api;
-GRANT SELECT ON relay.health, relay.sponsors, relay.obstacles, relay.pardons TO isthmus_api;
+GRANT SELECT ON relay.health, relay.sponsors, relay.obstacles, relay.failure_resets TO isthmus_api;
 -- An owner sees what became of his webhooks.
 GRANT SELECT ON relay.webhook_states, relay.webhook_deliveries, relay.webhook_senders
     TO isthmus_api;

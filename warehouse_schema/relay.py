@@ -149,32 +149,32 @@ obstacles = Table(
     comment="Why transfers cannot go on, as the relay found when it looked",
 )
 
-breaks = Table(
-    "breaks",
+halts = Table(
+    "halts",
     metadata,
     Column("id", Integer, Identity(always=True), primary_key=True, comment="Row id"),
     chain(),
     text("account", "Account that opens no further slots"),
     text("reason", "The sentence an operator reads"),
-    recorded("broken_at"),
+    recorded("halted_at"),
     moment(
-        "mended_at",
-        "When an operator let it go on, database clock; null while it stands",
+        "resumed_at",
+        "When an operator resumed it, database clock; null while halted",
         nullable=True,
     ),
     Index(
-        "uq_breaks_standing",
+        "uq_halts_open",
         "chain",
         "account",
         unique=True,
-        postgresql_where=sql("mended_at IS NULL"),
+        postgresql_where=sql("resumed_at IS NULL"),
     ),
     schema=RELAY,
-    comment="Accounts that stopped by themselves because what they sent kept failing",
+    comment="Accounts that halted because their transactions kept failing",
 )
 
-pardons = Table(
-    "pardons",
+failure_resets = Table(
+    "failure_resets",
     metadata,
     Column("id", Integer, Identity(always=True), primary_key=True, comment="Row id"),
     chain(),

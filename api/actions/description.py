@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from api.actions.schema import Actions
 from api.actions.submissions import NewSubmission
-from api.description import Answer, Body, Header, Operation, Parameter
+from api.description import HeaderDoc, Operation, Parameter, RequestBodyDoc, ResponseDoc
 from api.transfers.schema import Transfer
 
 _ID = Parameter("transfer", "Its id.", {"type": "string"}, place="path", required=True)
-_NOT_KEPT = (Header("Cache-Control", "`no-store`"),)
+_NOT_KEPT = (HeaderDoc("Cache-Control", "`no-store`"),)
 
 OPERATIONS: Mapping[str, Operation] = {
     "actions.show_action": Operation(
@@ -20,7 +20,9 @@ OPERATIONS: Mapping[str, Operation] = {
             "quote and from public data: check that before anything is signed."
         ),
         parameters=(_ID,),
-        answers=(Answer(200, "The action, or why there is none.", Actions, headers=_NOT_KEPT),),
+        answers=(
+            ResponseDoc(200, "The action, or why there is none.", Actions, headers=_NOT_KEPT),
+        ),
         refusals={
             404: ("TRANSFER_NOT_FOUND",),
             503: ("CHAIN_UNAVAILABLE", "LEDGER_UNAVAILABLE"),
@@ -39,8 +41,8 @@ OPERATIONS: Mapping[str, Operation] = {
             "with the transfer, unless it is mined and pays nothing to that address."
         ),
         parameters=(_ID,),
-        body=Body(NewSubmission),
-        answers=(Answer(200, "It is; the transfer.", Transfer, headers=_NOT_KEPT),),
+        body=RequestBodyDoc(NewSubmission),
+        answers=(ResponseDoc(200, "It is; the transfer.", Transfer, headers=_NOT_KEPT),),
         refusals={
             400: ("BAD_BODY", "BAD_SUBMISSION"),
             404: ("TRANSFER_NOT_FOUND",),

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from api.concurrency import MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import ChainUnavailable
-from api.few import MAX_PER_CHAIN, FewOfEach
-from indexer.actions.evm_calls import Order
+from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import Mined
 from indexer.actions.mint_check import MintRefusal
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, TxHash
@@ -17,7 +17,7 @@ class EvmSource(Protocol):
     """Where chains are read (`indexer.chain_state.evm.EvmState`). Raises what chains raise."""
 
     def allowance(
-        self, chain: ChainId, order: Order, token: EvmAddress, payer: EvmAddress
+        self, chain: ChainId, order: EvmOrder, token: EvmAddress, payer: EvmAddress
     ) -> BaseUnits | None:
         """What the bridge may take already; None where it needs no leave."""
 
@@ -28,15 +28,15 @@ class EvmSource(Protocol):
         """Why CCTP would not mint to somebody now; None: it would."""
 
 
-class FewOfEvm:
+class LimitedEvmSource:
     """Chains, for each of which only some of a process's threads may wait."""
 
     def __init__(self, source: EvmSource, most: int = MAX_PER_CHAIN) -> None:
         self._source = source
-        self._few = FewOfEach(most)
+        self._few = ConcurrencyLimits(most)
 
     def allowance(
-        self, chain: ChainId, order: Order, token: EvmAddress, payer: EvmAddress
+        self, chain: ChainId, order: EvmOrder, token: EvmAddress, payer: EvmAddress
     ) -> BaseUnits | None:
         """Raises `ChainUnavailable`, as all do."""
         return self._asked(chain, lambda: self._source.allowance(chain, order, token, payer))

@@ -12,12 +12,12 @@ from api.actions import schema
 from indexer.actions.onboarding import (
     BEGUN_SECONDS,
     VALID_SECONDS,
-    Onboarding,
+    OnboardingTerms,
     onboarding_tx,
     read_onboarding,
 )
 from indexer.actions.stellar_check import ROOM
-from indexer.actions.stellar_tx import StellarTx, read_tx
+from indexer.actions.stellar_tx import IssuedTransaction, read_tx
 from indexer.config.networks import StellarChain
 from indexer.policy.sponsorship import Newcomer, Sponsor, all_sponsors, is_under_way, refusal
 from warehouse_schema.identifiers import TxHash, UnixSeconds
@@ -33,7 +33,7 @@ def sponsored(
     now: UnixSeconds,
     *,
     creates_account: bool,
-) -> StellarTx | schema.Idle:
+) -> IssuedTransaction | schema.Idle:
     """The transaction that the owner of a paid deposit is to sign, or why there is none."""
     if is_under_way(conn, chain.id, who):
         return "waiting"
@@ -52,7 +52,7 @@ def sponsored(
     if is_good:
         return "waiting" if _is_signed(conn, shown[-1].tx) else shown[-1]
     first, last = UnixSeconds(now - BEGUN_SECONDS), UnixSeconds(now + VALID_SECONDS)
-    made = Onboarding(by.account, by.next_number, creates_account, first, last)
+    made = OnboardingTerms(by.account, by.next_number, creates_account, first, last)
     return onboarding_tx(chain.passphrase, who.owner, who.asset, made)
 
 
@@ -66,7 +66,9 @@ def _is_signed(conn: Connection, tx: TxHash) -> bool:
     return conn.scalar(query) is not None
 
 
-def shown_onboardings(conn: Connection, chain: StellarChain, transfer: str) -> Sequence[StellarTx]:
+def shown_onboardings(
+    conn: Connection, chain: StellarChain, transfer: str
+) -> Sequence[IssuedTransaction]:
     """What was shown for a transfer so far, the oldest first."""
     query = (
         select(actions.c.issued)
@@ -76,7 +78,7 @@ def shown_onboardings(conn: Connection, chain: StellarChain, transfer: str) -> S
     return [read_tx(chain.passphrase, issued["xdr"]) for issued in conn.scalars(query)]
 
 
-def is_number_used(conn: Connection, chain: StellarChain, made: Onboarding) -> bool:
+def is_number_used(conn: Connection, chain: StellarChain, made: OnboardingTerms) -> bool:
     """Whether the sponsor has given the sequence number to another transaction."""
     columns = slots.c
     query = select(func.count()).where(
@@ -88,7 +90,7 @@ def is_number_used(conn: Connection, chain: StellarChain, made: Onboarding) -> b
 
 
 def keep_consent(
-    conn: Connection, transfer: str, tx: TxHash, made: Onboarding, signed: bytes
+    conn: Connection, transfer: str, tx: TxHash, made: OnboardingTerms, signed: bytes
 ) -> None:
     """Keep what an owner signed. The caller commits."""
     row = {"tx_hash": tx, "sponsor": made.sponsor, "number": made.sequence, "signed": signed}

@@ -15,16 +15,16 @@ from api.actions import schema
 from api.actions.onboarding import sponsored
 from api.needs import NeededTrustline
 from api.transfers.progress import progress_of
-from indexer.actions.agreed import Agreed
-from indexer.actions.evm_calls import EvmCall, Order, read_order
+from indexer.actions.agreed import Agreement
+from indexer.actions.evm_calls import EvmOrder, UnsignedCall, read_order
 from indexer.actions.stellar_issues import Issue, read_issue
-from indexer.actions.stellar_tx import StellarTx
+from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.config.networks import Network
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.sponsorship import Newcomer, payers_of
 from indexer.transfers import state_machine
-from indexer.transfers.fold import Progress
-from indexer.transfers.inputs import Terms
+from indexer.transfers.fold import TransferState
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.load import load
 from indexer.transfers.store import lock, with_alike
 from warehouse_schema.facts import cursors
@@ -64,10 +64,10 @@ class Recipient:
 
 
 @dataclass(frozen=True, slots=True)
-class Deposit:
+class DepositTask:
     """A deposit that its owner has to sign for, or to pay to its address."""
 
-    agreed: Agreed
+    agreed: Agreement
     source_asset: AssetId
     dest_asset: AssetId
     held: BaseUnits
@@ -80,7 +80,7 @@ class Deposit:
 class FromStellar:
     """A payment, burn or send that its owner has to sign on Stellar."""
 
-    agreed: Agreed
+    agreed: Agreement
     source_asset: AssetId
     dest_asset: AssetId
     ingested: Height
@@ -88,18 +88,18 @@ class FromStellar:
     issued: tuple[Issue, ...]
 
 
-Task: TypeAlias = Deposit | FromStellar | Recipient
-Due: TypeAlias = Task | Nothing
+Task: TypeAlias = DepositTask | FromStellar | Recipient
+DueAction: TypeAlias = Task | Nothing
 
 
-def due(conn: Connection, network: Network, transfer: str) -> Due:
+def due(conn: Connection, network: Network, transfer: str) -> DueAction:
     """What the owner of a transfer that is there has to do, as far as the warehouse knows."""
     [loaded] = load(conn, network, [transfer])
     progress, terms = progress_of(loaded), loaded.evidence.terms
     stage = progress.stage
     if stage == "AWAITING_TRUSTLINE":
         task = _task(conn, network, terms, progress)
-        recipient = task.recipient if isinstance(task, Deposit) else None
+        recipient = task.recipient if isinstance(task, DepositTask) else None
         return recipient or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
         return Nothing("over" if state_machine.is_terminal(stage) else "waiting")
@@ -119,24 +119,24 @@ def _has_run_out(conn: Connection, transfer: str) -> bool:
 
 
 def _task(
-    conn: Connection, network: Network, terms: Terms, progress: Progress
-) -> Deposit | FromStellar:
+    conn: Connection, network: Network, terms: TransferTerms, progress: TransferState
+) -> DepositTask | FromStellar:
     columns = (quotes.c.amount_out, quotes.c.finality_threshold, quotes.c.native_fee)
     assets = (quotes.c.source_asset, quotes.c.dest_asset)
     query = select(*columns, *assets).join_from(transfers, quotes)
     row = conn.execute(query.where(transfers.c.id == terms.id)).one()
-    agreed = Agreed(terms, row.amount_out, row.finality_threshold, row.native_fee)
+    agreed = Agreement(terms, row.amount_out, row.finality_threshold, row.native_fee)
     if is_evm(terms.source_chain):
         held = BaseUnits(0) if progress.refund is None else progress.refund.lines[0].held
         recipient = _recipient(conn, agreed, row.dest_asset)
-        return Deposit(agreed, row.source_asset, row.dest_asset, held, recipient)
+        return DepositTask(agreed, row.source_asset, row.dest_asset, held, recipient)
     height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
     issued = issued_on_stellar(conn, network, terms.id)
     ingested = Height(conn.scalar(height) or 0)
     return FromStellar(agreed, row.source_asset, row.dest_asset, ingested, issued)
 
 
-def _recipient(conn: Connection, agreed: Agreed, asset: AssetId) -> Recipient | None:
+def _recipient(conn: Connection, agreed: Agreement, asset: AssetId) -> Recipient | None:
     terms = agreed.terms
     if StellarAddress(terms.dest_address) != terms.owner:
         return None
@@ -193,7 +193,7 @@ def _is_anothers(conn: Connection, transfer: str, tx: TxHash) -> bool:
 
 def onboard(
     conn: Connection, network: Network, recipient: Recipient, now: UnixSeconds, *, is_new: bool
-) -> StellarTx | Nothing:
+) -> IssuedTransaction | Nothing:
     """What a recipient is to sign for a trustline, or why there is nothing."""
     decide(conn, recipient.transfer)
     still = due(conn, network, recipient.transfer)
@@ -207,10 +207,10 @@ def onboard(
         now,
         creates_account=is_new,
     )
-    return found if isinstance(found, StellarTx) else Nothing(found)
+    return found if isinstance(found, IssuedTransaction) else Nothing(found)
 
 
-def issued_orders(conn: Connection, transfer: str) -> list[Order]:
+def issued_orders(conn: Connection, transfer: str) -> list[EvmOrder]:
     """What the calls that were shown for a transfer order, each once."""
     shown = _issued(conn, transfer, "evm_calls")
     return list(dict.fromkeys(_order(each["calls"]) for each in shown))
@@ -225,8 +225,8 @@ def _issued(conn: Connection, transfer: str, kind: str) -> list[dict[str, Any]]:
     return list(conn.scalars(query))
 
 
-def _order(calls: Sequence[Any]) -> Order:
+def _order(calls: Sequence[Any]) -> EvmOrder:
     """The last call is the one that moves the money."""
     last = calls[-1]
     data = bytes.fromhex(last["data"].removeprefix("0x"))
-    return read_order(EvmCall(EvmAddress(last["to"]), data, BaseUnits(int(last["value"]))))
+    return read_order(UnsignedCall(EvmAddress(last["to"]), data, BaseUnits(int(last["value"]))))

@@ -3,14 +3,14 @@
 from typing import cast
 
 from api.actions import schema
-from indexer.actions.evm_calls import EvmCalls
-from indexer.actions.stellar_tx import StellarTx
+from indexer.actions.evm_calls import UnsignedCalls
+from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.config.networks import EvmChain, Network
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import AssetId, BaseUnits
 
 
-def shape_calls(network: Network, calls: EvmCalls) -> schema.EvmCalls:
+def shape_calls(network: Network, calls: UnsignedCalls) -> schema.EvmCalls:
     """Calls of an EVM chain."""
     chain = cast(EvmChain, network.chain(calls.chain))
     return {
@@ -23,7 +23,7 @@ def shape_calls(network: Network, calls: EvmCalls) -> schema.EvmCalls:
     }
 
 
-def shape_transaction(network: Network, transaction: StellarTx) -> schema.StellarTx:
+def shape_transaction(network: Network, transaction: IssuedTransaction) -> schema.StellarTx:
     """A transaction of the owner's Stellar account."""
     passphrase = network.stellar.passphrase
     envelope = transaction.envelope
@@ -31,7 +31,7 @@ def shape_transaction(network: Network, transaction: StellarTx) -> schema.Stella
 
 
 def shape_trustline(
-    network: Network, asset: AssetId, transaction: StellarTx
+    network: Network, asset: AssetId, transaction: IssuedTransaction
 ) -> schema.StellarTrustline:
     """A trustline that a sponsor will sign for once its owner has."""
     return {
@@ -42,7 +42,7 @@ def shape_trustline(
     }
 
 
-def shape_address(terms: Terms, asset: AssetId, held: BaseUnits) -> schema.SendToAddress:
+def shape_address(terms: TransferTerms, asset: AssetId, held: BaseUnits) -> schema.SendToAddress:
     """The transfer's deposit address, and what of the amount is not there yet.
 
     Raises `ValueError` when it has none.

@@ -4,12 +4,12 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from api.concurrency import MOST_AT_ONCE, ConcurrencyLimit
 from api.errors import Unavailable
-from api.few import MOST_AT_ONCE, Few
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_issues import Issue
 from indexer.actions.stellar_orders import StellarOrder
-from indexer.actions.stellar_tx import StellarTx
+from indexer.actions.stellar_tx import IssuedTransaction
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
 
@@ -23,19 +23,19 @@ class StellarSource(Protocol):
         expires_at: UnixSeconds,
         ingested: Height,
         issued: Collection[Issue],
-    ) -> StellarTx | None:
+    ) -> IssuedTransaction | None:
         """The owner's next transaction; None until more is ingested. Raises `CallReverted`."""
 
     def cctp_pause(self) -> MintRefusal | None:
         """Why CCTP mints to no recipient now; None: it does."""
 
 
-class FewOfStellar:
+class LimitedStellarSource:
     """The chain, for which only some of a process's threads may wait."""
 
     def __init__(self, source: StellarSource, most: int = MOST_AT_ONCE) -> None:
         self._source = source
-        self._few = Few(most)
+        self._few = ConcurrencyLimit(most)
 
     def following(
         self,
@@ -44,7 +44,7 @@ class FewOfStellar:
         expires_at: UnixSeconds,
         ingested: Height,
         issued: Collection[Issue],
-    ) -> StellarTx | None:
+    ) -> IssuedTransaction | None:
         """Raises `Unavailable`; `CallReverted` as it comes."""
         with self._waiting():
             return self._source.following(order, owner, expires_at, ingested, issued)

@@ -11,11 +11,11 @@ from api.errors import BadRequest, Conflict, Unacceptable
 from api.identifiers import canonical_hex
 from api.parsing import Strict
 from api.transfers.progress import progress_of
-from indexer.actions.evm_calls import Order
+from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import Match, Mined, Mismatch, check, check_payment
 from indexer.actions.onboarding import read_onboarding
 from indexer.actions.stellar_check import SignedTx, UnlikeIssued, check_signed
-from indexer.actions.stellar_tx import StellarTx, read_tx
+from indexer.actions.stellar_tx import IssuedTransaction, read_tx
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules
 from indexer.config.networks import Network
 from indexer.policy.paid_failures import paid_failures
@@ -40,12 +40,12 @@ class Expected:
 
     chain: ChainId
     payer: EvmAddress
-    orders: tuple[Order, ...]
+    orders: tuple[EvmOrder, ...]
     """Each of them will do."""
 
 
 @dataclass(frozen=True, slots=True)
-class DepositAddress:
+class DepositTarget:
     """Where a transfer is paid in."""
 
     chain: ChainId
@@ -53,7 +53,7 @@ class DepositAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AcceptedSubmission:
     """A transaction that is the transfer's, if nobody else has it."""
 
     tx: TxHash
@@ -84,7 +84,7 @@ def read_signed(asked: NewSubmission) -> str:
     return asked.signed_xdr
 
 
-def deposit_address(conn: Connection, transfer: str) -> DepositAddress | None:
+def deposit_address(conn: Connection, transfer: str) -> DepositTarget | None:
     """Where a transfer is paid in; None for one whose owner sends the burn or send."""
     query = (
         select(quotes.c.source_chain, transfers.c.deposit_address)
@@ -94,10 +94,10 @@ def deposit_address(conn: Connection, transfer: str) -> DepositAddress | None:
     row = conn.execute(query).one()
     if row.deposit_address is None:
         return None
-    return DepositAddress(row.source_chain, row.deposit_address)
+    return DepositTarget(row.source_chain, row.deposit_address)
 
 
-def check_hint(network: Network, paid_in: DepositAddress, mined: Mined | None) -> None:
+def check_hint(network: Network, paid_in: DepositTarget, mined: Mined | None) -> None:
     """Refuse a mined transaction that pays nothing to the address. Raises `Unacceptable`.
 
     Nothing is kept of it: the follower finds payments by their logs, and one that is not mined yet
@@ -128,8 +128,8 @@ def expected(conn: Connection, transfer: str) -> Expected:
 class ExpectedOnStellar:
     """The transactions of which one is to be signed."""
 
-    own: tuple[StellarTx, ...]
-    sponsored: tuple[StellarTx, ...]
+    own: tuple[IssuedTransaction, ...]
+    sponsored: tuple[IssuedTransaction, ...]
 
 
 def expected_on_stellar(conn: Connection, network: Network, transfer: str) -> ExpectedOnStellar:
@@ -147,14 +147,14 @@ def find_signed(
     rules: SigningRules,
     signed: str,
     now: UnixSeconds,
-) -> Kept:
+) -> AcceptedSubmission:
     """The issued transaction that was signed. Raises `Unacceptable`."""
     issued = (*wanted.own, *wanted.sponsored)
     verdict = check_signed(network.stellar.passphrase, issued, rules, signed, now)
     match verdict:
         case SignedTx():
             is_sponsored = any(each.tx == verdict.tx for each in wanted.sponsored)
-            return Kept(verdict.tx, (0,), verdict.envelope, is_sponsored)
+            return AcceptedSubmission(verdict.tx, (0,), verdict.envelope, is_sponsored)
         case UnlikeIssued():
             raise _mismatch(Mismatch((verdict.field,), verdict.message))
 
@@ -167,7 +167,7 @@ def refuse_known(conn: Connection, transfer: str, tx: TxHash) -> None:
         raise _duplicate(tx)
 
 
-def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) -> Kept:
+def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) -> AcceptedSubmission:
     """The logs that are what was asked for. Raises `Unacceptable`."""
     if mined is None:
         raise Unacceptable(
@@ -177,12 +177,12 @@ def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) ->
     verdict = check(network, wanted.payer, wanted.orders, mined)
     match verdict:
         case Match():
-            return Kept(tx, verdict.logs)
+            return AcceptedSubmission(tx, verdict.logs)
         case Mismatch():
             raise _mismatch(verdict)
 
 
-def keep(conn: Connection, network: Network, transfer: str, found: Kept) -> None:
+def keep(conn: Connection, network: Network, transfer: str, found: AcceptedSubmission) -> None:
     """Make the transaction the transfer's. Raises `Conflict` when it is not to be had any more.
 
     Under the lock under which a transfer is cancelled: whoever comes second sees the first.

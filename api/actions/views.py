@@ -7,7 +7,16 @@ from sqlalchemy import Connection
 
 from api.actions import schema
 from api.actions.evm_source import EvmSource
-from api.actions.rules import Deposit, FromStellar, Nothing, Recipient, Task, due, issue, onboard
+from api.actions.rules import (
+    DepositTask,
+    FromStellar,
+    Nothing,
+    Recipient,
+    Task,
+    due,
+    issue,
+    onboard,
+)
 from api.actions.shapes import (
     shape_address,
     shape_calls,
@@ -15,7 +24,7 @@ from api.actions.shapes import (
     shape_trustline,
 )
 from api.actions.submissions import (
-    Kept,
+    AcceptedSubmission,
     NewSubmission,
     check_hint,
     deposit_address,
@@ -37,13 +46,13 @@ from api.transfers.access import access_transfer
 from api.transfers.progress import known
 from api.transfers.schema import Transfer
 from api.transfers.shapes import shape_transfer
-from indexer.actions.evm_calls import EvmCalls, evm_calls, order_of
+from indexer.actions.evm_calls import UnsignedCalls, evm_calls, order_of
 from indexer.actions.payment_check import payer_problem
 from indexer.actions.stellar_check import unfunded
 from indexer.actions.stellar_orders import stellar_order
 from indexer.errors import CallReverted
 from indexer.movements.fold import STELLAR_PER_SHARED
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import EvmAddress, StellarAddress, TxHash, is_evm
 
 actions = Blueprint("actions", __name__)
@@ -83,7 +92,7 @@ def submit(transfer: str) -> Transfer:
         return _shown(conn, mine)
 
 
-def _named(transfer: str, asked: NewSubmission) -> Kept:
+def _named(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
     """The EVM transaction of that hash, as it is on its chain."""
     tx = read_hash(asked)
     with snapshot() as conn:
@@ -92,7 +101,7 @@ def _named(transfer: str, asked: NewSubmission) -> Kept:
     return find(deps().network, wanted, tx, _evm().mined(wanted.chain, tx))
 
 
-def _signed(transfer: str, asked: NewSubmission) -> Kept:
+def _signed(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
     """The Stellar transaction that the owner signed, for the relay to send."""
     signed, network = read_signed(asked), deps().network
     with snapshot() as conn:
@@ -123,7 +132,7 @@ def _made(task: Task) -> _Made | Nothing:
     match task:
         case Recipient():
             return _trustline(task)
-        case Deposit():
+        case DepositTask():
             return _deposit(task)
         case FromStellar():
             return _obstacle(task) or _transaction(task)
@@ -146,7 +155,7 @@ def _trustline(task: Recipient) -> _Made | Nothing:
     return _Made(shape_trustline(network, who.asset, found), found.tx, needs)
 
 
-def _deposit(task: Deposit) -> _Made | Nothing:
+def _deposit(task: DepositTask) -> _Made | Nothing:
     """The payment. The owner may pay before the trustline is open: the delivery waits for it."""
     obstacle = _obstacle(task)
     if obstacle is None:
@@ -160,7 +169,7 @@ def _deposit(task: Deposit) -> _Made | Nothing:
     return _Made(_payment(task), needs=needs)
 
 
-def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
+def _obstacle(task: DepositTask | FromStellar) -> Nothing | None:
     """Why the recipient cannot be paid."""
     terms = task.agreed.terms
     if is_evm(terms.dest_chain):
@@ -177,13 +186,13 @@ def _obstacle(task: Deposit | FromStellar) -> Nothing | None:
     return None if line.room >= most else Nothing("no_room")
 
 
-def _is_paused(terms: Terms) -> bool:
+def _is_paused(terms: TransferTerms) -> bool:
     """Whether CCTP mints nothing on Stellar now. A process that asks no ledger does not know."""
     stellar = deps().stellar
     return terms.mechanism == "cctp" and stellar is not None and stellar.cctp_pause() is not None
 
 
-def _mint_obstacle(terms: Terms) -> Nothing | None:
+def _mint_obstacle(terms: TransferTerms) -> Nothing | None:
     """A burn towards somebody to whom nothing is minted cannot be undone."""
     if terms.mechanism != "cctp":
         return None
@@ -211,13 +220,13 @@ def _transaction(task: FromStellar) -> _Made | Nothing:
     return _Made(shape_transaction(network, made), made.tx)
 
 
-def _payment(found: Deposit) -> schema.Action:
+def _payment(found: DepositTask) -> schema.Action:
     if found.agreed.terms.deposit_address is not None:
         return shape_address(found.agreed.terms, found.source_asset, found.held)
     return shape_calls(deps().network, _calls(found))
 
 
-def _calls(found: Deposit) -> EvmCalls:
+def _calls(found: DepositTask) -> UnsignedCalls:
     terms, network = found.agreed.terms, deps().network
     order = order_of(network, found.agreed)
     token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)

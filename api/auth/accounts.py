@@ -6,8 +6,8 @@ What cannot be read is a `503`.
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from api.concurrency import MOST_AT_ONCE, ConcurrencyLimit
 from api.errors import Unavailable
-from api.few import MOST_AT_ONCE, Few
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules, Trustline
 from warehouse_schema.identifiers import AssetId, StellarAddress
 
@@ -30,12 +30,12 @@ class LedgerUnavailable(Unavailable):
     code = "LEDGER_UNAVAILABLE"
 
 
-class FewOfAccounts:
+class LimitedAccounts:
     """Accounts that only some of a process's threads may wait for."""
 
     def __init__(self, accounts: Accounts, most: int = MOST_AT_ONCE) -> None:
         self._accounts = accounts
-        self._few = Few(most)
+        self._few = ConcurrencyLimit(most)
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """Raises `LedgerUnavailable`, as both do."""

@@ -6,7 +6,7 @@ What has expired is deleted by those that come after it, so no job has to be awa
 from sqlalchemy import Connection, delete, func, literal, select
 from sqlalchemy.dialects.postgresql import insert
 
-from api.auth.sep10 import Challenge, ChallengeRefused
+from api.auth.sep10 import ChallengeRefused, SignInChallenge
 from warehouse_schema.access import used_challenges
 
 KEPT_HOURS = 1
@@ -21,7 +21,7 @@ class ChallengeUsed(ChallengeRefused):
     code = "CHALLENGE_USED"
 
 
-def use(connection: Connection, challenge: Challenge) -> None:
+def use(connection: Connection, challenge: SignInChallenge) -> None:
     """Note that a challenge is used, for good once the transaction commits.
 
     Of several at once the first one has it: the others wait for its end. Raises `ChallengeUsed`.

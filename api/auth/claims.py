@@ -41,7 +41,7 @@ class BadToken(Unauthorized):
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class AuthSession:
     """Who is asking."""
 
     account: StellarAddress

@@ -6,19 +6,19 @@ from api.auth.schema import Challenge, Revoked, Session, Token
 from api.auth.views import SignedChallenge
 from api.description import (
     CONDITIONS,
-    Answer,
-    Body,
-    Header,
+    HeaderDoc,
     Operation,
     Parameter,
+    RequestBodyDoc,
+    ResponseDoc,
     Schema,
     cached,
 )
 
 _ACCOUNT: Schema = {"type": "string", "format": "stellar-account", "pattern": "^G[A-Z2-7]{55}$"}
 _TAG = "Who is asking"
-_NOT_KEPT = Header("Cache-Control", "`no-store`")
-_OPEN = Header("Access-Control-Allow-Origin", "`*`: wallets are web pages.")
+_NOT_KEPT = HeaderDoc("Cache-Control", "`no-store`")
+_OPEN = HeaderDoc("Access-Control-Allow-Origin", "`*`: wallets are web pages.")
 
 OPERATIONS: Mapping[str, Operation] = {
     "auth.give_stellar_toml": Operation(
@@ -37,7 +37,7 @@ OPERATIONS: Mapping[str, Operation] = {
             Parameter("account", "The account that signs in.", _ACCOUNT, required=True),
             Parameter("home_domain", "Of which service a token is wanted.", {"type": "string"}),
         ),
-        answers=(Answer(200, "The challenge.", Challenge, headers=(_NOT_KEPT, _OPEN)),),
+        answers=(ResponseDoc(200, "The challenge.", Challenge, headers=(_NOT_KEPT, _OPEN)),),
         refusals={
             400: ("BAD_ADDRESS", "BAD_MEMO", "BAD_HOME_DOMAIN"),
             404: ("SIGN_IN_OFF",),
@@ -53,8 +53,8 @@ OPERATIONS: Mapping[str, Operation] = {
             "(`application/x-www-form-urlencoded`) with the same field is read too."
         ),
         # Of two media types openapi-python-client 0.29 makes a module that cannot be imported.
-        body=Body(SignedChallenge),
-        answers=(Answer(200, "The token.", Token, headers=(_NOT_KEPT, _OPEN)),),
+        body=RequestBodyDoc(SignedChallenge),
+        answers=(ResponseDoc(200, "The token.", Token, headers=(_NOT_KEPT, _OPEN)),),
         refusals={
             400: (
                 *("BAD_CHALLENGE", "CHALLENGE_USED", "BAD_BODY"),
@@ -69,14 +69,14 @@ OPERATIONS: Mapping[str, Operation] = {
         name="showSession",
         tag=_TAG,
         summary="Whose the token is",
-        answers=(Answer(200, "Who is asking, and until when the token is good.", Session),),
+        answers=(ResponseDoc(200, "Who is asking, and until when the token is good.", Session),),
     ),
     "session.end": Operation(
         name="endSession",
         tag=_TAG,
         summary="Log out",
         description="The token is refused from the next request on.",
-        answers=(Answer(200, "The token is given up.", Revoked),),
+        answers=(ResponseDoc(200, "The token is given up.", Revoked),),
         refusals={400: ("NOT_OUR_TOKEN",)},
     ),
 }

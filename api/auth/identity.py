@@ -13,9 +13,9 @@ from collections.abc import Callable
 from sqlalchemy import Engine
 
 from api.auth.bindings import Bindings
-from api.auth.claims import BadToken, Session, Verifier, check_shape, header_of
+from api.auth.claims import AuthSession, BadToken, Verifier, check_shape, header_of
 from api.auth.key_set import KeySet, KeySource, PinnedKey
-from api.auth.provider import Provider, ProviderAccess
+from api.auth.provider import IdentityProviderApi, ProviderAccess
 from api.auth.tokens import verifying_key
 from api.auth.wallets import Wallets
 from api.settings import ApiSettings
@@ -41,7 +41,7 @@ class IdentityProvider:
         self._wallets = wallets
         self._clock = clock
 
-    def verify(self, token: str) -> Session:
+    def verify(self, token: str) -> AuthSession:
         """Whose it is. Raises `BadToken`, and what `Wallets.account_of` does."""
         check_shape(token)
         kid = header_of(token).get("kid")
@@ -54,7 +54,7 @@ class IdentityProvider:
         if not _SUBJECT.fullmatch(claims["sub"]):
             raise BadToken("sub is no user")
         account = self._wallets.account_of(claims["sub"])
-        return Session(account, None, self.issuer, expires_at)
+        return AuthSession(account, None, self.issuer, expires_at)
 
 
 def identity_of(
@@ -68,7 +68,7 @@ def identity_of(
     if chosen is None:
         return None
     access = ProviderAccess(chosen.url, chosen.app_id, chosen.app_secret)
-    provider = Provider(access, timer=timer)
+    provider = IdentityProviderApi(access, timer=timer)
     keys: KeySource = KeySet(provider.key_set, timer=timer)
     if chosen.key is not None:
         keys = PinnedKey(verifying_key(chosen.key, "ISTHMUS_IDENTITY_KEY"))

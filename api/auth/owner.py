@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from flask import Flask, Response, after_this_request, current_app, g, request
 
-from api.auth.claims import Session
-from api.auth.gate import Gate
+from api.auth.authenticator import Authenticator
+from api.auth.claims import AuthSession
 from api.auth.revocation import Revocations
 from api.deps import Deps
 from api.rates import count_owner
@@ -30,7 +30,7 @@ def owner_only() -> None:
     if request.method != "OPTIONS":
         # Of the refusal too: nobody on the way keeps an answer that is for one alone.
         after_this_request(_unkept)
-        gate: Gate = current_app.extensions[_KEY]
+        gate: Authenticator = current_app.extensions[_KEY]
         g.session = gate.admit(request.headers.get("Authorization"))
         count_owner(g.session.account)
 
@@ -47,18 +47,18 @@ RULES: tuple[Callable[[], None], ...] = (public, owner_only)
 def hold_gate(app: Flask, deps: Deps) -> None:
     """Give an app the gate that `owner_only` asks."""
     issuers = [issuer for issuer in (deps.tokens, deps.identity) if issuer is not None]
-    app.extensions[_KEY] = Gate(issuers, Revocations(deps.engine))
+    app.extensions[_KEY] = Authenticator(issuers, Revocations(deps.engine))
 
 
-def gate_of(app: Flask) -> Gate:
+def gate_of(app: Flask) -> Authenticator:
     """The gate of an app, for who is let in by other ways than a request's header."""
-    gate: Gate = app.extensions[_KEY]
+    gate: Authenticator = app.extensions[_KEY]
     return gate
 
 
-def current_session() -> Session:
+def current_session() -> AuthSession:
     """Who is asking, in a view behind `owner_only`."""
-    session: Session = g.session
+    session: AuthSession = g.session
     return session
 
 

@@ -82,7 +82,7 @@ class _User(BaseModel):
     linked_accounts: list[dict[str, Any]]
 
 
-class Provider:
+class IdentityProviderApi:
     """Asks the identity provider. `timer` counts seconds and never goes back; an answer is whole
     after `timeout` seconds, or there is none."""
 

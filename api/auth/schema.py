@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import Account, Time
+from api.description import AccountText, Time
 
 
 class Challenge(TypedDict):
@@ -24,7 +24,7 @@ class Token(TypedDict):
 class Session(TypedDict):
     """Who is asking."""
 
-    account: Annotated[Account, Field(description="The Stellar account that owns all this.")]
+    account: Annotated[AccountText, Field(description="The Stellar account that owns all this.")]
     issuer: Annotated[str, Field(description="Who gave the token out.")]
     expires_at: Annotated[Time, Field(description="Until when the token is good.")]
 

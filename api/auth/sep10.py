@@ -54,7 +54,7 @@ class ChallengeRefused(BadRequest):
 
 
 @dataclass(frozen=True, slots=True)
-class Challenge:
+class SignInChallenge:
     """One of ours, signed by us, in time, with more signatures that are not looked at yet."""
 
     account: StellarAddress
@@ -102,7 +102,7 @@ class Sep10:
             timeout=WINDOW_SECONDS,
         )
 
-    def read(self, text: str) -> Challenge:
+    def read(self, text: str) -> SignInChallenge:
         """A challenge that came back. Raises `ChallengeRefused`."""
         raw = _bytes(text)
         parts = _parts(_envelope(raw))
@@ -119,7 +119,7 @@ class Sep10:
             raise ChallengeRefused(f"not a challenge that we take: {error}") from error
         if parts.account == self.signing_key or parts.server != self.signing_key:
             raise ChallengeRefused("the operations must be the account's, then the server's")
-        return Challenge(
+        return SignInChallenge(
             parts.account,
             TxHash(read.transaction.hash_hex()),
             parts.expires_at,
@@ -127,7 +127,7 @@ class Sep10:
             parts.signatures,
         )
 
-    def check_signers(self, challenge: Challenge, rules: SigningRules | None) -> None:
+    def check_signers(self, challenge: SignInChallenge, rules: SigningRules | None) -> None:
         """Hold the signatures against an account's rules; None: the ledger has no such account.
 
         Raises `ChallengeRefused` unless every signature but ours is one of its signers', each

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 
 from api.auth.claims import (
     ALGORITHM,
+    AuthSession,
     BadToken,
-    Session,
     Verifier,
     check_shape,
     header_of,
@@ -139,7 +139,7 @@ class Tokens:
         }
         return jwt.encode(claims, self._key.private, ALGORITHM, headers={"kid": self._kid})
 
-    def verify(self, token: str) -> Session:
+    def verify(self, token: str) -> AuthSession:
         """Whose it is. Raises `BadToken`.
 
         Whether it was revoked is not known here: that is `api.auth.revocation`.
@@ -148,7 +148,7 @@ class Tokens:
         self._verifier.check_times(claims, self._clock())
         return session
 
-    def _read(self, token: str) -> tuple[Session, Mapping[str, Any]]:
+    def _read(self, token: str) -> tuple[AuthSession, Mapping[str, Any]]:
         check_shape(token)
         key = self._public.get(header_of(token).get("kid", ""))
         if key is None:
@@ -160,7 +160,7 @@ class Tokens:
             raise BadToken("sub is no account") from error
         if not _JTI.fullmatch(claims["jti"]):
             raise BadToken("jti is no id of ours")
-        session = Session(account, claims["jti"], self.issuer, UnixSeconds(claims["exp"]))
+        session = AuthSession(account, claims["jti"], self.issuer, UnixSeconds(claims["exp"]))
         return session, claims
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from api.auth.bindings import Bindings
 from api.auth.claims import BadToken
-from api.auth.provider import Provider
+from api.auth.provider import IdentityProviderApi
 from api.errors import ApiError, IdentityUnavailable, NoStellarWallet, WalletChanged
 from warehouse_schema.identifiers import StellarAddress
 
@@ -52,7 +52,7 @@ class Wallets:
 
     def __init__(
         self,
-        provider: Provider,
+        provider: IdentityProviderApi,
         bindings: Bindings,
         *,
         timer: Callable[[], float] = time.monotonic,

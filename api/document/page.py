@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from api.bodies import Body
+from api.bodies import StoredBody
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
@@ -35,8 +35,8 @@ HEADERS = {
 
 
 @cache
-def load(name: str) -> Body:
+def load(name: str) -> StoredBody:
     """A file of `FILES`, read once. Raises `KeyError` for any other."""
     if name not in FILES:
         raise KeyError(name)
-    return Body((STATIC / name).read_bytes())
+    return StoredBody((STATIC / name).read_bytes())

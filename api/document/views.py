@@ -8,7 +8,7 @@ import orjson
 from flask import Blueprint, Flask, Response, current_app
 
 from api.auth.owner import public
-from api.bodies import Body
+from api.bodies import StoredBody
 from api.document import page
 from api.errors import NotFound
 from api.responses import send
@@ -24,13 +24,13 @@ class Documents:
 
     def __init__(self, **makers: Callable[[], Any]) -> None:
         self._makers = makers
-        self._made: dict[str, Body] = {}
+        self._made: dict[str, StoredBody] = {}
         self._lock = threading.Lock()
 
-    def __getitem__(self, name: str) -> Body:
+    def __getitem__(self, name: str) -> StoredBody:
         with self._lock:
             if name not in self._made:
-                self._made[name] = Body(orjson.dumps(self._makers[name]()))
+                self._made[name] = StoredBody(orjson.dumps(self._makers[name]()))
             return self._made[name]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from api.description import RETRY_AFTER, Answer, Operation
+from api.description import RETRY_AFTER, Operation, ResponseDoc
 from api.health.schema import Alive, NotReady, Ready
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -10,7 +10,7 @@ OPERATIONS: Mapping[str, Operation] = {
         name="isAlive",
         tag="Health",
         summary="Whether the process lives",
-        answers=(Answer(200, "It does.", Alive),),
+        answers=(ResponseDoc(200, "It does.", Alive),),
     ),
     "health.ready": Operation(
         name="isReady",
@@ -19,8 +19,8 @@ OPERATIONS: Mapping[str, Operation] = {
         description="Database, tables of this build, every chain that is followed, and that the "
         "money was looked at within the hour.",
         answers=(
-            Answer(200, "Traffic is welcome.", Ready),
-            Answer(503, "It is not, for these reasons.", NotReady, headers=(RETRY_AFTER,)),
+            ResponseDoc(200, "Traffic is welcome.", Ready),
+            ResponseDoc(503, "It is not, for these reasons.", NotReady, headers=(RETRY_AFTER,)),
         ),
     ),
 }

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from indexer.facts.health import Reason
+from indexer.facts.health import HealthReason
 
 
 class Alive(TypedDict):
@@ -21,7 +21,7 @@ class ChainReadiness(TypedDict):
     height: Annotated[int | None, Field(description="Last block or ledger; null before the first.")]
     lag_seconds: Annotated[int | None, Field(description="Behind the chain's head.")]
     age_seconds: Annotated[int | None, Field(description="Since the last block was ingested.")]
-    reason: Annotated[Reason | None, Field(description="Why it is unwell; null when well.")]
+    reason: Annotated[HealthReason | None, Field(description="Why it is unwell; null when well.")]
 
 
 class Ready(TypedDict):

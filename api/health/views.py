@@ -7,10 +7,10 @@ from sqlalchemy.exc import OperationalError
 
 from api.auth.owner import public
 from api.deps import deps, snapshot
-from api.errors import NotReady
+from api.errors import ProcessNotReady
 from api.health import schema
 from api.ingestion import complaints, followed
-from indexer.facts.health import judge
+from indexer.facts.health import assess
 from indexer.facts.status import ChainStatus, chain_status_on
 from warehouse_schema.migrate import current_revision, head_revision
 
@@ -30,9 +30,9 @@ def ready() -> schema.Ready:
     try:
         reasons, chains = _examine()
     except OperationalError as error:
-        raise NotReady(["the database cannot be reached"]) from error
+        raise ProcessNotReady(["the database cannot be reached"]) from error
     if reasons:
-        raise NotReady(reasons, chains=chains)
+        raise ProcessNotReady(reasons, chains=chains)
     return {"status": "ready", "chains": chains}
 
 
@@ -56,7 +56,7 @@ def _shape_chain(status: ChainStatus) -> schema.ChainReadiness:
         "height": status.height,
         "lag_seconds": status.lag_seconds,
         "age_seconds": None if status.idle_seconds is None else int(status.idle_seconds),
-        "reason": judge(deps().network.chain(status.chain), status).reason,
+        "reason": assess(deps().network.chain(status.chain), status).reason,
     }
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from flask import Blueprint, Response
 
 from api.auth.owner import public
-from api.bodies import Body
+from api.bodies import StoredBody
 from api.deps import deps
 from api.errors import NotFound
 from api.market.assets import TYPES, load_bundle
@@ -46,11 +46,11 @@ def show_page() -> Response:
 
 
 @cache
-def _page(network: str) -> Body:
+def _page(network: str) -> StoredBody:
     """Made once, as are its digest and its packed form."""
     bundle = load_bundle()
     text = bundle.page.substitute(assets=f"assets/{bundle.version}", network=html.escape(network))
-    return Body(text.encode())
+    return StoredBody(text.encode())
 
 
 @market.get("/assets/<version>/<path:name>")

@@ -2,8 +2,8 @@
 
 A state is served only while both hold:
 
-- nothing was told since the read of it began (`api.changes`): a commit is seen by the first request
-  after its NOTIFY has arrived;
+- no notification came since its read began (`api.notifications`): a commit is seen by the first
+  request after its NOTIFY has arrived;
 - that read, or the last look at Postgres that found nothing changed, began less than `LEASE` ago.
   So an answer is never older than that, whatever becomes of the listener or of a NOTIFY.
 
@@ -20,10 +20,16 @@ from typing import Any, NamedTuple, assert_never
 import orjson
 from sqlalchemy import Connection, Engine
 
-from api.bodies import Body
-from api.changes import Changes, Committed, Told, TransfersTold, Unsure
+from api.bodies import StoredBody
 from api.deps import reading
 from api.errors import OrderBookNotReady, Unavailable
+from api.notifications import (
+    Committed,
+    Notification,
+    NotificationListener,
+    TransfersChanged,
+    Unsure,
+)
 from api.orderbook import queries
 from api.orderbook.filters import OfferFilters
 from api.orderbook.prepared import Listing, Prepared, RecordKey
@@ -57,11 +63,11 @@ class _Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BookAnswer:
     """A body, None where nothing of that name is known, and the book that it is as of."""
 
     book: Book
-    body: Body | None
+    body: StoredBody | None
 
 
 class Books:
@@ -71,7 +77,7 @@ class Books:
         self,
         engine: Engine,
         chain: ChainId,
-        changes: Changes | None,
+        changes: NotificationListener | None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
@@ -84,17 +90,17 @@ class Books:
         if changes is not None:
             changes.subscribe(self._hear)
 
-    def offers(self, filters: OfferFilters) -> Answer:
+    def offers(self, filters: OfferFilters) -> BookAnswer:
         """The offers that fit. Raises `OrderBookNotReady` before the first ledger, as all do."""
         prepared = self._current()
-        return Answer(prepared.book, prepared.listing.fitting(filters))
+        return BookAnswer(prepared.book, prepared.listing.fitting(filters))
 
-    def summary(self) -> Answer:
+    def summary(self) -> BookAnswer:
         """Depth, in total and by rail."""
         prepared = self._current()
-        return Answer(prepared.book, prepared.summary)
+        return BookAnswer(prepared.book, prepared.summary)
 
-    def provider(self, address: StellarAddress) -> Answer:
+    def provider(self, address: StellarAddress) -> BookAnswer:
         """A provider's record."""
 
         def read(connection: Connection, book: Book) -> Any:
@@ -104,7 +110,7 @@ class Books:
 
         return self._record(address, read)
 
-    def newest(self, wanted: RecentOrders) -> Answer:
+    def newest(self, wanted: RecentOrders) -> BookAnswer:
         """The newest orders (intents)."""
 
         def read(connection: Connection, _: Book) -> Any:
@@ -112,7 +118,7 @@ class Books:
 
         return self._record(wanted, read)
 
-    def order(self, order_id: Bytes32) -> Answer:
+    def order(self, order_id: Bytes32) -> BookAnswer:
         """An order (intent)."""
 
         def read(connection: Connection, _: Book) -> Any:
@@ -121,20 +127,20 @@ class Books:
 
         return self._record(order_id, read)
 
-    def _record(self, key: RecordKey, read: Callable[[Connection, Book], Any]) -> Answer:
+    def _record(self, key: RecordKey, read: Callable[[Connection, Book], Any]) -> BookAnswer:
         """What `read` finds, shaped for JSON; None where nothing of that name is known."""
         prepared = self._current()
         known = prepared.records.get(key)
         if known is not None:
-            return Answer(prepared.book, known)
+            return BookAnswer(prepared.book, known)
         with reading(self._engine) as connection:
             mark, book = self._open(connection)
             found = read(connection, book)
-        body = None if found is None else Body(orjson.dumps(found))
+        body = None if found is None else StoredBody(orjson.dumps(found))
         # Nothing is not kept: there is no end to the names that nothing has.
         if found and body is not None and mark == prepared.mark:
             prepared.records.put(key, body)
-        return Answer(book, body)
+        return BookAnswer(book, body)
 
     def _current(self) -> Prepared:
         """Raises `OrderBookNotReady`, and `Unavailable` when another thread's read takes long."""
@@ -177,7 +183,9 @@ class Books:
             else:
                 listing = Listing(queries.offers(connection))
             depth = queries.depth(connection)
-        return Prepared(mark, book, listing, Body(orjson.dumps(shape_summary(book.totals, depth))))
+        return Prepared(
+            mark, book, listing, StoredBody(orjson.dumps(shape_summary(book.totals, depth)))
+        )
 
     def _mark(self) -> Mark | None:
         """One statement, no transaction around it: one way to Postgres and back."""
@@ -195,7 +203,7 @@ class Books:
     def _is_fresh(self, held: _Held, now: float) -> bool:
         return held.heard == self._heard and now - held.looked_at < LEASE
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: Notification) -> None:
         """In the listener's thread, which alone counts."""
         unsure, committed = self._heard
         match told:
@@ -204,7 +212,7 @@ class Books:
             case Committed(chain=chain):
                 if chain == self._chain:
                     self._heard = Heard(unsure, committed + 1)
-            case TransfersTold():
+            case TransfersChanged():
                 pass
             case _:
                 assert_never(told)

@@ -6,10 +6,10 @@ from typing import Any
 from api.description import (
     CONDITIONS,
     WHOLE,
-    Answer,
-    Header,
+    HeaderDoc,
     Operation,
     Parameter,
+    ResponseDoc,
     Schema,
     cached,
 )
@@ -26,8 +26,8 @@ _NONE: Schema = {"const": ""}
 """An empty parameter is the same as none."""
 HOLDER_OR_NONE: Schema = {"anyOf": [HOLDER, _NONE]}
 _LEDGER_HEADERS = (
-    Header("X-Ledger", "The last folded ledger: the answer is as of it.", WHOLE),
-    Header("X-Ledger-Age", "Seconds since it closed.", WHOLE),
+    HeaderDoc("X-Ledger", "The last folded ledger: the answer is as of it.", WHOLE),
+    HeaderDoc("X-Ledger-Age", "Seconds since it closed.", WHOLE),
 )
 _UNREADY = ("DATABASE_UNAVAILABLE", "ORDER_BOOK_NOT_READY")
 
@@ -43,7 +43,7 @@ DIRECTION = Parameter(
 FILTERS = (RAIL, CURRENCY, DIRECTION)
 
 
-def _read(shape: Any, meaning: str) -> Sequence[Answer]:
+def _read(shape: Any, meaning: str) -> Sequence[ResponseDoc]:
     return cached(meaning, shape, headers=_LEDGER_HEADERS)
 
 

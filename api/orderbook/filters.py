@@ -12,8 +12,8 @@ from typing import cast
 
 from api.errors import BadRequest
 from indexer.addresses import stellar_holder
-from indexer.market.escrow_events import Direction
-from indexer.orderbook.offers import Offer
+from indexer.market.escrow_events import OrderDirection
+from indexer.orderbook.offers import OfferRow
 from warehouse_schema.identifiers import BaseUnits, StellarAddress
 
 FILTERS = ("rail", "currency", "direction", "minAmount", "maxAmount")
@@ -31,14 +31,14 @@ class OfferFilters:
 
     rail: str | None = None
     currency: str | None = None
-    direction: Direction | None = None
+    direction: OrderDirection | None = None
     min_amount: BaseUnits | None = None
     """The offer must take an order of this size …"""
     max_amount: BaseUnits | None = None
     """… and one of this size."""
 
 
-def fits(offer: Offer, filters: OfferFilters) -> bool:
+def fits(offer: OfferRow, filters: OfferFilters) -> bool:
     """Whether the offer is one of those asked for. An offer fits by any of its rails, whole."""
     return (
         (filters.rail is None or filters.rail in offer.rails)
@@ -89,12 +89,12 @@ def _currency(text: str) -> str | None:
     return text.upper()
 
 
-def _direction(text: str) -> Direction | None:
+def _direction(text: str) -> OrderDirection | None:
     if not text:
         return None
     if text not in ("onramp", "offramp"):
         raise BadRequest(f"direction is {text!r}; it must be onramp or offramp", code="BAD_FILTER")
-    return cast(Direction, text)
+    return cast(OrderDirection, text)
 
 
 def _amount(name: str, text: str) -> BaseUnits | None:

@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import orjson
 
-from api.bodies import Body, Kept
+from api.bodies import BodyCache, StoredBody
 from api.orderbook.filters import OfferFilters, fits
 from api.orderbook.queries import Book, Mark
 from api.orderbook.recent import RecentOrders
 from api.orderbook.shapes import shape_offer
-from indexer.orderbook.offers import Offer
+from indexer.orderbook.offers import OfferRow
 from warehouse_schema.identifiers import Bytes32, StellarAddress
 
 _MOST_LISTS = 32 * 1024 * 1024
@@ -28,17 +28,17 @@ RecordKey: TypeAlias = StellarAddress | Bytes32 | RecentOrders
 class Listing:
     """The offers of one state, in the order in which they are listed."""
 
-    def __init__(self, offers: Sequence[Offer]) -> None:
+    def __init__(self, offers: Sequence[OfferRow]) -> None:
         self._offers = [(offer, orjson.dumps(shape_offer(offer))) for offer in offers]
-        self._lists: Kept[OfferFilters] = Kept(_MOST_LISTS)
+        self._lists: BodyCache[OfferFilters] = BodyCache(_MOST_LISTS)
 
-    def fitting(self, filters: OfferFilters) -> Body:
+    def fitting(self, filters: OfferFilters) -> StoredBody:
         """A JSON array of the offers that fit."""
         known = self._lists.get(filters)
         if known is not None:
             return known
         texts = (text for offer, text in self._offers if fits(offer, filters))
-        body = Body(b"[" + b",".join(texts) + b"]")
+        body = StoredBody(b"[" + b",".join(texts) + b"]")
         self._lists.put(filters, body)
         return body
 
@@ -50,6 +50,6 @@ class Prepared:
     mark: Mark
     book: Book
     listing: Listing
-    summary: Body
-    records: Kept[RecordKey] = field(default_factory=lambda: Kept(_MOST_RECORDS))
+    summary: StoredBody
+    records: BodyCache[RecordKey] = field(default_factory=lambda: BodyCache(_MOST_RECORDS))
     """Providers and orders that were asked for and are there."""

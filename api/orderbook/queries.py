@@ -8,10 +8,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, case, func, literal_column, select
 
-from indexer.orderbook.depth import RailDepth, Totals
-from indexer.orderbook.offers import Offer, Payee, Rail, Terms, accepted_rails, live_terms
-from indexer.orderbook.orders import Order
-from indexer.orderbook.providers import Provider
+from indexer.orderbook.depth import RailDepthRow, Totals
+from indexer.orderbook.offers import (
+    OfferRow,
+    PayeeRow,
+    RailRow,
+    TermsRow,
+    accepted_rails,
+    live_terms,
+)
+from indexer.orderbook.orders import OrderRow
+from indexer.orderbook.providers import ProviderRow
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import (
     Bytes32,
@@ -51,7 +58,7 @@ class Mark:
 class ProviderView:
     """A provider's figures, and the rails on which it has live terms, sorted."""
 
-    figures: Provider
+    figures: ProviderRow
     accepted_rails: tuple[str, ...]
 
 
@@ -76,7 +83,7 @@ def read_book(connection: Connection, chain: ChainId) -> tuple[Mark, Book] | Non
     )
 
 
-def offers(connection: Connection) -> list[Offer]:
+def offers(connection: Connection) -> list[OfferRow]:
     """Every offer, the taker's best rate first within each direction and currency."""
     offer = tables.offers.c
     # Whoever buys USDC wants to pay little fiat for one, whoever sells wants to get much.
@@ -97,15 +104,15 @@ def offers(connection: Connection) -> list[Offer]:
     return [_offer(row) for row in connection.execute(query)]
 
 
-def _offer(row: Row[Any]) -> Offer:
-    return Offer(**{**row._mapping, "rails": tuple(row.rails)})
+def _offer(row: Row[Any]) -> OfferRow:
+    return OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
 
 
-def depth(connection: Connection) -> dict[str, RailDepth]:
+def depth(connection: Connection) -> dict[str, RailDepthRow]:
     """Depth of each rail that has an offer, in order of name."""
     query = select(tables.depth).order_by(tables.depth.c.rail.collate("C"))
     return {
-        row.rail: RailDepth(row.available, row.offer_count) for row in connection.execute(query)
+        row.rail: RailDepthRow(row.available, row.offer_count) for row in connection.execute(query)
     }
 
 
@@ -118,7 +125,7 @@ def provider(
     ).one_or_none()
     if row is None:
         return None
-    figures = Provider(**row._mapping)
+    figures = ProviderRow(**row._mapping)
     live = live_terms(
         figures,
         _terms(connection, address),
@@ -129,24 +136,26 @@ def provider(
     return ProviderView(figures, accepted_rails(live))
 
 
-def _terms(connection: Connection, address: StellarAddress) -> list[Terms]:
+def _terms(connection: Connection, address: StellarAddress) -> list[TermsRow]:
     query = select(tables.terms).where(tables.terms.c.provider == address)
-    return [Terms(**row._mapping) for row in connection.execute(query)]
+    return [TermsRow(**row._mapping) for row in connection.execute(query)]
 
 
-def _payees(connection: Connection, address: StellarAddress) -> dict[str, Payee]:
+def _payees(connection: Connection, address: StellarAddress) -> dict[str, PayeeRow]:
     query = select(tables.payees).where(tables.payees.c.provider == address)
-    return {row.rail: Payee(**row._mapping) for row in connection.execute(query)}
+    return {row.rail: PayeeRow(**row._mapping) for row in connection.execute(query)}
 
 
-def _rails(connection: Connection) -> dict[str, Rail]:
+def _rails(connection: Connection) -> dict[str, RailRow]:
     rows = connection.execute(select(tables.rails))
-    return {row.rail: Rail(**{**row._mapping, "currencies": tuple(row.currencies)}) for row in rows}
+    return {
+        row.rail: RailRow(**{**row._mapping, "currencies": tuple(row.currencies)}) for row in rows
+    }
 
 
-def order(connection: Connection, order_id: Bytes32) -> Order | None:
+def order(connection: Connection, order_id: Bytes32) -> OrderRow | None:
     """An order whose opening was seen; None for any other id."""
     row = connection.execute(
         select(tables.orders).where(tables.orders.c.order_id == order_id)
     ).one_or_none()
-    return None if row is None else Order(**row._mapping)
+    return None if row is None else OrderRow(**row._mapping)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Select, select
 
 from api.errors import BadRequest
 from api.orderbook.filters import parse_provider
-from indexer.orderbook.orders import Order
+from indexer.orderbook.orders import OrderRow
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import StellarAddress
 
@@ -51,9 +51,9 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def recent_orders(connection: Connection, wanted: RecentOrders) -> list[Order]:
+def recent_orders(connection: Connection, wanted: RecentOrders) -> list[OrderRow]:
     """The newest first; orders of one second by their id."""
-    return [Order(**row._mapping) for row in connection.execute(newest(wanted))]
+    return [OrderRow(**row._mapping) for row in connection.execute(newest(wanted))]
 
 
 def newest(wanted: RecentOrders) -> Select[Any]:

@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import Decimal7, Hash, Holder, Time
-from indexer.market.escrow_events import Direction as BookDirection
+from indexer.market.escrow_events import OrderDirection as BookDirection
 from indexer.orderbook.orders import OrderStatus
 
 Rail = Annotated[str, Field(description="A payment rail, such as `revolut`.")]

@@ -6,9 +6,9 @@ from api.orderbook import schema
 from api.orderbook.filters import DECIMALS
 from api.orderbook.queries import ProviderView
 from api.times import iso_time
-from indexer.orderbook.depth import RailDepth, Totals
-from indexer.orderbook.offers import Offer
-from indexer.orderbook.orders import Order
+from indexer.orderbook.depth import RailDepthRow, Totals
+from indexer.orderbook.offers import OfferRow
+from indexer.orderbook.orders import OrderRow
 from warehouse_schema.identifiers import BaseUnits
 
 _UNIT = 10**DECIMALS
@@ -21,7 +21,7 @@ def decimal(amount: BaseUnits) -> str:
     return f"-{digits}" if amount < 0 else digits
 
 
-def shape_offer(offer: Offer) -> schema.Offer:
+def shape_offer(offer: OfferRow) -> schema.Offer:
     """An offer."""
     return {
         "provider": offer.provider,
@@ -42,7 +42,7 @@ def shape_offer(offer: Offer) -> schema.Offer:
     }
 
 
-def shape_summary(totals: Totals, rails: Mapping[str, RailDepth]) -> schema.DepthSummary:
+def shape_summary(totals: Totals, rails: Mapping[str, RailDepthRow]) -> schema.DepthSummary:
     """The depth summary. Rails overlap: their figures do not add up to the totals."""
     return {
         "totalAvailableUsdc": decimal(totals.available),
@@ -73,7 +73,7 @@ def shape_provider(view: ProviderView) -> schema.Provider:
     }
 
 
-def shape_order(order: Order) -> schema.Order:
+def shape_order(order: OrderRow) -> schema.Order:
     """An order (intent). `nullifier` and `txHash` are there only once it is settled."""
     shaped: schema.Order = {
         "intentId": order.order_id.removeprefix("0x"),

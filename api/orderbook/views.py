@@ -6,7 +6,7 @@ from api.auth.owner import public
 from api.deps import deps
 from api.errors import BadRequest, NotFound
 from api.identifiers import canonical_hex
-from api.orderbook.books import Answer, Books
+from api.orderbook.books import BookAnswer, Books
 from api.orderbook.filters import FILTERS, parse_filters, parse_provider
 from api.orderbook.queries import Book
 from api.orderbook.recent import WANTS, parse_recent
@@ -70,7 +70,7 @@ def _name_ledger(response: Response) -> Response:
     return response
 
 
-def _say(answer: Answer, otherwise: str = "", code: str = NotFound.code) -> Response:
+def _say(answer: BookAnswer, otherwise: str = "", code: str = NotFound.code) -> Response:
     """The answer, as of its book; raises `NotFound` where there is none."""
     g.book = answer.book
     if answer.body is None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from api.description import Answer, Body, Header, Operation
+from api.description import HeaderDoc, Operation, RequestBodyDoc, ResponseDoc
+from api.quotes.requests import NewQuote
 from api.quotes.schema import Quote
-from api.quotes.wish import NewQuote
 
 OPERATIONS: Mapping[str, Operation] = {
     "quotes.create_quote": Operation(
@@ -16,9 +16,11 @@ OPERATIONS: Mapping[str, Operation] = {
             "transaction that is signed for it says both. A quote is good for one transfer of "
             "its owner, until `expires_at`."
         ),
-        body=Body(NewQuote),
+        body=RequestBodyDoc(NewQuote),
         answers=(
-            Answer(201, "The quote.", Quote, headers=(Header("Cache-Control", "`no-store`"),)),
+            ResponseDoc(
+                201, "The quote.", Quote, headers=(HeaderDoc("Cache-Control", "`no-store`"),)
+            ),
         ),
         refusals={
             400: (

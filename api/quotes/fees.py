@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from api.concurrency import MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import FeesUnavailable
-from api.few import MAX_PER_CHAIN, FewOfEach
 from indexer.chain_state.fees import BurnTerms, SendTerms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 
@@ -27,12 +27,12 @@ class FeeSource(Protocol):
         """Wei for a unit of gas."""
 
 
-class FewOfFees:
+class LimitedFees:
     """Fees: for each chain, and for Circle's service, only some of a process's threads may wait."""
 
     def __init__(self, source: FeeSource, most: int = MAX_PER_CHAIN) -> None:
         self._source = source
-        self._few = FewOfEach(most)
+        self._few = ConcurrencyLimits(most)
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
         """Raises `FeesUnavailable`, as all of these do."""

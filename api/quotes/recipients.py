@@ -2,11 +2,11 @@
 
 from api.deps import deps
 from api.errors import ChainUnavailable, Unacceptable
-from api.quotes.wish import Wish
+from api.quotes.requests import QuoteRequest
 from warehouse_schema.identifiers import EvmAddress, StellarAddress, is_evm
 
 
-def refuse_unpayable(wish: Wish) -> None:
+def refuse_unpayable(wish: QuoteRequest) -> None:
     """Raises `Unacceptable` for a recipient that the asset's issuer refuses, `ChainUnavailable`
     while issuer or bridge are paused.
 
@@ -20,7 +20,7 @@ def refuse_unpayable(wish: Wish) -> None:
         _refuse_paused(wish)
 
 
-def _refuse_unminted(wish: Wish) -> None:
+def _refuse_unminted(wish: QuoteRequest) -> None:
     evm = deps().evm
     if wish.route.mechanism != "cctp" or evm is None:
         return
@@ -32,7 +32,7 @@ def _refuse_unminted(wish: Wish) -> None:
     raise _refused(wish)
 
 
-def _refuse_frozen(wish: Wish) -> None:
+def _refuse_frozen(wish: QuoteRequest) -> None:
     accounts = deps().accounts
     if accounts is None:
         return
@@ -41,7 +41,7 @@ def _refuse_frozen(wish: Wish) -> None:
         raise _refused(wish)
 
 
-def _refuse_paused(wish: Wish) -> None:
+def _refuse_paused(wish: QuoteRequest) -> None:
     stellar = deps().stellar
     if wish.route.mechanism != "cctp" or stellar is None:
         return
@@ -50,7 +50,7 @@ def _refuse_paused(wish: Wish) -> None:
         raise ChainUnavailable(refusal.detail)
 
 
-def _refused(wish: Wish) -> Unacceptable:
+def _refused(wish: QuoteRequest) -> Unacceptable:
     return Unacceptable(
         f"the issuer of {wish.dest.asset} does not let dest_address be paid",
         code="RECIPIENT_REFUSED",

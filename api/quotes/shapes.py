@@ -5,12 +5,12 @@ from typing import cast
 from api.needs import NeededTrustline
 from api.quotes import schema
 from api.quotes.pricing import Fee, Price, decimals, unit_price
+from api.quotes.requests import QuoteRequest
 from api.quotes.store import Stored
-from api.quotes.wish import Wish
 from api.times import iso_time
 
 
-def shape_fee(wish: Wish, price: Price) -> schema.QuoteFee:
+def shape_fee(wish: QuoteRequest, price: Price) -> schema.QuoteFee:
     """What the transfer costs; kept with the quote as it is shown."""
     return {
         "total": str(price.total),
@@ -26,7 +26,7 @@ def shape_fee(wish: Wish, price: Price) -> schema.QuoteFee:
 
 def shape_quote(
     stored: Stored,
-    wish: Wish,
+    wish: QuoteRequest,
     price: Price,
     fee: schema.QuoteFee,
     needs: NeededTrustline | None,

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Engine, cast, extract, func, insert
 
 from api.quotes import schema
 from api.quotes.pricing import Price
-from api.quotes.wish import Wish
+from api.quotes.requests import QuoteRequest
 from indexer.config.networks import EvmChain, Network
 from warehouse_schema.identifiers import UnixSeconds
 from warehouse_schema.intake import quotes
@@ -24,7 +24,12 @@ class Stored:
 
 
 def store(
-    engine: Engine, network: Network, wish: Wish, price: Price, fee: schema.QuoteFee, seconds: int
+    engine: Engine,
+    network: Network,
+    wish: QuoteRequest,
+    price: Price,
+    fee: schema.QuoteFee,
+    seconds: int,
 ) -> Stored:
     """Keep a quote for so many seconds. Once this returns, it is promised."""
     now = func.now()
@@ -44,7 +49,7 @@ def store(
     return Stored(found[0], UnixSeconds(found[1]))
 
 
-def _terms(network: Network, wish: Wish) -> dict[str, Any]:
+def _terms(network: Network, wish: QuoteRequest) -> dict[str, Any]:
     return {
         "owner": wish.owner,
         "route": wish.route.id,
@@ -63,7 +68,7 @@ def _terms(network: Network, wish: Wish) -> dict[str, Any]:
     }
 
 
-def _token(network: Network, wish: Wish) -> str:
+def _token(network: Network, wish: QuoteRequest) -> str:
     """The contract of what is sent."""
     chain = network.chain(wish.source.chain)
     if isinstance(chain, EvmChain):

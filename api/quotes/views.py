@@ -19,9 +19,9 @@ from api.quotes.pricing import (
     with_sponsor,
 )
 from api.quotes.recipients import refuse_unpayable
+from api.quotes.requests import NewQuote, QuoteRequest, read_quote_request
 from api.quotes.shapes import shape_fee, shape_quote
 from api.quotes.store import store
-from api.quotes.wish import NewQuote, Wish, read_wish
 from api.relaying import refuse_unrelayed
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.facts.status import chain_status_on
@@ -37,7 +37,7 @@ quotes.before_request(owner_only)
 def create_quote() -> tuple[schema.Quote, int]:
     """Price a transfer, and promise the price for some minutes."""
     held = deps()
-    wish = read_wish(read_body(NewQuote), held.network, owner())
+    wish = read_quote_request(read_body(NewQuote), held.network, owner())
     _refuse_unwell(wish)
     refuse_unpayable(wish)
     needs = _needs(wish)
@@ -49,7 +49,7 @@ def create_quote() -> tuple[schema.Quote, int]:
     return shape_quote(stored, wish, price, fee, needs), 201
 
 
-def _refuse_unwell(wish: Wish) -> None:
+def _refuse_unwell(wish: QuoteRequest) -> None:
     """Raises `ChainUnavailable` for a chain that nothing can be promised about now."""
     source, dest = wish.source.chain, wish.dest.chain
     what = "no transfer over it can be quoted"
@@ -59,7 +59,7 @@ def _refuse_unwell(wish: Wish) -> None:
         refuse_unrelayed(conn, wish.route.mechanism, source, dest, wish.funding_mode, what)
 
 
-def _needs(wish: Wish) -> NeededTrustline | None:
+def _needs(wish: QuoteRequest) -> NeededTrustline | None:
     """The trustline that a deposit's owner has not; None without a ledger to ask."""
     accounts, network = deps().accounts, deps().network
     if wish.route.direction != "deposit" or accounts is None:
@@ -74,14 +74,14 @@ def _needs(wish: Wish) -> NeededTrustline | None:
         return needed_trustline(conn, network.stellar, who, is_new=is_new)
 
 
-def _price(wish: Wish) -> Price:
+def _price(wish: QuoteRequest) -> Price:
     price = _carried(wish)
     if wish.funding_mode != "deposit_address":
         return price
     return by_address(price, wish.source.chain, _fees().gas_price(wish.source.chain))
 
 
-def _carried(wish: Wish) -> Price:
+def _carried(wish: QuoteRequest) -> Price:
     match wish.route.mechanism:
         case "cctp":
             return _burn_price(wish, _fees())
@@ -98,14 +98,14 @@ def _fees() -> FeeSource:
     return fees
 
 
-def _burn_price(wish: Wish, fees: FeeSource) -> Price:
+def _burn_price(wish: QuoteRequest, fees: FeeSource) -> Price:
     source, dest = wish.source.chain, wish.dest.chain
     terms = fees.burn(source, dest)
     gas_price = fees.gas_price(dest) if is_evm(dest) else None
     return burn_price(source, dest, wish.amount, terms, gas_price)
 
 
-def _send_price(wish: Wish, fees: FeeSource) -> Price:
+def _send_price(wish: QuoteRequest, fees: FeeSource) -> Price:
     source, dest = wish.source.chain, wish.dest.chain
     if is_evm(dest):
         to = evm_as_bytes32(EvmAddress(wish.dest_address))

@@ -4,12 +4,12 @@ from collections.abc import Container
 
 from api.relaying import sends_at_end, sends_at_source
 from api.routes import schema
-from indexer.config.routes import Route, RouteEnd
+from indexer.config.routes import TransferRoute, TransferRouteEnd
 from warehouse_schema.identifiers import ChainId
 
 
 def shape_route(
-    route: Route, well: Container[ChainId], relayed: Container[ChainId]
+    route: TransferRoute, well: Container[ChainId], relayed: Container[ChainId]
 ) -> schema.Route:
     """A route; `well` are the chains whose ingestion can be relied on now, `relayed` those on which
     the relay sends."""
@@ -34,7 +34,7 @@ def shape_route(
     }
 
 
-def _shape_end(end: RouteEnd, available: bool) -> schema.RouteEnd:
+def _shape_end(end: TransferRouteEnd, available: bool) -> schema.RouteEnd:
     return {
         "chain": end.chain,
         "asset": end.asset,

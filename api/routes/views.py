@@ -9,7 +9,7 @@ from api.responses import cacheable
 from api.routes import schema
 from api.routes.shapes import shape_route
 from indexer.config.routes import routes as all_routes
-from indexer.facts.health import judge
+from indexer.facts.health import assess
 from indexer.facts.status import chain_status_on
 
 routes = Blueprint("routes", __name__)
@@ -24,6 +24,6 @@ def list_routes() -> schema.Routes:
     with snapshot() as conn:
         statuses, senders = chain_status_on(conn, network), relayed(conn)
     well = {
-        status.chain for status in statuses if judge(network.chain(status.chain), status).is_well
+        status.chain for status in statuses if assess(network.chain(status.chain), status).is_well
     }
     return {"routes": [shape_route(route, well, senders) for route in all_routes(network)]}

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import Moment
-from indexer.analytics.reconciliation import Check
+from api.description import TimeText
+from indexer.analytics.reconciliation import ReconciliationCheck
 from indexer.transfers.state_machine import Stage
 
 Amount = Annotated[
@@ -48,7 +48,7 @@ class Flow(TypedDict):
 class Status(TypedDict):
     """Whether the money adds up, as it was looked at last."""
 
-    at: Annotated[Moment | None, Field(description="As of when; null: nobody looked so far.")]
+    at: Annotated[TimeText | None, Field(description="As of when; null: nobody looked so far.")]
     adds_up: Annotated[bool | None, Field(description="Whether nothing was found.")]
     reasons: Annotated[
         list[str],
@@ -62,5 +62,6 @@ class Status(TypedDict):
         dict[Stage, Count], Field(description="Transfers that are not over, by stage.")
     ]
     findings: Annotated[
-        dict[Check, Count], Field(description="What does not add up: how often, by kind.")
+        dict[ReconciliationCheck, Count],
+        Field(description="What does not add up: how often, by kind."),
     ]

@@ -20,14 +20,14 @@ from api.stream.messages import (
     offer_body,
     opening_body,
 )
-from api.stream.outbox import Batch, Standing
-from api.stream.wishes import Filters
+from api.stream.outbox import OutboxBatch, ReadPosition
+from api.stream.requests import Filters
 from warehouse_schema.identifiers import Height
 
 _FIRST_SEQ = 1_000_000
 """Room below it for the numbers of greetings."""
 
-Line: TypeAlias = tuple[bytes, bytes]
+AudienceFrame: TypeAlias = tuple[bytes, bytes]
 """A message without its number, and what marks it as the last of its ledger; empty if it is not."""
 
 
@@ -57,13 +57,13 @@ class Audience:
         """Messages that all members were told so far."""
         return self._seq - _FIRST_SEQ
 
-    def tell(self, batches: Sequence[Batch], now: Standing) -> bytes:
+    def tell(self, batches: Sequence[OutboxBatch], now: ReadPosition) -> bytes:
         """What was folded since, as the members' next frames; b"" if nothing of it is theirs."""
         lines = self._lines(batches, now)
         self._seq += len(lines)
         return self._frames(lines)
 
-    def greet(self, book: Iterable[Listed], now: Standing, *, opening: bool) -> bytes:
+    def greet(self, book: Iterable[Listed], now: ReadPosition, *, opening: bool) -> bytes:
         """The whole book as it is now; `opening`: behind the marker that says so."""
         end = last_of_newest(now.close_time)
         snapshot = self._snapshot_of(book, now)
@@ -75,13 +75,13 @@ class Audience:
             return number(ledger_body(now.ledger), self._seq, end)
         return snapshot.frames
 
-    def resume(self, batches: Sequence[Batch], after: Height, now: Standing) -> bytes:
+    def resume(self, batches: Sequence[OutboxBatch], after: Height, now: ReadPosition) -> bytes:
         """What came after a ledger, behind the marker that says so."""
         lines = self._lines(batches, now) if now.ledger > after else []
         end = b"" if lines else _end_of(after, now)
         return self._frames([(opening_body("resume", after), end), *lines])
 
-    def _snapshot_of(self, book: Iterable[Listed], now: Standing) -> _Snapshot:
+    def _snapshot_of(self, book: Iterable[Listed], now: ReadPosition) -> _Snapshot:
         """A thousand clients may come back at once: they are told the same here too."""
         at = (now.ledger, self._seq)
         if self._snapshot.at != at:
@@ -94,8 +94,8 @@ class Audience:
             self._snapshot = _Snapshot(at, self._frames(lines), len(lines))
         return self._snapshot
 
-    def _lines(self, batches: Sequence[Batch], now: Standing) -> list[Line]:
-        lines: list[Line] = []
+    def _lines(self, batches: Sequence[OutboxBatch], now: ReadPosition) -> list[AudienceFrame]:
+        lines: list[AudienceFrame] = []
         told: Height | None = None
         for batch in batches:
             bodies = [change.body for change in batch.changes if self._filters.admit(change.topic)]
@@ -106,16 +106,16 @@ class Audience:
             lines.append((ledger_body(now.ledger), last_of_newest(now.close_time)))
         return lines
 
-    def _frames(self, lines: Sequence[Line]) -> bytes:
+    def _frames(self, lines: Sequence[AudienceFrame]) -> bytes:
         """Numbered so that the last is `_seq`."""
         first = self._seq - len(lines) + 1
         return b"".join(number(body, seq, end) for seq, (body, end) in enumerate(lines, first))
 
 
-def _end_of(ledger: Height, now: Standing) -> bytes:
+def _end_of(ledger: Height, now: ReadPosition) -> bytes:
     return last_of_newest(now.close_time) if ledger == now.ledger else LAST
 
 
-def _ended(bodies: Sequence[bytes], end: bytes) -> list[Line]:
+def _ended(bodies: Sequence[bytes], end: bytes) -> list[AudienceFrame]:
     """The messages of one ledger."""
     return [(body, b"") for body in bodies[:-1]] + [(body, end) for body in bodies[-1:]]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from api.stream.messages import Listed
-from api.stream.outbox import Batch
+from api.stream.outbox import OutboxBatch
 from indexer.orderbook.offers import OfferKey
 
 
@@ -16,7 +16,7 @@ class LiveBook:
     def __iter__(self) -> Iterator[Listed]:
         return iter(self._offers.values())
 
-    def apply(self, batch: Batch) -> None:
+    def apply(self, batch: OutboxBatch) -> None:
         """Take a ledger in."""
         for change in batch.changes:
             offer = change.listed

@@ -15,7 +15,7 @@ from wsproto.events import BytesMessage, CloseConnection, Event, Ping, Pong, Tex
 from wsproto.frame_protocol import CloseReason
 
 from api.stream import frames
-from api.stream.limits import Limits, Place
+from api.stream.limits import StreamLimits, StreamSlot
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Client:
     """A socket that a handshake made a WebSocket."""
 
     def __init__(
-        self, sock: socket.socket, name: str, place: Place, limits: Limits, now: float
+        self, sock: socket.socket, name: str, place: StreamSlot, limits: StreamLimits, now: float
     ) -> None:
         self.socket = sock
         self.name = name

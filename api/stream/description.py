@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from api.description import Answer, Header, Operation, Parameter
+from api.description import HeaderDoc, Operation, Parameter, ResponseDoc
 from api.orderbook.description import FILTERS, HOLDER_OR_NONE
 
 QUERY = (
@@ -41,7 +41,7 @@ OPERATIONS: Mapping[str, Operation] = {
             "What is wrong with the query is told before."
         ),
         parameters=(*QUERY, *_HANDSHAKE),
-        answers=(Answer(101, "The connection is a WebSocket now."),),
+        answers=(ResponseDoc(101, "The connection is a WebSocket now."),),
         refusals={
             400: ("BAD_FILTER", "BAD_ADDRESS", "BAD_AFTER", "BAD_HANDSHAKE"),
             403: ("ORIGIN_NOT_ALLOWED",),
@@ -54,8 +54,8 @@ OPERATIONS: Mapping[str, Operation] = {
         },
         refusal_headers={
             426: (
-                Header("Upgrade", "`websocket`"),
-                Header("Sec-WebSocket-Version", "`13`"),
+                HeaderDoc("Upgrade", "`websocket`"),
+                HeaderDoc("Sec-WebSocket-Version", "`13`"),
             )
         },
     ),

@@ -8,11 +8,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from api.changes import Changes, Committed, Told, Unsure
 from api.deps import reading
 from api.errors import OrderBookNotReady
+from api.notifications import Committed, Notification, NotificationListener, Unsure
 from api.stream import outbox
-from api.stream.outbox import News, Standing, Start
+from api.stream.outbox import BookMessages, ReadPosition, Start
 from warehouse_schema.identifiers import ChainId
 
 logger = logging.getLogger(__name__)
@@ -31,10 +31,10 @@ class Feeder:
         self,
         engine: Engine,
         chain: ChainId,
-        changes: Changes | None,
-        since: Standing,
+        changes: NotificationListener | None,
+        since: ReadPosition,
         *,
-        on_news: Callable[[News], None],
+        on_news: Callable[[BookMessages], None],
         on_restart: Callable[[Start], None],
         on_end: Callable[[], None],
     ) -> None:
@@ -80,7 +80,7 @@ class Feeder:
                 unsubscribe()
             self._on_end()
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: Notification) -> None:
         if isinstance(told, Unsure) or (isinstance(told, Committed) and told.chain == self._chain):
             self._look.set()
 

@@ -17,16 +17,16 @@ from queue import Empty, SimpleQueue
 
 from sqlalchemy import Engine
 
-from api.changes import Changes
 from api.metrics import Metrics
+from api.notifications import NotificationListener
 from api.stream.audience import Audience
 from api.stream.book import LiveBook
 from api.stream.client import BROKEN, GONE, REFUSED, REVISED, STOPPING, Client, Ending
+from api.stream.client_messages import Unclear, read_speech
 from api.stream.feeder import Feeder
-from api.stream.outbox import Batch, Missed, News, Standing, Start
+from api.stream.outbox import BookMessages, Missed, OutboxBatch, ReadPosition, Start
 from api.stream.owners import Access, Owners
-from api.stream.speech import Unclear, read_speech
-from api.stream.wishes import Filters, Wish
+from api.stream.requests import Filters, SubscribeRequest
 from warehouse_schema.identifiers import ChainId
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class _Waiting:
     """A client whose missed messages reach further than this process has read."""
 
     client: Client
-    wish: Wish
+    wish: SubscribeRequest
     missed: Missed
     until: float
 
@@ -57,7 +57,7 @@ class Hub:
         self,
         engine: Engine,
         chain: ChainId,
-        changes: Changes | None,
+        changes: NotificationListener | None,
         start: Start,
         metrics: Metrics | None = None,
         access: Access | None = None,
@@ -89,8 +89,8 @@ class Hub:
 
     def _begin(self, start: Start) -> None:
         self._book = LiveBook(start.offers)
-        self._standing: Standing = start.standing
-        self._recent: deque[Batch] = deque(maxlen=_RECENT_BATCHES)
+        self._standing: ReadPosition = start.standing
+        self._recent: deque[OutboxBatch] = deque(maxlen=_RECENT_BATCHES)
         self._recent_from = start.standing.position
         """Of everything with a higher id, `_recent` holds all."""
 
@@ -106,7 +106,7 @@ class Hub:
         self._thread.start()
         self._feeder.start()
 
-    def join(self, client: Client, wish: Wish, missed: Missed | None) -> None:
+    def join(self, client: Client, wish: SubscribeRequest, missed: Missed | None) -> None:
         """Take a client in; `missed` is what it gets instead of a snapshot."""
         with self._gate:
             if not self._ended:
@@ -246,7 +246,7 @@ class Hub:
 
     # Clients
 
-    def _welcome(self, client: Client, wish: Wish, missed: Missed | None) -> None:
+    def _welcome(self, client: Client, wish: SubscribeRequest, missed: Missed | None) -> None:
         now = time.monotonic()
         self._clients[client] = None
         self._metrics.stream_opened()
@@ -260,7 +260,7 @@ class Hub:
             self._greet(client, wish, missed)
         self._settle(client, now)
 
-    def _greet(self, client: Client, wish: Wish, missed: Missed | None) -> None:
+    def _greet(self, client: Client, wish: SubscribeRequest, missed: Missed | None) -> None:
         key = (wish.filters, wish.markers)
         audience = self._audiences.get(key)
         if audience is None:
@@ -274,7 +274,7 @@ class Hub:
         audience.members.add(client)
         self._clients[client] = audience
 
-    def _is_ahead(self, wish: Wish, missed: Missed) -> bool:
+    def _is_ahead(self, wish: SubscribeRequest, missed: Missed) -> bool:
         """Whether another process told the client more than this one has read.
 
         A ledger that changed nothing has no message: its number says it.
@@ -330,7 +330,7 @@ class Hub:
 
     # News
 
-    def _spread(self, news: News) -> None:
+    def _spread(self, news: BookMessages) -> None:
         is_later = news.standing.ledger > self._standing.ledger
         self._standing = news.standing
         for batch in news.batches:
@@ -342,7 +342,7 @@ class Hub:
                 self._metrics.frames_told((audience.told - told) * len(audience.members))
         self._admit_waiting(time.monotonic())
 
-    def _keep(self, batch: Batch) -> None:
+    def _keep(self, batch: OutboxBatch) -> None:
         self._book.apply(batch)
         if len(self._recent) == _RECENT_BATCHES:
             self._recent_from = self._recent[0].position

@@ -9,7 +9,7 @@ from api.errors import TooMany, Unavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StreamLimits:
     """Each holds for one process. Bytes and seconds."""
 
     clients: int = 2_000
@@ -33,15 +33,15 @@ class Limits:
     """That a client may have missed; one that missed more is given the book anew."""
 
 
-class Doors:
+class StreamSlots:
     """Counts who is in, by address. Any thread may ask."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: StreamLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._inside: Counter[str] = Counter()
 
-    def enter(self, address: str) -> "Place":
+    def enter(self, address: str) -> "StreamSlot":
         """A place for a client. Raises `Unavailable` or `TooMany` when there is none."""
         if not self._limits.clients:
             raise Unavailable("this process serves no stream", code="STREAM_NOT_SERVED")
@@ -55,7 +55,7 @@ class Doors:
                     code="TOO_MANY_STREAMS",
                 )
             self._inside[who] += 1
-        return Place(self, who)
+        return StreamSlot(self, who)
 
     def leave(self, who: str) -> None:
         """Free a place."""
@@ -69,11 +69,11 @@ class Doors:
             return self._inside.total()
 
 
-class Place:
+class StreamSlot:
     """A client's place, until it is left; leaving twice is leaving once."""
 
-    def __init__(self, doors: Doors, who: str) -> None:
-        self._doors: Doors | None = doors
+    def __init__(self, doors: StreamSlots, who: str) -> None:
+        self._doors: StreamSlots | None = doors
         self.who = who
 
     def leave(self) -> None:

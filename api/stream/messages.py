@@ -11,13 +11,13 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from api.auth.claims import Session
+from api.auth.claims import AuthSession
 from api.orderbook.shapes import shape_offer, shape_order
 from api.stream import frames
 from api.stream.owned import Mode
-from api.stream.wishes import Channel, Topic
+from api.stream.requests import Channel, Topic
 from api.times import iso_time
-from indexer.orderbook.offers import Offer, OfferKey, offer_of
+from indexer.orderbook.offers import OfferKey, OfferRow, offer_of
 from indexer.orderbook.orders import order_of
 from warehouse_schema.identifiers import Height, UnixSeconds
 
@@ -51,7 +51,7 @@ class Change:
     """The offer that it is about; None on an order."""
 
 
-def listed(offer: Offer) -> Listed:
+def listed(offer: OfferRow) -> Listed:
     """An offer as the stream keeps it."""
     topic = Topic("orderbook", offer.provider, offer.direction, offer.currency, offer.rails)
     return Listed(topic, orjson.dumps(shape_offer(offer)))
@@ -94,7 +94,7 @@ def transfer_frame(transfer: bytes, number: int) -> bytes:
     return frames.text(b'{"channel":"transfer","transfer":%b,"number":%d}' % (transfer, number))
 
 
-def transfers_frame(mode: Mode, session: Session, number: int) -> bytes:
+def transfers_frame(mode: Mode, session: AuthSession, number: int) -> bytes:
     """A marker: the token was taken, and all up to the number has been told."""
     said = {
         "channel": "transfer",

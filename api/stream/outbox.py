@@ -26,7 +26,7 @@ _stored = tables.stream_events.c
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReadPosition:
     """Up to where a reader knows everything."""
 
     ledger: Height
@@ -36,7 +36,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class OutboxBatch:
     """What one ledger changed, or what a rebuild mended as of it."""
 
     ledger: Height
@@ -50,16 +50,16 @@ class Batch:
 class Start:
     """The whole book, to begin with."""
 
-    standing: Standing
+    standing: ReadPosition
     offers: tuple[Listed, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class BookMessages:
     """What came since a standing."""
 
-    standing: Standing
-    batches: tuple[Batch, ...]
+    standing: ReadPosition
+    batches: tuple[OutboxBatch, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Missed:
     """What came since a ledger that a client has the book of, and up to which id."""
 
     position: int
-    batches: tuple[Batch, ...]
+    batches: tuple[OutboxBatch, ...]
 
 
 def read_start(connection: Connection, chain: ChainId) -> Start:
@@ -78,7 +78,7 @@ def read_start(connection: Connection, chain: ChainId) -> Start:
     return Start(now, tuple(listed(offer) for offer in queries.offers(connection)))
 
 
-def read_on(connection: Connection, chain: ChainId, since: Standing) -> News | None:
+def read_on(connection: Connection, chain: ChainId, since: ReadPosition) -> BookMessages | None:
     """What came since; None when the outbox cannot say, and the book must be read anew.
 
     That is after a pause in which messages were dropped unread, or in a warehouse that was put back
@@ -94,7 +94,7 @@ def read_on(connection: Connection, chain: ChainId, since: Standing) -> News | N
         return None
     # An outbox that has run empty names no position.
     standing = replace(now, position=max(now.position, since.position))
-    return News(standing, tuple(_batches(rows)))
+    return BookMessages(standing, tuple(_batches(rows)))
 
 
 def read_missed(
@@ -116,13 +116,13 @@ def read_missed(
     return None if rows is None else Missed(now.position, tuple(_batches(rows)))
 
 
-def _standing(connection: Connection, chain: ChainId) -> Standing | None:
+def _standing(connection: Connection, chain: ChainId) -> ReadPosition | None:
     found = queries.read_book(connection, chain)
     if found is None:
         return None
     mark, book = found
     # An outbox that is empty names no message.
-    return Standing(book.ledger, book.close_time, mark.last_message or 0)
+    return ReadPosition(book.ledger, book.close_time, mark.last_message or 0)
 
 
 def _was_revised(connection: Connection, chain: ChainId, ledger: Height) -> bool:
@@ -147,10 +147,10 @@ def _messages(
     return None if len(rows) > most else rows
 
 
-def _batches(rows: Iterable[Row[Any]]) -> Iterator[Batch]:
+def _batches(rows: Iterable[Row[Any]]) -> Iterator[OutboxBatch]:
     for (ledger, revised), group in groupby(rows, key=lambda row: (row.ledger, row.revised)):
         messages = list(group)
-        yield Batch(
+        yield OutboxBatch(
             ledger=ledger,
             position=messages[-1].id,
             revised=revised,

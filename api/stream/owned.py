@@ -50,7 +50,7 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class OwnerMessages:
     """What came for some owners, by number, and up to which of each this is all."""
 
     items: Mapping[StellarAddress, Sequence[Item]]
@@ -58,7 +58,9 @@ class News:
     is_all: bool
 
 
-def read_news(conn: Connection, network: Network, positions: Mapping[StellarAddress, int]) -> News:
+def read_owner_messages(
+    conn: Connection, network: Network, positions: Mapping[StellarAddress, int]
+) -> OwnerMessages:
     """What came for each of these owners since its number."""
     rows = _events(conn, positions)
     last = {(StellarAddress(row.owner), row.transfer): row.number for row in rows}
@@ -67,7 +69,7 @@ def read_news(conn: Connection, network: Network, positions: Mapping[StellarAddr
     for owner, transfer in sorted(last, key=lambda each: last[each]):
         items.setdefault(owner, []).append(shown[transfer])
     told = {StellarAddress(row.owner): row.number for row in rows}
-    return News(items, {**positions, **told}, is_all=len(rows) < MOST_AT_ONCE)
+    return OwnerMessages(items, {**positions, **told}, is_all=len(rows) < MOST_AT_ONCE)
 
 
 def read_greeting(
@@ -79,7 +81,7 @@ def read_greeting(
     )
     number = last or 0
     if after is not None and 0 <= number - after < MOST_AT_ONCE:
-        news = read_news(conn, network, {owner: after})
+        news = read_owner_messages(conn, network, {owner: after})
         return Greeting("resume", tuple(news.items.get(owner, ())), number)
     items = _items(conn, network, _open(conn, owner))
     return Greeting("snapshot", tuple(sorted(items.values(), key=lambda i: i.number)), number)

@@ -17,15 +17,15 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from api.auth.claims import Session
-from api.changes import Changes, Told, TransfersTold, Unsure
+from api.auth.claims import AuthSession
 from api.deps import reading
 from api.errors import ApiError, Forbidden, Unauthorized
+from api.notifications import Notification, NotificationListener, TransfersChanged, Unsure
 from api.stream import owned
 from api.stream.client import EXPIRED, OTHER, REFUSED, REVOKED, UNCHECKED, Client, Ending
+from api.stream.client_messages import TransfersRequest
 from api.stream.messages import transfer_frame, transfers_frame
-from api.stream.owned import Greeting, Item, News
-from api.stream.speech import Asked
+from api.stream.owned import Greeting, Item, OwnerMessages
 from indexer.config.networks import Network
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
@@ -43,13 +43,13 @@ _PAUSE_SECONDS = 0.5
 class Access:
     """Who may be told what."""
 
-    admit: Callable[[str], Session]
+    admit: Callable[[str], AuthSession]
     """Whose a token is. Raises `ApiError`."""
     network: Network
     clock: Callable[[], UnixSeconds]
 
 
-class Ears(Protocol):
+class OwnerSubscribers(Protocol):
     """Who passes on what is said; any thread may ask."""
 
     def tell_one(self, client: Client, data: bytes, *, greeting: bool) -> None:
@@ -65,32 +65,38 @@ class Ears(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Joining:
     client: Client
-    session: Session
+    session: AuthSession
     after: int | None
 
 
 class Owners:
     """Begins with the first token, ends once, for good."""
 
-    def __init__(self, engine: Engine, changes: Changes | None, access: Access, ears: Ears) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        changes: NotificationListener | None,
+        access: Access,
+        ears: OwnerSubscribers,
+    ) -> None:
         self._engine = engine
         self._changes = changes
         self._access = access
         self._ears = ears
-        self._asked: SimpleQueue[tuple[Client, Asked] | None] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[Client, TransfersRequest] | None] = SimpleQueue()
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._wake = threading.Event()
         self._over = threading.Event()
         self._threads: tuple[threading.Thread, ...] = ()
         # Of the thread that reads:
         self._joining: list[_Joining] = []
-        self._sessions: dict[Client, Session] = {}
+        self._sessions: dict[Client, AuthSession] = {}
         self._positions: dict[StellarAddress, int] = {}
         """Up to which number of its own each owner who listens has been told everything."""
 
     # The hub's thread
 
-    def hear(self, client: Client, asked: Asked) -> None:
+    def hear(self, client: Client, asked: TransfersRequest) -> None:
         """A client showed a token."""
         if not self._threads:
             self._threads = (
@@ -162,10 +168,10 @@ class Owners:
             if unsubscribe is not None:
                 unsubscribe()
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: Notification) -> None:
         # Whoever is not known here yet reads everything when it comes.
         if isinstance(told, Unsure) or (
-            isinstance(told, TransfersTold) and told.owner in self._positions
+            isinstance(told, TransfersChanged) and told.owner in self._positions
         ):
             self._wake.set()
 
@@ -205,7 +211,7 @@ class Owners:
         network, owners = self._access.network, self._positions
         with reading(self._engine) as conn:
             self._end_revoked(owned.revoked_among(conn, self._ids()))
-            news = owned.read_news(conn, network, owners) if owners else None
+            news = owned.read_owner_messages(conn, network, owners) if owners else None
             greetings = [
                 (each, owned.read_greeting(conn, network, each.session.account, self._after(each)))
                 for each in self._joining[:_GREETED_AT_ONCE]
@@ -231,7 +237,7 @@ class Owners:
     def _end_revoked(self, revoked: set[str]) -> None:
         self._end_where(lambda session: session.jti in revoked, REVOKED)
 
-    def _end_where(self, is_over: Callable[[Session], bool], ending: Ending) -> None:
+    def _end_where(self, is_over: Callable[[AuthSession], bool], ending: Ending) -> None:
         listening = [*self._sessions.items(), *((e.client, e.session) for e in self._joining)]
         for client, session in listening:
             if is_over(session):
@@ -243,7 +249,7 @@ class Owners:
             return self._positions.get(joining.session.account)
         return joining.after
 
-    def _spread(self, news: News) -> None:
+    def _spread(self, news: OwnerMessages) -> None:
         self._positions.update(
             (owner, number) for owner, number in news.positions.items() if owner in self._positions
         )

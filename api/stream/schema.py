@@ -10,7 +10,7 @@ from api.orderbook.schema import Offer, Order
 from api.transfers.schema import Transfer
 
 
-class Numbered(TypedDict):
+class NumberedMessage(TypedDict):
     """What every message carries."""
 
     ledger: Annotated[int, Field(ge=0, description="It is as of this ledger; never goes back.")]
@@ -24,7 +24,7 @@ class Numbered(TypedDict):
     ]
 
 
-class OfferMessage(Numbered):
+class OfferMessage(NumberedMessage):
     """What happened to an offer; a snapshot is an `add` of each."""
 
     channel: Literal["orderbook"]
@@ -32,20 +32,20 @@ class OfferMessage(Numbered):
     entry: Annotated[Offer, Field(description="The whole offer; of a `remove`, the last one.")]
 
 
-class OrderMessage(Numbered):
+class OrderMessage(NumberedMessage):
     """An order that was opened, or has its final status."""
 
     channel: Literal["intent"]
     intent: Order
 
 
-class LedgerMarker(Numbered):
+class LedgerMarker(NumberedMessage):
     """Up to here there is nothing more to tell; for who asked with `markers=1`."""
 
     channel: Literal["ledger"]
 
 
-class StreamMarker(Numbered):
+class StreamMarker(NumberedMessage):
     """The first message, for who asked with `after`: what it is that follows."""
 
     channel: Literal["stream"]

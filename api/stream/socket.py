@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from flask import Blueprint, Flask, current_app, g, request
 from flask_sock import Sock
 
-from api.auth.claims import Session
-from api.auth.gate import Gate
+from api.auth.authenticator import Authenticator
+from api.auth.claims import AuthSession
 from api.auth.owner import gate_of, public
 from api.deps import Deps, deps, reading
 from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired
@@ -26,10 +26,10 @@ from api.rates import OWNER
 from api.stream import outbox
 from api.stream.client import Client
 from api.stream.hub import Hub
-from api.stream.limits import Doors
+from api.stream.limits import StreamSlots
 from api.stream.outbox import Missed
 from api.stream.owners import Access
-from api.stream.wishes import WISHES, Wish, parse_wish
+from api.stream.requests import WISHES, SubscribeRequest, parse_subscribe_request
 
 _KEY = "isthmus_stream"
 
@@ -40,12 +40,12 @@ stream.before_request(public)
 class Stream:
     """An app's stream: its doors, and the hub that serves whoever is in."""
 
-    def __init__(self, deps: Deps, gate: Gate) -> None:
+    def __init__(self, deps: Deps, gate: Authenticator) -> None:
         self._deps = deps
         self._gate = gate
         self._lock = threading.Lock()
         self._hub: Hub | None = None
-        self.doors = Doors(deps.stream)
+        self.doors = StreamSlots(deps.stream)
 
     def hub(self) -> Hub:
         """A hub at work. The first client of a process has it read the book.
@@ -77,7 +77,7 @@ class Stream:
         hub.start()
         return hub
 
-    def _admit(self, token: str) -> Session:
+    def _admit(self, token: str) -> AuthSession:
         """As a request with the token is let in, and counted."""
         session = self._gate.admit(f"Bearer {token}")
         self._deps.limiter.count(OWNER, session.account)
@@ -113,7 +113,7 @@ def admit() -> None:
         return
     _check_handshake()
     _check_origin(request.headers.get("Origin"))
-    wish = parse_wish(read_query(WISHES, others=True))
+    wish = parse_subscribe_request(read_query(WISHES, others=True))
     g.stream_wish = wish
     g.stream_place = _stream().doors.enter(request.remote_addr or "")
     g.stream_hub = _stream().hub()
@@ -167,7 +167,7 @@ def _check_origin(origin: str | None) -> None:
         raise Forbidden("pages of your origin may not open the stream", code="ORIGIN_NOT_ALLOWED")
 
 
-def _missed(wish: Wish) -> Missed | None:
+def _missed(wish: SubscribeRequest) -> Missed | None:
     if wish.after is None:
         return None
     given = deps()

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from api.description import Answer, Body, Header, Operation, Parameter
-from api.transfers.asked import DEFAULT_LIMIT, LARGEST_LIMIT, NewTransfer
+from api.description import HeaderDoc, Operation, Parameter, RequestBodyDoc, ResponseDoc
+from api.transfers.requests import DEFAULT_LIMIT, LARGEST_LIMIT, NewTransfer
 from api.transfers.schema import Transfer, TransferList
 
 _TAG = "Transfers"
-_NOT_KEPT = (Header("Cache-Control", "`no-store`"),)
+_NOT_KEPT = (HeaderDoc("Cache-Control", "`no-store`"),)
 _ID = Parameter("transfer", "Its id.", {"type": "string"}, place="path", required=True)
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -28,10 +28,12 @@ OPERATIONS: Mapping[str, Operation] = {
                 required=True,
             ),
         ),
-        body=Body(NewTransfer),
+        body=RequestBodyDoc(NewTransfer),
         answers=(
-            Answer(201, "The transfer, new.", Transfer, headers=_NOT_KEPT),
-            Answer(200, "The transfer that this key made before.", Transfer, headers=_NOT_KEPT),
+            ResponseDoc(201, "The transfer, new.", Transfer, headers=_NOT_KEPT),
+            ResponseDoc(
+                200, "The transfer that this key made before.", Transfer, headers=_NOT_KEPT
+            ),
         ),
         refusals={
             400: ("BAD_BODY", "BAD_IDEMPOTENCY_KEY"),
@@ -63,7 +65,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 },
             ),
         ),
-        answers=(Answer(200, "A page of them.", TransferList, headers=_NOT_KEPT),),
+        answers=(ResponseDoc(200, "A page of them.", TransferList, headers=_NOT_KEPT),),
         refusals={400: ("BAD_CURSOR", "BAD_LIMIT", "UNKNOWN_PARAMETER")},
     ),
     "transfers.show": Operation(
@@ -71,7 +73,7 @@ OPERATIONS: Mapping[str, Operation] = {
         tag=_TAG,
         summary="Where a transfer is",
         parameters=(_ID,),
-        answers=(Answer(200, "The transfer.", Transfer, headers=_NOT_KEPT),),
+        answers=(ResponseDoc(200, "The transfer.", Transfer, headers=_NOT_KEPT),),
         refusals={404: ("TRANSFER_NOT_FOUND",)},
     ),
     "transfers.cancel": Operation(
@@ -80,7 +82,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Call a transfer off",
         description="Until something irreversible has happened. What comes in later goes back.",
         parameters=(_ID,),
-        answers=(Answer(200, "The transfer, called off.", Transfer, headers=_NOT_KEPT),),
+        answers=(ResponseDoc(200, "The transfer, called off.", Transfer, headers=_NOT_KEPT),),
         refusals={404: ("TRANSFER_NOT_FOUND",), 409: ("NOT_CANCELLABLE",)},
     ),
 }

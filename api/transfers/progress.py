@@ -13,8 +13,8 @@ from indexer.chains.services.answers import Attestation
 from indexer.config.networks import Network
 from indexer.facts.messages import verified_by_nonce
 from indexer.transfers import state_machine
-from indexer.transfers.fold import Progress, Step, fold
-from indexer.transfers.inputs import Evidence
+from indexer.transfers.fold import StageChange, TransferState, fold
+from indexer.transfers.inputs import TransferInputs
 from indexer.transfers.load import Loaded, load
 from indexer.transfers.state_machine import IllegalTransition
 from indexer.transfers.terms import terms_of
@@ -30,7 +30,7 @@ MAX_EXTRAS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreed:
+class TransferAgreement:
     """What a transfer and its quote say; never changes."""
 
     id: str
@@ -56,8 +56,8 @@ class Agreed:
 class Known:
     """A transfer, and where it is."""
 
-    agreed: Agreed
-    progress: Progress
+    agreed: TransferAgreement
+    progress: TransferState
     finish: Attestation | None
     """With which anybody may deliver it now."""
     finish_extras: tuple[tuple[str, Attestation], ...] = ()
@@ -101,12 +101,12 @@ def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]
 def begun(conn: Connection, transfer: str) -> Known:
     """As `known`, of a transfer that this very transaction made: its id has been seen by nobody."""
     [terms] = terms_of(conn, [transfer])
-    return Known(_agreed(conn, [transfer])[transfer], fold(Evidence(terms=terms)), None)
+    return Known(_agreed(conn, [transfer])[transfer], fold(TransferInputs(terms=terms)), None)
 
 
-def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, Agreed]:
+def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, TransferAgreement]:
     query = select(*_AGREED).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
-    return {row.id: Agreed(**row._mapping) for row in conn.execute(query)}
+    return {row.id: TransferAgreement(**row._mapping) for row in conn.execute(query)}
 
 
 def _changed_at(conn: Connection, ids: Sequence[str]) -> dict[str, datetime | None]:
@@ -115,7 +115,9 @@ def _changed_at(conn: Connection, ids: Sequence[str]) -> dict[str, datetime | No
     return {row.transfer: row.changed_at for row in conn.execute(query)}
 
 
-def _waiting_extras(conn: Connection, found: Iterable[Progress]) -> dict[str, Row[Any, Any, Any]]:
+def _waiting_extras(
+    conn: Connection, found: Iterable[TransferState]
+) -> dict[str, Row[Any, Any, Any]]:
     """Attested extra movements that nobody delivered so far, by their ids; the oldest first."""
     ids = [extra for each in found for extra in each.extras]
     if not ids:
@@ -135,8 +137,8 @@ def _waiting_extras(conn: Connection, found: Iterable[Progress]) -> dict[str, Ro
 
 
 def _known(
-    agreed: Agreed,
-    progress: Progress,
+    agreed: TransferAgreement,
+    progress: TransferState,
     extras: Mapping[str, Row[Any, Any, Any]],
     finish: Mapping[tuple[ChainId, Bytes32], Attestation],
     changed_at: datetime | None,
@@ -157,7 +159,7 @@ def _known(
     )
 
 
-def progress_of(loaded: Loaded) -> Progress:
+def progress_of(loaded: Loaded) -> TransferState:
     """The fold. A story that cannot be is on hold until an operator has looked at it: the indexer
     raises an alarm for it, and keeps the stage that it stored."""
     try:
@@ -165,13 +167,13 @@ def progress_of(loaded: Loaded) -> Progress:
     except IllegalTransition as error:
         terms = loaded.evidence.terms
         logger.error("illegal stage transfer=%s: %s", terms.id, error)
-        return Progress(
+        return TransferState(
             stage="ON_HOLD",
             status=state_machine.status("ON_HOLD", terms.source_chain, terms.dest_chain),
             turn=state_machine.turn("ON_HOLD"),
             reason="held",
             detail="what is known of it does not fit together; an operator has to look at it",
-            timeline=(Step("ON_HOLD", None),),
+            timeline=(StageChange("ON_HOLD", None),),
             since=None,
             completed_at=None,
             external_tx=None,

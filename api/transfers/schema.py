@@ -5,10 +5,10 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import BaseUnitsText, Moment, Time
+from api.description import BaseUnitsText, Time, TimeText
 from indexer.config.routes import Direction, FundingMode, RouteId
-from indexer.transfers.fold import Reason
-from indexer.transfers.state_machine import Stage, Status, Turn
+from indexer.transfers.fold import StageReason
+from indexer.transfers.state_machine import ActionBy, Sep24Status, Stage
 
 TransferId = Annotated[
     str, Field(pattern="^[0-9a-f]{32}$", description="16 bytes: the label that its burn carries.")
@@ -97,13 +97,14 @@ class Transfer(TypedDict):
     route: RouteId
     direction: Direction
     funding_mode: Annotated[FundingMode | None, Field(description="null but for deposits.")]
-    status: Annotated[Status, Field(description="SEP-24's word for the stage.")]
+    status: Annotated[Sep24Status, Field(description="SEP-24's word for the stage.")]
     stage: Stage
     stage_reason: Annotated[
-        Reason | None, Field(description="Why it waits, or what it came to; null when neither.")
+        StageReason | None,
+        Field(description="Why it waits, or what it came to; null when neither."),
     ]
     stage_detail: Annotated[str | None, Field(description="For people: what somebody says of it.")]
-    turn: Annotated[Turn, Field(description="Who has to do something now.")]
+    turn: Annotated[ActionBy, Field(description="Who has to do something now.")]
     amount_in: BaseUnitsText
     amount_out: Annotated[BaseUnitsText, Field(description="The least that arrives.")]
     amount_fee: Annotated[BaseUnitsText, Field(description="At most; units of what is sent.")]
@@ -121,9 +122,9 @@ class Transfer(TypedDict):
         str | None, Field(description="The EVM transaction: burn or send, or delivery.")
     ]
     stellar_transaction_id: Annotated[str | None, Field(description="The Stellar transaction.")]
-    started_at: Moment
+    started_at: TimeText
     updated_at: Annotated[
-        Moment,
+        TimeText,
         Field(description="When what is shown here last changed, by the service's clock."),
     ]
     completed_at: Annotated[Time | None, Field(description="When it was delivered or refunded.")]
@@ -160,5 +161,5 @@ class TransferList(TypedDict):
 
     transfers: list[Transfer]
     next_before: Annotated[
-        Moment | None, Field(description="`before` of the next page; null after the last.")
+        TimeText | None, Field(description="`before` of the next page; null after the last.")
     ]

@@ -4,12 +4,12 @@ from typing import Any, cast
 
 from api.times import iso_moment, iso_time
 from api.transfers import schema
-from api.transfers.progress import Agreed, Known
+from api.transfers.progress import Known, TransferAgreement
 from indexer.chains.services.answers import Attestation
 from indexer.config.networks import EvmChain, Network
-from indexer.config.routes import FundingMode, Route, RouteId, find_route
+from indexer.config.routes import FundingMode, RouteId, TransferRoute, find_route
 from indexer.transfers import fold
-from indexer.transfers.fold import Progress
+from indexer.transfers.fold import TransferState
 from indexer.transfers.state_machine import Stage
 from warehouse_schema.identifiers import ChainId, TxHash, UnixSeconds, is_evm
 
@@ -62,7 +62,9 @@ def shape_transfer(network: Network, known: Known) -> schema.Transfer:
     }
 
 
-def eta(route: Route, agreed: Agreed, progress: Progress) -> UnixSeconds | None:
+def eta(
+    route: TransferRoute, agreed: TransferAgreement, progress: TransferState
+) -> UnixSeconds | None:
     """When it usually is there; None while it waits for somebody, and when it is over."""
     source, dest = route.source(agreed.source_chain), route.dest(agreed.dest_chain)
     if source is None or dest is None or progress.since is None:
@@ -75,25 +77,27 @@ def eta(route: Route, agreed: Agreed, progress: Progress) -> UnixSeconds | None:
     return None
 
 
-def _route(network: Network, agreed: Agreed) -> Route:
+def _route(network: Network, agreed: TransferAgreement) -> TransferRoute:
     route = find_route(network, agreed.route)
     if route is None:
         raise LookupError(f"transfer {agreed.id} is over {agreed.route}, which is no route")
     return route
 
 
-def _completed_at(progress: Progress) -> UnixSeconds | None:
+def _completed_at(progress: TransferState) -> UnixSeconds | None:
     """When it reached `completed` or `refunded`, as SEP-24 has it."""
     return progress.since if progress.stage in ("COMPLETED", "REFUNDED") else None
 
 
-def _deposit(agreed: Agreed) -> schema.DepositAddress | None:
+def _deposit(agreed: TransferAgreement) -> schema.DepositAddress | None:
     if agreed.deposit_address is None or agreed.deposit_operator is None:
         return None
     return {"address": agreed.deposit_address, "operator": agreed.deposit_operator}
 
 
-def _explorer(network: Network, agreed: Agreed, progress: Progress) -> schema.Explorer:
+def _explorer(
+    network: Network, agreed: TransferAgreement, progress: TransferState
+) -> schema.Explorer:
     source, dest = agreed.source_chain, agreed.dest_chain
     is_over = progress.completed_at is not None
     return {
@@ -103,7 +107,7 @@ def _explorer(network: Network, agreed: Agreed, progress: Progress) -> schema.Ex
     }
 
 
-def _transaction(progress: Progress, chain: ChainId) -> TxHash | None:
+def _transaction(progress: TransferState, chain: ChainId) -> TxHash | None:
     return progress.external_tx if is_evm(chain) else progress.stellar_tx
 
 
@@ -112,7 +116,7 @@ def _page(network: Network, chain: ChainId, tx: TxHash | None) -> str | None:
     return None if template is None or tx is None else template.format(tx=tx)
 
 
-def _step(step: fold.Step) -> schema.Step:
+def _step(step: fold.StageChange) -> schema.Step:
     return {
         "stage": step.stage,
         "at": _time(step.at),
@@ -122,7 +126,7 @@ def _step(step: fold.Step) -> schema.Step:
     }
 
 
-def _refund(refund: fold.Refund) -> schema.Refund:
+def _refund(refund: fold.DepositRefund) -> schema.Refund:
     return {
         "amount": str(refund.lines[0].returned),
         "transactions": list(refund.txs),
@@ -140,7 +144,9 @@ def _refund(refund: fold.Refund) -> schema.Refund:
     }
 
 
-def _finish(network: Network, agreed: Agreed, finish: Attestation) -> schema.SelfFinish | None:
+def _finish(
+    network: Network, agreed: TransferAgreement, finish: Attestation
+) -> schema.SelfFinish | None:
     chain: Any = network.chain(agreed.dest_chain)
     contract = (
         chain.cctp_message_transmitter if isinstance(chain, EvmChain) else chain.cctp_forwarder

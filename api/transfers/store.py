@@ -15,9 +15,9 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from api.errors import ChainUnavailable, Conflict, NotFound, Unacceptable
 from api.ingestion import refuse_unwell
 from api.relaying import refuse_unrelayed
-from api.transfers.asked import NewTransfer, Page
 from api.transfers.limits import refuse_over_limits
 from api.transfers.progress import progress_of
+from api.transfers.requests import NewTransfer, TransferPageRequest
 from indexer.bridges.deposit_address.factory import Deposit, agreed_deposit, deposit_address
 from indexer.config.networks import EvmChain, Network
 from indexer.facts.status import chain_status_on
@@ -38,7 +38,7 @@ _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class NewTransferTerms:
     """What every transfer of this service is given."""
 
     network: Network
@@ -55,7 +55,7 @@ class Made:
 
 
 def make_transfer(
-    conn: Connection, terms: Terms, owner: StellarAddress, key: str, asked: NewTransfer
+    conn: Connection, terms: NewTransferTerms, owner: StellarAddress, key: str, asked: NewTransfer
 ) -> Made:
     """The transfer of an idempotency key: the one that is there, whatever else has changed since,
     or a new one.
@@ -130,7 +130,7 @@ def _usable_quote(conn: Connection, owner: StellarAddress, quote: str) -> Row[An
     return found
 
 
-def _row(terms: Terms, quote: Row[Any], key: str, fingerprint: str) -> dict[str, Any]:
+def _row(terms: NewTransferTerms, quote: Row[Any], key: str, fingerprint: str) -> dict[str, Any]:
     # Lists are cut at these times, so no two of an owner's are one.
     started: datetime = quote.now if quote.last is None else max(quote.now, quote.last + _TICK)
     # Whole seconds: the terms of a deposit address say it so.
@@ -151,7 +151,7 @@ def _row(terms: Terms, quote: Row[Any], key: str, fingerprint: str) -> dict[str,
     }
 
 
-def _deposit(terms: Terms, quote: Row[Any], transfer: str, expires: datetime) -> Deposit:
+def _deposit(terms: NewTransferTerms, quote: Row[Any], transfer: str, expires: datetime) -> Deposit:
     chain = terms.network.chain(quote.source_chain)
     operator = chain.deposit_operator if isinstance(chain, EvmChain) else None
     if operator is None:
@@ -201,7 +201,7 @@ def cancel_transfer(conn: Connection, network: Network, transfer: str) -> None:
 
 
 def list_transfers(
-    conn: Connection, owner: StellarAddress, page: Page
+    conn: Connection, owner: StellarAddress, page: TransferPageRequest
 ) -> tuple[list[str], datetime | None]:
     """Ids of a page, newest first, and before when the next one begins; None: there is none."""
     columns = transfers.c

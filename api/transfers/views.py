@@ -9,10 +9,10 @@ from api.parsing import read_body, read_query
 from api.times import iso_moment
 from api.transfers import schema
 from api.transfers.access import access_transfer
-from api.transfers.asked import NewTransfer, read_key, read_page
 from api.transfers.progress import begun, known
+from api.transfers.requests import NewTransfer, read_key, read_page
 from api.transfers.shapes import shape_transfer
-from api.transfers.store import Terms, cancel_transfer, list_transfers, make_transfer
+from api.transfers.store import NewTransferTerms, cancel_transfer, list_transfers, make_transfer
 
 transfers = Blueprint("transfers", __name__)
 transfers.before_request(owner_only)
@@ -64,6 +64,6 @@ def _shown(conn: Connection, transfer: str) -> schema.Transfer:
     return shape_transfer(deps().network, found)
 
 
-def _terms() -> Terms:
+def _terms() -> NewTransferTerms:
     held = deps()
-    return Terms(held.network, held.transfer_seconds)
+    return NewTransferTerms(held.network, held.transfer_seconds)

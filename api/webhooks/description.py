@@ -2,8 +2,15 @@
 
 from collections.abc import Mapping
 
-from api.description import Answer, Body, Header, Operation, Parameter, Posted
-from api.webhooks.asked import DEFAULT_LIMIT, LARGEST_LIMIT, NewWebhook
+from api.description import (
+    CallbackDoc,
+    HeaderDoc,
+    Operation,
+    Parameter,
+    RequestBodyDoc,
+    ResponseDoc,
+)
+from api.webhooks.requests import DEFAULT_LIMIT, LARGEST_LIMIT, NewWebhook
 from api.webhooks.schema import (
     RegisteredWebhook,
     Removed,
@@ -14,7 +21,7 @@ from api.webhooks.schema import (
 )
 
 _TAG = "Webhooks"
-_NOT_KEPT = (Header("Cache-Control", "`no-store`"),)
+_NOT_KEPT = (HeaderDoc("Cache-Control", "`no-store`"),)
 _ID = Parameter("webhook", "Its id.", {"type": "string"}, place="path", required=True)
 _MISSING = ("WEBHOOK_NOT_FOUND",)
 
@@ -28,10 +35,14 @@ OPERATIONS: Mapping[str, Operation] = {
             "HMAC and Ed25519), in order, and again until it is answered with 2xx. The same place "
             "again is the same webhook."
         ),
-        body=Body(NewWebhook),
+        body=RequestBodyDoc(NewWebhook),
         answers=(
-            Answer(201, "The webhook, new, with its secret.", RegisteredWebhook, headers=_NOT_KEPT),
-            Answer(200, "The webhook that is there already.", RegisteredWebhook, headers=_NOT_KEPT),
+            ResponseDoc(
+                201, "The webhook, new, with its secret.", RegisteredWebhook, headers=_NOT_KEPT
+            ),
+            ResponseDoc(
+                200, "The webhook that is there already.", RegisteredWebhook, headers=_NOT_KEPT
+            ),
         ),
         refusals={
             400: ("BAD_BODY", "BAD_WEBHOOK_URL", "BAD_AFTER"),
@@ -45,7 +56,7 @@ OPERATIONS: Mapping[str, Operation] = {
         name="listWebhooks",
         tag=_TAG,
         summary="Your webhooks, and the key that verifies what they are sent",
-        answers=(Answer(200, "All of them.", WebhookList, headers=_NOT_KEPT),),
+        answers=(ResponseDoc(200, "All of them.", WebhookList, headers=_NOT_KEPT),),
         refusals={400: ("UNKNOWN_PARAMETER",)},
     ),
     "webhooks.show": Operation(
@@ -53,7 +64,7 @@ OPERATIONS: Mapping[str, Operation] = {
         tag=_TAG,
         summary="How it goes with a webhook",
         parameters=(_ID,),
-        answers=(Answer(200, "The webhook.", Webhook, headers=_NOT_KEPT),),
+        answers=(ResponseDoc(200, "The webhook.", Webhook, headers=_NOT_KEPT),),
         refusals={404: _MISSING},
     ),
     "webhooks.take_back": Operation(
@@ -62,7 +73,7 @@ OPERATIONS: Mapping[str, Operation] = {
         summary="Have nothing sent there any more",
         description="What is under way at that moment may still arrive.",
         parameters=(_ID,),
-        answers=(Answer(200, "It is taken back.", Removed, headers=_NOT_KEPT),),
+        answers=(ResponseDoc(200, "It is taken back.", Removed, headers=_NOT_KEPT),),
         refusals={404: _MISSING},
     ),
     "webhooks.show_events": Operation(
@@ -93,7 +104,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 {"type": "string", "enum": ["0", "1"]},
             ),
         ),
-        answers=(Answer(200, "A page of them.", WebhookEventList, headers=_NOT_KEPT),),
+        answers=(ResponseDoc(200, "A page of them.", WebhookEventList, headers=_NOT_KEPT),),
         refusals={
             400: ("BAD_AFTER", "BAD_FILTER", "BAD_LIMIT", "UNKNOWN_PARAMETER"),
             404: _MISSING,
@@ -101,7 +112,7 @@ OPERATIONS: Mapping[str, Operation] = {
     ),
 }
 
-POSTED = Posted(
+POSTED = CallbackDoc(
     name="transferChanged",
     tag=_TAG,
     summary="A transfer of yours changed",
@@ -111,9 +122,11 @@ POSTED = Posted(
         "`listWebhooks`. It may come more than once, with the same `webhook-id`."
     ),
     headers=(
-        Header("webhook-id", "Of the event, however often and to whichever place it is sent."),
-        Header("webhook-timestamp", "Unix seconds of this attempt: refuse what is far from now."),
-        Header("webhook-signature", "`v1a,` and 64 bytes as base64, by Standard Webhooks."),
+        HeaderDoc("webhook-id", "Of the event, however often and to whichever place it is sent."),
+        HeaderDoc(
+            "webhook-timestamp", "Unix seconds of this attempt: refuse what is far from now."
+        ),
+        HeaderDoc("webhook-signature", "`v1a,` and 64 bytes as base64, by Standard Webhooks."),
     ),
     shape=TransferChanged,
     answers={

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.description import Moment
-from indexer.transfers.fold import Reason
-from indexer.transfers.state_machine import Stage, Status
+from api.description import TimeText
+from indexer.transfers.fold import StageReason
+from indexer.transfers.state_machine import Sep24Status, Stage
 
 WebhookId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="16 random bytes.")]
 _Number = Annotated[
@@ -20,7 +20,7 @@ class Webhook(TypedDict):
 
     id: WebhookId
     url: str
-    created_at: Moment
+    created_at: TimeText
     after: Annotated[_Number, Field(description="Events up to this number are not sent.")]
     state: Annotated[
         Literal["active", "failing", "stopped"],
@@ -35,9 +35,9 @@ class Webhook(TypedDict):
     ]
     position: Annotated[_Number, Field(description="Up to it all was delivered or given up.")]
     failures: Annotated[int, Field(ge=0, description="Attempts in a row that were not taken.")]
-    last_attempt_at: Moment | None
+    last_attempt_at: TimeText | None
     next_attempt_at: Annotated[
-        Moment | None, Field(description="null unless it waits after a failure.")
+        TimeText | None, Field(description="null unless it waits after a failure.")
     ]
 
 
@@ -76,8 +76,8 @@ class Delivery(TypedDict):
         Field(description="given_up: it is not tried again. waiting: its turn has not come."),
     ]
     attempts: Annotated[int, Field(ge=0)]
-    first_at: Moment | None
-    last_at: Moment | None
+    first_at: TimeText | None
+    last_at: TimeText | None
     status: Annotated[
         int | None, Field(description="What the place answered last; null for no answer.")
     ]
@@ -91,11 +91,11 @@ class WebhookEvent(TypedDict):
     """A change of a transfer, as it is sent, and what came of that."""
 
     number: _Number
-    at: Moment
+    at: TimeText
     transfer_id: str
     stage: Stage
-    status: Status
-    stage_reason: Reason | None
+    status: Sep24Status
+    stage_reason: StageReason | None
     delivery: Delivery
 
 
@@ -114,15 +114,15 @@ class ChangedTransfer(TypedDict):
     number: _Number
     transfer_id: str
     stage: Stage
-    status: Status
-    stage_reason: Reason | None
+    status: Sep24Status
+    stage_reason: StageReason | None
 
 
 class TransferChanged(TypedDict):
     """The body that is posted to a webhook."""
 
     type: Literal["transfer.changed"]
-    timestamp: Annotated[Moment, Field(description="When it changed.")]
+    timestamp: Annotated[TimeText, Field(description="When it changed.")]
     data: ChangedTransfer
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import Row
 
 from api.times import iso_moment
 from api.webhooks import schema
-from api.webhooks.asked import Page
+from api.webhooks.requests import EventPageRequest
 
 
 def shape_webhook(row: Row[Any]) -> schema.Webhook:
@@ -34,7 +34,7 @@ def _state(row: Row[Any]) -> Literal["active", "failing", "stopped"]:
 
 
 def shape_events(
-    webhook: Row[Any], rows: Sequence[Row[Any]], page: Page
+    webhook: Row[Any], rows: Sequence[Row[Any]], page: EventPageRequest
 ) -> schema.WebhookEventList:
     """A page; `rows` has one more where there is more."""
     shown = rows[: page.limit]

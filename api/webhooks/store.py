@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.errors import BadRequest, NotFound, Unacceptable, Unavailable
 from api.identifiers import canonical_hex
-from api.webhooks.asked import Page
+from api.webhooks.requests import EventPageRequest
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
@@ -139,7 +139,7 @@ def _mine(owner: StellarAddress) -> Select[Any]:
     )
 
 
-def events_of(conn: Connection, webhook: Row[Any], page: Page) -> list[Row[Any]]:
+def events_of(conn: Connection, webhook: Row[Any], page: EventPageRequest) -> list[Row[Any]]:
     """A page of what is to be sent to it, and one more if there is more."""
     events, sent = transfer_events.c, webhook_deliveries.c
     query = (

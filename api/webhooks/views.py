@@ -8,7 +8,7 @@ from api.deps import deps, snapshot
 from api.errors import NotFound
 from api.parsing import read_body, read_query
 from api.webhooks import schema
-from api.webhooks.asked import NewWebhook, read_page, read_url
+from api.webhooks.requests import NewWebhook, read_page, read_url
 from api.webhooks.shapes import shape_events, shape_webhook
 from api.webhooks.store import (
     access_webhook,

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from indexer.movements.fold import STELLAR_PER_SHARED
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import BaseUnits
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class Agreement:
     """A transfer's terms, and what its quote promised beside them."""
 
-    terms: Terms
+    terms: TransferTerms
     amount_out: BaseUnits
     """Least that arrives, destination chain base units."""
     finality_threshold: int | None

@@ -13,7 +13,7 @@ from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
-from indexer.actions.agreed import Agreed
+from indexer.actions.agreed import Agreement
 from indexer.addresses import account_as_bytes32, contract_as_bytes32
 from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
@@ -45,7 +45,7 @@ _NOTHING = BaseUnits(0)
 
 
 @dataclass(frozen=True, slots=True)
-class EvmCall:
+class UnsignedCall:
     """One call; `value` is wei."""
 
     to: EvmAddress
@@ -54,15 +54,15 @@ class EvmCall:
 
 
 @dataclass(frozen=True, slots=True)
-class EvmCalls:
+class UnsignedCalls:
     """Calls to be sent one after the other by the payer; the last one moves the money."""
 
     chain: ChainId
-    calls: tuple[EvmCall, ...]
+    calls: tuple[UnsignedCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Burn:
+class BurnOrder:
     """What a call of the TokenMessenger burns, and for whom. Amounts have 6 decimals."""
 
     messenger: EvmAddress
@@ -77,7 +77,7 @@ class Burn:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendOrder:
     """What a call of an OFT sends, and to whom. Amounts are the chain's own base units."""
 
     oft: EvmAddress
@@ -93,7 +93,7 @@ class Send:
     value: BaseUnits
 
 
-Order: TypeAlias = Burn | Send
+EvmOrder: TypeAlias = BurnOrder | SendOrder
 """What the call that moves the money orders."""
 
 
@@ -106,7 +106,7 @@ def forward_hook(recipient: StellarAddress, transfer: str) -> bytes:
     return bytes(28) + len(strkey).to_bytes(4, "big") + strkey + bytes.fromhex(transfer)
 
 
-def evm_calls(network: Network, agreed: Agreed, allowance: BaseUnits | None) -> EvmCalls:
+def evm_calls(network: Network, agreed: Agreement, allowance: BaseUnits | None) -> UnsignedCalls:
     """All that the payer has to send now.
 
     `allowance` is what the bridge may take of the payer's token already; None where it needs none,
@@ -115,10 +115,10 @@ def evm_calls(network: Network, agreed: Agreed, allowance: BaseUnits | None) -> 
     """
     order = order_of(network, agreed)
     approvals = () if allowance is None else _approvals(agreed, order, allowance)
-    return EvmCalls(agreed.terms.source_chain, (*approvals, call_of(order)))
+    return UnsignedCalls(agreed.terms.source_chain, (*approvals, call_of(order)))
 
 
-def order_of(network: Network, agreed: Agreed) -> Order:
+def order_of(network: Network, agreed: Agreement) -> EvmOrder:
     """What the deposit's burn or send has to say. Raises as `evm_calls` does."""
     terms = agreed.terms
     chain = network.chain(terms.source_chain)
@@ -136,25 +136,27 @@ def order_of(network: Network, agreed: Agreed) -> Order:
             raise ValueError(f"transfer {terms.id} is a payment: no call of an EVM chain")
 
 
-def spender(order: Order) -> EvmAddress:
+def spender(order: EvmOrder) -> EvmAddress:
     """Which contract takes the money, where it needs an allowance for that."""
     match order:
-        case Burn():
+        case BurnOrder():
             return order.messenger
-        case Send():
+        case SendOrder():
             return order.oft
 
 
-def call_of(order: Order) -> EvmCall:
+def call_of(order: EvmOrder) -> UnsignedCall:
     """The call that gives the order."""
     match order:
-        case Burn():
-            return EvmCall(order.messenger, _BURNS + encode(_BURN, _burn_words(order)), _NOTHING)
-        case Send():
-            return EvmCall(order.oft, _SENDS + encode(_SEND, _send_words(order)), order.value)
+        case BurnOrder():
+            return UnsignedCall(
+                order.messenger, _BURNS + encode(_BURN, _burn_words(order)), _NOTHING
+            )
+        case SendOrder():
+            return UnsignedCall(order.oft, _SENDS + encode(_SEND, _send_words(order)), order.value)
 
 
-def read_order(call: EvmCall) -> Order:
+def read_order(call: UnsignedCall) -> EvmOrder:
     """What a call of ours orders, as it says itself. Raises `ValueError` for any other call."""
     selector, arguments = call.data[:4], call.data[4:]
     try:
@@ -167,7 +169,7 @@ def read_order(call: EvmCall) -> Order:
     raise ValueError(f"a call of {call.to} begins with 0x{selector.hex()}: neither burn nor send")
 
 
-def _burn(network: Network, chain: EvmChain, agreed: Agreed) -> Burn:
+def _burn(network: Network, chain: EvmChain, agreed: Agreement) -> BurnOrder:
     """To the forwarder, and deliverable by it alone: anything else can lose the money for good."""
     terms, stellar = agreed.terms, network.stellar
     if chain.cctp_token_messenger is None or stellar.cctp_forwarder is None:
@@ -175,7 +177,7 @@ def _burn(network: Network, chain: EvmChain, agreed: Agreed) -> Burn:
     if agreed.finality_threshold is None or stellar.cctp_domain is None:
         raise ValueError(f"nothing says how transfer {terms.id} burns")
     forwarder = contract_as_bytes32(stellar.cctp_forwarder)
-    return Burn(
+    return BurnOrder(
         messenger=chain.cctp_token_messenger,
         amount=terms.amount_in,
         domain=stellar.cctp_domain,
@@ -188,14 +190,14 @@ def _burn(network: Network, chain: EvmChain, agreed: Agreed) -> Burn:
     )
 
 
-def _send(network: Network, chain: EvmChain, agreed: Agreed) -> Send:
+def _send(network: Network, chain: EvmChain, agreed: Agreement) -> SendOrder:
     """Its value is what the quote said: the OFT wants exactly the fee, and returns what is over."""
     terms, stellar = agreed.terms, network.stellar
     if chain.oft is None or stellar.lz_eid is None:
         raise ConfigurationError(f"the OFT does not lead from {chain.id} to {stellar.id}")
     if agreed.native_fee is None:
         raise ValueError(f"nothing says what the message of transfer {terms.id} costs")
-    return Send(
+    return SendOrder(
         oft=chain.oft,
         eid=stellar.lz_eid,
         to=account_as_bytes32(StellarAddress(terms.dest_address)),
@@ -210,21 +212,23 @@ def _send(network: Network, chain: EvmChain, agreed: Agreed) -> Send:
     )
 
 
-def _approvals(agreed: Agreed, order: Order, allowance: BaseUnits) -> tuple[EvmCall, ...]:
+def _approvals(
+    agreed: Agreement, order: EvmOrder, allowance: BaseUnits
+) -> tuple[UnsignedCall, ...]:
     """Exactly the amount, so that nothing is left to take once it is gone."""
     if allowance >= order.amount:
         return ()
     # An OFT that pulls is the adapter of a token it did not make. Ethereum's USDT changes an
     # allowance only from or to zero.
-    steps = (0, order.amount) if isinstance(order, Send) and allowance else (order.amount,)
+    steps = (0, order.amount) if isinstance(order, SendOrder) and allowance else (order.amount,)
     token = EvmAddress(agreed.terms.source_token)
     return tuple(
-        EvmCall(token, _APPROVES + encode(_APPROVE, [spender(order), step]), _NOTHING)
+        UnsignedCall(token, _APPROVES + encode(_APPROVE, [spender(order), step]), _NOTHING)
         for step in steps
     )
 
 
-def _burn_words(burn: Burn) -> tuple[Any, ...]:
+def _burn_words(burn: BurnOrder) -> tuple[Any, ...]:
     return (
         burn.amount,
         burn.domain,
@@ -237,9 +241,9 @@ def _burn_words(burn: Burn) -> tuple[Any, ...]:
     )
 
 
-def _read_burn(call: EvmCall, words: tuple[Any, ...]) -> Burn:
+def _read_burn(call: UnsignedCall, words: tuple[Any, ...]) -> BurnOrder:
     amount, domain, recipient, token, caller, max_fee, min_finality, hook = words
-    return Burn(
+    return BurnOrder(
         messenger=call.to,
         amount=BaseUnits(amount),
         domain=domain,
@@ -252,7 +256,7 @@ def _read_burn(call: EvmCall, words: tuple[Any, ...]) -> Burn:
     )
 
 
-def _send_words(send: Send) -> tuple[Any, ...]:
+def _send_words(send: SendOrder) -> tuple[Any, ...]:
     param = (
         *(send.eid, _raw(send.to), send.amount, send.min_amount),
         *(send.extra_options, send.compose, send.command),
@@ -260,11 +264,11 @@ def _send_words(send: Send) -> tuple[Any, ...]:
     return param, (send.native_fee, 0), send.refund_to
 
 
-def _read_send(call: EvmCall, words: tuple[Any, ...]) -> Send:
+def _read_send(call: UnsignedCall, words: tuple[Any, ...]) -> SendOrder:
     (eid, to, amount, least, options, compose, command), fee, refund_to = words
     if fee[1] != 0:
         raise ValueError(f"a call of {call.to} pays in a token that none of ours pays in")
-    return Send(
+    return SendOrder(
         oft=call.to,
         eid=eid,
         to=bytes32(to),

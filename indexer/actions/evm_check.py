@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from indexer.actions.evm_calls import Burn, Order, Send
+from indexer.actions.evm_calls import BurnOrder, EvmOrder, SendOrder
 from indexer.addresses import contract_as_bytes32
 from indexer.bridges.cctp.events import DepositForBurn
 from indexer.bridges.oft.events import OftSent, PacketSent
@@ -50,7 +50,7 @@ class Mismatch:
     message: str
 
 
-Verdict: TypeAlias = Match | Mismatch
+CheckResult: TypeAlias = Match | Mismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ class _Difference:
     found: object
 
 
-def check(network: Network, payer: EvmAddress, orders: Sequence[Order], mined: Mined) -> Verdict:
+def check(
+    network: Network, payer: EvmAddress, orders: Sequence[EvmOrder], mined: Mined
+) -> CheckResult:
     """Whether `payer` carried out one of the orders that were issued to him.
 
     Raises `ValueError` without an order, or for a chain that is not EVM.
@@ -74,7 +76,7 @@ def check(network: Network, payer: EvmAddress, orders: Sequence[Order], mined: M
         (log, _differences(network, payer, order, event, packet))
         for log, event, packet in _moves(chain, mined)
         for order in orders
-        if isinstance(order, Burn) == isinstance(event, DepositForBurn)
+        if isinstance(order, BurnOrder) == isinstance(event, DepositForBurn)
     ]
     if matching := {log for log, differences in compared if not differences}:
         return Match(tuple(sorted(matching)))
@@ -85,7 +87,7 @@ def check(network: Network, payer: EvmAddress, orders: Sequence[Order], mined: M
     return Mismatch(tuple(each.field for each in nearest), f"{mined.tx}: {said}")
 
 
-def check_payment(network: Network, address: EvmAddress, mined: Mined) -> Verdict:
+def check_payment(network: Network, address: EvmAddress, mined: Mined) -> CheckResult:
     """Whether a transaction pays a token that the service reads to a deposit address.
 
     Raises `ValueError` for a chain that is not EVM.
@@ -133,14 +135,14 @@ def _events(chain: EvmChain, logs: Sequence[EvmLog]) -> Iterator[tuple[int, Even
 def _differences(
     network: Network,
     payer: EvmAddress,
-    order: Order,
+    order: EvmOrder,
     event: _Move,
     packet: PacketSent | None,
 ) -> list[_Difference]:
     match order, event:
-        case Burn(), DepositForBurn():
+        case BurnOrder(), DepositForBurn():
             asked, found = _burn_asked(network, payer, order), _burn_found(event)
-        case Send(), OftSent():
+        case SendOrder(), OftSent():
             asked, found = _send_asked(network, payer, order), _send_found(order, event, packet)
         case _:
             raise TypeError(f"{type(event).__name__} is not what {type(order).__name__} orders")
@@ -151,7 +153,7 @@ def _differences(
     ]
 
 
-def _burn_asked(network: Network, payer: EvmAddress, burn: Burn) -> Mapping[str, object]:
+def _burn_asked(network: Network, payer: EvmAddress, burn: BurnOrder) -> Mapping[str, object]:
     remote = network.stellar.cctp_token_messenger
     return {
         "sender": payer,
@@ -182,7 +184,7 @@ def _burn_found(burn: DepositForBurn) -> Mapping[str, object]:
     }
 
 
-def _send_asked(network: Network, payer: EvmAddress, send: Send) -> Mapping[str, object]:
+def _send_asked(network: Network, payer: EvmAddress, send: SendOrder) -> Mapping[str, object]:
     remote = network.stellar.oft
     return {
         "sender": payer,
@@ -195,7 +197,7 @@ def _send_asked(network: Network, payer: EvmAddress, send: Send) -> Mapping[str,
     }
 
 
-def _send_found(send: Send, sent: OftSent, packet: PacketSent | None) -> Mapping[str, object]:
+def _send_found(send: SendOrder, sent: OftSent, packet: PacketSent | None) -> Mapping[str, object]:
     """A send whose packet is missing says nothing of where it goes, and is like none."""
     is_enough = send.min_amount <= sent.amount_received <= sent.amount_sent
     message = None if packet is None else parse_oft_message(parse_packet(packet.packet).message)
@@ -215,7 +217,7 @@ def _send_found(send: Send, sent: OftSent, packet: PacketSent | None) -> Mapping
     }
 
 
-def _wanted(order: Order) -> str:
-    if isinstance(order, Burn):
+def _wanted(order: EvmOrder) -> str:
+    if isinstance(order, BurnOrder):
         return f"DepositForBurn of {order.messenger}"
     return f"OFTSent of {order.oft}"

@@ -18,7 +18,7 @@ from stellar_sdk.operation import (
 from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.stellar_orders import asset_of
-from indexer.actions.stellar_tx import StellarTx, read_tx
+from indexer.actions.stellar_tx import IssuedTransaction, read_tx
 from warehouse_schema.identifiers import AssetId, StellarAddress, UnixSeconds
 
 RESERVE = 5_000_000
@@ -34,7 +34,7 @@ MAX_COST = 3 * RESERVE + 4 * BID
 
 
 @dataclass(frozen=True, slots=True)
-class Onboarding:
+class OnboardingTerms:
     """What an onboarding transaction says, beside owner and asset."""
 
     sponsor: StellarAddress
@@ -51,8 +51,8 @@ def reserves(*, creates_account: bool) -> int:
 
 
 def onboarding_tx(
-    passphrase: str, owner: StellarAddress, asset: AssetId, made: Onboarding
-) -> StellarTx:
+    passphrase: str, owner: StellarAddress, asset: AssetId, made: OnboardingTerms
+) -> IssuedTransaction:
     """The transaction, unsigned."""
     source = Account(made.sponsor, made.sequence - 1)
     builder = TransactionBuilder(source, passphrase, BID)
@@ -62,7 +62,7 @@ def onboarding_tx(
     return read_tx(passphrase, envelope.to_xdr())
 
 
-def read_onboarding(passphrase: str, shown: StellarTx) -> Onboarding:
+def read_onboarding(passphrase: str, shown: IssuedTransaction) -> OnboardingTerms:
     """What `onboarding_tx` was given. Raises `ValueError` for a transaction without time bounds."""
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(shown.envelope, passphrase))
     transaction = built.transaction
@@ -70,7 +70,7 @@ def read_onboarding(passphrase: str, shown: StellarTx) -> Onboarding:
     bounds = None if conditions is None else conditions.time_bounds
     if bounds is None:
         raise ValueError(f"{shown.tx} has no time bounds")
-    return Onboarding(
+    return OnboardingTerms(
         sponsor=StellarAddress(transaction.source.account_id),
         sequence=transaction.sequence,
         creates_account=any(isinstance(each, CreateAccount) for each in transaction.operations),
@@ -79,7 +79,9 @@ def read_onboarding(passphrase: str, shown: StellarTx) -> Onboarding:
     )
 
 
-def _operations(owner: StellarAddress, asset: AssetId, made: Onboarding) -> tuple[Operation, ...]:
+def _operations(
+    owner: StellarAddress, asset: AssetId, made: OnboardingTerms
+) -> tuple[Operation, ...]:
     sponsor = made.sponsor
     creation = (CreateAccount(owner, "0", source=sponsor),) if made.creates_account else ()
     return (

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from stellar_sdk import Keypair, xdr
 from stellar_sdk.exceptions import BadSignatureError
 
-from indexer.actions.stellar_tx import StellarTx
+from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
 
@@ -53,7 +53,7 @@ def unfunded(account: StellarAddress) -> SigningRules:
 
 def check_signed(
     passphrase: str,
-    issued: Collection[StellarTx],
+    issued: Collection[IssuedTransaction],
     rules: SigningRules,
     signed_xdr: str,
     now: UnixSeconds,

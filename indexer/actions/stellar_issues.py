@@ -8,7 +8,7 @@ from stellar_sdk.operation import InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.stellar_orders import StellarStep, operation_of
-from indexer.actions.stellar_tx import Numbered, StellarTx
+from indexer.actions.stellar_tx import EarlierTransaction, IssuedTransaction
 from warehouse_schema.identifiers import StellarAddress, TxHash
 
 
@@ -16,15 +16,15 @@ from warehouse_schema.identifiers import StellarAddress, TxHash
 class Issue:
     """A transaction that was issued for a transfer."""
 
-    issued: StellarTx
+    issued: IssuedTransaction
     sequence: int
     does: str
     """Which of the transfer's steps it is (`does`)."""
 
     @property
-    def numbered(self) -> Numbered:
+    def numbered(self) -> EarlierTransaction:
         """As the choice of a number wants it."""
-        return Numbered(self.issued.tx, self.sequence)
+        return EarlierTransaction(self.issued.tx, self.sequence)
 
 
 def read_issue(passphrase: str, envelope: str) -> Issue:
@@ -32,7 +32,7 @@ def read_issue(passphrase: str, envelope: str) -> Issue:
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(envelope, passphrase))
     transaction = built.transaction
     [operation] = transaction.operations
-    issued = StellarTx(envelope, TxHash(built.hash_hex()))
+    issued = IssuedTransaction(envelope, TxHash(built.hash_hex()))
     return Issue(issued, transaction.sequence, _does(operation))
 
 

@@ -14,7 +14,7 @@ from stellar_sdk.operation import InvokeHostFunction, Payment
 from stellar_sdk.operation.operation import Operation
 from stellar_sdk.utils import from_xdr_amount
 
-from indexer.actions.agreed import Agreed
+from indexer.actions.agreed import Agreement
 from indexer.addresses import evm_as_bytes32
 from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
@@ -86,7 +86,7 @@ StellarStep: TypeAlias = StellarOrder | Approve
 """What one transaction does."""
 
 
-def stellar_order(network: Network, agreed: Agreed) -> StellarOrder:
+def stellar_order(network: Network, agreed: Agreement) -> StellarOrder:
     """What the owner's transaction has to do.
 
     Raises `ConfigurationError` when the network does not lead there, `ValueError` for what does not
@@ -163,7 +163,7 @@ def asset_of(asset: AssetId) -> Asset:
     return Asset(code, issuer)
 
 
-def _payment(network: Network, agreed: Agreed) -> Pay:
+def _payment(network: Network, agreed: Agreement) -> Pay:
     terms, stellar = agreed.terms, network.stellar
     assets = {stellar.usdc_contract: stellar.usdc, stellar.usdt0_contract: stellar.usdt0}
     asset = assets.get(StellarAddress(terms.source_token))
@@ -174,7 +174,7 @@ def _payment(network: Network, agreed: Agreed) -> Pay:
     return Pay(asset, StellarAddress(terms.dest_address), terms.amount_in)
 
 
-def _burn(network: Network, agreed: Agreed) -> BurnOnStellar:
+def _burn(network: Network, agreed: Agreement) -> BurnOnStellar:
     terms, stellar = agreed.terms, network.stellar
     destination = _evm(network, agreed)
     if stellar.cctp_token_messenger is None or destination.cctp_domain is None:
@@ -193,7 +193,7 @@ def _burn(network: Network, agreed: Agreed) -> BurnOnStellar:
     )
 
 
-def _send(network: Network, agreed: Agreed) -> SendOnStellar:
+def _send(network: Network, agreed: Agreement) -> SendOnStellar:
     terms, stellar = agreed.terms, network.stellar
     destination = _evm(network, agreed)
     if stellar.oft is None or destination.lz_eid is None:
@@ -210,14 +210,14 @@ def _send(network: Network, agreed: Agreed) -> SendOnStellar:
     )
 
 
-def _evm(network: Network, agreed: Agreed) -> EvmChain:
+def _evm(network: Network, agreed: Agreement) -> EvmChain:
     chain = network.chain(agreed.terms.dest_chain)
     if not isinstance(chain, EvmChain):
         raise ValueError(f"transfer {agreed.terms.id} ends on {chain.id}: nothing crosses")
     return chain
 
 
-def _least(agreed: Agreed) -> BaseUnits:
+def _least(agreed: Agreement) -> BaseUnits:
     """What has to arrive on an EVM chain, in Stellar's 7 decimals.
 
     The 7th of what is sent must be 0: it would stay behind.

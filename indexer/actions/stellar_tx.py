@@ -27,7 +27,7 @@ NOBODY = StellarAddress("GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWH
 
 
 @dataclass(frozen=True, slots=True)
-class StellarTx:
+class IssuedTransaction:
     """A transaction as it is issued; base64 of the envelope, and the hash that is signed."""
 
     envelope: str
@@ -44,14 +44,16 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class EarlierTransaction:
     """A transaction that was issued for a transfer before."""
 
     tx: TxHash
     sequence: int
 
 
-def next_sequence(spent: Spent, ingested: Height, issued: Collection[Numbered]) -> int | None:
+def next_sequence(
+    spent: Spent, ingested: Height, issued: Collection[EarlierTransaction]
+) -> int | None:
     """The number of a transfer's next transaction; None while that cannot be told.
 
     A number that was given to a transaction which may still be sent is given again, so that of the
@@ -70,7 +72,7 @@ def draft(
     sequence: int,
     expires_at: UnixSeconds,
     operations: Sequence[Operation],
-) -> StellarTx:
+) -> IssuedTransaction:
     """An unsigned transaction; a contract call in it is to be tried and `completed`.
 
     No ledger takes it that closes later than `expires_at`.
@@ -83,12 +85,12 @@ def draft(
     return _issued(builder.add_time_bounds(0, expires_at).build())
 
 
-def view_call(passphrase: str, question: Operation) -> StellarTx:
+def view_call(passphrase: str, question: Operation) -> IssuedTransaction:
     """The transaction that simulates a view; it is never signed."""
     return draft(passphrase, NOBODY, 1, FAR_OFF, [question])
 
 
-def completed(passphrase: str, drafted: StellarTx, found: Simulated) -> StellarTx:
+def completed(passphrase: str, drafted: IssuedTransaction, found: Simulated) -> IssuedTransaction:
     """The draft of one contract call with what it needs.
 
     Raises `ValueError` when that is more than the source's consent to this very call: a node could
@@ -106,11 +108,11 @@ def completed(passphrase: str, drafted: StellarTx, found: Simulated) -> StellarT
     return _issued(envelope)
 
 
-def read_tx(passphrase: str, envelope: bytes | str) -> StellarTx:
+def read_tx(passphrase: str, envelope: bytes | str) -> IssuedTransaction:
     """A transaction by its envelope: XDR, or base64 of it."""
     text = envelope if isinstance(envelope, str) else base64.b64encode(envelope).decode()
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(text, passphrase))
-    return StellarTx(text, TxHash(built.hash_hex()))
+    return IssuedTransaction(text, TxHash(built.hash_hex()))
 
 
 def _check_consent(call: InvokeHostFunction) -> None:
@@ -121,9 +123,9 @@ def _check_consent(call: InvokeHostFunction) -> None:
             raise ValueError("the call needs more than its source's consent to it")
 
 
-def _issued(envelope: TransactionEnvelope) -> StellarTx:
-    return StellarTx(envelope.to_xdr(), TxHash(envelope.hash_hex()))
+def _issued(envelope: TransactionEnvelope) -> IssuedTransaction:
+    return IssuedTransaction(envelope.to_xdr(), TxHash(envelope.hash_hex()))
 
 
-def _envelope(passphrase: str, issued: StellarTx) -> TransactionEnvelope:
+def _envelope(passphrase: str, issued: IssuedTransaction) -> TransactionEnvelope:
     return cast(TransactionEnvelope, TransactionBuilder.from_xdr(issued.envelope, passphrase))

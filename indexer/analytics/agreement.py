@@ -30,7 +30,7 @@ from sqlalchemy import (
 from indexer.analytics.daily import BOOK, FIGURES, ROUTES, Figure, due_days
 from indexer.config.networks import Network
 from warehouse_schema import projections as tables
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.metadata import ANALYTICS
 
 _SHOWN = 20
@@ -150,7 +150,7 @@ def _viewed(pair: _Pair, columns: list[str]) -> FromClause:
 
 
 def _is_amount(pair: _Pair, name: str) -> bool:
-    return isinstance(pair.table.c[name].type, BaseUnits)
+    return isinstance(pair.table.c[name].type, BaseUnitsType)
 
 
 def _in_base_units(view: FromClause, pair: _Pair, name: str) -> ColumnElement[Any]:

@@ -31,23 +31,23 @@ from indexer.config.networks import Network
 from indexer.facts.backfills import under_way
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.transfers import state_machine
-from indexer.transfers.state_machine import Turn
-from warehouse_schema.columns import BaseUnits
+from indexer.transfers.state_machine import ActionBy
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import cctp_burns, cctp_mints, oft_received, oft_sent
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import movements, reconciliation, transfer_states
 from warehouse_schema.queries import any_of
 
-Check: TypeAlias = Literal[
+ReconciliationCheck: TypeAlias = Literal[
     "movements_hold_all_facts",
     "movements_keep_their_amount",
     "deposit_addresses_are_empty",
     "transfers_move_on",
 ]
-CHECKS: tuple[Check, ...] = get_args(Check)
+CHECKS: tuple[ReconciliationCheck, ...] = get_args(ReconciliationCheck)
 
-PATIENCE: Mapping[Turn, int] = {
+PATIENCE: Mapping[ActionBy, int] = {
     "user": 900,
     "relay": 900,
     "chain": 3_600,
@@ -65,7 +65,7 @@ _progress = movements.c
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class FlowSum:
     """Movements, and what they moved together."""
 
     count: int = 0
@@ -74,7 +74,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class ChainFlow:
     """What went from one chain to another: sent = delivered + fees + on the way, once both chains
     have been read as far."""
 
@@ -82,12 +82,12 @@ class Flow:
     source_chain: ChainId | None
     """None where it is no chain of ours."""
     dest_chain: ChainId | None
-    sent: Sum
-    delivered: Sum
+    sent: FlowSum
+    delivered: FlowSum
     fees: int
     """Taken on the way, of what was delivered. 7 decimals."""
-    on_the_way: Sum
-    unexplained: Sum
+    on_the_way: FlowSum
+    unexplained: FlowSum
     """Delivered, of which nothing was seen to be sent: sent before the source was read from, or
     not read so far."""
 
@@ -96,7 +96,7 @@ class Flow:
 class Finding:
     """What does not add up; a sentence for operators, which may name a transfer."""
 
-    check: Check
+    check: ReconciliationCheck
     detail: str
 
 
@@ -105,7 +105,7 @@ class Reconciliation:
     """How things stood when they were looked at."""
 
     at: datetime
-    flows: tuple[Flow, ...]
+    flows: tuple[ChainFlow, ...]
     stages: Mapping[str, int]
     """How many transfers are at each stage that is not the end of one."""
     findings: tuple[Finding, ...]
@@ -114,7 +114,7 @@ class Reconciliation:
 def reconcile(engine: Engine, network: Network) -> Reconciliation:
     """Look at everything as of one moment, and write down what was seen."""
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
-        seen = look(conn, network)
+        seen = compute_reconciliation(conn, network)
         conn.rollback()
     row = {
         "at": seen.at,
@@ -150,7 +150,7 @@ def _written(value: Any) -> Any:
     return value
 
 
-def look(conn: Connection, network: Network) -> Reconciliation:
+def compute_reconciliation(conn: Connection, network: Network) -> Reconciliation:
     """How things stand, as the connection's transaction sees them."""
     return Reconciliation(
         at=conn.execute(select(func.now())).scalar_one(),
@@ -168,7 +168,7 @@ def look(conn: Connection, network: Network) -> Reconciliation:
 # Movements.
 
 
-def _flows(conn: Connection, network: Network) -> Iterator[Flow]:
+def _flows(conn: Connection, network: Network) -> Iterator[ChainFlow]:
     sent, delivered = _progress.source_tx.is_not(None), _progress.dest_tx.is_not(None)
     came_in = _in_sevens(network, _progress.amount_in, _progress.source_chain)
     went_out = _in_sevens(network, _progress.amount_out, _progress.dest_chain)
@@ -188,15 +188,15 @@ def _flows(conn: Connection, network: Network) -> Iterator[Flow]:
     )
     for row in conn.execute(query):
         mechanism, source, dest, *figures = row
-        yield Flow(
+        yield ChainFlow(
             mechanism=mechanism,
             source_chain=source,
             dest_chain=dest,
-            sent=Sum(*figures[0:2]),
-            delivered=Sum(*figures[2:4]),
+            sent=FlowSum(*figures[0:2]),
+            delivered=FlowSum(*figures[2:4]),
             fees=figures[4],
-            on_the_way=Sum(*figures[5:7]),
-            unexplained=Sum(*figures[7:9]),
+            on_the_way=FlowSum(*figures[5:7]),
+            unexplained=FlowSum(*figures[7:9]),
         )
 
 
@@ -212,7 +212,7 @@ def _sum(amount: ColumnElement[Any], which: ColumnElement[bool]) -> tuple[Column
 
 def _total(amount: ColumnElement[Any], which: ColumnElement[bool]) -> ColumnElement[Any]:
     total = func.coalesce(func.sum(amount).filter(which), 0)
-    return as_type(total, BaseUnits)
+    return as_type(total, BaseUnitsType)
 
 
 def _unfolded_facts(conn: Connection, network: Network) -> Iterator[Finding]:
@@ -249,14 +249,14 @@ def _by_chain(network: Network, amount: Column[Any], *, is_shared: bool) -> Sele
     """Base units of each chain; CCTP's events have 6 decimals on every chain."""
     chain = amount.table.c.chain
     scale = case((chain == network.stellar.id, STELLAR_PER_SHARED), else_=1) if is_shared else 1
-    return select(chain, as_type(func.sum(amount * scale), BaseUnits)).group_by(chain)
+    return select(chain, as_type(func.sum(amount * scale), BaseUnitsType)).group_by(chain)
 
 
 def _moved(mechanism: str, amount: Column[Any], chain: Column[Any]) -> Select[Any]:
     """Base units of each chain, of the movements of which that side was seen."""
     tx = _progress.source_tx if chain is _progress.source_chain else _progress.dest_tx
     return (
-        select(chain, as_type(func.sum(amount), BaseUnits))
+        select(chain, as_type(func.sum(amount), BaseUnitsType))
         .where(_progress.mechanism == mechanism, tx.is_not(None))
         .group_by(chain)
     )
@@ -358,12 +358,12 @@ def _waiting() -> Select[Any]:
     )
 
 
-def _lateness(row: Row[Any], turn: Turn, waited: int) -> str:
+def _lateness(row: Row[Any], turn: ActionBy, waited: int) -> str:
     why = "without a reason" if row.reason is None else f"({row.reason})"
     said = "" if row.detail is None else f": {row.detail}"
     return f"transfer {row.id} is {row.stage} {why} and waits {waited} s for the {turn}{said}"
 
 
-def sentences(findings: Iterable[Finding], check: Check) -> list[str]:
+def sentences(findings: Iterable[Finding], check: ReconciliationCheck) -> list[str]:
     """What one check found."""
     return [finding.detail for finding in findings if finding.check == check]

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from indexer.facts.columns_read import read_frame
 from indexer.facts.days import heights_of
-from warehouse_schema.columns import BaseUnits, day_of
+from warehouse_schema.columns import BaseUnitsType, day_of
 from warehouse_schema.events import (
     escrow_deposits,
     escrow_withdrawals,
@@ -79,7 +79,11 @@ def _endings(conn: Connection, chain: ChainId, begin: Height, end: Height) -> pl
                 literal(ending, Text).label("ending"),
                 *(
                     (table.c[name] if settles else null().cast(kind)).label(name)
-                    for name, kind in (("released", BaseUnits), ("fee", BaseUnits), ("claim", Text))
+                    for name, kind in (
+                        ("released", BaseUnitsType),
+                        ("fee", BaseUnitsType),
+                        ("claim", Text),
+                    )
                 ),
                 *(table.c[name] for name in ("block_time", "height", "position")),
             ).where(table.c.chain == chain, table.c.height >= begin, table.c.height < end)
@@ -105,7 +109,7 @@ def balance_frame(conn: Connection, chain: ChainId, first: date, last: date) -> 
 
 
 def _balances(table: Table, chain: ChainId, end: Height) -> Any:
-    none = literal(0, BaseUnits)
+    none = literal(0, BaseUnitsType)
     return select(
         *(table.c[name] for name in ("provider", "height", "position", "block_time")),
         *(table.c[name] for name in ("free_after", "locked_after")),

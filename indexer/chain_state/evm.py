@@ -13,12 +13,12 @@ from eth_abi.abi import decode, encode
 from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
-from indexer.actions.evm_calls import Order, Send, spender
+from indexer.actions.evm_calls import EvmOrder, SendOrder, spender
 from indexer.actions.evm_check import Mined
 from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.events import Provenance
 from indexer.chains.evm.answers import EvmReceipt, ReceiptLog
-from indexer.chains.evm.calls import EvmCalls
+from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.quorum import Quorum
 from indexer.chains.http.witnesses import NEEDED
 from indexer.chains.raw import EvmLog
@@ -49,7 +49,7 @@ class EvmState:
         }
 
     def allowance(
-        self, chain: ChainId, order: Order, token: EvmAddress, payer: EvmAddress
+        self, chain: ChainId, order: EvmOrder, token: EvmAddress, payer: EvmAddress
     ) -> BaseUnits | None:
         """What the order's contract may take of the payer's token; None where it needs no leave.
 
@@ -57,7 +57,7 @@ class EvmState:
         """
         node = self._of(chain).calls
         taker = spender(order)
-        if isinstance(order, Send) and not _asked(node, taker, _APPROVAL_REQUIRED, "bool"):
+        if isinstance(order, SendOrder) and not _asked(node, taker, _APPROVAL_REQUIRED, "bool"):
             return None
         data = _ALLOWANCE + encode(["address", "address"], [payer, taker])
         return BaseUnits(_asked(node, token, data, "uint256"))
@@ -105,7 +105,7 @@ class _Chain:
     """A chain's nodes. A quorum serves one thread at a time; those that nobody needs now wait."""
 
     def __init__(self, chain: EvmChain, urls: Sequence[str], needed: int) -> None:
-        self.calls = EvmCalls(chain, urls)
+        self.calls = ContractReader(chain, urls)
         self.chain, self._urls, self._needed = chain, urls, needed
         self._idle: SimpleQueue[Quorum] = SimpleQueue()
 
@@ -141,11 +141,11 @@ def _log(chain: ChainId, receipt: EvmReceipt, log: ReceiptLog) -> EvmLog:
     return EvmLog(seen, log.address, log.topics, log.data)
 
 
-def _word(node: EvmCalls, contract: EvmAddress, data: bytes) -> int:
+def _word(node: ContractReader, contract: EvmAddress, data: bytes) -> int:
     return _asked(node, contract, data, "uint256")
 
 
-def _asked(node: EvmCalls, contract: EvmAddress, data: bytes, kind: str) -> int:
+def _asked(node: ContractReader, contract: EvmAddress, data: bytes, kind: str) -> int:
     answer = node.call(contract, data)
     try:
         [value] = decode([kind], answer)

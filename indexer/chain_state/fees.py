@@ -19,7 +19,7 @@ from eth_utils.crypto import keccak
 
 from indexer.actions.stellar_orders import SendOnStellar
 from indexer.chain_state.stellar import StellarState
-from indexer.chains.evm.calls import EvmCalls
+from indexer.chains.evm.calls import ContractReader
 from indexer.chains.services.circle import BurnFee, Iris
 from indexer.config.networks import Chain, EvmChain, Network
 from indexer.config.routes import BRIDGE_STEP
@@ -76,13 +76,13 @@ class SendTerms:
     """What the message costs, in the source chain's native token."""
 
 
-class Fees:
+class FeeReader:
     """The sources of a network's fees. Threads may share it."""
 
     def __init__(
         self,
         network: Network,
-        nodes: Mapping[ChainId, EvmCalls],
+        nodes: Mapping[ChainId, ContractReader],
         iris: Iris | None,
         stellar: StellarState | None = None,
         *,
@@ -169,25 +169,25 @@ class Fees:
             raise RetryableChainError(str(error)) from error
         return SendTerms(quote.least, quote.most, received, native_fee=fee)
 
-    def _node(self, chain: ChainId) -> EvmCalls:
+    def _node(self, chain: ChainId) -> ContractReader:
         node = self._nodes.get(chain)
         if node is None:
             raise NodeUnavailable(f"{chain} has no node: set {rpc_variable(chain)}")
         return node
 
 
-def open_fees(settings: Settings) -> Fees:
+def open_fees(settings: Settings) -> FeeReader:
     """The sources of the network that are configured."""
-    nodes: dict[ChainId, EvmCalls] = {}
+    nodes: dict[ChainId, ContractReader] = {}
     for chain in settings.network.evm:
         urls = [url for url in settings.nodes.get(chain.id, ()) if url.startswith("http")]
         if urls:
-            nodes[chain.id] = EvmCalls(chain, urls)
+            nodes[chain.id] = ContractReader(chain, urls)
     url = settings.network.iris
     iris = None if url is None else Iris(url, timeout=_SERVICE_SECONDS)
     stellar = settings.network.stellar
     urls = [url for url in settings.nodes.get(stellar.id, ()) if url.startswith("http")]
-    return Fees(settings.network, nodes, iris, StellarState(stellar, urls) if urls else None)
+    return FeeReader(settings.network, nodes, iris, StellarState(stellar, urls) if urls else None)
 
 
 class Recent:
@@ -239,7 +239,7 @@ def _burn_terms(source: Chain, fees: tuple[BurnFee, ...]) -> BurnTerms:
 
 
 def _asked(
-    node: EvmCalls,
+    node: ContractReader,
     contract: EvmAddress,
     selector: bytes,
     kinds: list[str],

@@ -26,8 +26,8 @@ from indexer.actions.stellar_orders import (
 from indexer.actions.stellar_pause import cctp_pause
 from indexer.actions.stellar_tx import (
     NOBODY,
+    IssuedTransaction,
     Spent,
-    StellarTx,
     completed,
     draft,
     next_sequence,
@@ -82,7 +82,7 @@ class StellarState:
 
     def issue(
         self, step: StellarStep, owner: StellarAddress, sequence: int, expires_at: UnixSeconds
-    ) -> StellarTx:
+    ) -> IssuedTransaction:
         """The transaction of a step, to be signed by the owner.
 
         Raises `CallReverted` when the contract would refuse it as things stand.
@@ -102,7 +102,7 @@ class StellarState:
         expires_at: UnixSeconds,
         ingested: Height,
         issued: Collection[Issue],
-    ) -> StellarTx | None:
+    ) -> IssuedTransaction | None:
         """The owner's next transaction for an order; one that was issued for it already, if it can.
 
         None until what spent a number of an issued one is ingested: it may be that very one. Raises
@@ -155,7 +155,7 @@ class StellarState:
         """What a view returns, as XDR of an SCVal."""
         return self._tried(view_call(self._chain.passphrase, question)).value
 
-    def _tried(self, drafted: StellarTx) -> Simulated:
+    def _tried(self, drafted: IssuedTransaction) -> Simulated:
         found = self._calls.simulate(drafted.envelope)
         if isinstance(found, Trapped):
             raise CallReverted(f"{self._chain.id}: {found.message}")

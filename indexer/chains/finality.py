@@ -21,7 +21,7 @@ class Finality:
 
 
 @runtime_checkable
-class TellsFinality(Protocol):
+class ReportsFinality(Protocol):
     """A reader whose chain may name its final blocks."""
 
     def finality(self) -> Finality | None:

@@ -14,7 +14,7 @@ class Upgrade:
 
 
 @runtime_checkable
-class TellsUpgrades(Protocol):
+class ReportsUpgrades(Protocol):
     """A reader whose nodes say which protocol they are ready for."""
 
     def upgrade_ahead(self) -> Upgrade | None:

@@ -12,7 +12,7 @@ from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import ChainId
 
 
-def add_revise(parser: argparse.ArgumentParser) -> None:
+def add_redecode(parser: argparse.ArgumentParser) -> None:
     """The steps of a revision, each with what runs it."""
     steps = parser.add_subparsers(dest="step", required=True)
     begin = steps.add_parser("start", help="make room beside the live tables (database owner)")
@@ -50,7 +50,7 @@ def _check(settings: Settings, _: argparse.Namespace) -> int:
     return 0
 
 
-def _print_check(found: run.Check) -> None:
+def _print_check(found: run.SwapCheck) -> None:
     for progress in found.filled:
         print(f"{progress.chain}: decoded anew to {progress.height} of {progress.final}")
     for line in list(found.lines()) or ["no differences"]:

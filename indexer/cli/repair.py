@@ -10,14 +10,14 @@ from indexer.config.warehouse import open_engine
 from indexer.ingest.readers import open_history
 
 
-def add_heal(parser: argparse.ArgumentParser) -> None:
+def add_repair(parser: argparse.ArgumentParser) -> None:
     """What runs it."""
     parser.set_defaults(run=_run)
 
 
 def _run(settings: Settings, _: argparse.Namespace) -> int:
     # Here, not above: it reads columns, and every other command would wait for that import.
-    from indexer.ingest.gap_repair import heal
+    from indexer.ingest.gap_repair import repair_gaps
 
     engine = open_engine(settings, "indexer")
     try:
@@ -25,7 +25,7 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
             closing(open_history(settings, settings.network.stellar)) as reader,
             Bar(sys.stdout) as bar,
         ):
-            healing = heal(engine, reader, settings.network, bar)
+            healing = repair_gaps(engine, reader, settings.network, bar)
     finally:
         engine.dispose()
     print(healing)

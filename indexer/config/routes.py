@@ -43,7 +43,7 @@ SERVICE_FEE_BPS = 0
 
 
 @dataclass(frozen=True, slots=True)
-class RouteFee:
+class TransferRouteFee:
     """What a quote on the route adds up."""
 
     service_fee_bps: int
@@ -54,7 +54,7 @@ class RouteFee:
 
 
 @dataclass(frozen=True, slots=True)
-class RouteEnd:
+class TransferRouteEnd:
     """One chain at which a route begins or ends. Amounts are base units of `asset`."""
 
     chain: ChainId
@@ -72,36 +72,36 @@ class RouteEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
+class TransferRoute:
     """A coin, a direction, a mechanism and the chains they work on, in network file order."""
 
     id: RouteId
     direction: Direction
     mechanism: Mechanism
-    fee: RouteFee
-    source_chains: tuple[RouteEnd, ...]
-    dest_chains: tuple[RouteEnd, ...]
+    fee: TransferRouteFee
+    source_chains: tuple[TransferRouteEnd, ...]
+    dest_chains: tuple[TransferRouteEnd, ...]
 
     @property
     def enabled(self) -> bool:
         """Whether the network has both ends."""
         return bool(self.source_chains and self.dest_chains)
 
-    def source(self, chain: ChainId) -> RouteEnd | None:
+    def source(self, chain: ChainId) -> TransferRouteEnd | None:
         """The end at which the route begins on that chain, if it does."""
         return next((end for end in self.source_chains if end.chain == chain), None)
 
-    def dest(self, chain: ChainId) -> RouteEnd | None:
+    def dest(self, chain: ChainId) -> TransferRouteEnd | None:
         """The end at which the route ends on that chain, if it does."""
         return next((end for end in self.dest_chains if end.chain == chain), None)
 
 
-def routes(network: Network) -> tuple[Route, ...]:
+def routes(network: Network) -> tuple[TransferRoute, ...]:
     """The six routes, always all and in this order."""
     return tuple(_route(network, *plan) for plan in _PLANS)
 
 
-def find_route(network: Network, route: str) -> Route | None:
+def find_route(network: Network, route: str) -> TransferRoute | None:
     """The route of that id, enabled or not; None for a word that is no route."""
     return next((known for known in routes(network) if known.id == route), None)
 
@@ -125,18 +125,18 @@ def _route(
     coin: Coin,
     mechanism: Mechanism,
     quoted: tuple[QuotedFee, ...],
-) -> Route:
+) -> TransferRoute:
     stellar, evm = _reached(network, coin, mechanism)
     sources, dests = {
         "deposit": (evm, stellar),
         "withdraw": (stellar, evm),
         "send": (stellar, stellar),
     }[direction]
-    return Route(
+    return TransferRoute(
         id=route,
         direction=direction,
         mechanism=mechanism,
-        fee=RouteFee(service_fee_bps=SERVICE_FEE_BPS, quoted=quoted),
+        fee=TransferRouteFee(service_fee_bps=SERVICE_FEE_BPS, quoted=quoted),
         source_chains=tuple(
             _end(
                 place,
@@ -210,11 +210,11 @@ def _end(
     mechanism: Mechanism,
     funding_modes: tuple[FundingMode, ...],
     expected_seconds: int,
-) -> RouteEnd:
+) -> TransferRouteEnd:
     on_stellar = isinstance(place.chain, StellarChain)
     unit = 10 ** (STELLAR_DECIMALS if on_stellar else EVM_DECIMALS)
     crosses = mechanism != "payment"
-    return RouteEnd(
+    return TransferRouteEnd(
         chain=place.chain.id,
         asset=place.asset,
         min_amount=BaseUnits(MIN_BRIDGED_USD * unit if crosses else 1),

@@ -14,13 +14,13 @@ from indexer.bridges.deposit_address import decode_evm as deposit_address
 from indexer.bridges.oft import decode_evm as oft
 from indexer.bridges.tokens import decode_evm as tokens
 from indexer.chains.events import Event
-from indexer.chains.evm.abi import TRANSFER_TOPIC, Decoder, topic_of
+from indexer.chains.evm.abi import TRANSFER_TOPIC, LogDecoder, topic_of
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import EvmAddress
 
-DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
     **cctp.DECODERS,
     **oft.DECODERS,
     **deposit_address.DECODERS,
@@ -60,7 +60,7 @@ def event_topics(chain: EvmChain) -> Mapping[EvmAddress, tuple[str, ...]]:
 
 
 @cache
-def _decoders_of(chain: EvmChain) -> dict[tuple[EvmAddress, str], tuple[str, Decoder]]:
+def _decoders_of(chain: EvmChain) -> dict[tuple[EvmAddress, str], tuple[str, LogDecoder]]:
     """(contract, topic 0) → (event name, decoder), for the contracts that this chain has."""
     return {
         (address, topic_of(signature)): (signature.partition("(")[0], decoder)

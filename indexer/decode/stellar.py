@@ -15,7 +15,7 @@ from indexer.errors import Undecodable
 from indexer.market import decode_escrow, decode_rail_terms
 from warehouse_schema.identifiers import StellarAddress
 
-Decoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
+EventDecoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
 
 
 def decode(event: StellarEvent, chain: StellarChain) -> Event | None:
@@ -30,7 +30,7 @@ def decode(event: StellarEvent, chain: StellarChain) -> Event | None:
     return None if decoder is None else decoder(event, chain)
 
 
-def _alone(decoder: Callable[[StellarEvent], Event]) -> Decoder:
+def _alone(decoder: Callable[[StellarEvent], Event]) -> EventDecoder:
     """A decoder that does not need to know the chain."""
     return lambda event, _chain: decoder(event)
 
@@ -42,7 +42,7 @@ def _asset_event(event: StellarEvent, chain: StellarChain) -> Event | None:
     return found
 
 
-DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
     "cctp_token_messenger": {
         "deposit_for_burn": _alone(cctp.deposit_for_burn),
         "mint_and_withdraw": _alone(cctp.mint_and_withdraw),
@@ -77,7 +77,7 @@ DECODERS: Mapping[str, Mapping[str, Decoder]] = {
 
 
 @lru_cache(maxsize=16)
-def _decoders_by_contract(chain: StellarChain) -> dict[StellarAddress, Mapping[str, Decoder]]:
+def _decoders_by_contract(chain: StellarChain) -> dict[StellarAddress, Mapping[str, EventDecoder]]:
     return {
         contract: decoders
         for role, decoders in DECODERS.items()

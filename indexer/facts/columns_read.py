@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from indexer.facts.rows import copying_out
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 
 BYTES_A_FRAME = 8 * 2**20
 """Text of one frame. Rows differ a thousandfold in size, so they are not what is counted."""
@@ -57,7 +57,7 @@ _STRING, _TEXTS, _BLOBS = pl.String(), pl.List(pl.String), pl.List(pl.Binary)
 
 _KINDS: Mapping[type[TypeEngine[Any]], _Kind] = {
     Text: _Kind(_STRING, _STRING, _as_it_is),
-    BaseUnits: _Kind(_STRING, _STRING, _as_it_is),
+    BaseUnitsType: _Kind(_STRING, _STRING, _as_it_is),
     BigInteger: _Kind(pl.Int64(), pl.Int64(), _as_it_is),
     Integer: _Kind(pl.Int32(), pl.Int32(), _as_it_is),
     Boolean: _Kind(pl.Boolean(), _STRING, lambda values: values == "t"),
@@ -117,7 +117,7 @@ def read_frame(conn: Connection, query: Select[Any]) -> pl.DataFrame:
     """
     frames = list(read_frames(conn, query))
     frame = pl.concat(frames) if frames else pl.DataFrame(schema=frame_schema(query))
-    units = [column.name for column in _columns(query) if isinstance(column.type, BaseUnits)]
+    units = [column.name for column in _columns(query) if isinstance(column.type, BaseUnitsType)]
     return frame.with_columns(pl.col(units).cast(pl.Int128))
 
 

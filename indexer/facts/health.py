@@ -1,7 +1,7 @@
 """Whether a chain's ingestion can be relied on. The one decision: everybody who has to know, asks.
 
 `python -m indexer status`, `/readyz`, `/v1/status`, routes, quotes, transfers, metrics and
-Dagster's check `keeps_up` all show what `judge` says.
+Dagster's check `keeps_up` all show what `assess` says.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from typing import Literal, TypeAlias
 from indexer.config.networks import Chain
 from indexer.facts.status import ChainStatus
 
-Reason: TypeAlias = Literal[
+HealthReason: TypeAlias = Literal[
     "NOT_STARTED", "ON_HOLD", "NOT_FOLLOWED", "NODE_FAILING", "STOPPED", "LATE"
 ]
 """Why a chain is unwell. Stable: clients may match on it."""
 
-SENTENCES: Mapping[Reason, str] = {
+SENTENCES: Mapping[HealthReason, str] = {
     "NOT_STARTED": "has not been ingested yet",
     "ON_HOLD": "is on hold",
     "NOT_FOLLOWED": "is not being followed",
@@ -36,10 +36,10 @@ _LATE_SECONDS, _LATE_BLOCKS = 60, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ChainHealth:
     """What was decided about one chain."""
 
-    reason: Reason | None
+    reason: HealthReason | None
     """Why nothing may be promised about the chain; None when it is well."""
     detail: str
     """The reason as operators read it, which may name a node; empty when the chain is well."""
@@ -67,13 +67,13 @@ def late_after(chain: Chain) -> float:
     return _LATE_SECONDS + _LATE_BLOCKS * chain.block_seconds
 
 
-def judge(chain: Chain, status: ChainStatus) -> Health:
+def assess(chain: Chain, status: ChainStatus) -> ChainHealth:
     """Decide whether a chain is well, and why not. Ages are by the database's clock."""
     reason, detail = _trouble(chain, status)
-    return Health(reason, detail, tuple(_warnings(status)))
+    return ChainHealth(reason, detail, tuple(_warnings(status)))
 
 
-def _trouble(chain: Chain, status: ChainStatus) -> tuple[Reason | None, str]:
+def _trouble(chain: Chain, status: ChainStatus) -> tuple[HealthReason | None, str]:
     if status.height is None:
         return "NOT_STARTED", "nothing ingested yet"
     if status.held is not None:

@@ -97,7 +97,7 @@ def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
     The raw logs move to `facts.orphans`. The caller refolds what the events touched, in the same
     transaction.
     """
-    taken = store.take_back(conn, fork.chain, above=fork.height)
+    taken = store.delete_above(conn, fork.chain, above=fork.height)
     store.move_cursor(
         conn,
         cursor,

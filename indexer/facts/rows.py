@@ -26,7 +26,7 @@ from indexer.bridges.tokens import events as tokens
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
 from indexer.market import escrow_events, rail_terms_events
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import evm_logs, stellar_events
 
@@ -44,7 +44,7 @@ _PROVENANCE = tuple(field.name for field in fields(Provenance))
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class EventTable:
     """A dataclass with provenance, its table, and the columns of its own fields, in their order."""
 
     type: type[Any]
@@ -75,18 +75,18 @@ class Shelf:
         return self.type(Provenance(*values[:split]), *values[split:])
 
 
-def _shelf(item_type: type[Any], table: Table) -> Shelf:
+def _shelf(item_type: type[Any], table: Table) -> EventTable:
     seen, *own = (field.name for field in fields(item_type))
     if seen != "seen":
         raise TypeError(f"{item_type.__name__} begins with {seen}")
     arrays = any(isinstance(table.c[name].type, ARRAY) for name in own)
-    return Shelf(item_type, table, tuple(own), arrays)
+    return EventTable(item_type, table, tuple(own), arrays)
 
 
-EVENT_SHELVES: Mapping[type[Event], Shelf] = {
+EVENT_SHELVES: Mapping[type[Event], EventTable] = {
     EVENT_TYPES[name]: _shelf(EVENT_TYPES[name], table) for name, table in EVENT_TABLES.items()
 }
-RAW_SHELVES: Mapping[type[RawEvent], Shelf] = {
+RAW_SHELVES: Mapping[type[RawEvent], EventTable] = {
     raw_type: _shelf(raw_type, table) for raw_type, table in RAW_TABLES.items()
 }
 
@@ -105,7 +105,7 @@ def why_unstorable(event: Event) -> str | None:
     return None
 
 
-_LARGEST = {Integer: 2**31 - 1, BigInteger: 2**63 - 1, BaseUnits: 10**78 - 1}
+_LARGEST = {Integer: 2**31 - 1, BigInteger: 2**63 - 1, BaseUnitsType: 10**78 - 1}
 
 
 def _why_unfit(column: Column[Any], value: Any) -> str | None:
@@ -250,7 +250,7 @@ def _as_sqlalchemy(conn: Connection, statement: sql.Composed) -> Iterator[None]:
 
 def _to_driver(columns: Sequence[Column[Any]]) -> _ToDriver:
     """What makes a row of the columns one that the driver takes."""
-    wide = [place for place, column in enumerate(columns) if isinstance(column.type, BaseUnits)]
+    wide = [place for place, column in enumerate(columns) if isinstance(column.type, BaseUnitsType)]
     other = {
         place: _WRAPPED[type(column.type)]
         for place, column in enumerate(columns)

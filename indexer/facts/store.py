@@ -35,7 +35,7 @@ from indexer.chains.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.chains.upgrades import Upgrade
 from indexer.errors import FollowerConflict
 from indexer.facts import days
-from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, Shelf, copy_into, streaming
+from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, EventTable, copy_into, streaming
 from indexer.facts.rows import copy_rows as copy_rows
 from warehouse_schema.facts import (
     alarms,
@@ -158,7 +158,7 @@ def undecodable_subject(height: Height, tx_hash: TxHash, position: int) -> str:
     return f"{height}/{tx_hash}/{position}"
 
 
-def _append_raw(conn: Connection, shelf: Shelf, items: Iterable[Decoded]) -> None:
+def _append_raw(conn: Connection, shelf: EventTable, items: Iterable[Decoded]) -> None:
     outcome = [shelf.table.c.event, shelf.table.c.undecodable]
     rows = (
         (
@@ -171,7 +171,7 @@ def _append_raw(conn: Connection, shelf: Shelf, items: Iterable[Decoded]) -> Non
     copy_into(conn, [*shelf.columns, *outcome], rows)
 
 
-def take_back(conn: Connection, chain: ChainId, *, above: Height) -> list[Event]:
+def delete_above(conn: Connection, chain: ChainId, *, above: Height) -> list[Event]:
     """Remove every block above a height and all that was seen in it; the events that were there.
 
     The raw events move to `facts.orphans`. Alarms about what was seen are cleared: nobody has to
@@ -213,7 +213,7 @@ def remove_range(
 
     Counts as a change of their days. Gives the events that were there; the caller refolds what they
     touched. For blocks that the
-    chain took back use `take_back`, which keeps the raw events as orphans.
+    chain took back use `delete_above`, which keeps the raw events as orphans.
     """
     days.note_change(conn, chain, first, last)
     taken = list(read_events(conn, EVENT_SHELVES, chain, first, last))
@@ -335,7 +335,7 @@ def stored_blocks(chain: ChainId) -> Select[Any]:
 
 def _stream(
     conn: Connection,
-    shelf: Shelf,
+    shelf: EventTable,
     chain: ChainId | None,
     first: Height | None,
     last: Height | None,
@@ -352,7 +352,7 @@ def _stream(
         yield from map(shelf.item, rows)
 
 
-def _query(shelf: Shelf) -> Select[Any]:
+def _query(shelf: EventTable) -> Select[Any]:
     columns = shelf.table.c
     return select(*shelf.columns).order_by(columns.chain, columns.height, columns.position)
 

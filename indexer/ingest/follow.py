@@ -10,13 +10,13 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from indexer.chains.ports import Block, ChainReader
-from indexer.chains.upgrades import TellsUpgrades
+from indexer.chains.upgrades import ReportsUpgrades
 from indexer.config.networks import Network
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.facts import store
 from indexer.facts.store import Cursor
 from indexer.ingest.proving import Proving
-from indexer.ingest.ranges import MAX_BLOCKS, Progress, bring_in, follower, note_finality
+from indexer.ingest.ranges import MAX_BLOCKS, RangeProgress, follower, ingest_range, note_finality
 from indexer.outages import passes
 from indexer.stopping import pause
 from warehouse_schema.identifiers import ChainId, Height
@@ -45,7 +45,7 @@ def follow(
     network: Network,
     *,
     should_stop: Callable[[], bool],
-    on_progress: Callable[[Progress], None],
+    on_progress: Callable[[RangeProgress], None],
 ) -> None:
     """Keep a chain drained until `should_stop` says so.
 
@@ -98,9 +98,9 @@ def _follow(
     network: Network,
     backoff: "_Backoff",
     should_stop: Callable[[], bool],
-    on_progress: Callable[[Progress], None],
+    on_progress: Callable[[RangeProgress], None],
 ) -> None:
-    def committed(progress: Progress) -> None:
+    def committed(progress: RangeProgress) -> None:
         # The range is committed, whatever becomes of the next question.
         on_progress(progress)
         backoff.reset()
@@ -128,7 +128,7 @@ class _Session:
         conn: Connection,
         reader: ChainReader,
         network: Network,
-        committed: Callable[[Progress], None],
+        committed: Callable[[RangeProgress], None],
     ) -> None:
         self._conn = conn
         self._reader = reader
@@ -161,7 +161,7 @@ class _Session:
             self._proving.prove_wanted(self._conn)
         if self._finality.is_due():
             note_finality(self._conn, self._reader, self._network)
-        if isinstance(self._reader, TellsUpgrades) and self._upgrades.is_due():
+        if isinstance(self._reader, ReportsUpgrades) and self._upgrades.is_due():
             self._note_upgrade(self._reader)
         self._look_out(progress)
 
@@ -195,7 +195,7 @@ class _Session:
         """A head that was seen may be another node's: ask for it anew."""
         self._head, self._is_news = None, True
 
-    def _bring_in(self) -> Progress | None:
+    def _bring_in(self) -> RangeProgress | None:
         head = self._head
         if head is None:
             if not self._is_news:
@@ -203,11 +203,11 @@ class _Session:
             head = self._reader.head()
         if self._stands is not None and self._stands.block_hash == head.hash:
             return None
-        step = bring_in(self._conn, self._reader, self._network, head, self._size.blocks)
+        step = ingest_range(self._conn, self._reader, self._network, head, self._size.blocks)
         self._stands = step.stands
         return step.progress
 
-    def _note(self, progress: Progress) -> None:
+    def _note(self, progress: RangeProgress) -> None:
         self._committed(progress)
         self._failure, self._reported_at = None, time.monotonic()
         if not self._moving:
@@ -217,7 +217,7 @@ class _Session:
         self._size.grow()
         self._finality.want()
 
-    def _note_upgrade(self, reader: TellsUpgrades) -> None:
+    def _note_upgrade(self, reader: ReportsUpgrades) -> None:
         """Ask which protocol is ahead. What a node does not tell holds nothing up."""
         self._upgrades.want()
         try:
@@ -228,7 +228,7 @@ class _Session:
         with self._conn.begin():
             store.note_upgrade(self._conn, self._reader.chain, upgrade)
 
-    def _look_out(self, progress: Progress | None) -> None:
+    def _look_out(self, progress: RangeProgress | None) -> None:
         """Find the next head to look at: while behind, by asking again, at the head by waiting."""
         self.look_again()
         if progress is not None and progress.lag_blocks > 0:

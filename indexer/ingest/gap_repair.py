@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Healing:
+class GapRepair:
     """What became of the gaps."""
 
     closed: tuple[Gap, ...]
@@ -44,12 +44,12 @@ def _said(gap: Gap, what: str) -> str:
     return f"the gap between {gap.first} and {gap.last} of {', '.join(gap.providers)} {what}"
 
 
-def heal(
+def repair_gaps(
     engine: Engine,
     reader: ChainReader,
     network: Network,
     on_progress: Callable[[BackfillProgress], None],
-) -> Healing:
+) -> GapRepair:
     """Read again whatever lies in a gap.
 
     Safe to kill at any moment and to run again. Raises as `backfill` does: `RetentionGap` when the
@@ -65,4 +65,4 @@ def heal(
         left = stale_gaps(conn, chain)
     still = {(gap.first, gap.last) for gap in left}
     closed = tuple(gap for gap in found if (gap.first, gap.last) not in still)
-    return Healing(closed, left)
+    return GapRepair(closed, left)

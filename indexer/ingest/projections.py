@@ -8,10 +8,10 @@ from indexer.chains.events import Event
 from indexer.chains.raw import Block
 from indexer.config.networks import Network
 from indexer.facts.store import raise_alarm
-from indexer.movements.store import fold_in, refold_transfers, touched_movements
+from indexer.movements.store import affected_movements, fold_in, refold_movements
 from indexer.orderbook.state import LedgerClose
 from indexer.orderbook.store import apply_ledgers
-from indexer.transfers.store import note_lost, refold, refold_touched
+from indexer.transfers.store import note_lost, refold, refold_affected
 from warehouse_schema.identifiers import ChainId
 
 
@@ -27,7 +27,7 @@ def apply(
     The order book's clock moves with every ledger, also with those that hold nothing of ours.
     """
     fold_in(conn, network, events)
-    refold_touched(conn, network, events)
+    refold_affected(conn, network, events)
     if chain == network.stellar.id:
         ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
         for alarm in apply_ledgers(conn, chain, ledgers, events):
@@ -36,5 +36,5 @@ def apply(
 
 def unapply(conn: Connection, network: Network, taken: Sequence[Event]) -> None:
     """Fold what is left once a chain has taken these events back; transfers remember their own."""
-    refold_transfers(conn, network, *touched_movements(taken))
+    refold_movements(conn, network, *affected_movements(taken))
     refold(conn, network, note_lost(conn, network, taken), taken_back=True)

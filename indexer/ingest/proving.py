@@ -19,8 +19,8 @@ from indexer.config.networks import Network
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
 from indexer.facts import proofs, store
 from indexer.facts.rows import EVENT_SHELVES
-from indexer.movements.store import touched_movements
-from indexer.transfers.store import refold_touched
+from indexer.movements.store import affected_movements
+from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import BlockHash
 
 logger = logging.getLogger(__name__)
@@ -111,10 +111,10 @@ class Proving:
             events = list(
                 store.read_events(conn, EVENT_SHELVES, block.chain, block.height, block.height)
             )
-            burn_keys, guids = touched_movements(events)
+            burn_keys, guids = affected_movements(events)
             proofs.note_proven(conn, block)
             store.clear_alarm(conn, block.chain, proofs.ALARM, block.hash)
-            refold_touched(conn, self.network, events, burn_keys | guids)
+            refold_affected(conn, self.network, events, burn_keys | guids)
         self._blocks.pop(block.hash, None)
         logger.info("proven chain=%s height=%d logs=%d", block.chain, block.height, len(logs))
 

@@ -35,10 +35,10 @@ from indexer.facts.kept import keep
 from indexer.facts.quarantine import Quarantined, State
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.rebuild import rebuild_book
-from indexer.movements.store import refold_transfers, touched_movements
+from indexer.movements.store import affected_movements, refold_movements
 from indexer.orderbook.event_folds import FOLDS
 from indexer.outages import passes
-from indexer.transfers.store import refold_touched
+from indexer.transfers.store import refold_affected
 from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId
 
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class RetryResult:
     """What became of one ledger that was tried again."""
 
     ledger: Quarantined
@@ -92,7 +92,7 @@ def retry(
     network: Network,
     ledgers: Sequence[Quarantined],
     reader: ChainReader | None = None,
-) -> Iterator[Trial]:
+) -> Iterator[RetryResult]:
     """Try ledgers again from the bytes that are kept; then, with a reader, from their source.
 
     Each is committed before it is told of. One that somebody else has taken out meanwhile is passed
@@ -106,7 +106,7 @@ def retry(
 
 def _retry(
     engine: Engine, network: Network, ledger: Quarantined, reader: ChainReader | None
-) -> Trial | None:
+) -> RetryResult | None:
     with engine.connect() as conn:
         raw = quarantine.raw_of(conn, ledger.chain, ledger.height)
     if raw is None:
@@ -124,7 +124,7 @@ def _retry(
         quarantine.note_trial(
             conn, ledger.chain, ledger.height, found.state, found.reason, decoder_build()
         )
-    return Trial(ledger, 0, found.reason)
+    return RetryResult(ledger, 0, found.reason)
 
 
 def _from_bytes(
@@ -160,7 +160,7 @@ def _from_source(
 
 def _let_out(
     engine: Engine, network: Network, ledger: Quarantined, events: Sequence[RawEvent]
-) -> Trial | None:
+) -> RetryResult | None:
     # Here, not above: it brings what reads columns, and every follower that starts would wait.
     from indexer.ingest.backfill.commit import backfiller
 
@@ -176,12 +176,12 @@ def _let_out(
         store.append(conn, [block], kept)
         quarantine.release(conn, chain.id, height)
         decoded = [item.event for item in kept if item.event is not None]
-        refold_transfers(conn, network, *touched_movements(decoded))
-        refold_touched(conn, network, decoded)
+        refold_movements(conn, network, *affected_movements(decoded))
+        refold_affected(conn, network, decoded)
         if any(type(event) in FOLDS for event in decoded):
             rebuild_book(conn, network)
         _notify(conn, chain.id)
-    return Trial(ledger, len(kept), None)
+    return RetryResult(ledger, len(kept), None)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine, text
 
-from indexer.chains.finality import TellsFinality, final_by_depth
+from indexer.chains.finality import ReportsFinality, final_by_depth
 from indexer.chains.ports import Block, ChainReader, Range
 from indexer.config.networks import Chain, Network
 from indexer.decode.build import decoder_build
@@ -37,7 +37,7 @@ MAX_BLOCKS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RangeProgress:
     """Where a chain stands after one range. A reorg's counts are negative: taken back."""
 
     chain: ChainId
@@ -62,16 +62,16 @@ class Progress:
         return max(0, self.head_time - self.block_time)
 
 
-def drain_once(
+def ingest_once(
     engine: Engine, reader: ChainReader, network: Network, *, max_blocks: int = MAX_BLOCKS
-) -> Progress | None:
+) -> RangeProgress | None:
     """Bring in at most one range, and prove what is wanted; None when there is nothing new.
 
     What a node says of finality is recorded by `indexer.ingest.follow` alone. Raises the errors of
     `indexer.errors`; whatever is raised, nothing half-written stays.
     """
     with follower(engine, reader.chain) as conn:
-        progress = bring_in(conn, reader, network, reader.head(), max_blocks).progress
+        progress = ingest_range(conn, reader, network, reader.head(), max_blocks).progress
         proving = Proving.beside(reader, network)
         if proving is not None:
             with closing(proving):
@@ -101,17 +101,17 @@ def follower(engine: Engine, chain: ChainId) -> Iterator[Connection]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RangeStep:
     """One look at a chain: the cursor after it, None if it has to be read, and what it brought."""
 
     stands: Cursor | None
-    progress: Progress | None
+    progress: RangeProgress | None
 
 
-def bring_in(
+def ingest_range(
     conn: Connection, reader: ChainReader, network: Network, head: Block, max_blocks: int
-) -> Step:
-    """One range towards a head, or one step back where the chain forked. Raises as `drain_once`."""
+) -> RangeStep:
+    """One range towards a head, or a rewind where the chain forked. Raises as `ingest_once`."""
     chain = network.chain(reader.chain)
     with conn.begin():
         cursor = store.read_cursor(conn, chain.id)
@@ -119,15 +119,15 @@ def bring_in(
         return _take_back(conn, reader, network, chain, cursor, head)
     first = Height(chain.first_height if cursor is None else cursor.height + 1)
     if head.height < first:
-        return Step(cursor, None)
+        return RangeStep(cursor, None)
     last = Height(min(head.height, first + max_blocks - 1))
     fresh = reader.read(first, last, StoredWatchlist.on(conn, chain))
     if cursor is not None and fresh.blocks[0].parent_hash != cursor.block_hash:
         return _take_back(conn, reader, network, chain, cursor, head)
     moved = _cursor_at(fresh.blocks[-1], head, cursor)
-    if not isinstance(reader, TellsFinality):
+    if not isinstance(reader, ReportsFinality):
         moved = _final_by_depth(chain, moved)
-    return Step(moved, _commit(conn, network, chain, cursor, moved, fresh))
+    return RangeStep(moved, _commit(conn, network, chain, cursor, moved, fresh))
 
 
 def _forked_at_head(cursor: Cursor, head: Block) -> bool:
@@ -144,7 +144,7 @@ def _commit(
     cursor: Cursor | None,
     moved: Cursor,
     fresh: Range,
-) -> Progress:
+) -> RangeProgress:
     last = fresh.blocks[-1]
     decoded = keep(fresh.events, chain)
     undecodable = sum(item.undecodable is not None for item in decoded)
@@ -170,7 +170,7 @@ def _commit(
         len(decoded),
         undecodable,
     )
-    return Progress(
+    return RangeProgress(
         chain=chain.id,
         height=last.height,
         block_time=last.time,
@@ -190,7 +190,7 @@ def _take_back(
     chain: Chain,
     cursor: Cursor,
     head: Block,
-) -> Step:
+) -> RangeStep:
     with conn.begin():
         fork = find_fork(conn, reader, chain, cursor)
     if fork.height == cursor.height:
@@ -201,7 +201,7 @@ def _take_back(
         taken = rewind(conn, cursor, fork)
         unapply(conn, network, taken)
         _notify(conn, fork)
-    progress = Progress(
+    progress = RangeProgress(
         chain=chain.id,
         height=fork.height,
         block_time=fork.time,
@@ -211,13 +211,13 @@ def _take_back(
         events=-len(taken),
         undecodable=0,
     )
-    return Step(None, progress)
+    return RangeStep(None, progress)
 
 
 def note_finality(conn: Connection, reader: ChainReader, network: Network) -> None:
     """Record what became final since: as the node names it, by depth where it has no words."""
     chain = network.chain(reader.chain)
-    if not isinstance(reader, TellsFinality):
+    if not isinstance(reader, ReportsFinality):
         # Noted with each range. Where every block is final nothing waits for it.
         if chain.confirmations > 0:
             with conn.begin():

@@ -8,7 +8,7 @@ from indexer.chains.http.witnesses import NEEDED, operator_of
 from indexer.chains.ports import ChainReader
 from indexer.chains.stellar.accounts import AccountReader
 from indexer.chains.stellar.lake import LakeReader
-from indexer.chains.stellar.lake_fallback import HealingReader
+from indexer.chains.stellar.lake_fallback import LakeFallbackReader
 from indexer.chains.stellar.lake_store import LakeStore
 from indexer.chains.stellar.reader import StellarReader
 from indexer.config.networks import Chain, EvmChain
@@ -31,7 +31,7 @@ def open_reader(settings: Settings, chain: Chain) -> ChainReader:
         return EvmReader(chain, urls, event_topics)
     node = StellarReader(chain, urls)
     lake = settings.lakes.get(chain.id)
-    return node if lake is None else HealingReader(node, LakeReader(chain, LakeStore(lake)))
+    return node if lake is None else LakeFallbackReader(node, LakeReader(chain, LakeStore(lake)))
 
 
 def _check_log_proof(chain: EvmChain, urls: Sequence[str]) -> None:

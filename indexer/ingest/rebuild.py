@@ -23,7 +23,7 @@ from indexer.movements.fold import (
     OFT_EVENTS,
     Movement,
 )
-from indexer.movements.store import cctp_rows, oft_rows, touched_movements
+from indexer.movements.store import affected_movements, cctp_rows, oft_rows
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
 from indexer.transfers.store import refold_all, stage_differences
@@ -134,7 +134,7 @@ def _unfolded(conn: Connection, backfills: Iterable[Backfill]) -> set[Bytes32]:
         if each.folded < each.done:
             above = Height(each.folded + 1)
             events = read_events(conn, MOVEMENT_EVENTS, each.chain, above, each.done)
-            keys = keys.union(*touched_movements(events))
+            keys = keys.union(*affected_movements(events))
     return keys
 
 

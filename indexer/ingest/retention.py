@@ -16,18 +16,18 @@ DAYS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class DeletedRows:
     """Rows that were deleted."""
 
     events: int
     quotes: int
 
 
-def forget(conn: Connection, days: float = DAYS) -> Forgotten:
+def forget(conn: Connection, days: float = DAYS) -> DeletedRows:
     """Delete events that were followed by another of their transfer, and quotes that expired
     without a transfer, both so many days ago by the database's clock."""
     age = timedelta(days=days)
-    return Forgotten(_forget_events(conn, age), _forget_quotes(conn, age))
+    return DeletedRows(_forget_events(conn, age), _forget_quotes(conn, age))
 
 
 def _forget_events(conn: Connection, age: timedelta) -> int:

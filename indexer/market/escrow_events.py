@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from indexer.chains.events import Event
 from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds
 
-Direction: TypeAlias = Literal["onramp", "offramp"]
+OrderDirection: TypeAlias = Literal["onramp", "offramp"]
 ClaimKind: TypeAlias = Literal["proof", "manual"]
 CancelledBy: TypeAlias = Literal["taker", "provider", "admin"]
 
@@ -60,7 +60,7 @@ class OrderOpen(Event):
     provider: StellarAddress
     taker: StellarAddress
     order_id: Bytes32
-    direction: Direction
+    direction: OrderDirection
     rail: str
     currency: str
     amount: BaseUnits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from indexer.chains.events import Event
-from indexer.market.escrow_events import Direction
+from indexer.market.escrow_events import OrderDirection
 from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress
 
 
@@ -30,7 +30,7 @@ class TermsSet(Event):
     provider: StellarAddress
     rail: str
     currency: str
-    direction: Direction
+    direction: OrderDirection
     rate: BaseUnits
     """Fiat per 1 USDC."""
     min: BaseUnits
@@ -45,7 +45,7 @@ class TermsDel(Event):
     provider: StellarAddress
     rail: str
     currency: str
-    direction: Direction
+    direction: OrderDirection
     tseq: int
 
 

@@ -33,7 +33,7 @@ from indexer.chains.services.answers import AttestedBurn, MessageStatus, Service
 from indexer.config.networks import Network, StellarChain
 from warehouse_schema.identifiers import Bytes32, ChainId, is_evm
 
-Stage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "COMPLETED"]
+MovementStage: TypeAlias = Literal["ATTESTING", "IN_FLIGHT", "DELIVERING", "ON_HOLD", "COMPLETED"]
 
 E = TypeVar("E", bound=Event)
 
@@ -54,7 +54,7 @@ class Movement:
     id: str
     mechanism: Literal["cctp", "oft"]
     group_key: str
-    stage: Stage
+    stage: MovementStage
     stage_reason: str | None = None
     source_chain: ChainId | None = None
     source_tx: str | None = None
@@ -280,7 +280,7 @@ def _intended_recipient(burn: Burn, chain: ChainId | None) -> str:
 
 def _cctp_stage(
     network: Network, burn: Burn | None, mint: Mint | None, nonce: Bytes32 | None
-) -> tuple[Stage, str | None]:
+) -> tuple[MovementStage, str | None]:
     if mint is not None:
         forwarder: str | None = network.stellar.cctp_forwarder
         if mint.mint.mint_recipient == forwarder and mint.forward is None:
@@ -363,7 +363,9 @@ def _with_received(network: Network, row: Movement, received: OftReceived) -> Mo
     )
 
 
-def _oft_stage(events: Sequence[Event], received: OftReceived | None) -> tuple[Stage, str | None]:
+def _oft_stage(
+    events: Sequence[Event], received: OftReceived | None
+) -> tuple[MovementStage, str | None]:
     if received is not None:
         return "COMPLETED", None
     if _first(events, PacketVerified) is None:

@@ -44,7 +44,7 @@ _MANY = 500
 """Beyond so many movements one lock over all of them is cheaper than one each."""
 
 
-def touched_movements(events: Iterable[Event]) -> tuple[set[Bytes32], set[Bytes32]]:
+def affected_movements(events: Iterable[Event]) -> tuple[set[Bytes32], set[Bytes32]]:
     """Burn keys and guids of the movements that events belong to."""
     burn_keys: set[Bytes32] = set()
     guids: set[Bytes32] = set()
@@ -57,7 +57,7 @@ def touched_movements(events: Iterable[Event]) -> tuple[set[Bytes32], set[Bytes3
     return burn_keys, guids
 
 
-def refold_transfers(
+def refold_movements(
     conn: Connection, network: Network, burn_keys: Collection[Bytes32], guids: Collection[Bytes32]
 ) -> int:
     """Fold these movements anew from the facts as they stand; how many rows that changed."""
@@ -69,12 +69,12 @@ def refold_transfers(
 
 
 def fold_in(conn: Connection, network: Network, events: Sequence[Event]) -> int:
-    """As `refold_transfers` of what events touch that come after all others of their chain.
+    """As `refold_movements` of what events touch that come after all others of their chain.
 
     A burn that comes after others of the same bytes leaves their rows as they are, so it costs the
     same after ten thousand of them: whoever burns the same over and over slows nobody down.
     """
-    burn_keys, guids = touched_movements(events)
+    burn_keys, guids = affected_movements(events)
     keys = sorted({*burn_keys, *guids})
     if not keys:
         return 0

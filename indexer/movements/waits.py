@@ -19,11 +19,11 @@ from warehouse_schema.identifiers import Bytes32, ChainId
 LONGEST_SECONDS = 3600
 """Most seconds between two polls of a message."""
 
-Purpose: TypeAlias = Literal["attestation", "reattestation", "status"]
+PollPurpose: TypeAlias = Literal["attestation", "reattestation", "status"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitingMessage:
     """A burn transaction without its attestations, or an OFT message without its delivery."""
 
     service: Service
@@ -31,7 +31,7 @@ class Wait:
     """Source chain."""
     subject: str
     """Transaction hash, or guid."""
-    purpose: Purpose
+    purpose: PollPurpose
     since: int
     """Unix seconds."""
     attempts: int
@@ -108,7 +108,7 @@ _DUE = """
 
 def due_waits(
     conn: Connection, network: Network, service: Service, now: int, limit: int
-) -> list[Wait]:
+) -> list[WaitingMessage]:
     """What a service is to be asked about at `now` (unix seconds), the longest overdue first."""
     query = _DUE.format(waiting=_BURNS if service == "iris" else _PACKETS)
     rows = conn.execute(
@@ -124,10 +124,10 @@ def due_waits(
     return [_wait(service, row, now) for row in rows]
 
 
-def _wait(service: Service, row: Row[tuple[object, ...]], now: int) -> Wait:
+def _wait(service: Service, row: Row[tuple[object, ...]], now: int) -> WaitingMessage:
     # The wait for a new attestation begins when the old one is found expired.
     begun = now if row.purpose == "reattestation" else row.sent_at
-    return Wait(
+    return WaitingMessage(
         service=service,
         chain=row.chain,
         subject=row.subject,
@@ -139,7 +139,7 @@ def _wait(service: Service, row: Row[tuple[object, ...]], now: int) -> Wait:
     )
 
 
-def ask_again(conn: Connection, wait: Wait, due_at: int) -> None:
+def ask_again(conn: Connection, wait: WaitingMessage, due_at: int) -> None:
     """Note that a message was asked about, and when to do so again."""
     conn.execute(_of(wait))
     conn.execute(
@@ -155,7 +155,7 @@ def ask_again(conn: Connection, wait: Wait, due_at: int) -> None:
     )
 
 
-def ask_no_more(conn: Connection, wait: Wait) -> None:
+def ask_no_more(conn: Connection, wait: WaitingMessage) -> None:
     """Forget when a message was due."""
     conn.execute(_of(wait))
 
@@ -178,7 +178,7 @@ def forget_what_is_over(conn: Connection) -> None:
     )
 
 
-def is_attested(conn: Connection, wait: Wait) -> bool:
+def is_attested(conn: Connection, wait: WaitingMessage) -> bool:
     """Whether every burn of a transaction that waits has its nonce."""
     query = text(
         "SELECT NOT EXISTS (SELECT 1 FROM projections.movements"
@@ -189,7 +189,7 @@ def is_attested(conn: Connection, wait: Wait) -> bool:
     return bool(conn.scalar(query, values))
 
 
-def _of(wait: Wait) -> Delete:
+def _of(wait: WaitingMessage) -> Delete:
     columns = message_polls.c
     return delete(message_polls).where(
         columns.service == wait.service,

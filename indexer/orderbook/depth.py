@@ -9,8 +9,8 @@ of its two contributions, never a scan of the book. Amounts are 7-decimal intege
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from indexer.orderbook.offers import Offer
-from indexer.orderbook.providers import ZERO, Provider
+from indexer.orderbook.offers import OfferRow
+from indexer.orderbook.providers import ZERO, ProviderRow
 from warehouse_schema.identifiers import BaseUnits
 
 
@@ -26,7 +26,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class RailDepth:
+class RailDepthRow:
     """One row of `projections.depth`."""
 
     available: BaseUnits = ZERO
@@ -41,10 +41,10 @@ class Contribution:
     """What one provider adds to the totals and to each rail."""
 
     totals: Totals
-    rails: Mapping[str, RailDepth]
+    rails: Mapping[str, RailDepthRow]
 
 
-def contribution(provider: Provider, offers: Collection[Offer]) -> Contribution:
+def contribution(provider: ProviderRow, offers: Collection[OfferRow]) -> Contribution:
     """The provider's part, from its figures and its listed offers."""
     counts: dict[str, int] = {}
     for offer in offers:
@@ -53,7 +53,7 @@ def contribution(provider: Provider, offers: Collection[Offer]) -> Contribution:
     available = provider.available
     return Contribution(
         Totals(available if offers else ZERO, provider.committed, len(offers)),
-        {rail: RailDepth(available, count) for rail, count in counts.items()},
+        {rail: RailDepthRow(available, count) for rail, count in counts.items()},
     )
 
 
@@ -68,16 +68,16 @@ def shift_totals(totals: Totals, moves: Iterable[tuple[Contribution, Contributio
 
 
 def shift_depth(
-    depth: Mapping[str, RailDepth], moves: Iterable[tuple[Contribution, Contribution]]
-) -> dict[str, RailDepth]:
+    depth: Mapping[str, RailDepthRow], moves: Iterable[tuple[Contribution, Contribution]]
+) -> dict[str, RailDepthRow]:
     """The rails whose depth the moves change, after them; a count of 0 means: no row any more."""
-    shifted: dict[str, RailDepth] = {}
+    shifted: dict[str, RailDepthRow] = {}
     for before, after in moves:
         for rail in before.rails.keys() | after.rails.keys():
-            now = shifted.get(rail) or depth.get(rail) or RailDepth()
-            was, is_ = before.rails.get(rail, RailDepth()), after.rails.get(rail, RailDepth())
-            shifted[rail] = RailDepth(
+            now = shifted.get(rail) or depth.get(rail) or RailDepthRow()
+            was, is_ = before.rails.get(rail, RailDepthRow()), after.rails.get(rail, RailDepthRow())
+            shifted[rail] = RailDepthRow(
                 BaseUnits(now.available + is_.available - was.available),
                 now.offer_count + is_.offer_count - was.offer_count,
             )
-    return {rail: row for rail, row in shifted.items() if row != depth.get(rail, RailDepth())}
+    return {rail: row for rail, row in shifted.items() if row != depth.get(rail, RailDepthRow())}

@@ -18,16 +18,16 @@ from indexer.market.escrow_events import (
 )
 from indexer.market.rail_terms_events import PayeeSet, ProviderSet, RailSet, TermsDel, TermsSet
 from indexer.orderbook import orders as order_rules
-from indexer.orderbook.offers import Payee, Rail, Terms, TermsKey, published_handle
-from indexer.orderbook.orders import Order, OrderEnd
+from indexer.orderbook.offers import PayeeRow, RailRow, TermsKey, TermsRow, published_handle
+from indexer.orderbook.orders import OrderEnd, OrderRow
 from indexer.orderbook.providers import (
     ZERO,
     BalanceEvent,
-    Provider,
+    ProviderRow,
     balance_objection,
     terms_objection,
 )
-from indexer.orderbook.state import Alarm, BookConfig, BookState, ProviderBook
+from indexer.orderbook.state import BookAlarm, BookConfig, BookState, ProviderBook
 from warehouse_schema.identifiers import (
     Bytes32,
     StellarAddress,
@@ -51,35 +51,35 @@ class Draft:
     state: BookState
     now: UnixSeconds
     config: BookConfig
-    rails: dict[str, Rail] = field(default_factory=dict)
+    rails: dict[str, RailRow] = field(default_factory=dict)
     books: dict[StellarAddress, ProviderBook] = field(default_factory=dict)
-    orders: dict[Bytes32, Order] = field(default_factory=dict)
-    intents: list[Order] = field(default_factory=list)
-    alarms: list[Alarm] = field(default_factory=list)
+    orders: dict[Bytes32, OrderRow] = field(default_factory=dict)
+    intents: list[OrderRow] = field(default_factory=list)
+    alarms: list[BookAlarm] = field(default_factory=list)
     pause_changed: bool = False
 
     def book(self, provider: StellarAddress) -> ProviderBook:
         """The provider so far; a provider first heard of starts at nothing."""
         known = self.books.get(provider) or self.state.books.get(provider)
-        return known or ProviderBook(Provider(provider))
+        return known or ProviderBook(ProviderRow(provider))
 
-    def order(self, order_id: Bytes32) -> Order | None:
+    def order(self, order_id: Bytes32) -> OrderRow | None:
         """The order so far; None for one never seen to open."""
         return self.orders.get(order_id) or self.state.orders.get(order_id)
 
-    def set_figures(self, figures: Provider) -> None:
+    def set_figures(self, figures: ProviderRow) -> None:
         """Keep a provider's figures, and all else of its book as it is."""
         book = self.book(figures.provider)
         self.books[figures.provider] = ProviderBook(figures, book.terms, book.payees, book.offers)
 
-    def publish_order(self, order: Order) -> None:
+    def publish_order(self, order: OrderRow) -> None:
         """Keep an order whose status clients must hear of."""
         self.orders[order.order_id] = order
         self.intents.append(order)
 
     def distrust(self, provider: StellarAddress, kind: str, detail: str) -> None:
         """Raise an alarm, and mark the provider stale; the first reason is the one it keeps."""
-        self.alarms.append(Alarm(kind, provider, detail))
+        self.alarms.append(BookAlarm(kind, provider, detail))
         figures = self.book(provider).figures
         if figures.stale is None:
             stale = f"{kind}: {detail}"
@@ -126,9 +126,9 @@ def _open(draft: Draft, event: OrderOpen) -> None:
     draft.publish_order(order_rules.opened(event))
 
 
-def _standing(draft: Draft, book: ProviderBook, event: OrderOpen) -> order_rules.Standing:
+def _standing(draft: Draft, book: ProviderBook, event: OrderOpen) -> order_rules.OrderBasis:
     config = draft.config
-    return order_rules.Standing(
+    return order_rules.OrderBasis(
         bond_bps=FULL_BOND_BPS if config.bond_bps is None else config.bond_bps,
         takes_orders=not (config.takes_no_orders or book.figures.paused),
         rail=draft.rails.get(event.rail) or draft.state.rails.get(event.rail),
@@ -157,7 +157,7 @@ def _end(draft: Draft, event: OrderEnd) -> None:
 
 
 def _counters_after(
-    figures: Provider, order: Order, ended: Order, event: OrderEnd
+    figures: ProviderRow, order: OrderRow, ended: OrderRow, event: OrderEnd
 ) -> dict[str, int | None]:
     """The provider's counters and statistics that the end of an order moves."""
     moved: dict[str, int | None] = {}
@@ -188,7 +188,7 @@ def _config_set(draft: Draft, event: EscrowConfigSet) -> None:
     )
     if event.bond_bps != FULL_BOND_BPS:
         detail = f"offramp bond set to {event.bond_bps} bps; offers are right for 10000 only"
-        draft.alarms.append(Alarm("unsupported_bond", ESCROW, detail))
+        draft.alarms.append(BookAlarm("unsupported_bond", ESCROW, detail))
 
 
 def _paused_set(draft: Draft, event: EscrowPausedSet) -> None:
@@ -199,7 +199,7 @@ def _paused_set(draft: Draft, event: EscrowPausedSet) -> None:
 def _upgraded(draft: Draft, event: EscrowUpgraded) -> None:
     if event.schema != KNOWN_SCHEMA:
         detail = f"Escrow upgraded to schema {event.schema}; this build knows {KNOWN_SCHEMA}"
-        draft.alarms.append(Alarm("unknown_schema", ESCROW, detail))
+        draft.alarms.append(BookAlarm("unknown_schema", ESCROW, detail))
 
 
 # RailTerms ------------------------------------------------------------------------------------
@@ -222,13 +222,13 @@ def _own_act(
 
 
 def _rail_set(draft: Draft, event: RailSet) -> None:
-    draft.rails[event.rail] = Rail(
+    draft.rails[event.rail] = RailRow(
         event.rail, event.enabled, event.tier, event.fee_bps, event.verifier, event.currencies
     )
 
 
 def _terms_set(draft: Draft, event: TermsSet) -> None:
-    row = Terms(
+    row = TermsRow(
         event.provider,
         event.direction,
         event.rail,
@@ -249,7 +249,7 @@ def _payee_set(draft: Draft, event: PayeeSet) -> None:
     payees = _without(draft.book(event.provider).payees, event.rail)
     if event.registered and event.payee_hash is not None:
         handle = published_handle(event.handle, event.payee_hash)
-        payees[event.rail] = Payee(event.provider, event.rail, event.payee_hash, handle)
+        payees[event.rail] = PayeeRow(event.provider, event.rail, event.payee_hash, handle)
     _own_act(draft, event, payees=payees)
     if event.registered and event.payee_hash is None:
         detail = f"payee on {event.rail} registered without a hash"

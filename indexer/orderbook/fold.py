@@ -9,7 +9,7 @@ The cost of an event does not depend on a provider's history: counters are kept,
 never looked at, and depth moves by the difference of the touched providers' contributions.
 
 What does not follow from what is known (a gap in a provider's numbers, balances that do not add
-up, an order that ends twice or was never seen to open) raises an `Alarm` and marks the provider
+up, an order that ends twice or was never seen to open) raises an `BookAlarm` and marks the provider
 stale. A stale provider's offers are no longer listed, because nobody can vouch for them. Its events
 still count: `free_after` and `locked_after` are absolute, so the chain's word on balances stays
 right through any gap, and freezing them would only add a second error. What is derived from its
@@ -24,10 +24,10 @@ from dataclasses import dataclass, field, replace
 from indexer.orderbook import orders as order_rules
 from indexer.orderbook.depth import NOTHING, Contribution, contribution, shift_depth, shift_totals
 from indexer.orderbook.event_folds import FOLDS, Draft
-from indexer.orderbook.offers import OfferChanges, Rail, compare, offers_of
-from indexer.orderbook.orders import Order
+from indexer.orderbook.offers import OfferChanges, RailRow, compare, offers_of
+from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.state import (
-    Alarm,
+    BookAlarm,
     BookChanges,
     BookEvent,
     BookState,
@@ -58,7 +58,7 @@ def _expire_by_clock(draft: Draft) -> None:
         )
 
 
-def _due(draft: Draft) -> list[Order]:
+def _due(draft: Draft) -> list[OrderRow]:
     """Active orders that the ledger's close time has passed, oldest expiry first."""
     ids = {*_expired_ids(draft.state.expiries, draft.now), *draft.orders}
     due = [
@@ -124,11 +124,11 @@ class Rebuilt:
     """
 
     state: BookState = field(default_factory=BookState)
-    alarms: dict[tuple[str, str], Alarm] = field(default_factory=dict)
+    alarms: dict[tuple[str, str], BookAlarm] = field(default_factory=dict)
     """By kind and subject."""
     events: int = 0
 
-    def take(self, ledger: LedgerClose, events: Sequence[BookEvent]) -> Mapping[Bytes32, Order]:
+    def take(self, ledger: LedgerClose, events: Sequence[BookEvent]) -> Mapping[Bytes32, OrderRow]:
         """Fold one ledger; the orders it opened or changed."""
         state = self.state
         draft = _draft(state, ledger, events)
@@ -239,7 +239,7 @@ def _published(draft: Draft, ledger: LedgerClose, *, first: bool = False) -> Boo
     )
 
 
-def _with_offers(book: ProviderBook, rails: Mapping[str, Rail], paused: bool) -> ProviderBook:
+def _with_offers(book: ProviderBook, rails: Mapping[str, RailRow], paused: bool) -> ProviderBook:
     offers = offers_of(book.figures, book.terms.values(), book.payees, rails, paused)
     return replace(book, offers=offers)
 
@@ -251,7 +251,7 @@ def _part(book: ProviderBook | None) -> Contribution:
 
 
 def _take_orders(
-    state: BookState, changed: Mapping[Bytes32, Order], close_time: UnixSeconds
+    state: BookState, changed: Mapping[Bytes32, OrderRow], close_time: UnixSeconds
 ) -> None:
     for order_id, order in changed.items():
         if order.status == "active" and order_id not in state.orders:

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from indexer.market.escrow_events import Direction
-from indexer.orderbook.providers import Provider
+from indexer.market.escrow_events import OrderDirection
+from indexer.orderbook.providers import ProviderRow
 from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds, bytes32
 
 LEAST_OFFER = BaseUnits(10_000_000)
@@ -35,7 +35,7 @@ LONGEST_HANDLE = 256
 class TermsKey(NamedTuple):
     """What a provider's terms are set by."""
 
-    direction: Direction
+    direction: OrderDirection
     rail: str
     currency: str
 
@@ -44,13 +44,13 @@ class OfferKey(NamedTuple):
     """The identity of an offer. Orders removes, adds and updates of one ledger."""
 
     provider: StellarAddress
-    direction: Direction
+    direction: OrderDirection
     currency: str
     rails: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Rail:
+class RailRow:
     """One row of `projections.rails`, as last set by `rail_set`."""
 
     rail: str
@@ -62,11 +62,11 @@ class Rail:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class TermsRow:
     """One row of `projections.terms`: set and not deleted."""
 
     provider: StellarAddress
-    direction: Direction
+    direction: OrderDirection
     rail: str
     currency: str
     rate: BaseUnits
@@ -80,7 +80,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Payee:
+class PayeeRow:
     """One row of `projections.payees`: where the provider takes fiat on a rail."""
 
     provider: StellarAddress
@@ -91,11 +91,11 @@ class Payee:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferRow:
     """One row of `projections.offers`, field for column."""
 
     provider: StellarAddress
-    direction: Direction
+    direction: OrderDirection
     currency: str
     rails: tuple[str, ...]
     rate: BaseUnits
@@ -138,12 +138,12 @@ def published_handle(handle: str | None, payee_hash: Bytes32) -> str | None:
 
 
 def live_terms(
-    provider: Provider,
-    terms: Iterable[Terms],
-    payees: Mapping[str, Payee],
-    rails: Mapping[str, Rail],
+    provider: ProviderRow,
+    terms: Iterable[TermsRow],
+    payees: Mapping[str, PayeeRow],
+    rails: Mapping[str, RailRow],
     opens_paused: bool,
-) -> Iterator[Terms]:
+) -> Iterator[TermsRow]:
     """Terms on which an order could open if the provider's escrow allows.
 
     The provider and the contract take orders, the rail is enabled and carries the currency, and an
@@ -159,7 +159,7 @@ def live_terms(
             yield row
 
 
-def accepted_rails(live: Iterable[Terms]) -> tuple[str, ...]:
+def accepted_rails(live: Iterable[TermsRow]) -> tuple[str, ...]:
     """Distinct rails of a provider's live terms, both directions, sorted.
 
     The escrow is not asked: a provider who is drained still shows what it accepts.
@@ -168,18 +168,18 @@ def accepted_rails(live: Iterable[Terms]) -> tuple[str, ...]:
 
 
 def offers_of(
-    provider: Provider,
-    terms: Iterable[Terms],
-    payees: Mapping[str, Payee],
-    rails: Mapping[str, Rail],
+    provider: ProviderRow,
+    terms: Iterable[TermsRow],
+    payees: Mapping[str, PayeeRow],
+    rails: Mapping[str, RailRow],
     opens_paused: bool,
-) -> dict[OfferKey, Offer]:
+) -> dict[OfferKey, OfferRow]:
     """The provider's offers that can be taken now, at most `MOST_OFFERS`; none while its figures
     are not trusted.
     """
     if provider.stale is not None:
         return {}
-    groups: dict[tuple[Direction, str, BaseUnits, BaseUnits, BaseUnits, int, int], list[str]]
+    groups: dict[tuple[OrderDirection, str, BaseUnits, BaseUnits, BaseUnits, int, int], list[str]]
     groups = defaultdict(list)
     for row in live_terms(provider, terms, payees, rails, opens_paused):
         if min(row.max, provider.available) >= max(row.min, LEAST_OFFER):
@@ -196,19 +196,19 @@ def offers_of(
 
 
 def _offer(
-    provider: Provider,
-    direction: Direction,
+    provider: ProviderRow,
+    direction: OrderDirection,
     currency: str,
     names: list[str],
     rate: BaseUnits,
     limits: tuple[BaseUnits, BaseUnits],
     rail_policy: tuple[int, int],
-    payees: Mapping[str, Payee],
-) -> Offer:
+    payees: Mapping[str, PayeeRow],
+) -> OfferRow:
     if provider.last_active_at is None:
         raise ValueError(f"{provider.provider} has terms but no act of its own")
     rails = tuple(sorted(names))
-    return Offer(
+    return OfferRow(
         provider=provider.provider,
         direction=direction,
         currency=currency,
@@ -227,7 +227,7 @@ def _offer(
     )
 
 
-def _handles(rails: Iterable[str], payees: Mapping[str, Payee]) -> dict[str, str]:
+def _handles(rails: Iterable[str], payees: Mapping[str, PayeeRow]) -> dict[str, str]:
     handles = ((rail, payees[rail].handle) for rail in rails)
     return {rail: handle for rail, handle in handles if handle is not None}
 
@@ -239,12 +239,14 @@ class OfferChanges:
     `removed` holds offers as they were last published.
     """
 
-    removed: tuple[Offer, ...] = ()
-    added: tuple[Offer, ...] = ()
-    updated: tuple[Offer, ...] = ()
+    removed: tuple[OfferRow, ...] = ()
+    added: tuple[OfferRow, ...] = ()
+    updated: tuple[OfferRow, ...] = ()
 
 
-def compare(before: Mapping[OfferKey, Offer], after: Mapping[OfferKey, Offer]) -> OfferChanges:
+def compare(
+    before: Mapping[OfferKey, OfferRow], after: Mapping[OfferKey, OfferRow]
+) -> OfferChanges:
     """What turns one set of offers into the other."""
     return OfferChanges(
         removed=tuple(before[key] for key in sorted(before.keys() - after.keys())),
@@ -258,16 +260,16 @@ def compare(before: Mapping[OfferKey, Offer], after: Mapping[OfferKey, Offer]) -
 OfferEntry: TypeAlias = dict[str, str | int | list[str] | dict[str, str]]
 
 
-def offer_entry(offer: Offer) -> OfferEntry:
+def offer_entry(offer: OfferRow) -> OfferEntry:
     """The offer as JSON members named as its columns; amounts are strings of digits."""
     entry: OfferEntry = {}
-    for name in Offer.__slots__:
+    for name in OfferRow.__slots__:
         value = getattr(offer, name)
         entry[name] = str(value) if name in AMOUNTS else value
     return entry | {"rails": list(offer.rails), "handles": dict(offer.handles)}
 
 
-def offer_of(entry: Mapping[str, Any]) -> Offer:
+def offer_of(entry: Mapping[str, Any]) -> OfferRow:
     """The offer that `offer_entry` wrote."""
     fields = {name: int(entry[name]) if name in AMOUNTS else entry[name] for name in entry}
-    return Offer(**fields | {"rails": tuple(entry["rails"])})
+    return OfferRow(**fields | {"rails": tuple(entry["rails"])})

@@ -23,13 +23,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from indexer.market.escrow_events import (
     ClaimKind,
-    Direction,
     OrderCancel,
+    OrderDirection,
     OrderExpire,
     OrderFulfill,
     OrderOpen,
 )
-from indexer.orderbook.offers import Payee, Rail, Terms
+from indexer.orderbook.offers import PayeeRow, RailRow, TermsRow
 from warehouse_schema.identifiers import (
     BaseUnits,
     Bytes32,
@@ -39,17 +39,17 @@ from warehouse_schema.identifiers import (
 )
 
 OrderStatus: TypeAlias = Literal["active", "fulfilled", "cancelled", "expired"]
-ChainStatus: TypeAlias = Literal["open", "fulfilled", "cancelled", "expired"]
+OrderChainStatus: TypeAlias = Literal["open", "fulfilled", "cancelled", "expired"]
 OrderEnd: TypeAlias = OrderFulfill | OrderCancel | OrderExpire
 
 
-class Order(NamedTuple):
+class OrderRow(NamedTuple):
     """One row of `projections.orders`, field for column."""
 
     order_id: Bytes32
     provider: StellarAddress
     taker: StellarAddress
-    direction: Direction
+    direction: OrderDirection
     rail: str
     currency: str
     amount: BaseUnits
@@ -63,7 +63,7 @@ class Order(NamedTuple):
     created_at: UnixSeconds
     expires_at: UnixSeconds
     status: OrderStatus
-    chain_status: ChainStatus
+    chain_status: OrderChainStatus
     open_tx: TxHash
     end_tx: TxHash | None = None
     ended_at: UnixSeconds | None = None
@@ -93,9 +93,9 @@ AMOUNTS = frozenset(
 """Fields that are 7-decimal integers; JSON carries them as digit strings."""
 
 
-def opened(event: OrderOpen) -> Order:
+def opened(event: OrderOpen) -> OrderRow:
     """The order that an `order_open` creates."""
-    return Order(
+    return OrderRow(
         order_id=event.order_id,
         provider=event.provider,
         taker=event.taker,
@@ -119,18 +119,18 @@ def opened(event: OrderOpen) -> Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OrderBasis:
     """What an order must have been opened on: as it stands just before."""
 
     bond_bps: int
     takes_orders: bool
     """Whether neither the contract nor the provider is paused."""
-    rail: Rail | None
-    terms: Terms | None
-    payee: Payee | None
+    rail: RailRow | None
+    terms: TermsRow | None
+    payee: PayeeRow | None
 
 
-def opening_breaches(event: OrderOpen, standing: Standing) -> list[str]:
+def opening_breaches(event: OrderOpen, standing: OrderBasis) -> list[str]:
     """Sentences on how an opening does not follow from what stands.
 
     A sound contract opens on standing terms alone, and copies them. `rail_set`, `paused_set` and
@@ -159,7 +159,7 @@ def opening_breaches(event: OrderOpen, standing: Standing) -> list[str]:
     ]
 
 
-def _lock_breaches(event: OrderOpen, standing: Standing) -> list[str]:
+def _lock_breaches(event: OrderOpen, standing: OrderBasis) -> list[str]:
     onramp = event.direction == "onramp"
     bond = event.amount if onramp else event.amount * standing.bond_bps // 10_000
     taker = 0 if onramp else event.amount
@@ -173,17 +173,17 @@ def _lock_breaches(event: OrderOpen, standing: Standing) -> list[str]:
     return broken
 
 
-def is_past_expiry(order: Order, now: UnixSeconds) -> bool:
+def is_past_expiry(order: OrderRow, now: UnixSeconds) -> bool:
     """Whether the clock has passed the order: at `expires_at` itself it has not."""
     return now > order.expires_at
 
 
-def expired_by_clock(order: Order) -> Order:
+def expired_by_clock(order: OrderRow) -> OrderRow:
     """An active order that the clock has passed; on chain it is still open."""
     return order._replace(status="expired")
 
 
-def refusal(order: Order | None, event: OrderEnd) -> tuple[str, str] | None:
+def refusal(order: OrderRow | None, event: OrderEnd) -> tuple[str, str] | None:
     """Why a terminal event cannot end this order at all, as (alarm kind, sentence); None if it can.
 
     A refused event leaves the order as it is.
@@ -197,7 +197,7 @@ def refusal(order: Order | None, event: OrderEnd) -> tuple[str, str] | None:
     return None
 
 
-def ended(order: Order, event: OrderEnd, now: UnixSeconds) -> Order:
+def ended(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> OrderRow:
     """The order after a terminal event that `refusal` let pass.
 
     A fulfilment or cancellation later than the expiry breaks the contract's own rule (`breaches`
@@ -235,7 +235,7 @@ def _settlement(event: OrderFulfill) -> dict[str, Any]:
     }
 
 
-def breaches(order: Order, event: OrderEnd, now: UnixSeconds) -> list[str]:
+def breaches(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> list[str]:
     """Sentences on the contract's rules that a terminal event breaks; none from a sound contract.
 
     The rules: settle and cancel only up to the expiry, expire only after it; unlock what was
@@ -255,7 +255,7 @@ def breaches(order: Order, event: OrderEnd, now: UnixSeconds) -> list[str]:
     return broken
 
 
-def _settlement_breaches(order: Order, event: OrderFulfill) -> list[str]:
+def _settlement_breaches(order: OrderRow, event: OrderFulfill) -> list[str]:
     broken = []
     if event.released > order.amount:
         broken.append(f"order {order.order_id} of {order.amount} released {event.released}")
@@ -271,15 +271,15 @@ def _settlement_breaches(order: Order, event: OrderFulfill) -> list[str]:
     return broken
 
 
-def order_entry(order: Order) -> dict[str, str | int | None]:
+def order_entry(order: OrderRow) -> dict[str, str | int | None]:
     """The order as JSON members named as its columns; amounts are strings of digits."""
     entry: dict[str, str | int | None] = {}
-    for name, value in zip(Order._fields, order, strict=True):
+    for name, value in zip(OrderRow._fields, order, strict=True):
         entry[name] = str(value) if name in AMOUNTS and value is not None else value
     return entry
 
 
-def order_of(entry: Mapping[str, Any]) -> Order:
+def order_of(entry: Mapping[str, Any]) -> OrderRow:
     """The order that `order_entry` wrote."""
     amounts = {name: int(entry[name]) for name in AMOUNTS if entry[name] is not None}
-    return Order(**{**entry, **amounts})
+    return OrderRow(**{**entry, **amounts})

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from indexer.orderbook.offers import OfferChanges, offer_entry
-from indexer.orderbook.orders import Order, order_entry
+from indexer.orderbook.orders import OrderRow, order_entry
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StreamEvent:
     """One row of `projections.stream_events`, but its id, chain and ledger."""
 
     channel: Literal["orderbook", "intent"]
@@ -19,15 +19,15 @@ class Message:
     last: bool = False
 
 
-def messages(offers: OfferChanges, intents: Sequence[Order]) -> list[Message]:
+def messages(offers: OfferChanges, intents: Sequence[OrderRow]) -> list[StreamEvent]:
     """The messages of one ledger: removes, adds, updates, then intents; the final one is `last`.
 
     Removes come first because a changed set of rails is one offer's end and another's beginning.
     """
     said = [
-        *(Message("orderbook", "remove", offer_entry(offer)) for offer in offers.removed),
-        *(Message("orderbook", "add", offer_entry(offer)) for offer in offers.added),
-        *(Message("orderbook", "update", offer_entry(offer)) for offer in offers.updated),
-        *(Message("intent", None, order_entry(order)) for order in intents),
+        *(StreamEvent("orderbook", "remove", offer_entry(offer)) for offer in offers.removed),
+        *(StreamEvent("orderbook", "add", offer_entry(offer)) for offer in offers.added),
+        *(StreamEvent("orderbook", "update", offer_entry(offer)) for offer in offers.updated),
+        *(StreamEvent("intent", None, order_entry(order)) for order in intents),
     ]
     return [*said[:-1], *(replace(final, last=True) for final in said[-1:])]

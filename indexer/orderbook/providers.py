@@ -21,7 +21,7 @@ from warehouse_schema.identifiers import BaseUnits, StellarAddress, UnixSeconds
 ZERO = BaseUnits(0)
 
 
-class Provider(NamedTuple):
+class ProviderRow(NamedTuple):
     """One row of `projections.providers`, field for column."""
 
     provider: StellarAddress
@@ -72,7 +72,7 @@ BALANCE_EFFECTS: dict[type[BalanceEvent], Callable[[Any], tuple[int, int]]] = {
 """Event type → what it adds to the provider's (free, locked)."""
 
 
-def balance_objection(before: Provider, event: BalanceEvent) -> tuple[str, str] | None:
+def balance_objection(before: ProviderRow, event: BalanceEvent) -> tuple[str, str] | None:
     """Why an Escrow event does not follow from what is known, as (alarm kind, sentence).
 
     After a gap the balances are not compared: what they should have been is not known.
@@ -87,7 +87,7 @@ def balance_objection(before: Provider, event: BalanceEvent) -> tuple[str, str] 
     return None
 
 
-def terms_objection(before: Provider, tseq: int) -> tuple[str, str] | None:
+def terms_objection(before: ProviderRow, tseq: int) -> tuple[str, str] | None:
     """Why a RailTerms event of the provider does not follow, as (alarm kind, sentence)."""
     if tseq == before.tseq + 1:
         return None

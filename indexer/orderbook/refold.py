@@ -41,10 +41,10 @@ from indexer.facts.rows import copy_rows
 from indexer.facts.store import HIGHEST, clear_alarm, last_block, raise_alarm, read_events
 from indexer.orderbook.event_folds import ESCROW, FOLDS
 from indexer.orderbook.fold import Rebuilt
-from indexer.orderbook.offers import Offer, compare
-from indexer.orderbook.orders import Order
+from indexer.orderbook.offers import OfferRow, compare
+from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.outbox import messages
-from indexer.orderbook.state import Alarm, BookEvent, LedgerClose
+from indexer.orderbook.state import BookAlarm, BookEvent, LedgerClose
 from indexer.orderbook.store import BOOK_TABLES, rows_of, send_mended
 from warehouse_schema import projections as tables
 from warehouse_schema.facts import alarms
@@ -56,7 +56,7 @@ WINDOW_EVENTS = 4_000
 
 _LOWEST = Height(0)
 
-Ledgers: TypeAlias = Iterable[tuple[LedgerClose, Sequence[BookEvent]]]
+LedgerEvents: TypeAlias = Iterable[tuple[LedgerClose, Sequence[BookEvent]]]
 Row: TypeAlias = tuple[Any, ...]
 
 
@@ -106,21 +106,21 @@ class Refold:
         for scratch in _SCRATCH.values():
             scratch.drop(self._conn, checkfirst=True)
 
-    def take(self, history: Ledgers) -> None:
+    def take(self, history: LedgerEvents) -> None:
         """Fold more ledgers, all above those before."""
         with _few_collections():
             for window in _windows(history):
                 self._take(window)
 
-    def _take(self, window: Ledgers) -> None:
+    def _take(self, window: LedgerEvents) -> None:
         self._recall(window)
-        ended: dict[Bytes32, Order] = {}
+        ended: dict[Bytes32, OrderRow] = {}
         for ledger, events in window:
             changed = self.book.take(ledger, events)
             ended |= {key: row for key, row in changed.items() if row.chain_status != "open"}
         self._let_go(ended)
 
-    def _recall(self, window: Ledgers) -> None:
+    def _recall(self, window: LedgerEvents) -> None:
         """Bring back orders that have ended and are named again, which a sound contract never does.
 
         A window also names the orders it opens: that they are not there is told by the index.
@@ -131,11 +131,11 @@ class Refold:
         orders = self.book.state.orders
         if gone := named - orders.keys():
             again = delete(_ORDERS).where(_ORDERS.c.order_id == any_of(gone)).returning(_ORDERS)
-            back = [Order(*row) for row in self._conn.execute(again)]
+            back = [OrderRow(*row) for row in self._conn.execute(again)]
             orders.update((order.order_id, order) for order in back)
             self.orders -= len(back)
 
-    def _let_go(self, ended: Mapping[Bytes32, Order]) -> None:
+    def _let_go(self, ended: Mapping[Bytes32, OrderRow]) -> None:
         self.orders += copy_rows(self._conn, _ORDERS, ended.values())
         for order_id in ended:
             del self.book.state.orders[order_id]
@@ -196,11 +196,11 @@ class Refold:
         offers = compare(listed, {key: row for book in books for key, row in book.offers.items()})
         send_mended(self._conn, ledger, messages(offers, list(self._mended_orders())))
 
-    def _stored_offers(self) -> Iterator[Offer]:
+    def _stored_offers(self) -> Iterator[OfferRow]:
         for row in self._conn.execute(select(tables.offers)):
-            yield Offer(**{**row._mapping, "rails": tuple(row.rails)})
+            yield OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
 
-    def _mended_orders(self) -> Iterator[Order]:
+    def _mended_orders(self) -> Iterator[OrderRow]:
         """Orders whose status is not the one that is stored."""
         is_stored = exists().where(tables.book.c.chain == self._chain)
         pair = _Pair.of(tables.orders, self._chain)
@@ -212,11 +212,11 @@ class Refold:
             .order_by(pair.fresh.c.created_at, pair.fresh.c.order_id)
         )
         for row in self._conn.execute(query):
-            yield Order(*row)
+            yield OrderRow(*row)
 
 
 def settle_alarms(
-    conn: Connection, chain: ChainId, folded: Iterable[Alarm], providers: Collection[str]
+    conn: Connection, chain: ChainId, folded: Iterable[BookAlarm], providers: Collection[str]
 ) -> None:
     """Clear the order book's alarms that a fold of all facts does not raise; raise the new ones.
 
@@ -247,7 +247,7 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _windows(history: Ledgers) -> Iterator[list[tuple[LedgerClose, Sequence[BookEvent]]]]:
+def _windows(history: LedgerEvents) -> Iterator[list[tuple[LedgerClose, Sequence[BookEvent]]]]:
     """Ledgers together until they hold enough events."""
     window, held = [], 0
     for ledger, events in history:

@@ -7,10 +7,18 @@ from typing import TypeAlias
 
 from indexer.market.escrow_events import EscrowEvent
 from indexer.market.rail_terms_events import RailTermsEvent
-from indexer.orderbook.depth import NOTHING, RailDepth, Totals
-from indexer.orderbook.offers import Offer, OfferChanges, OfferKey, Payee, Rail, Terms, TermsKey
-from indexer.orderbook.orders import Order
-from indexer.orderbook.providers import Provider
+from indexer.orderbook.depth import NOTHING, RailDepthRow, Totals
+from indexer.orderbook.offers import (
+    OfferChanges,
+    OfferKey,
+    OfferRow,
+    PayeeRow,
+    RailRow,
+    TermsKey,
+    TermsRow,
+)
+from indexer.orderbook.orders import OrderRow
+from indexer.orderbook.providers import ProviderRow
 from warehouse_schema.identifiers import (
     Bytes32,
     ChainId,
@@ -32,7 +40,7 @@ class LedgerClose:
 
 
 @dataclass(frozen=True, slots=True)
-class Alarm:
+class BookAlarm:
     """What an operator must look at; one row of `facts.alarms`."""
 
     kind: str
@@ -64,10 +72,10 @@ class BookConfig:
 class ProviderBook:
     """All that is known of one provider but its orders. Its mappings are never changed in place."""
 
-    figures: Provider
-    terms: Mapping[TermsKey, Terms] = field(default_factory=dict)
-    payees: Mapping[str, Payee] = field(default_factory=dict)
-    offers: Mapping[OfferKey, Offer] = field(default_factory=dict)
+    figures: ProviderRow
+    terms: Mapping[TermsKey, TermsRow] = field(default_factory=dict)
+    payees: Mapping[str, PayeeRow] = field(default_factory=dict)
+    offers: Mapping[OfferKey, OfferRow] = field(default_factory=dict)
     """As published by the last ledger."""
 
 
@@ -77,15 +85,15 @@ class BookState:
 
     as_of: LedgerClose | None = None
     config: BookConfig = BookConfig()
-    rails: dict[str, Rail] = field(default_factory=dict)
+    rails: dict[str, RailRow] = field(default_factory=dict)
     books: dict[StellarAddress, ProviderBook] = field(default_factory=dict)
-    orders: dict[Bytes32, Order] = field(default_factory=dict)
-    depth: dict[str, RailDepth] = field(default_factory=dict)
+    orders: dict[Bytes32, OrderRow] = field(default_factory=dict)
+    depth: dict[str, RailDepthRow] = field(default_factory=dict)
     totals: Totals = NOTHING
     expiries: list[tuple[UnixSeconds, Bytes32]] = field(default_factory=list)
     """Heap of (expires_at, order) over the active orders; may name orders that have ended."""
 
-    def watch_expiry(self, order: Order) -> None:
+    def watch_expiry(self, order: OrderRow) -> None:
         """Let the clock find an active order."""
         heapq.heappush(self.expiries, (order.expires_at, order.order_id))
 
@@ -104,14 +112,14 @@ class BookChanges:
 
     ledger: LedgerClose
     config: BookConfig
-    rails: Mapping[str, Rail]
+    rails: Mapping[str, RailRow]
     books: Mapping[StellarAddress, BookTurn]
-    orders: Mapping[Bytes32, Order]
+    orders: Mapping[Bytes32, OrderRow]
     """Orders opened or changed, as they are now."""
-    depth: Mapping[str, RailDepth]
+    depth: Mapping[str, RailDepthRow]
     """Rails whose depth changed; an `offer_count` of 0 means the row goes."""
     totals: Totals
     offers: OfferChanges
-    intents: tuple[Order, ...]
+    intents: tuple[OrderRow, ...]
     """Orders as clients hear of them, in order: at opening and at each final status."""
-    alarms: tuple[Alarm, ...]
+    alarms: tuple[BookAlarm, ...]

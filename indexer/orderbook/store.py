@@ -30,15 +30,15 @@ from indexer.chains.events import Event
 from indexer.facts.rows import copy_into
 from indexer.market.escrow_events import EscrowPausedSet
 from indexer.market.rail_terms_events import RailSet
-from indexer.orderbook.depth import RailDepth, Totals
+from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.event_folds import FOLDS
 from indexer.orderbook.fold import advance, combine, fold_ledger
-from indexer.orderbook.offers import Offer, OfferKey, Payee, Rail, Terms, TermsKey
-from indexer.orderbook.orders import Order
-from indexer.orderbook.outbox import Message, messages
-from indexer.orderbook.providers import Provider
+from indexer.orderbook.offers import OfferKey, OfferRow, PayeeRow, RailRow, TermsKey, TermsRow
+from indexer.orderbook.orders import OrderRow
+from indexer.orderbook.outbox import StreamEvent, messages
+from indexer.orderbook.providers import ProviderRow
 from indexer.orderbook.state import (
-    Alarm,
+    BookAlarm,
     BookChanges,
     BookConfig,
     BookEvent,
@@ -81,7 +81,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 def apply_ledgers(
     conn: Connection, chain: ChainId, ledgers: Sequence[LedgerClose], events: Sequence[Event]
-) -> list[Alarm]:
+) -> list[BookAlarm]:
     """Fold ledgers in a row into the stored book; give back what an operator must look at.
 
     `events` may hold events of other contracts, which are left aside. Raises `ValueError` when a
@@ -143,7 +143,7 @@ def load(
         return state  # Nothing moves but the clock.
     state.rails = {row.rail: _rail(row) for row in conn.execute(select(tables.rails))}
     state.depth = {
-        row.rail: RailDepth(row.available, row.offer_count)
+        row.rail: RailDepthRow(row.available, row.offer_count)
         for row in conn.execute(select(tables.depth))
     }
     for order in state.orders.values():
@@ -164,7 +164,7 @@ def _load_book(conn: Connection, chain: ChainId, state: BookState) -> None:
 
 def _load_orders(
     conn: Connection, events: Sequence[BookEvent], close_time: UnixSeconds
-) -> dict[Bytes32, Order]:
+) -> dict[Bytes32, OrderRow]:
     named = [event.order_id for event in events if hasattr(event, "order_id")]
     order = tables.orders.c
     query = select(tables.orders).where(
@@ -173,11 +173,11 @@ def _load_orders(
             and_(order.status == "active", order.expires_at < close_time),
         )
     )
-    return {row.order_id: Order(**row._mapping) for row in conn.execute(query)}
+    return {row.order_id: OrderRow(**row._mapping) for row in conn.execute(query)}
 
 
 def _touched(
-    conn: Connection, events: Sequence[BookEvent], orders: Iterable[Order]
+    conn: Connection, events: Sequence[BookEvent], orders: Iterable[OrderRow]
 ) -> set[StellarAddress]:
     """Providers that are named, or own an order that may expire, or sit under a wider change."""
     names = {event.provider for event in events if hasattr(event, "provider")}
@@ -194,19 +194,19 @@ def _touched(
 def _load_books(conn: Connection, names: set[StellarAddress]) -> dict[StellarAddress, ProviderBook]:
     if not names:
         return {}
-    terms: dict[StellarAddress, dict[TermsKey, Terms]] = {name: {} for name in names}
-    payees: dict[StellarAddress, dict[str, Payee]] = {name: {} for name in names}
-    offers: dict[StellarAddress, dict[OfferKey, Offer]] = {name: {} for name in names}
+    terms: dict[StellarAddress, dict[TermsKey, TermsRow]] = {name: {} for name in names}
+    payees: dict[StellarAddress, dict[str, PayeeRow]] = {name: {} for name in names}
+    offers: dict[StellarAddress, dict[OfferKey, OfferRow]] = {name: {} for name in names}
     for row in _rows_of_providers(conn, tables.terms, names):
-        standing = Terms(**row._mapping)
+        standing = TermsRow(**row._mapping)
         terms[row.provider][standing.key] = standing
     for row in _rows_of_providers(conn, tables.payees, names):
-        payees[row.provider][row.rail] = Payee(**row._mapping)
+        payees[row.provider][row.rail] = PayeeRow(**row._mapping)
     for row in _rows_of_providers(conn, tables.offers, names):
-        offer = Offer(**{**row._mapping, "rails": tuple(row.rails)})
+        offer = OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
         offers[row.provider][offer.key] = offer
     return {
-        name: ProviderBook(Provider(**row._mapping), terms[name], payees[name], offers[name])
+        name: ProviderBook(ProviderRow(**row._mapping), terms[name], payees[name], offers[name])
         for row in _rows_of_providers(conn, tables.providers, names)
         for name in (StellarAddress(row.provider),)
     }
@@ -216,8 +216,8 @@ def _rows_of_providers(conn: Connection, table: Table, names: set[StellarAddress
     return conn.execute(select(table).where(table.c.provider == any_of(names)))
 
 
-def _rail(row: Any) -> Rail:
-    return Rail(**{**row._mapping, "currencies": tuple(row.currencies)})
+def _rail(row: Any) -> RailRow:
+    return RailRow(**{**row._mapping, "currencies": tuple(row.currencies)})
 
 
 # Save -----------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def _keyed(table: Table, book: ProviderBook | None) -> dict[tuple[Any, ...], tup
     }
 
 
-def _save_depth(conn: Connection, depth: Mapping[str, RailDepth]) -> None:
+def _save_depth(conn: Connection, depth: Mapping[str, RailDepthRow]) -> None:
     _delete(conn, tables.depth, [(rail,) for rail, row in depth.items() if not row.offer_count])
     _upsert(
         conn,
@@ -313,7 +313,7 @@ _MESSAGE_COLUMNS: list[Column[Any]] = [
 ]
 
 
-def _message_row(message: Message) -> tuple[Any, ...]:
+def _message_row(message: StreamEvent) -> tuple[Any, ...]:
     return message.channel, message.op, message.entry, message.last
 
 
@@ -396,6 +396,6 @@ def _in_order(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, 
     return sorted(rows, key=lambda row: tuple(row[place] for place in places))
 
 
-def send_mended(conn: Connection, ledger: LedgerClose, said: Sequence[Message]) -> None:
+def send_mended(conn: Connection, ledger: LedgerClose, said: Sequence[StreamEvent]) -> None:
     """Write messages of a book that was folded anew."""
     _send(conn, [(ledger.chain, ledger.height, *_message_row(message), True) for message in said])

@@ -46,7 +46,7 @@ _COUNT = text("""
                  AND o.closed_at >= date_trunc('day', now(), 'UTC')
           )
           AND NOT EXISTS (
-              SELECT FROM relay.pardons p
+              SELECT FROM relay.failure_resets p
               WHERE p.chain = o.chain AND (p.subject IS NULL OR p.subject = o.subject)
                 AND p.given_at >= o.closed_at
           )

@@ -16,7 +16,7 @@ SILENT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class RelayAccountStatus:
     """An account of the relay."""
 
     chain: ChainId
@@ -38,9 +38,9 @@ class Sender:
         return self.reason is None and not self.is_silent
 
 
-def senders(conn: Connection) -> list[Sender]:
+def senders(conn: Connection) -> list[RelayAccountStatus]:
     """Every account that ever sent."""
     ago = cast(extract("epoch", func.clock_timestamp() - health.c.seen_at), Float)
     columns = (health.c.chain, health.c.account, health.c.duty, health.c.reason)
     query = select(*columns, ago.label("seen_ago")).order_by(health.c.chain, health.c.account)
-    return [Sender(**row._mapping) for row in conn.execute(query)]
+    return [RelayAccountStatus(**row._mapping) for row in conn.execute(query)]

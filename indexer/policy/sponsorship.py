@@ -21,7 +21,7 @@ from warehouse_schema.identifiers import (
 )
 from warehouse_schema.relay import slots, sponsors
 
-Refusal: TypeAlias = Literal[
+SponsorRefusal: TypeAlias = Literal[
     "no_sponsor",
     "budget_used",
     "deposit_too_small",
@@ -103,7 +103,7 @@ def _after_slots(conn: Connection, chain: ChainId, account: str) -> int:
     return (conn.scalar(query) or 0) + 1
 
 
-def refusal(conn: Connection, by: list[Sponsor], who: Newcomer) -> Refusal | None:
+def refusal(conn: Connection, by: list[Sponsor], who: Newcomer) -> SponsorRefusal | None:
     """Why none of these sponsors would pay for a newcomer; None when one would."""
     well = [each for each in by if each.is_well]
     if not well:
@@ -115,7 +115,7 @@ def refusal(conn: Connection, by: list[Sponsor], who: Newcomer) -> Refusal | Non
 
 def deposit_refusal(
     conn: Connection, chain: ChainId, min_deposit: int, payer_budget: int, who: Newcomer
-) -> Refusal | None:
+) -> SponsorRefusal | None:
     """Why a newcomer is not sponsored, whatever the sponsors themselves have left."""
     if who.deposit < min_deposit:
         return "deposit_too_small"
@@ -157,7 +157,7 @@ _FAILED = text("""
       AND (
           s.outcome IN ('failed', 'late')
           AND NOT EXISTS (
-              SELECT FROM relay.pardons p
+              SELECT FROM relay.failure_resets p
               WHERE p.chain = s.chain AND (p.subject IS NULL OR p.subject = s.subject)
                 AND p.given_at >= s.closed_at
           )

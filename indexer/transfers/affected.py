@@ -24,7 +24,7 @@ PAID_EVENTS: tuple[type[Event], ...] = (Erc20Transfer, DepositRefunded, AssetMov
 
 
 @dataclass(slots=True)
-class Hints:
+class AffectedKeys:
     """What events say of whose they are."""
 
     labels: set[str] = field(default_factory=set)
@@ -37,9 +37,9 @@ class Hints:
     """That were paid, or gave back: deposit addresses among them."""
 
 
-def hints_of(events: Iterable[Event]) -> Hints:
+def affected_keys(events: Iterable[Event]) -> AffectedKeys:
     """What these events say of whose they are."""
-    hints = Hints()
+    hints = AffectedKeys()
     for event in events:
         if isinstance(event, DepositForBurn):
             _note_label(hints, transfer_tag(event.hook_data))
@@ -62,7 +62,7 @@ def hints_of(events: Iterable[Event]) -> Hints:
     return hints
 
 
-def _note_keys(conn: Connection, hints: Hints, keys: Collection[str]) -> None:
+def _note_keys(conn: Connection, hints: AffectedKeys, keys: Collection[str]) -> None:
     """What the stored events of these movements say. All burns of a key bear the same label."""
     hints.keys.update(keys)
     for table, bytes_column, header in (
@@ -81,7 +81,7 @@ def _note_keys(conn: Connection, hints: Hints, keys: Collection[str]) -> None:
         hints.amounts.add(sent.amount_sent)
 
 
-def _note_body(hints: Hints, body: bytes, burn_key: str | None) -> None:
+def _note_body(hints: AffectedKeys, body: bytes, burn_key: str | None) -> None:
     if burn_key is not None:
         hints.keys.add(burn_key)
     parsed = parse_burn_body(body)
@@ -89,19 +89,19 @@ def _note_body(hints: Hints, body: bytes, burn_key: str | None) -> None:
         _note_label(hints, transfer_tag(parsed.hook_data))
 
 
-def _note_label(hints: Hints, label: bytes | None) -> None:
+def _note_label(hints: AffectedKeys, label: bytes | None) -> None:
     if label is not None:
         hints.labels.add(label.hex())
 
 
-def touched_transfers(
+def affected_transfers(
     conn: Connection, events: Iterable[Event], keys: Collection[str] = ()
 ) -> set[str]:
     """Ids of the transfers that these events, and movements of these keys, are about.
 
     Events without anything of what transfers are made of cost no statement.
     """
-    hints = hints_of(events)
+    hints = affected_keys(events)
     if keys:
         _note_keys(conn, hints, keys)
     found: set[str] = set()
@@ -120,7 +120,7 @@ def touched_transfers(
     return found
 
 
-def _paid_by(conn: Connection, hints: Hints) -> set[str]:
+def _paid_by(conn: Connection, hints: AffectedKeys) -> set[str]:
     payers = any_of(sorted(hints.payers))
     # What leaves a deposit address is its transfer's whatever it is.
     query = (

@@ -7,12 +7,12 @@ is held `owed` has to go back.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from indexer.transfers.inputs import Carried, Evidence, Payment, Place, Terms
+from indexer.transfers.inputs import Carried, ChainPosition, Payment, TransferInputs, TransferTerms
 from warehouse_schema.identifiers import Address, BaseUnits, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TokenBalance:
     """One token at a deposit address, base units."""
 
     token: Address
@@ -30,16 +30,16 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Till:
+class DepositBalance:
     """All tokens at a deposit address, that of the transfer first."""
 
-    lines: tuple[Line, ...]
-    funded: Place | None
+    lines: tuple[TokenBalance, ...]
+    funded: ChainPosition | None
     """The payment with which the amount was there, if it is there now or was carried on."""
     returned: tuple[Payment, ...]
 
     @property
-    def own(self) -> Line:
+    def own(self) -> TokenBalance:
         """The line of the transfer's own token."""
         return self.lines[0]
 
@@ -52,7 +52,9 @@ class Till:
         return any(line.held >= least > 0 for line in self.lines)
 
 
-def count(evidence: Evidence, carried: Sequence[Carried], *, is_reserved: bool) -> Till:
+def count(
+    evidence: TransferInputs, carried: Sequence[Carried], *, is_reserved: bool
+) -> DepositBalance:
     """What the till says once all of `evidence` is counted.
 
     `is_reserved`: the amount is still meant to be carried on, so it is not owed.
@@ -65,20 +67,20 @@ def count(evidence: Evidence, carried: Sequence[Carried], *, is_reserved: bool) 
         for token in (terms.source_token, *others)
     )
     is_there = bool(carried) or lines[0].held >= terms.amount_in
-    return Till(lines, _reached(terms, paid) if is_there else None, tuple(returned))
+    return DepositBalance(lines, _reached(terms, paid) if is_there else None, tuple(returned))
 
 
 def _line(
-    terms: Terms,
+    terms: TransferTerms,
     token: Address,
     paid: Sequence[Payment],
     returned: Sequence[Payment],
     sweeps: int,
     *,
     is_reserved: bool,
-) -> Line:
+) -> TokenBalance:
     is_own = token == terms.source_token
-    line = Line(
+    line = TokenBalance(
         token=token,
         received=_sum(paid, token),
         swept=BaseUnits(terms.amount_in * sweeps if is_own else 0),
@@ -87,14 +89,14 @@ def _line(
     )
     reserve = terms.amount_in if is_own and is_reserved else 0
     owed = BaseUnits(max(0, line.held - reserve))
-    return Line(line.token, line.received, line.swept, line.returned, owed)
+    return TokenBalance(line.token, line.received, line.swept, line.returned, owed)
 
 
 def _sum(payments: Sequence[Payment], token: Address) -> BaseUnits:
     return BaseUnits(sum(each.amount for each in payments if each.token == token))
 
 
-def _reached(terms: Terms, paid: Sequence[Payment]) -> Place | None:
+def _reached(terms: TransferTerms, paid: Sequence[Payment]) -> ChainPosition | None:
     """The payment whose arrival made the sum reach the amount."""
     total = 0
     for each in paid:
@@ -105,7 +107,7 @@ def _reached(terms: Terms, paid: Sequence[Payment]) -> Place | None:
     return None
 
 
-def settlement(evidence: Evidence, closed_at: UnixSeconds) -> Place | None:
+def settlement(evidence: TransferInputs, closed_at: UnixSeconds) -> ChainPosition | None:
     """The refund after which nothing was owed any more; None before it.
 
     A refund settles when it is ours, or came after the transfer was closed and gave back more than

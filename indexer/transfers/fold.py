@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from indexer.transfers import state_machine
-from indexer.transfers.deposit_balance import Line, Till, count, settlement
+from indexer.transfers.deposit_balance import DepositBalance, TokenBalance, count, settlement
 from indexer.transfers.inputs import (
     NO_TRUSTLINE,
     WOULD_FAIL,
     Carried,
-    Evidence,
+    ChainPosition,
     Landed,
     Obstacle,
-    Place,
-    Sent,
-    TakenBack,
+    RewoundSource,
+    SentTransaction,
+    TransferInputs,
 )
-from indexer.transfers.state_machine import Stage, Status, Turn
+from indexer.transfers.state_machine import ActionBy, Sep24Status, Stage
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,
@@ -33,7 +33,7 @@ from warehouse_schema.identifiers import (
     is_evm,
 )
 
-Reason: TypeAlias = Literal[
+StageReason: TypeAlias = Literal[
     "short_payment",
     "wrong_token",
     "not_included",
@@ -57,7 +57,7 @@ Clock: TypeAlias = ChainId | Literal["service"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StageChange:
     """A stage that the transfer came to."""
 
     stage: Stage
@@ -71,26 +71,26 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Refund:
+class DepositRefund:
     """What was paid to the deposit address and what of it has to go back or went."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[TokenBalance, ...]
     pending_below_minimum: BaseUnits
     """Owed in the transfer's own token, and too little to go back by itself."""
     txs: tuple[TxHash, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class TransferState:
     """Where a transfer is, and what a client may want to know about it."""
 
     stage: Stage
-    status: Status
-    turn: Turn
-    reason: Reason | None
+    status: Sep24Status
+    turn: ActionBy
+    reason: StageReason | None
     detail: str | None
     """A sentence for people: what a service, or whoever put it on hold, says."""
-    timeline: tuple[Step, ...]
+    timeline: tuple[StageChange, ...]
     since: UnixSeconds | None
     """When the last step was that has a time: what an estimate counts from."""
     completed_at: UnixSeconds | None
@@ -105,13 +105,13 @@ class Progress:
     """Destination chain base units."""
     self_finish: Bytes32 | None
     """CCTP nonce whose attested message anybody may deliver now."""
-    refund: Refund | None
+    refund: DepositRefund | None
     """None where there is no deposit address, or nothing came."""
     goes_back: tuple[Address, ...]
     """Tokens at the deposit address of which all that is there has to go back now."""
 
 
-def fold(evidence: Evidence) -> Progress:
+def fold(evidence: TransferInputs) -> TransferState:
     """Where the transfer is. Raises `IllegalTransition` if its rows tell an impossible story."""
     terms = evidence.terms
     settled = _settled(evidence)
@@ -139,7 +139,7 @@ class _Story:
     """Steps so far; each next one has to be legal."""
 
     def __init__(self, first: Stage, at: UnixSeconds) -> None:
-        self.steps = [Step(first, at, clock="service")]
+        self.steps = [StageChange(first, at, clock="service")]
 
     @property
     def stage(self) -> Stage:
@@ -155,16 +155,18 @@ class _Story:
     ) -> None:
         if stage != self.stage:
             state_machine.check_step(self.stage, stage)
-            self.steps.append(Step(stage, at, chain, tx, None if at is None else clock))
+            self.steps.append(StageChange(stage, at, chain, tx, None if at is None else clock))
 
-    def arrive(self, stage: Stage, place: Place | Landed) -> None:
+    def arrive(self, stage: Stage, place: ChainPosition | Landed) -> None:
         self.go(stage, place.at, place.chain, place.tx, place.chain)
 
 
 # What carries it, and what was sent for it.
 
 
-def _claim(evidence: Evidence, settled: Place | None) -> tuple[Carried | None, tuple[str, ...]]:
+def _claim(
+    evidence: TransferInputs, settled: ChainPosition | None
+) -> tuple[Carried | None, tuple[str, ...]]:
     """What carries the transfer, and whatever else matches it.
 
     The first on its chain; but one that is further along goes before it, so that nothing that is
@@ -189,14 +191,14 @@ def _rank(carried: Carried) -> tuple[int, int, int, int, str]:
     return (along, not carried.is_final, *place, carried.movement)
 
 
-def _settled(evidence: Evidence) -> Place | None:
+def _settled(evidence: TransferInputs) -> ChainPosition | None:
     return None if evidence.closed_at is None else settlement(evidence, evidence.closed_at)
 
 
-_Pending: TypeAlias = "Sent | TakenBack"
+_Pending: TypeAlias = "SentTransaction | RewoundSource"
 
 
-def _pending(evidence: Evidence) -> tuple[_Pending, ...]:
+def _pending(evidence: TransferInputs) -> tuple[_Pending, ...]:
     """Source transactions that are sent and were not seen, and may still come."""
     seen = {each.place.tx for each in (*evidence.paid, *evidence.returned)}
     gone = seen | evidence.dead
@@ -207,14 +209,14 @@ def _pending(evidence: Evidence) -> tuple[_Pending, ...]:
     return tuple(awaited) + (tuple(payments) if _would_fund(evidence, payments) else ())
 
 
-def _would_fund(evidence: Evidence, payments: Sequence[TakenBack]) -> bool:
+def _would_fund(evidence: TransferInputs, payments: Sequence[RewoundSource]) -> bool:
     """Whether these payments come again would make the amount: dust does not keep one waiting."""
     expected = sum(each.paid or 0 for each in payments)
     held = count(evidence, (), is_reserved=True).own.held
     return bool(payments) and held < evidence.terms.amount_in <= held + expected
 
 
-def _till(evidence: Evidence, pending: Sequence[_Pending]) -> Till:
+def _till(evidence: TransferInputs, pending: Sequence[_Pending]) -> DepositBalance:
     """The till; the amount is reserved until it is carried on or has to go back."""
     is_meant = evidence.closed_at is None or bool(pending)
     return count(evidence, evidence.carried, is_reserved=is_meant and not evidence.carried)
@@ -223,12 +225,12 @@ def _till(evidence: Evidence, pending: Sequence[_Pending]) -> Till:
 # The story.
 
 
-def _first_stage(evidence: Evidence) -> Stage:
+def _first_stage(evidence: TransferInputs) -> Stage:
     is_paid_in = evidence.terms.deposit_address is not None
     return "AWAITING_FUNDS" if is_paid_in else "AWAITING_SIGNATURE"
 
 
-def _tell_failed(story: _Story, evidence: Evidence) -> None:
+def _tell_failed(story: _Story, evidence: TransferInputs) -> None:
     """Transactions of the owner that a ledger included without effect: signed and sent in vain."""
     first, chain = story.stage, evidence.terms.source_chain
     for each in evidence.failed:
@@ -237,7 +239,11 @@ def _tell_failed(story: _Story, evidence: Evidence) -> None:
 
 
 def _tell_before(
-    story: _Story, evidence: Evidence, till: Till, settled: Place | None, claim: Carried | None
+    story: _Story,
+    evidence: TransferInputs,
+    till: DepositBalance,
+    settled: ChainPosition | None,
+    claim: Carried | None,
 ) -> None:
     """From the creation to where a source transaction would take over."""
     funded, closed_at = till.funded, evidence.closed_at
@@ -260,7 +266,7 @@ def _tell_before(
         story.go(_closing(evidence), closed_at)
 
 
-def _least_refund(evidence: Evidence) -> BaseUnits:
+def _least_refund(evidence: TransferInputs) -> BaseUnits:
     """Least that makes a refund: anything at all once one was ordered and signed."""
     is_ordered = any(
         each.purpose == "refund" and each.tx not in evidence.dead for each in evidence.attempts
@@ -268,11 +274,11 @@ def _least_refund(evidence: Evidence) -> BaseUnits:
     return BaseUnits(1) if is_ordered else evidence.terms.min_refund
 
 
-def _closing(evidence: Evidence) -> Stage:
+def _closing(evidence: TransferInputs) -> Stage:
     return "CANCELLED" if evidence.cancelled_at is not None else "EXPIRED"
 
 
-def _tell_carried(story: _Story, evidence: Evidence, claim: Carried) -> None:
+def _tell_carried(story: _Story, evidence: TransferInputs, claim: Carried) -> None:
     """From the source transaction to the delivery."""
     source = claim.source
     if source is not None:
@@ -296,20 +302,20 @@ def _tell_carried(story: _Story, evidence: Evidence, claim: Carried) -> None:
         story.go("AWAITING_TRUSTLINE", trustline.since)
 
 
-def _tell_sent(story: _Story, evidence: Evidence, source: Place) -> None:
+def _tell_sent(story: _Story, evidence: TransferInputs, source: ChainPosition) -> None:
     """That the source transaction was ours to send, or submitted to us; many are simply found."""
     ours = [each for each in _source_sent(evidence) if each.tx == source.tx]
     if ours and "SUBMITTED" in state_machine.successors(story.stage):
         story.go("SUBMITTED", min(ours).at, source.chain, source.tx)
 
 
-def _source_sent(evidence: Evidence) -> list[Sent]:
+def _source_sent(evidence: TransferInputs) -> list[SentTransaction]:
     """Transactions that were sent to move the money off its source."""
     attempts = (each for each in evidence.attempts if each.purpose in ("submit", "sweep"))
     return [*evidence.submissions, *attempts]
 
 
-def _obstacle(evidence: Evidence, stage: Stage) -> Obstacle | None:
+def _obstacle(evidence: TransferInputs, stage: Stage) -> Obstacle | None:
     """What puts the transfer on hold: what is over needs nobody to look at it."""
     others = (NO_TRUSTLINE, WOULD_FAIL)
     standing = sorted(each for each in evidence.obstacles if each.kind not in others)
@@ -320,13 +326,13 @@ def _obstacle(evidence: Evidence, stage: Stage) -> Obstacle | None:
 
 
 def _why(
-    evidence: Evidence,
+    evidence: TransferInputs,
     stage: Stage,
     claim: Carried | None,
     pending: Sequence[_Pending],
-    till: Till,
+    till: DepositBalance,
     obstacle: Obstacle | None,
-) -> tuple[Reason | None, str | None]:
+) -> tuple[StageReason | None, str | None]:
     if obstacle is not None:
         return "held", obstacle.detail
     if claim is not None and stage != "COMPLETED":
@@ -346,18 +352,20 @@ def _why(
     return _ENDS.get(stage), None
 
 
-_ENDS: dict[Stage, Reason] = {"CANCELLED": "cancelled", "EXPIRED": "expired"}
+_ENDS: dict[Stage, StageReason] = {"CANCELLED": "cancelled", "EXPIRED": "expired"}
 """SEP-24 has one status, `expired`, for both."""
 
 
-def _why_not_included(evidence: Evidence, pending: Sequence[_Pending]) -> tuple[Reason, str | None]:
-    if any(isinstance(each, TakenBack) for each in pending):
+def _why_not_included(
+    evidence: TransferInputs, pending: Sequence[_Pending]
+) -> tuple[StageReason, str | None]:
+    if any(isinstance(each, RewoundSource) for each in pending):
         return "source_reorged", None
     hindered = [each.detail for each in evidence.obstacles if each.kind == WOULD_FAIL]
     return ("would_fail", hindered[0]) if hindered else ("not_included", None)
 
 
-def _why_signed_again(evidence: Evidence) -> tuple[Reason | None, str | None]:
+def _why_signed_again(evidence: TransferInputs) -> tuple[StageReason | None, str | None]:
     """That the newest transaction failed, if it did."""
     newest = max(evidence.submissions, default=None)
     if newest is None or newest.tx not in {each.tx for each in evidence.failed}:
@@ -365,7 +373,7 @@ def _why_signed_again(evidence: Evidence) -> tuple[Reason | None, str | None]:
     return "transaction_failed", f"transaction {newest.tx} was included and failed"
 
 
-_CARRIED_WAITS: dict[Stage, Reason] = {
+_CARRIED_WAITS: dict[Stage, StageReason] = {
     "CONFIRMING": "not_final",
     "ATTESTING": "not_attested",
     "IN_FLIGHT": "not_verified",
@@ -375,27 +383,27 @@ _CARRIED_WAITS: dict[Stage, Reason] = {
 }
 
 
-def _why_not_funded(till: Till) -> Reason | None:
+def _why_not_funded(till: DepositBalance) -> StageReason | None:
     if till.own.held > 0:
         return "short_payment"
     return "wrong_token" if any(line.held > 0 for line in till.lines) else None
 
 
 def _progress(
-    evidence: Evidence,
+    evidence: TransferInputs,
     story: _Story,
     claim: Carried | None,
     extras: tuple[str, ...],
     pending: Sequence[_Pending],
-    till: Till,
-    reason: Reason | None,
+    till: DepositBalance,
+    reason: StageReason | None,
     detail: str | None,
-) -> Progress:
+) -> TransferState:
     terms, stage = evidence.terms, story.stage
     external, stellar = _transactions(evidence, claim, pending)
     times = [step.at for step in story.steps if step.at is not None]
     is_attested = claim is not None and claim.stage == "DELIVERING" and terms.mechanism == "cctp"
-    return Progress(
+    return TransferState(
         stage=stage,
         status=state_machine.status(stage, terms.source_chain, terms.dest_chain),
         turn=state_machine.turn(stage),
@@ -415,7 +423,9 @@ def _progress(
     )
 
 
-def _goes_back(evidence: Evidence, till: Till, pending: Sequence[_Pending]) -> tuple[Address, ...]:
+def _goes_back(
+    evidence: TransferInputs, till: DepositBalance, pending: Sequence[_Pending]
+) -> tuple[Address, ...]:
     """Where enough is owed, and a refund, which takes all there is, takes nothing else.
 
     Of the transfer's own token that is once nothing of it is to be carried on any more, and nothing
@@ -432,7 +442,7 @@ def _goes_back(evidence: Evidence, till: Till, pending: Sequence[_Pending]) -> t
 
 
 def _transactions(
-    evidence: Evidence, claim: Carried | None, pending: Sequence[_Pending]
+    evidence: TransferInputs, claim: Carried | None, pending: Sequence[_Pending]
 ) -> tuple[TxHash | None, TxHash | None]:
     """The EVM transaction and the Stellar one; at the destination, the one that is there."""
     terms = evidence.terms
@@ -448,11 +458,11 @@ def _transactions(
     return found.get(True), found.get(False)
 
 
-def _refund(evidence: Evidence, till: Till) -> Refund | None:
+def _refund(evidence: TransferInputs, till: DepositBalance) -> DepositRefund | None:
     if evidence.terms.deposit_address is None or not (evidence.paid or evidence.returned):
         return None
     owed = till.own.owed
-    return Refund(
+    return DepositRefund(
         lines=till.lines,
         pending_below_minimum=owed if owed < evidence.terms.min_refund else BaseUnits(0),
         txs=tuple(dict.fromkeys(each.place.tx for each in till.returned)),

@@ -7,7 +7,8 @@ of chains are block times, those of rows the database's clock.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from indexer.movements.fold import Stage as MovementStage
+from indexer.config.routes import Mechanism
+from indexer.movements.fold import MovementStage as MovementStage
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,
@@ -19,7 +20,6 @@ from warehouse_schema.identifiers import (
     UnixSeconds,
 )
 
-Mechanism: TypeAlias = Literal["cctp", "oft", "payment"]
 Purpose: TypeAlias = Literal["submit", "sweep", "deliver", "refund", "onboard"]
 """What the relay sends a transaction for: the owner's own signed one, the burn or send from a
 deposit address, the delivery on the destination chain, a deposit back, an account's trustline."""
@@ -31,7 +31,7 @@ WOULD_FAIL = "would_fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class TransferTerms:
     """What was agreed when the transfer was created; never changes."""
 
     id: str
@@ -56,7 +56,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class ChainPosition:
     """Where on its chain something happened. Orders as it happened, within one chain."""
 
     height: int
@@ -76,7 +76,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Sent:
+class SentTransaction:
     """A transaction that the owner submitted and we accepted, or that the relay signed."""
 
     at: UnixSeconds
@@ -86,7 +86,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Failed:
+class FailedTransaction:
     """A transaction of the owner's that a ledger included without effect."""
 
     at: UnixSeconds
@@ -100,7 +100,7 @@ class Failed:
 class Payment:
     """A token paid to the deposit address, or by it to whom it refunds."""
 
-    place: Place
+    place: ChainPosition
     token: Address
     amount: BaseUnits
 
@@ -114,7 +114,7 @@ class Carried:
     """
 
     movement: str
-    source: Place | None
+    source: ChainPosition | None
     """The burn or send; None while only its delivery was seen."""
     is_final: bool
     """Whether its chain can no longer take the source back."""
@@ -129,7 +129,7 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class RewoundSource:
     """A source event of the transfer that its chain took back with its block."""
 
     tx: TxHash
@@ -150,24 +150,24 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class TransferInputs:
     """All there is about one transfer."""
 
-    terms: Terms
+    terms: TransferTerms
     cancelled_at: UnixSeconds | None = None
     expired_at: UnixSeconds | None = None
     """When the indexer found that time had run out while nothing irreversible had happened."""
-    submissions: tuple[Sent, ...] = ()
-    attempts: tuple[Sent, ...] = ()
+    submissions: tuple[SentTransaction, ...] = ()
+    attempts: tuple[SentTransaction, ...] = ()
     dead: frozenset[TxHash] = frozenset()
     """Transactions proven never to take effect any more: failed, or overtaken at finality."""
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedTransaction, ...] = ()
     paid: tuple[Payment, ...] = ()
     returned: tuple[Payment, ...] = ()
     carried: tuple[Carried, ...] = ()
     beside: tuple[str, ...] = ()
     """Movements that pay the recipient otherwise than agreed; they carry nothing of this."""
-    taken_back: tuple[TakenBack, ...] = ()
+    taken_back: tuple[RewoundSource, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
 
     @property

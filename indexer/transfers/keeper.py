@@ -36,7 +36,7 @@ _LOST_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeeperProgress:
     """What was done for transfers."""
 
     moved: int = 0
@@ -49,7 +49,7 @@ def keep_transfers(
     network: Network,
     *,
     should_stop: Callable[[], bool],
-    on_progress: Callable[[Kept], None] = lambda _: None,
+    on_progress: Callable[[KeeperProgress], None] = lambda _: None,
 ) -> None:
     """Keep up until `should_stop` says so; a lost database is waited for.
 
@@ -61,7 +61,7 @@ def keep_transfers(
             on_progress(catch_up(conn, network))
             while not should_stop():
                 kept = turn(conn, network, _TURN_SECONDS)
-                if kept != Kept():
+                if kept != KeeperProgress():
                     on_progress(kept)
 
 
@@ -76,16 +76,16 @@ def _listening(engine: Engine) -> Iterator[Connection]:
             conn.invalidate()
 
 
-def turn(conn: Connection, network: Network, seconds: float) -> Kept:
+def turn(conn: Connection, network: Network, seconds: float) -> KeeperProgress:
     """Refold what is told within so many seconds, and let expire what is due."""
     told = heard(conn, seconds)
     with conn.begin():
         moved = refold(conn, network, told)
     with conn.begin():
-        return Kept(moved, expire_due(conn, network))
+        return KeeperProgress(moved, expire_due(conn, network))
 
 
-def catch_up(conn: Connection, network: Network) -> Kept:
+def catch_up(conn: Connection, network: Network) -> KeeperProgress:
     """Refold what was written while nobody listened, and let expire what became due."""
     with conn.begin():
         missed: list[str] = list(conn.scalars(_missed()))
@@ -98,7 +98,7 @@ def catch_up(conn: Connection, network: Network) -> Kept:
             more = expire_due(conn, network)
         expired += more
         if not more:
-            return Kept(moved, expired)
+            return KeeperProgress(moved, expired)
 
 
 def _missed() -> Select[tuple[str]]:

@@ -17,14 +17,14 @@ from indexer.config.networks import Network
 from indexer.facts.proofs import BlockKey, unproven_among
 from indexer.facts.store import events_by_key
 from indexer.transfers.inputs import (
-    Evidence,
-    Failed,
+    ChainPosition,
+    FailedTransaction,
     Obstacle,
     Payment,
-    Place,
-    Sent,
-    TakenBack,
-    Terms,
+    RewoundSource,
+    SentTransaction,
+    TransferInputs,
+    TransferTerms,
 )
 from indexer.transfers.load_movements import movements_of
 from indexer.transfers.terms import TERMS, alike, unix
@@ -39,7 +39,7 @@ from warehouse_schema.relay import attempts, obstacles, slots
 class Loaded:
     """A transfer's evidence, and how its row is found again."""
 
-    evidence: Evidence
+    evidence: TransferInputs
     keys: tuple[str, ...]
     """Burn keys and guids of its movements."""
     inputs: int
@@ -88,7 +88,7 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
     ]
 
 
-def _named(*sent: Mapping[str, Iterable[Sent]]) -> Mapping[TxHash, set[str]]:
+def _named(*sent: Mapping[str, Iterable[SentTransaction]]) -> Mapping[TxHash, set[str]]:
     """Transaction → the transfers that it was submitted or signed for."""
     found: dict[TxHash, set[str]] = defaultdict(set)
     for by_transfer in sent:
@@ -111,35 +111,37 @@ def _transfers() -> Select[Any]:
     )
 
 
-def _begun(row: Any) -> Evidence:
+def _begun(row: Any) -> TransferInputs:
     values = dict(row._mapping)
     cancelled_at, expired_at = values.pop("cancelled_at"), values.pop("expired_at")
-    return Evidence(terms=Terms(**values), cancelled_at=cancelled_at, expired_at=expired_at)
+    return TransferInputs(
+        terms=TransferTerms(**values), cancelled_at=cancelled_at, expired_at=expired_at
+    )
 
 
-def _submissions(conn: Connection, ids: Collection[str]) -> dict[str, list[Sent]]:
+def _submissions(conn: Connection, ids: Collection[str]) -> dict[str, list[SentTransaction]]:
     columns = submissions.c
     query = (
         select(columns.transfer, unix(columns.submitted_at), columns.tx_hash)
         .where(columns.transfer == any_of(ids))
         .order_by(columns.tx_hash)
     )
-    found: dict[str, list[Sent]] = defaultdict(list)
+    found: dict[str, list[SentTransaction]] = defaultdict(list)
     for transfer, at, tx in conn.execute(query):
-        found[transfer].append(Sent(UnixSeconds(at), tx, "submit"))
+        found[transfer].append(SentTransaction(UnixSeconds(at), tx, "submit"))
     return found
 
 
-def _attempts(conn: Connection, ids: Collection[str]) -> dict[str, list[Sent]]:
+def _attempts(conn: Connection, ids: Collection[str]) -> dict[str, list[SentTransaction]]:
     columns = attempts.c
     query = (
         select(columns.subject, unix(columns.created_at), columns.tx_hash, columns.purpose)
         .where(columns.subject == any_of(ids))
         .order_by(columns.tx_hash)
     )
-    found: dict[str, list[Sent]] = defaultdict(list)
+    found: dict[str, list[SentTransaction]] = defaultdict(list)
     for transfer, at, tx, purpose in conn.execute(query):
-        found[transfer].append(Sent(UnixSeconds(at), tx, purpose))
+        found[transfer].append(SentTransaction(UnixSeconds(at), tx, purpose))
     return found
 
 
@@ -149,7 +151,7 @@ class _Over:
 
     dead: set[TxHash] = field(default_factory=set)
     """What nobody waits for any more."""
-    failed: list[Failed] = field(default_factory=list)
+    failed: list[FailedTransaction] = field(default_factory=list)
     slots: int = 0
 
 
@@ -189,7 +191,9 @@ def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
         over = found[transfer]
         over.slots += 1
         if (purpose, outcome) == ("submit", "failed") and submitted_at is not None:
-            failure = Failed(UnixSeconds(closed_at), TxHash(key), UnixSeconds(submitted_at))
+            failure = FailedTransaction(
+                UnixSeconds(closed_at), TxHash(key), UnixSeconds(submitted_at)
+            )
             over.failed.append(failure)
         transactions = {*sent, key} if purpose == "submit" else set(sent)
         if (purpose, outcome) != ("submit", "done") or not _moves_money(signed):
@@ -234,17 +238,17 @@ def _hindered(conn: Connection, ids: Collection[str]) -> dict[str, _Hindered]:
     return found
 
 
-def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[TakenBack]]:
+def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[RewoundSource]]:
     columns = lost_sources.c
     query = (
         select(columns.transfer, columns.tx_hash, unix(columns.lost_at), columns.paid)
         .where(columns.transfer == any_of(ids))
         .order_by(columns.tx_hash, columns.lost_at, columns.block_hash)
     )
-    found: dict[str, dict[str, TakenBack]] = defaultdict(dict)
+    found: dict[str, dict[str, RewoundSource]] = defaultdict(dict)
     for transfer, tx, at, paid in conn.execute(query):
         # Taken back twice it is one transaction all the same.
-        found[transfer].setdefault(tx, TakenBack(tx, UnixSeconds(at), paid))
+        found[transfer].setdefault(tx, RewoundSource(tx, UnixSeconds(at), paid))
     return defaultdict(list, {transfer: [*lost.values()] for transfer, lost in found.items()})
 
 
@@ -257,7 +261,7 @@ class _Deposits:
     unproven: dict[str, set[BlockKey]] = field(default_factory=lambda: defaultdict(set))
 
 
-def _deposits(conn: Connection, terms: Iterable[Terms]) -> _Deposits:
+def _deposits(conn: Connection, terms: Iterable[TransferTerms]) -> _Deposits:
     of_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
     paid = events_by_key(conn, Erc20Transfer, "recipient", list(of_address))
     refunds = events_by_key(conn, DepositRefunded, "deposit", list(of_address))
@@ -273,7 +277,7 @@ def _deposits(conn: Connection, terms: Iterable[Terms]) -> _Deposits:
 def _note(
     found: _Deposits,
     into: dict[str, list[Payment]],
-    terms: Terms,
+    terms: TransferTerms,
     event: Erc20Transfer | DepositRefunded,
     unproven: Collection[BlockKey],
 ) -> None:
@@ -284,5 +288,5 @@ def _note(
     if (seen.chain, seen.block_hash) in unproven:
         found.unproven[terms.id].add((seen.chain, seen.block_hash))
         return
-    place = Place(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
+    place = ChainPosition(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
     into[terms.id].append(Payment(place, Address(event.token), event.amount))

@@ -35,8 +35,8 @@ from indexer.movements.fold import (
 )
 from indexer.movements.store import by_transaction, rows_by_key
 from indexer.transfers import matching
-from indexer.transfers.inputs import Carried, Landed, Place, Terms
-from indexer.transfers.matching import Moved
+from indexer.transfers.inputs import Carried, ChainPosition, Landed, TransferTerms
+from indexer.transfers.matching import UnlabelledMovement
 from indexer.transfers.terms import any_amount
 from warehouse_schema.columns import last_16_bytes
 from warehouse_schema.facts import cursors
@@ -52,7 +52,7 @@ from warehouse_schema.queries import any_of
 
 
 @dataclass(slots=True)
-class Movements:
+class TransferMovements:
     """What moves a transfer's money, and the keys by which it is refolded."""
 
     carried: list[Carried] = field(default_factory=list)
@@ -76,16 +76,16 @@ class Movements:
 def movements_of(
     conn: Connection,
     network: Network,
-    terms: Sequence[Terms],
-    together: Sequence[Terms],
+    terms: Sequence[TransferTerms],
+    together: Sequence[TransferTerms],
     named: Mapping[TxHash, Collection[str]],
-) -> Mapping[str, Movements]:
+) -> Mapping[str, TransferMovements]:
     """Transfer id → its movements.
 
     `together`: transfers that may share their sends with these (`terms.alike`); `named`: source
     transaction → the transfers that it was submitted or signed for.
     """
-    found: dict[str, Movements] = defaultdict(Movements)
+    found: dict[str, TransferMovements] = defaultdict(TransferMovements)
     finals = _final_heights(conn)
     bridged = [each for each in terms if each.mechanism == "cctp"]
     if bridged:
@@ -112,9 +112,9 @@ def _final_heights(conn: Connection) -> dict[ChainId, Height]:
 def _add_burns(
     conn: Connection,
     network: Network,
-    terms: Sequence[Terms],
+    terms: Sequence[TransferTerms],
     finals: Mapping[ChainId, Height],
-    found: dict[str, Movements],
+    found: dict[str, TransferMovements],
 ) -> None:
     labelled = {bytes.fromhex(each.id): each for each in terms}
     burns = list(_burns(conn, network, labelled))
@@ -147,8 +147,8 @@ def _add_burns(
 
 
 def _burns(
-    conn: Connection, network: Network, labelled: Mapping[bytes, Terms]
-) -> Iterator[tuple[Terms, Burn]]:
+    conn: Connection, network: Network, labelled: Mapping[bytes, TransferTerms]
+) -> Iterator[tuple[TransferTerms, Burn]]:
     """Burns that are in every point what one of the transfers issued, in chain order.
 
     Who copies a label costs us nothing: only burns by who is to pay, of the amount, are read.
@@ -163,8 +163,8 @@ def _burns(
 
 
 def _burns_beside(
-    conn: Connection, network: Network, labelled: Mapping[bytes, Terms]
-) -> Iterator[tuple[Terms, Burn]]:
+    conn: Connection, network: Network, labelled: Mapping[bytes, TransferTerms]
+) -> Iterator[tuple[TransferTerms, Burn]]:
     """Burns that bear a transfer's label and pay its recipient otherwise than agreed.
 
     Whoever has them read gives that recipient each time what is worth sending back.
@@ -181,23 +181,23 @@ def _burns_beside(
 def _labelled_burns(
     conn: Connection,
     network: Network,
-    labelled: Mapping[bytes, Terms],
-    verdict: matching.Verdict,
+    labelled: Mapping[bytes, TransferTerms],
+    verdict: matching.BurnVerdict,
     *conditions: ColumnElement[bool],
-) -> Iterator[tuple[Terms, Burn]]:
+) -> Iterator[tuple[TransferTerms, Burn]]:
     is_labelled = last_16_bytes("hook_data") == any_bytes(labelled)
     seen = events_where(conn, DepositForBurn, is_labelled, *conditions)
     events = events_of_transactions(conn, BURN_EVENTS, [event.seen for event in seen])
     for of_transaction in by_transaction(events):
         for burn in pair_burns(of_transaction):
             each = labelled.get(transfer_tag(burn.deposit.hook_data) or b"")
-            if each is not None and matching.judge_burn(network, each, burn) == verdict:
+            if each is not None and matching.match_burn(network, each, burn) == verdict:
                 yield each, burn
 
 
 def _mints(
-    conn: Connection, network: Network, labelled: Mapping[bytes, Terms]
-) -> Iterator[tuple[Terms, Mint]]:
+    conn: Connection, network: Network, labelled: Mapping[bytes, TransferTerms]
+) -> Iterator[tuple[TransferTerms, Mint]]:
     """Deliveries of what one of the transfers issued, by their attested bodies."""
     body = EVENT_SHELVES[MessageReceived].table.c.message_body
     seen = events_where(
@@ -213,7 +213,7 @@ def _mints(
     for of_transaction in by_transaction(events):
         for mint in pair_mints(of_transaction):
             each = labelled.get(mint.message.message_body[-TRANSFER_TAG_SIZE:])
-            if each is not None and matching.judge_mint(network, each, mint) == "claims":
+            if each is not None and matching.match_mint(network, each, mint) == "claims":
                 yield each, mint
 
 
@@ -289,7 +289,7 @@ def _awaited(rows: Iterable[Sequence[Movement]]) -> list[Bytes32]:
 
 def _carried(
     row: Movement,
-    source: Place | None,
+    source: ChainPosition | None,
     finals: Mapping[ChainId, Height],
     ready: Mapping[Bytes32, UnixSeconds],
 ) -> Carried:
@@ -310,14 +310,16 @@ def _carried(
     )
 
 
-def _place(seen: Provenance) -> Place:
-    return Place(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
+def _place(seen: Provenance) -> ChainPosition:
+    return ChainPosition(seen.height, seen.position, seen.chain, seen.tx_hash, seen.block_time)
 
 
 # Sends and payments: by what they move.
 
 
-def _sends(conn: Connection, network: Network, together: Sequence[Terms]) -> list[Moved]:
+def _sends(
+    conn: Connection, network: Network, together: Sequence[TransferTerms]
+) -> list[UnlabelledMovement]:
     columns = EVENT_SHELVES[OftSent].table.c
     sent = events_where(
         conn,
@@ -336,9 +338,9 @@ def _sends(conn: Connection, network: Network, together: Sequence[Terms]) -> lis
 
 def _add_sends(
     conn: Connection,
-    given: Mapping[str, Sequence[Moved]],
+    given: Mapping[str, Sequence[UnlabelledMovement]],
     finals: Mapping[ChainId, Height],
-    found: dict[str, Movements],
+    found: dict[str, TransferMovements],
 ) -> None:
     guids = [each.id.removeprefix("oft:") for own in given.values() for each in own]
     rows, unproven = _proven_rows(conn, OftReceived, "guid", guids)
@@ -352,7 +354,9 @@ def _add_sends(
                 found[transfer].unproven |= unproven[row.id]
 
 
-def _payments(conn: Connection, network: Network, together: Sequence[Terms]) -> list[Moved]:
+def _payments(
+    conn: Connection, network: Network, together: Sequence[TransferTerms]
+) -> list[UnlabelledMovement]:
     columns = EVENT_SHELVES[AssetMovement].table.c
     moved = events_where(
         conn,
@@ -364,7 +368,9 @@ def _payments(conn: Connection, network: Network, together: Sequence[Terms]) -> 
     return [each for each in payments if each is not None]
 
 
-def _add_payments(given: Mapping[str, Sequence[Moved]], found: dict[str, Movements]) -> None:
+def _add_payments(
+    given: Mapping[str, Sequence[UnlabelledMovement]], found: dict[str, TransferMovements]
+) -> None:
     for transfer, own in given.items():
         for each in own:
             landed = Landed(each.destination, each.tx, each.at)

@@ -24,7 +24,7 @@ from indexer.bridges.oft.events import OftSent, PacketSent
 from indexer.bridges.tokens.events import AssetMovement
 from indexer.config.networks import Chain, Network, StellarChain
 from indexer.movements.fold import STELLAR_PER_SHARED, Burn, Mint
-from indexer.transfers.inputs import Place, Terms
+from indexer.transfers.inputs import ChainPosition, TransferTerms
 from warehouse_schema.identifiers import (
     Address,
     Bytes32,
@@ -36,7 +36,7 @@ from warehouse_schema.identifiers import (
     is_evm,
 )
 
-Verdict: TypeAlias = Literal["claims", "pays too", "strange"]
+BurnVerdict: TypeAlias = Literal["claims", "pays too", "strange"]
 """Is the transfer's own; pays its recipient otherwise than agreed; would pay somebody else."""
 
 ANYONE = Bytes32("0x" + "00" * 32)
@@ -47,22 +47,22 @@ BODY_START, BODY_SIZE = 68, 64
 """Where amount and sender stand in a burn body, side by side (BurnMessageV2.sol)."""
 
 
-def payer(terms: Terms) -> Address:
+def payer(terms: TransferTerms) -> Address:
     """Who burns or sends: the deposit address where there is one, else the user."""
     return terms.source_address if terms.deposit_address is None else Address(terms.deposit_address)
 
 
-def shared(network: Network, terms: Terms) -> int:
+def shared(network: Network, terms: TransferTerms) -> int:
     """What is to be burned in CCTP's 6 decimals, in which its events say it."""
     return terms.amount_in // _scale(network, terms.source_chain)
 
 
-def worth_sending(network: Network, terms: Terms) -> int:
+def worth_sending(network: Network, terms: TransferTerms) -> int:
     """Least that somebody goes to expense for beside what was agreed, in CCTP's 6 decimals."""
     return -(-terms.min_refund // _scale(network, terms.source_chain))
 
 
-def body_of(network: Network, terms: Terms) -> bytes:
+def body_of(network: Network, terms: TransferTerms) -> bytes:
     """Amount and sender as the body of the transfer's burn message has them, side by side."""
     sender = _word(terms.source_chain, payer(terms))
     return shared(network, terms).to_bytes(32, "big") + bytes.fromhex(sender[2:])
@@ -82,7 +82,7 @@ class _Order:
     hook_data: bytes
 
 
-def judge_burn(network: Network, terms: Terms, burn: Burn) -> Verdict | None:
+def match_burn(network: Network, terms: TransferTerms, burn: Burn) -> BurnVerdict | None:
     """What a burn is to a transfer; None when it does not bear its id."""
     deposit = burn.deposit
     source = deposit.seen.chain
@@ -100,8 +100,8 @@ def judge_burn(network: Network, terms: Terms, burn: Burn) -> Verdict | None:
     return _judge(network, terms, order, is_deliverable=is_deliverable)
 
 
-def judge_mint(network: Network, terms: Terms, mint: Mint) -> Verdict | None:
-    """As `judge_burn`, of a delivery whose burn may not have been read: its attested body says it.
+def match_mint(network: Network, terms: TransferTerms, mint: Mint) -> BurnVerdict | None:
+    """As `match_burn`, of a delivery whose burn may not have been read: its attested body says it.
 
     Who was to call is not in it, and does not matter once somebody has.
     """
@@ -123,8 +123,8 @@ def judge_mint(network: Network, terms: Terms, mint: Mint) -> Verdict | None:
 
 
 def _judge(
-    network: Network, terms: Terms, order: _Order, *, is_deliverable: bool
-) -> Verdict | None:
+    network: Network, terms: TransferTerms, order: _Order, *, is_deliverable: bool
+) -> BurnVerdict | None:
     if transfer_tag(order.hook_data) != bytes.fromhex(terms.id):
         return None
     if not is_deliverable or not _pays_recipient(network, terms, order):
@@ -139,7 +139,7 @@ def _judge(
     return "claims" if is_agreed else "pays too"
 
 
-def _pays_recipient(network: Network, terms: Terms, order: _Order) -> bool:
+def _pays_recipient(network: Network, terms: TransferTerms, order: _Order) -> bool:
     if order.domain != network.chain(terms.dest_chain).cctp_domain:
         return False
     if terms.dest_chain == network.stellar.id:
@@ -171,7 +171,7 @@ def _word(chain: ChainId, address: Address) -> Bytes32:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Moved:
+class UnlabelledMovement:
     """A send or payment that carries no label. Orders as it happened, within one chain."""
 
     at: UnixSeconds
@@ -190,19 +190,19 @@ class Moved:
     """Source chain base units."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ChainPosition:
         """Where it was seen."""
-        return Place(self.height, self.position, self.source, self.tx, self.at)
+        return ChainPosition(self.height, self.position, self.source, self.tx, self.at)
 
 
-def moved_by_oft(network: Network, sent: OftSent, packet: PacketSent) -> Moved | None:
+def moved_by_oft(network: Network, sent: OftSent, packet: PacketSent) -> UnlabelledMovement | None:
     """An OFT send as what it moves; None when it goes to no chain of ours."""
     seen = sent.seen
     destination = network.chain_of_eid(sent.dst_eid)
     token = _oft_token(network.chain(seen.chain))
     if destination is None or token is None:
         return None
-    return Moved(
+    return UnlabelledMovement(
         at=seen.block_time,
         height=seen.height,
         position=seen.position,
@@ -223,7 +223,7 @@ def _oft_token(chain: Chain) -> Address | None:
     return None if token is None else Address(token)
 
 
-def moved_by_payment(stellar: StellarChain, movement: AssetMovement) -> Moved | None:
+def moved_by_payment(stellar: StellarChain, movement: AssetMovement) -> UnlabelledMovement | None:
     """A payment between two holders on Stellar as what it moves; None for any other movement."""
     is_ours = movement.contract in stellar.tokens
     if movement.kind != "transfer" or not is_ours:
@@ -231,7 +231,7 @@ def moved_by_payment(stellar: StellarChain, movement: AssetMovement) -> Moved | 
     if movement.sender is None or movement.recipient is None:
         return None
     seen = movement.seen
-    return Moved(
+    return UnlabelledMovement(
         at=seen.block_time,
         height=seen.height,
         position=seen.position,
@@ -248,8 +248,10 @@ def moved_by_payment(stellar: StellarChain, movement: AssetMovement) -> Moved | 
 
 
 def assign(
-    transfers: Iterable[Terms], moved: Iterable[Moved], named: Mapping[TxHash, Collection[str]]
-) -> dict[str, tuple[Moved, ...]]:
+    transfers: Iterable[TransferTerms],
+    moved: Iterable[UnlabelledMovement],
+    named: Mapping[TxHash, Collection[str]],
+) -> dict[str, tuple[UnlabelledMovement, ...]]:
     """Transfer id → the sends and payments that are its own, first to last.
 
     A transaction that was submitted for a transfer is that transfer's (`named`: their ids), if it
@@ -257,10 +259,10 @@ def assign(
     was there before it and has none yet. A deposit address serves one transfer, so all that leaves
     it is that one's.
     """
-    alike: dict[_Kind, list[Terms]] = defaultdict(list)
+    alike: dict[_Kind, list[TransferTerms]] = defaultdict(list)
     for terms in sorted(transfers, key=lambda each: (each.started_at, each.id)):
         alike[_kind_of_terms(terms)].append(terms)
-    given: dict[str, tuple[Moved, ...]] = {}
+    given: dict[str, tuple[UnlabelledMovement, ...]] = {}
     # What was submitted first, or another one could take a transfer from it.
     for each in sorted(moved, key=lambda each: (each.tx not in named, each)):
         chosen = _choose(alike[_kind_of(each)], each, named.get(each.tx, ()), given)
@@ -270,7 +272,10 @@ def assign(
 
 
 def _choose(
-    alike: Sequence[Terms], moved: Moved, named: Collection[str], given: Collection[str]
+    alike: Sequence[TransferTerms],
+    moved: UnlabelledMovement,
+    named: Collection[str],
+    given: Collection[str],
 ) -> str | None:
     own = [each for each in alike if each.id in named or each.deposit_address is not None]
     earlier = [each for each in alike if each.started_at <= moved.at]
@@ -282,14 +287,14 @@ def _choose(
 _Kind: TypeAlias = tuple[str, ChainId, ChainId, str, Bytes32, str, int]
 
 
-def _kind_of(moved: Moved) -> _Kind:
+def _kind_of(moved: UnlabelledMovement) -> _Kind:
     return (
         *(moved.mechanism, moved.source, moved.destination),
         *(moved.sender, moved.recipient, moved.token, moved.amount),
     )
 
 
-def _kind_of_terms(terms: Terms) -> _Kind:
+def _kind_of_terms(terms: TransferTerms) -> _Kind:
     return (
         *(terms.mechanism, terms.source_chain, terms.dest_chain),
         *(payer(terms), _word(terms.dest_chain, terms.dest_address)),

@@ -20,7 +20,7 @@ from sqlalchemy import (
     select,
 )
 
-from indexer.transfers.state_machine import Stage, Status
+from indexer.transfers.state_machine import Sep24Status, Stage
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.projections import transfer_events
@@ -28,17 +28,17 @@ from warehouse_schema.row_locks import lock_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class News:
+class TransferChange:
     """A transfer of which something changed that its owner is shown. The rest is read then."""
 
     owner: StellarAddress
     transfer: str
     stage: Stage
-    status: Status
+    status: Sep24Status
     reason: str | None
 
 
-def tell(conn: Connection, news: Sequence[News]) -> None:
+def tell(conn: Connection, news: Sequence[TransferChange]) -> None:
     """Number these, in their order, and write them. Holds the owners' locks until commit."""
     owners = sorted({each.owner for each in news})
     if not owners:

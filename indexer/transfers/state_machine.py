@@ -28,7 +28,7 @@ Stage: TypeAlias = Literal[
     "REFUNDED",
     "ON_HOLD",
 ]
-Status: TypeAlias = Literal[
+Sep24Status: TypeAlias = Literal[
     "pending_user_transfer_start",
     "pending_anchor",
     "pending_trust",
@@ -41,7 +41,7 @@ Status: TypeAlias = Literal[
 ]
 """Those of SEP-24's words that we use."""
 
-Turn: TypeAlias = Literal[
+ActionBy: TypeAlias = Literal[
     "user", "relay", "chain", "attestation service", "message layer", "operator", "nobody"
 ]
 Cause: TypeAlias = Literal["user", "cancel", "relay", "chain", "service", "clock", "operator"]
@@ -60,9 +60,9 @@ class IllegalTransition(RuntimeError):
 class Rule:
     """One stage: what clients are told, and the stages it leads to by cause."""
 
-    status: Status | Literal["source", "destination"]
+    status: Sep24Status | Literal["source", "destination"]
     """Or which side's chain it waits for: `pending_stellar` when that is Stellar."""
-    turn: Turn
+    turn: ActionBy
     leads_to: Mapping[Cause, tuple[Stage, ...]]
 
 
@@ -235,12 +235,12 @@ def is_outstanding(stage: Stage) -> bool:
     return not is_terminal(stage)
 
 
-def turn(stage: Stage) -> Turn:
+def turn(stage: Stage) -> ActionBy:
     """Who has to do something now."""
     return TABLE[stage].turn
 
 
-def status(stage: Stage, source: ChainId, destination: ChainId) -> Status:
+def status(stage: Stage, source: ChainId, destination: ChainId) -> Sep24Status:
     """SEP-24's word for a stage of a transfer between these chains."""
     said = TABLE[stage].status
     if said == "source":
@@ -250,7 +250,7 @@ def status(stage: Stage, source: ChainId, destination: ChainId) -> Status:
     return said
 
 
-def _pending(chain: ChainId) -> Status:
+def _pending(chain: ChainId) -> Sep24Status:
     return "pending_external" if is_evm(chain) else "pending_stellar"
 
 

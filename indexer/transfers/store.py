@@ -36,11 +36,11 @@ from indexer.facts.store import raise_alarm
 from indexer.movements.fold import BURN_EVENTS, pair_burns
 from indexer.movements.store import by_transaction
 from indexer.transfers import matching, state_machine
-from indexer.transfers.affected import touched_transfers
-from indexer.transfers.fold import Refund, Step, fold
-from indexer.transfers.inputs import Evidence, Terms
+from indexer.transfers.affected import affected_transfers
+from indexer.transfers.fold import DepositRefund, StageChange, fold
+from indexer.transfers.inputs import TransferInputs, TransferTerms
 from indexer.transfers.load import Loaded, load
-from indexer.transfers.outbox import News, keys_of_names, tell
+from indexer.transfers.outbox import TransferChange, keys_of_names, tell
 from indexer.transfers.state_machine import IllegalTransition, Stage
 from indexer.transfers.terms import alike, terms_of
 from warehouse_schema import locks
@@ -114,11 +114,11 @@ def row_of(loaded: Loaded) -> StageRow:
     )
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: StageChange) -> dict[str, Any]:
     return asdict(step)
 
 
-def _refund(refund: Refund) -> dict[str, Any]:
+def _refund(refund: DepositRefund) -> dict[str, Any]:
     """Amounts as strings of digits, as everywhere in JSON."""
     return {
         "lines": [
@@ -196,7 +196,7 @@ def is_behind() -> ColumnElement[bool]:
     return or_(stages.transfer.is_(None), stages.inputs != written)
 
 
-def refold_touched(
+def refold_affected(
     conn: Connection,
     network: Network,
     events: Iterable[Event],
@@ -205,7 +205,7 @@ def refold_touched(
     taken_back: bool = False,
 ) -> int:
     """As `refold`, of the transfers that events and movements of these keys are about."""
-    return refold(conn, network, touched_transfers(conn, events, keys), taken_back=taken_back)
+    return refold(conn, network, affected_transfers(conn, events, keys), taken_back=taken_back)
 
 
 def refold_final(conn: Connection, network: Network, chain: ChainId) -> int:
@@ -259,7 +259,7 @@ def _stored(conn: Connection, ids: Collection[str]) -> list[StageRow]:
 
 
 def _write(
-    conn: Connection, rows: Sequence[tuple[Terms, StageRow]], stored: Mapping[str, StageRow]
+    conn: Connection, rows: Sequence[tuple[TransferTerms, StageRow]], stored: Mapping[str, StageRow]
 ) -> None:
     """Replace rows. `changed_at` stays where the owner is shown what was shown before."""
     if not rows:
@@ -282,19 +282,19 @@ def _write(
             conn.execute(insert(transfer_states), values)
 
 
-def _first_row(terms: Terms) -> StageRow:
+def _first_row(terms: TransferTerms) -> StageRow:
     """The row of a transfer that was just created."""
-    return row_of(Loaded(Evidence(terms=terms), keys=(), inputs=0))
+    return row_of(Loaded(TransferInputs(terms=terms), keys=(), inputs=0))
 
 
 def _tell(
-    conn: Connection, rows: Iterable[tuple[Terms, StageRow]], before: Mapping[str, StageRow]
+    conn: Connection, rows: Iterable[tuple[TransferTerms, StageRow]], before: Mapping[str, StageRow]
 ) -> None:
     """Let owners hear of what they would be shown otherwise than before."""
     tell(
         conn,
         [
-            News(
+            TransferChange(
                 owner=terms.owner,
                 transfer=terms.id,
                 stage=row.stage,
@@ -323,7 +323,7 @@ def note_lost(conn: Connection, network: Network, taken: Sequence[Event]) -> set
     What was anybody's own, such as a burn with a copied label, is not: it would keep a transfer
     waiting for what was never its. Gives the transfers that lost one.
     """
-    ids = sorted(touched_transfers(conn, taken))
+    ids = sorted(affected_transfers(conn, taken))
     keys = {row.transfer: set(row.keys) for row in _stored(conn, ids)} if ids else {}
     lost = [
         row
@@ -336,11 +336,11 @@ def note_lost(conn: Connection, network: Network, taken: Sequence[Event]) -> set
 
 
 def _lost(
-    network: Network, terms: Terms, keys: Collection[str], taken: Sequence[Event]
+    network: Network, terms: TransferTerms, keys: Collection[str], taken: Sequence[Event]
 ) -> list[dict[str, Any]]:
     burns = (burn for group in by_transaction(_burn_events(taken)) for burn in pair_burns(group))
     seen = [
-        burn.deposit.seen for burn in burns if matching.judge_burn(network, terms, burn) == "claims"
+        burn.deposit.seen for burn in burns if matching.match_burn(network, terms, burn) == "claims"
     ]
     seen += [each.seen for each in taken if isinstance(each, OftSent) and each.guid in keys]
     rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -356,14 +356,17 @@ def _burn_events(events: Iterable[Event]) -> list[Event]:
     return [event for event in events if isinstance(event, BURN_EVENTS)]
 
 
-def _is_deposit(terms: Terms, event: Erc20Transfer) -> bool:
+def _is_deposit(terms: TransferTerms, event: Erc20Transfer) -> bool:
     token: str = event.token
     is_there = event.recipient == terms.deposit_address and event.seen.chain == terms.source_chain
     return is_there and token == terms.source_token
 
 
 def _note(
-    rows: dict[tuple[str, str], dict[str, Any]], terms: Terms, seen: Provenance, paid: int | None
+    rows: dict[tuple[str, str], dict[str, Any]],
+    terms: TransferTerms,
+    seen: Provenance,
+    paid: int | None,
 ) -> None:
     """One row a transaction: what it paid is added up, unless it burned as well."""
     row = {

@@ -18,7 +18,7 @@ from sqlalchemy import (
     select,
 )
 
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.queries import any_of
 
@@ -43,7 +43,7 @@ TERMS = (
     unix(transfers.c.started_at).label("started_at"),
     unix(transfers.c.expires_at).label("expires_at"),
 )
-"""The columns of `Terms`, by its names."""
+"""The columns of `TransferTerms`, by its names."""
 
 
 def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:
@@ -51,7 +51,7 @@ def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:
     return func.any(bindparam(None, sorted(set(amounts)), type_=ARRAY(Numeric(78, 0))))
 
 
-def alike(conn: Connection, terms: Sequence[Terms]) -> list[Terms]:
+def alike(conn: Connection, terms: Sequence[TransferTerms]) -> list[TransferTerms]:
     """All transfers without a label on their money that may agree with one of these, these too.
 
     Their sends cannot be told apart but by their order, so they are looked at together.
@@ -71,11 +71,11 @@ def alike(conn: Connection, terms: Sequence[Terms]) -> list[Terms]:
     return list(found.values())
 
 
-def terms_of(conn: Connection, ids: Collection[str]) -> list[Terms]:
+def terms_of(conn: Connection, ids: Collection[str]) -> list[TransferTerms]:
     """Terms of these transfers; unknown ids are left out."""
     query = select(*TERMS).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
     return _terms(conn, query) if ids else []
 
 
-def _terms(conn: Connection, query: Select[Any]) -> list[Terms]:
-    return [Terms(**row._mapping) for row in conn.execute(query)]
+def _terms(conn: Connection, query: Select[Any]) -> list[TransferTerms]:
+    return [TransferTerms(**row._mapping) for row in conn.execute(query)]

@@ -26,9 +26,9 @@ from pydantic import Field
 
 from indexer.config.settings import Settings
 from pipelines.defs.facts.names import blocks_key
-from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.executors import executor_of
-from pipelines.failures import in_place, told_to_dagster
+from pipelines.failures import failures_for_dagster, in_place
 from warehouse_schema.identifiers import ChainId, Height
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ def backfills(settings: Settings) -> dg.Definitions:
     def plan(
         context: dg.OpExecutionContext,
         config: BackfillConfig,
-        warehouse: Warehouse,
+        warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> Iterator[dg.DynamicOutput[None]]:
         """Spans of what is not in yet; none when only the movements are left to fold."""
         from indexer.ingest.backfill import plan_spans
 
         with (
-            told_to_dagster(context),
+            failures_for_dagster(context),
             warehouse.engine() as engine,
             nodes.reader(ChainId(config.chain)) as reader,
         ):
@@ -95,7 +95,7 @@ def backfills(settings: Settings) -> dg.Definitions:
     def bring_in(
         context: dg.OpExecutionContext,
         config: BackfillConfig,
-        warehouse: Warehouse,
+        warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> None:
         """Read and decode a span; put it in the place of what is stored when its turn has come."""
@@ -103,7 +103,7 @@ def backfills(settings: Settings) -> dg.Definitions:
 
         spool = Path(config.spool) if config.spool else settings.home / "spool"
         with (
-            told_to_dagster(context),
+            failures_for_dagster(context),
             warehouse.engine() as engine,
             nodes.reader(ChainId(config.chain)) as reader,
             BackfillReporter(context, config.report_seconds) as report,
@@ -111,20 +111,20 @@ def backfills(settings: Settings) -> dg.Definitions:
             span, goes_on = span_of(context), GoesOn(context)
             in_place(
                 context,
-                lambda: backfill.bring_in(
+                lambda: backfill.ingest_span(
                     engine, reader, network, config.whole, span, spool, report, goes_on
                 ),
             )
 
     @dg.op(pool=POOL, ins={"brought_in": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
     def finish(
-        context: dg.OpExecutionContext, config: BackfillConfig, warehouse: Warehouse
+        context: dg.OpExecutionContext, config: BackfillConfig, warehouse: WarehouseResource
     ) -> None:
         """Fold movements that were many; write the order book anew after the Stellar chain."""
         from indexer.ingest.backfill import finish_backfill
 
         with (
-            told_to_dagster(context),
+            failures_for_dagster(context),
             warehouse.engine() as engine,
             BackfillReporter(context, config.report_seconds) as report,
         ):

@@ -16,7 +16,7 @@ from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import ChainId
 
 
-class Warehouse(dg.ConfigurableResource[Engine]):
+class WarehouseResource(dg.ConfigurableResource[Engine]):
     """The warehouse, as the indexer's role. Where it is, the environment says."""
 
     @contextmanager

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from indexer.ingest.retention import DAYS
 from indexer.ingest.retention import forget as forget_old
-from pipelines.defs.resources import Warehouse
+from pipelines.defs.resources import WarehouseResource
 from pipelines.supervision import IN_FLIGHT
 
 FORGET_JOB = "forget_old_runs"
@@ -69,7 +69,7 @@ class ForgetRowsConfig(dg.Config):
 
 @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
 def forget_rows(
-    context: dg.OpExecutionContext, config: ForgetRowsConfig, warehouse: Warehouse
+    context: dg.OpExecutionContext, config: ForgetRowsConfig, warehouse: WarehouseResource
 ) -> None:
     """Forget what is old enough."""
     with warehouse.engine() as engine, engine.begin() as conn:

@@ -31,7 +31,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Isthmus", charset="UTF-8"'}
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class GuardRefusal:
     """Status and sentence of a request that does not reach Dagster."""
 
     status: int
@@ -63,26 +63,28 @@ class Guard:
             response = PlainTextResponse(f"{refusal.message}\n", refusal.status, headers)
             await response(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> GuardRefusal | None:
         hosts = [host.lower() for host in headers.getlist("host")]
         if len(hosts) != 1 or hosts[0] not in self._hosts:
-            return Refusal(421, "this page has another host name")
+            return GuardRefusal(421, "this page has another host name")
         if scope["path"] == _OPEN and scope.get("method") in ("GET", "HEAD"):
             return None
         if self._login is not None and not _is_only(headers.getlist("authorization"), self._login):
-            return Refusal(401, f"log in as {USER}")
+            return GuardRefusal(401, f"log in as {USER}")
         if scope["type"] == "websocket":
             if scope["path"] != _GRAPHQL:
-                return Refusal(403, f"WebSockets are for {_GRAPHQL}")
+                return GuardRefusal(403, f"WebSockets are for {_GRAPHQL}")
             return None if self._is_own(headers, required=True) else _FOREIGN
         if scope["method"] in ("GET", "HEAD"):
-            return Refusal(405, f"{_GRAPHQL} takes POST") if scope["path"] == _GRAPHQL else None
+            return (
+                GuardRefusal(405, f"{_GRAPHQL} takes POST") if scope["path"] == _GRAPHQL else None
+            )
         if scope["method"] != "POST" or scope["path"] != _GRAPHQL:
-            return Refusal(405, f"this page takes GET, and POST to {_GRAPHQL}")
+            return GuardRefusal(405, f"this page takes GET, and POST to {_GRAPHQL}")
         if not self._is_own(headers, required=False):
             return _FOREIGN
         if not _is_json(headers.getlist("content-type")):
-            return Refusal(415, f"{_GRAPHQL} takes application/json")
+            return GuardRefusal(415, f"{_GRAPHQL} takes application/json")
         return None
 
     def _is_own(self, headers: Headers, *, required: bool) -> bool:
@@ -96,7 +98,7 @@ class Guard:
         return len(origins) == 1 and origins[0].lower() in self._origins
 
 
-_FOREIGN = Refusal(403, "the request comes from another page")
+_FOREIGN = GuardRefusal(403, "the request comes from another page")
 
 
 def _basic(password: str) -> str:

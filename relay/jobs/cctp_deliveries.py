@@ -16,8 +16,8 @@ from stellar_sdk import scval
 from indexer.config.networks import EvmChain, StellarChain
 from indexer.errors import ConfigurationError
 from relay.jobs.extras import objection_to_extra, within_limits
-from relay.nonces import Owed
-from relay.senders.evm_signing import Call
+from relay.nonces import RelayJob
+from relay.senders.evm_signing import ContractCall
 from relay.senders.stellar_signing import Invocation
 from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
@@ -86,19 +86,19 @@ class StellarDeliveries:
         self._forwarder: StellarAddress = chain.cctp_forwarder
         self._transmitter: StellarAddress = chain.cctp_message_transmitter
 
-    def owed(self, conn: Connection) -> list[Owed[Invocation]]:
+    def owed(self, conn: Connection) -> list[RelayJob[Invocation]]:
         """Messages that wait for their delivery: those of transfers, then extras."""
         return [self._delivery(row) for row in _owed_messages(conn, self._chain.id)]
 
-    def objection(self, conn: Connection, owed: Owed[Invocation]) -> str | None:
+    def objection(self, conn: Connection, owed: RelayJob[Invocation]) -> str | None:
         """To extras beyond a daily limit alone: a second delivery costs a fee at most."""
         return objection_to_extra(conn, owed.subject, owed.key)
 
-    def _delivery(self, row: Row[Any]) -> Owed[Invocation]:
+    def _delivery(self, row: Row[Any]) -> RelayJob[Invocation]:
         """Minted and forwarded in one; over once its nonce is used, whoever used it."""
         arguments = (scval.to_bytes(row.message), scval.to_bytes(row.attestation))
         nonce = scval.to_bytes(bytes.fromhex(row.nonce[2:]))
-        return Owed(
+        return RelayJob(
             purpose="deliver",
             key=row.nonce,
             subject=row.transfer,
@@ -116,26 +116,28 @@ class EvmDeliveries:
         self._chain = chain
         self._transmitter: EvmAddress = chain.cctp_message_transmitter
 
-    def owed(self, conn: Connection) -> list[Owed[Call]]:
+    def owed(self, conn: Connection) -> list[RelayJob[ContractCall]]:
         """Messages that wait for their delivery: those of transfers, then extras."""
         return [
             delivery(self._transmitter, row.transfer, row.nonce, row.message, row.attestation)
             for row in _owed_messages(conn, self._chain.id)
         ]
 
-    def objection(self, conn: Connection, owed: Owed[Call]) -> str | None:
+    def objection(self, conn: Connection, owed: RelayJob[ContractCall]) -> str | None:
         """As on Stellar."""
         return objection_to_extra(conn, owed.subject, owed.key)
 
 
 def delivery(
     transmitter: EvmAddress, transfer: str, nonce: str, message: bytes, attestation: bytes
-) -> Owed[Call]:
+) -> RelayJob[ContractCall]:
     """The delivery of a message; over once its nonce is used, whoever used it."""
-    return Owed(
+    return RelayJob(
         purpose="deliver",
         key=nonce,
         subject=transfer,
-        call=Call(transmitter, _RECEIVE + encode(["bytes", "bytes"], [message, attestation])),
-        is_over=Call(transmitter, _USED + bytes.fromhex(nonce[2:])),
+        call=ContractCall(
+            transmitter, _RECEIVE + encode(["bytes", "bytes"], [message, attestation])
+        ),
+        is_over=ContractCall(transmitter, _USED + bytes.fromhex(nonce[2:])),
     )

@@ -40,8 +40,8 @@ from relay.jobs.refund_orders import (
     objection_to_order,
     standing_orders,
 )
-from relay.nonces import Owed
-from relay.senders.evm_signing import Call
+from relay.nonces import RelayJob
+from relay.senders.evm_signing import ContractCall
 from warehouse_schema.identifiers import BaseUnits, EvmAddress
 
 logger = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class EvmDeposits:
         self._complained: set[str] = set()
         """Transfers of which the log says already why nothing is signed for them."""
 
-    def owed(self, conn: Connection) -> list[Owed[Call]]:
+    def owed(self, conn: Connection) -> list[RelayJob[ContractCall]]:
         """Deposits that wait to be moved on, and tokens that go back."""
         wanted = {"chain": self._chain.id, "account": self._account}
         orders = standing_orders(conn, self._chain.id)
@@ -126,7 +126,7 @@ class EvmDeposits:
         known = self._known(conn, [row.id for row in rows])
         return [owed for row in rows for owed in self._of_transfer(row, known[row.id], orders)]
 
-    def objection(self, conn: Connection, owed: Owed[Call]) -> str | None:
+    def objection(self, conn: Connection, owed: RelayJob[ContractCall]) -> str | None:
         """Why nothing may be signed for it as things stand, the transfer's lock held from here."""
         if owed.purpose not in ("sweep", "refund"):
             return None
@@ -151,7 +151,7 @@ class EvmDeposits:
 
     def _of_transfer(
         self, row: Row[Any], known: _Known, orders: Iterable[RefundOrder]
-    ) -> Iterator[Owed[Call]]:
+    ) -> Iterator[RelayJob[ContractCall]]:
         deposit = self._deposit(row)
         if deposit is None:
             return
@@ -193,12 +193,12 @@ class EvmDeposits:
             logger.error("not its address chain=%s transfer=%s: %s", self._chain.id, row.id, why)
             self._complained.add(row.id)
 
-    def _sweep(self, row: Row[Any], deposit: Deposit) -> Owed[Call]:
+    def _sweep(self, row: Row[Any], deposit: Deposit) -> RelayJob[ContractCall]:
         """The amount, once it is there; over once the address holds nothing of its token."""
         token = self._chain.usdc if deposit.bridge == "cctp" else self._chain.usdt0
         if token is None:
             raise ConfigurationError(f"{self._chain.id} has no token of {deposit.bridge}")
-        return Owed(
+        return RelayJob(
             purpose="sweep",
             key=row.id,
             subject=row.id,
@@ -207,7 +207,7 @@ class EvmDeposits:
             is_over_at_nought=True,
         )
 
-    def _onward(self, row: Row[Any], deposit: Deposit) -> Call:
+    def _onward(self, row: Row[Any], deposit: Deposit) -> ContractCall:
         """The most that fees may take, as a payer's own call would say it."""
         if deposit.bridge == "cctp":
             most = BaseUnits(deposit.amount - deposit.min_received)
@@ -218,7 +218,9 @@ class EvmDeposits:
         price = _call(message_price(self._network, deposit))
         return _call(send_call(self._network, deposit), price)
 
-    def _refund(self, row: Row[Any], deposit: Deposit, token: str, key: str) -> Owed[Call]:
+    def _refund(
+        self, row: Row[Any], deposit: Deposit, token: str, key: str
+    ) -> RelayJob[ContractCall]:
         """All there is of it; over once there is nothing.
 
         Of what an operator ordered nobody is asked: a strange token may answer what it likes.
@@ -229,7 +231,7 @@ class EvmDeposits:
             if token == NATIVE
             else refund_call(self._network, deposit, contract)
         )
-        return Owed(
+        return RelayJob(
             purpose="refund",
             key=key,
             subject=row.id,
@@ -254,9 +256,9 @@ def _token_of(key: str) -> str:
     return key.split(":")[1]
 
 
-def _balance(token: EvmAddress, holder: str) -> Call:
-    return Call(token, _BALANCE + encode(["address"], [holder]))
+def _balance(token: EvmAddress, holder: str) -> ContractCall:
+    return ContractCall(token, _BALANCE + encode(["address"], [holder]))
 
 
-def _call(call: FactoryCall, price: Call | None = None) -> Call:
-    return Call(call.to, call.data, price=price)
+def _call(call: FactoryCall, price: ContractCall | None = None) -> ContractCall:
+    return ContractCall(call.to, call.data, price=price)

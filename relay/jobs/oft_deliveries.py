@@ -12,7 +12,7 @@ from stellar_sdk import scval, xdr
 from indexer.bridges.oft.packet import parse_packet
 from indexer.config.networks import StellarChain
 from indexer.errors import ConfigurationError
-from relay.nonces import Owed
+from relay.nonces import RelayJob
 from relay.senders.stellar_signing import Invocation
 from warehouse_schema.identifiers import StellarAddress
 
@@ -67,17 +67,17 @@ class OftDeliveries:
         self._oft: StellarAddress = chain.oft
         self._endpoint: StellarAddress = chain.lz_endpoint
 
-    def owed(self, conn: Connection) -> list[Owed[Invocation]]:
+    def owed(self, conn: Connection) -> list[RelayJob[Invocation]]:
         """Messages that somebody has to execute again, the oldest first."""
         bounds = {"first": EXECUTOR_SECONDS, "long": LONG_SECONDS, "most": _MOST}
         rows = conn.execute(_QUERY, {"chain": self._chain.id} | bounds)
         return [self._execution(row) for row in rows]
 
-    def objection(self, conn: Connection, owed: Owed[Invocation]) -> str | None:
+    def objection(self, conn: Connection, owed: RelayJob[Invocation]) -> str | None:
         """None: whoever is second delivers nothing, and pays a fee at most."""
         return None
 
-    def _execution(self, row: Row[Any]) -> Owed[Invocation]:
+    def _execution(self, row: Row[Any]) -> RelayJob[Invocation]:
         """Over once the endpoint has no hash for it any more: it cleared the message."""
         packet = parse_packet(row.packet)
         origin = {
@@ -99,7 +99,7 @@ class OftDeliveries:
             origin["sender"],
             origin["nonce"],
         )
-        return Owed(
+        return RelayJob(
             purpose="deliver",
             key=packet.guid,
             subject=row.transfer,

@@ -26,11 +26,21 @@ from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.relay_accounts import Duty
 from indexer.policy.sponsorship import Newcomer, deposit_refusal, payers_of
 from relay import store
-from relay.account import AccountRelay, Limits
-from relay.nonces import Close, Owed, Replace, Send, Sight, Signed, Slot, Step, Wait
-from relay.senders.stellar_sequences import StellarNumbers
+from relay.account import AccountRelay, SpendLimits
+from relay.nonces import (
+    AccountState,
+    CloseSlot,
+    NextStep,
+    NonceSlot,
+    RelayJob,
+    ReplaceAttempt,
+    SendAttempt,
+    SignedTransaction,
+    WaitForChain,
+)
+from relay.senders.stellar_sequences import StellarSequences
 from relay.senders.stellar_signing import signed
-from relay.store import Account
+from relay.store import AccountId
 from warehouse_schema.identifiers import BaseUnits, TxHash
 
 HOLD_SECONDS = 15.0
@@ -48,7 +58,7 @@ class SponsorBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Onboarding:
+class OnboardingJob:
     """A trustline that is to be opened, and what its owner signed for it."""
 
     newcomer: Newcomer
@@ -79,23 +89,25 @@ _OWED = text("""
 class Onboardings:
     """What owners have signed of a sponsor's transactions, for deposits that are paid for good."""
 
-    def __init__(self, account: Account, bounds: SponsorBounds) -> None:
+    def __init__(self, account: AccountId, bounds: SponsorBounds) -> None:
         self._account, self._bounds = account, bounds
 
-    def owed(self, conn: Connection) -> list[Owed[Onboarding]]:
+    def owed(self, conn: Connection) -> list[RelayJob[OnboardingJob]]:
         """Those whose number is free, the oldest first."""
         place = {"chain": self._account.chain, "account": self._account.address}
-        found: dict[str, Owed[Onboarding]] = {}
+        found: dict[str, RelayJob[OnboardingJob]] = {}
         rows = conn.execute(_OWED, place | {"valid": VALID_SECONDS}).all()
         payers = payers_of(conn, [row.id for row in rows])
         for row in rows:
             deposit = BaseUnits(int(row.amount_in) * STELLAR_PER_SHARED)
             who = Newcomer(row.owner, row.dest_asset, deposit, payers[row.id])
             # Of one owner the newest: the one before it was given up.
-            found[who.key] = Owed("onboard", who.key, row.id, Onboarding(who, bytes(row.signed)))
+            found[who.key] = RelayJob(
+                "onboard", who.key, row.id, OnboardingJob(who, bytes(row.signed))
+            )
         return list(found.values())
 
-    def objection(self, conn: Connection, owed: Owed[Onboarding]) -> str | None:
+    def objection(self, conn: Connection, owed: RelayJob[OnboardingJob]) -> str | None:
         """Why it is not paid for; others of the same payer wait until this is decided."""
         store.lock_sponsoring(conn)
         bounds, who = self._bounds, owed.call.newcomer
@@ -104,38 +116,40 @@ class Onboardings:
         )
 
 
-class SponsorWire(StellarNumbers):
+class SponsorSender(StellarSequences):
     """A sponsor's transactions. Its signature commits it to the reserves and a fee of one owner."""
 
     duty: Duty = "sponsor"
 
-    def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
+    def step(self, slot: NonceSlot, buried: Collection[TxHash]) -> NextStep:
         """As of any number, but for what no ledger takes soon, or takes in vain.
 
         The latter is nobody's failure but its owner's, who has opened the account meanwhile: it
         does not stop the sponsor.
         """
         step = super().step(slot, buried)
-        if isinstance(step, Close) and step.outcome == "done":
-            return Close("done", step.spent + self._reserves(slot))
-        if isinstance(step, Close) and step.outcome == "failed":
-            return Close("late", step.spent)
+        if isinstance(step, CloseSlot) and step.outcome == "done":
+            return CloseSlot("done", step.spent + self._reserves(slot))
+        if isinstance(step, CloseSlot) and step.outcome == "failed":
+            return CloseSlot("late", step.spent)
         is_included = any(each.tx in self._sight.inclusions for each in slot.attempts)
         newest = slot.newest
         is_held = not newest.is_fill and newest.signed_ago > HOLD_SECONDS and not is_included
-        return Replace() if is_held and isinstance(step, Send | Wait) else step
+        return (
+            ReplaceAttempt() if is_held and isinstance(step, SendAttempt | WaitForChain) else step
+        )
 
-    def _reserves(self, slot: Slot) -> int:
+    def _reserves(self, slot: NonceSlot) -> int:
         first = read_tx(self.chain.passphrase, slot.attempts[0].raw)
         made = read_onboarding(self.chain.passphrase, first)
         return reserves(creates_account=made.creates_account)
 
-    def is_over(self, owed: Owed[Onboarding]) -> bool:
+    def is_over(self, owed: RelayJob[OnboardingJob]) -> bool:
         """Whether the trustline is there, whoever opened it."""
         who = owed.call.newcomer
         return self.nodes.trustline(who.owner, who.asset) is not None
 
-    def sign(self, number: int, call: Onboarding) -> Signed:
+    def sign(self, number: int, call: OnboardingJob) -> SignedTransaction:
         """Add the sponsor's signature to what the owner signed.
 
         Raises `CallReverted` unless that is the transaction of this number, and the ledger would
@@ -163,22 +177,22 @@ class SponsorWire(StellarNumbers):
             raise CallReverted("a fee bump")
         made = signed(self.key, envelope)
         most = made.most_cost + reserves(creates_account=expected.creates_account)
-        return Signed(made.tx, made.raw, most)
+        return SignedTransaction(made.tx, made.raw, most)
 
-    def sign_again(self, slot: Slot, call: Onboarding | None) -> Signed:
+    def sign_again(self, slot: NonceSlot, call: OnboardingJob | None) -> SignedTransaction:
         """Nothing: the owner is shown a transaction of another number."""
         if call is not None:
             raise CallReverted("its number is given up")
         return self.fill(slot)
 
 
-class SponsorRelay(AccountRelay[Onboarding]):
+class SponsorRelay(AccountRelay[OnboardingJob]):
     """A sponsor, which also says what it would do next: the api has its word for it."""
 
     def __init__(
         self,
-        wire: SponsorWire,
-        limits: Limits,
+        wire: SponsorSender,
+        limits: SpendLimits,
         bounds: SponsorBounds,
         clock: Callable[[], float],
     ) -> None:
@@ -187,7 +201,7 @@ class SponsorRelay(AccountRelay[Onboarding]):
         super().__init__(wire, Onboardings(wire.account, bounds), with_room, clock)
         self._bounds = bounds
 
-    def _tell(self, conn: Connection, sight: Sight) -> None:
+    def _tell(self, conn: Connection, sight: AccountState) -> None:
         super()._tell(conn, sight)
         with conn.begin():
             left = self._limits.budget - self._spent(conn)

@@ -14,7 +14,7 @@ from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
 from relay.jobs import obstacles
 from relay.jobs.obstacles import Awaited, Found
-from relay.store import Account
+from relay.store import AccountId
 from warehouse_schema.identifiers import AssetId, ChainId, EvmAddress, StellarAddress
 
 AGAIN_SECONDS = 5.0
@@ -41,7 +41,7 @@ class Recipients:
         nodes raise. `clock` counts seconds: it paces the looks, and nothing rests on it."""
         self._chain, self._look, self._clock = chain, look, clock
         self._looked: dict[str, float] = {}
-        self.account = Account(chain, _LOCK)
+        self.account = AccountId(chain, _LOCK)
         """Not one: the name under which one process of all looks."""
 
     def turn(self, conn: Connection) -> None:

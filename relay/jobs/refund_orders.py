@@ -10,8 +10,8 @@ from sqlalchemy import Connection, func, insert, select
 
 from indexer.config.networks import Network
 from indexer.errors import ConfigurationError
-from indexer.transfers.fold import Progress
-from indexer.transfers.inputs import Evidence
+from indexer.transfers.fold import TransferState
+from indexer.transfers.inputs import TransferInputs
 from indexer.transfers.state_machine import is_terminal
 from warehouse_schema.identifiers import ChainId
 from warehouse_schema.intake import quotes, transfers
@@ -91,7 +91,7 @@ def standing_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
     return [RefundOrder(*row) for row in conn.execute(query)]
 
 
-def objection_to_order(evidence: Evidence, progress: Progress, token: str) -> str | None:
+def objection_to_order(evidence: TransferInputs, progress: TransferState, token: str) -> str | None:
     """Why it must not be carried out now: it would take what may yet be carried on."""
     if token != evidence.terms.source_token:
         return None

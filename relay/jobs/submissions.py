@@ -12,20 +12,30 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from indexer.chains.stellar.account_state import Applied, StellarAccountNodes, Window
+from indexer.chains.stellar.account_state import Applied, LookupWindow, StellarAccountNodes
 from indexer.config.networks import StellarChain
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.policy.paid_failures import paid_failures
 from relay import store
-from relay.account import Limits, Turn
-from relay.backoff import Patience
+from relay.account import SpendLimits, TurnReport
+from relay.backoff import Backoff
 from relay.jobs import obstacles
 from relay.jobs.obstacles import Found
 from relay.jobs.preflight import submission_problem
 from relay.keys import StellarKey
-from relay.nonces import Attempt, Close, Outcome, Purpose, Replace, Send, Slot, Step, Wait
+from relay.nonces import (
+    Attempt,
+    CloseSlot,
+    JobPurpose,
+    NextStep,
+    NonceSlot,
+    ReplaceAttempt,
+    SendAttempt,
+    SlotOutcome,
+    WaitForChain,
+)
 from relay.senders.stellar_signing import bounds_of, bumped, sequence_of, source_of
-from relay.store import Account, Submitted
+from relay.store import AccountId, Submitted
 from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
 
 logger = logging.getLogger(__name__)
@@ -38,23 +48,26 @@ queue wants of a replacement."""
 MOST_ATTEMPTS = 4
 RESUMES = "nothing more is paid for until the next UTC day"
 _LOCK = "submissions"
-_KIND: Purpose = "submit"
+_KIND: JobPurpose = "submit"
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
     """One under way."""
 
-    account: Account
+    account: AccountId
     """By the hash of what the owner signed."""
-    slot: Slot
+    slot: NonceSlot
     last: UnixSeconds
     """Close time of the last ledger that may take it."""
 
 
 def next_step(
-    submission: Submission, applied: Mapping[TxHash, Applied], window: Window, final: Height | None
-) -> Step:
+    submission: Submission,
+    applied: Mapping[TxHash, Applied],
+    window: LookupWindow,
+    final: Height | None,
+) -> NextStep:
     """What to do about it. Pure.
 
     `applied` are those of its transactions that a ledger took: the bumps, and the owner's own under
@@ -67,17 +80,17 @@ def next_step(
         if tx in applied:
             found = applied[tx]
             if final is None or found.ledger > final:
-                return Wait()
-            outcome: Outcome = "done" if found.succeeded else "failed"
-            return Close(outcome, found.charged if tx in ours else 0)
+                return WaitForChain()
+            outcome: SlotOutcome = "done" if found.succeeded else "failed"
+            return CloseSlot(outcome, found.charged if tx in ours else 0)
     if submission.last < window.latest:
-        return Close("expired", 0)
+        return CloseSlot("expired", 0)
     newest = slot.newest
     if newest.sent_ago is None:
-        return Send()
+        return SendAttempt()
     if newest.signed_ago > REPLACE_SECONDS and len(slot.attempts) < MOST_ATTEMPTS:
-        return Replace()
-    return Send() if newest.sent_ago > RESEND_SECONDS else Wait()
+        return ReplaceAttempt()
+    return SendAttempt() if newest.sent_ago > RESEND_SECONDS else WaitForChain()
 
 
 class Submitter:
@@ -88,19 +101,19 @@ class Submitter:
         chain: StellarChain,
         nodes: StellarAccountNodes,
         key: StellarKey,
-        limits: Limits,
+        limits: SpendLimits,
         clock: Callable[[], float],
     ) -> None:
         """`clock` counts seconds: it paces what would fail, and nothing rests on it."""
         self._chain, self._nodes, self._key, self._limits = chain, nodes, key, limits
-        self._patience = Patience(clock)
-        self.account = Account(chain.id, _LOCK)
+        self._patience = Backoff(clock)
+        self.account = AccountId(chain.id, _LOCK)
         """Not one: the name under which one process of all sends them."""
         self._since: datetime | None = None
 
-    def turn(self, conn: Connection) -> Turn:
+    def turn(self, conn: Connection) -> TurnReport:
         """Bring everything as far as it goes now. Raises what the nodes raise; nothing is lost."""
-        turn = Turn()
+        turn = TurnReport()
         with conn.begin():
             # So that a turn costs what is open, and not all that ever was.
             self._since = store.oldest_submitted(conn, self._chain.id, self._since)
@@ -112,12 +125,12 @@ class Submitter:
         failure = self._begin(conn, waiting, applied, window, turn)
         for each in self._under_way(conn, waiting):
             step = next_step(each, applied, window, final)
-            if isinstance(step, Close):
+            if isinstance(step, CloseSlot):
                 self._close(conn, each, step, turn)
-            elif isinstance(step, Replace):
+            elif isinstance(step, ReplaceAttempt):
                 self._replace(conn, each, waiting[TxHash(each.slot.key)], turn)
         for each in self._under_way(conn, waiting):
-            if isinstance(next_step(each, applied, window, final), Send):
+            if isinstance(next_step(each, applied, window, final), SendAttempt):
                 self._send(conn, each.slot.newest)
                 turn.sent += 1
         if failure is not None:
@@ -140,7 +153,7 @@ class Submitter:
 
     def _look(
         self, conn: Connection, waiting: Mapping[TxHash, Submitted]
-    ) -> tuple[Mapping[TxHash, Applied], Window, Height | None]:
+    ) -> tuple[Mapping[TxHash, Applied], LookupWindow, Height | None]:
         bumps = [each.tx for one in self._under_way(conn, waiting) for each in one.slot.attempts]
         applied, window = self._nodes.applied([*waiting, *bumps])
         with conn.begin():
@@ -159,8 +172,8 @@ class Submitter:
         conn: Connection,
         waiting: Mapping[TxHash, Submitted],
         applied: Collection[TxHash],
-        window: Window,
-        turn: Turn,
+        window: LookupWindow,
+        turn: TurnReport,
     ) -> RetryableChainError | PermanentChainError | None:
         """Open slots; gives what the nodes failed with first, if they did."""
         failure: RetryableChainError | PermanentChainError | None = None
@@ -180,18 +193,18 @@ class Submitter:
             signed = bumped(self._key, self._chain.passphrase, each.envelope, BID)
             number = sequence_of(each.envelope)
             attempt = Attempt.unsent(signed)
-            slot = Slot(number, _KIND, tx, each.transfer, (attempt,))
+            slot = NonceSlot(number, _KIND, tx, each.transfer, (attempt,))
             with conn.begin():
                 if not is_free and self._is_too_much(conn, signed.most_cost):
                     turn.refused.append(f"submit {tx}: over the day's budget")
                     continue
-                store.open_slot(conn, Account(self._chain.id, tx), slot, signed.most_cost)
+                store.open_slot(conn, AccountId(self._chain.id, tx), slot, signed.most_cost)
                 obstacles.note(conn, each.transfer, None)
             turn.opened += 1
             logger.info("bumped chain=%s transfer=%s tx=%s", self._chain.id, each.transfer, tx)
         return failure
 
-    def _may_pay(self, conn: Connection, each: Submitted, turn: Turn) -> bool:
+    def _may_pay(self, conn: Connection, each: Submitted, turn: TurnReport) -> bool:
         """Whether it would succeed now, and few enough of its owner's failed today."""
         if not self._patience.may(each.tx):
             return False
@@ -210,7 +223,7 @@ class Submitter:
         return False
 
     def _replace(
-        self, conn: Connection, each: Submission, submitted: Submitted, turn: Turn
+        self, conn: Connection, each: Submission, submitted: Submitted, turn: TurnReport
     ) -> None:
         funds = self._nodes.funds(source_of(submitted.envelope))
         if funds is None or funds.sequence + 1 != each.slot.number:
@@ -229,7 +242,7 @@ class Submitter:
                 return
         turn.replaced += 1
 
-    def _close(self, conn: Connection, each: Submission, step: Close, turn: Turn) -> None:
+    def _close(self, conn: Connection, each: Submission, step: CloseSlot, turn: TurnReport) -> None:
         slot = each.slot
         with conn.begin():
             store.close_slot(conn, each.account, slot, step.outcome, step.spent)

@@ -6,10 +6,10 @@ from indexer.chains.evm.account_state import EvmAccountNodes, GasPrice
 from indexer.config.networks import EvmChain
 from indexer.policy.relay_accounts import Duty
 from relay.keys import EvmKey, evm_address
-from relay.nonces import Inclusion, Owed, Sight, Signed, Slot, Step
+from relay.nonces import AccountState, Inclusion, NextStep, NonceSlot, RelayJob, SignedTransaction
 from relay.senders.evm_decide import bid, fees_of, next_step, raised
-from relay.senders.evm_signing import Call, sign
-from relay.store import Account
+from relay.senders.evm_signing import ContractCall, sign
+from relay.store import AccountId
 from warehouse_schema.identifiers import Height, TxHash
 
 MOST_OPEN = 8
@@ -21,7 +21,7 @@ _VALUE_MARGIN = 10
 _FILL_GAS = 21_000
 
 
-class EvmWire:
+class EvmSender:
     """Calls, under nonces, at fees that rise while they wait."""
 
     duty: Duty = "deliver"
@@ -31,11 +31,11 @@ class EvmWire:
     def __init__(self, chain: EvmChain, nodes: EvmAccountNodes, key: EvmKey) -> None:
         self._chain, self._nodes, self._key = chain, nodes, key
         self._address = evm_address(key)
-        self.account = Account(chain.id, self._address)
-        self._sight = Sight(0, 0, 0, {})
+        self.account = AccountId(chain.id, self._address)
+        self._sight = AccountState(0, 0, 0, {})
         self._price = GasPrice(0, 0)
 
-    def look(self, transactions: Sequence[TxHash]) -> Sight:
+    def look(self, transactions: Sequence[TxHash]) -> AccountState:
         """The account now, and what became of these."""
         view = self._nodes.view(self._address, transactions)
         self._price = self._nodes.gas_price_now()
@@ -43,12 +43,12 @@ class EvmWire:
             tx: Inclusion(each.height, each.block_hash, each.succeeded, each.cost)
             for tx, each in view.inclusions.items()
         }
-        self._sight = Sight(
+        self._sight = AccountState(
             view.balance, view.next_nonce, view.furthest_nonce, inclusions, head=view.head
         )
         return self._sight
 
-    def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
+    def step(self, slot: NonceSlot, buried: Collection[TxHash]) -> NextStep:
         """What comes next for a slot."""
         return next_step(
             slot,
@@ -58,12 +58,12 @@ class EvmWire:
             block_seconds=self._chain.block_seconds,
         )
 
-    def is_overtaken(self, slot: Slot, final: Height) -> bool:
+    def is_overtaken(self, slot: NonceSlot, final: Height) -> bool:
         """Whether another transaction has its nonce, up to a final block."""
         ours = [each.tx for each in slot.attempts]
         return self._nodes.is_overtaken(self._address, slot.number, final, ours)
 
-    def is_over(self, owed: Owed[Call]) -> bool:
+    def is_over(self, owed: RelayJob[ContractCall]) -> bool:
         """Whether its view says that it happened."""
         view = owed.is_over
         if view is None:
@@ -74,32 +74,32 @@ class EvmWire:
         """The nonce after our own."""
         return self._nodes.next_nonce(self._address, own)
 
-    def sign(self, number: int, call: Call) -> Signed:
+    def sign(self, number: int, call: ContractCall) -> SignedTransaction:
         """A first transaction."""
         call = self._priced(call)
         return sign(
             self._key, self._chain.number, number, call, self._gas_of(call), bid(self._price)
         )
 
-    def sign_again(self, slot: Slot, call: Call | None) -> Signed:
+    def sign_again(self, slot: NonceSlot, call: ContractCall | None) -> SignedTransaction:
         """One that bids a tenth more at least."""
         call = None if call is None else self._priced(call)
         gas = _FILL_GAS if call is None else self._gas_of(call)
         old = fees_of(slot.newest.raw)
         fees = raised(old, self._price) or old
-        nothing = Call(self._address, b"")
+        nothing = ContractCall(self._address, b"")
         return sign(self._key, self._chain.number, slot.number, call or nothing, gas, fees)
 
     def send(self, raw: bytes) -> str:
         """Give a transaction to a node."""
         return self._nodes.send(raw)
 
-    def _priced(self, call: Call) -> Call:
+    def _priced(self, call: ContractCall) -> ContractCall:
         if call.price is None:
             return call
         wei = self._nodes.price(call.price.to, call.price.data)
-        return Call(call.to, call.data, wei + wei // _VALUE_MARGIN)
+        return ContractCall(call.to, call.data, wei + wei // _VALUE_MARGIN)
 
-    def _gas_of(self, call: Call) -> int:
+    def _gas_of(self, call: ContractCall) -> int:
         gas = self._nodes.gas_of(self._address, call.to, call.data, call.value)
         return gas + gas // _GAS_MARGIN

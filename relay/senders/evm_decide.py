@@ -12,19 +12,19 @@ import rlp
 
 from indexer.chains.evm.account_state import GasPrice
 from relay.nonces import (
-    AskWhoTookIt,
+    AccountState,
     Attempt,
-    Close,
+    CheckEffect,
+    CloseSlot,
     Inclusion,
-    Replace,
-    Send,
-    Sight,
-    Slot,
-    Step,
-    Wait,
+    NextStep,
+    NonceSlot,
+    ReplaceAttempt,
+    SendAttempt,
+    WaitForChain,
     decided,
 )
-from relay.senders.evm_signing import Fees
+from relay.senders.evm_signing import GasBid
 from warehouse_schema.identifiers import TxHash
 
 MOST_ATTEMPTS = 6
@@ -38,13 +38,13 @@ _OUTBID = 3
 
 
 def next_step(
-    slot: Slot,
-    sight: Sight,
+    slot: NonceSlot,
+    sight: AccountState,
     price: GasPrice,
     *,
     buried: Collection[TxHash],
     block_seconds: float,
-) -> Step:
+) -> NextStep:
     """What to do about a slot.
 
     `buried` are the transactions in blocks that we ingested and that are final.
@@ -54,33 +54,33 @@ def next_step(
         if attempt.tx in buried:
             return _close(attempt, sight.inclusions[attempt.tx])
     if included:
-        return Wait()
+        return WaitForChain()
     if sight.next_number > slot.number:
-        return AskWhoTookIt()
+        return CheckEffect()
     newest = slot.newest
     if newest.sent_ago is None:
-        return Send()
+        return SendAttempt()
     is_old = newest.signed_ago > max(REPLACE_SECONDS, REPLACE_BLOCKS * block_seconds)
     is_next = sight.furthest_number >= slot.number
     may_replace = is_next and len(slot.attempts) < MOST_ATTEMPTS
     if is_old and may_replace and raised(fees_of(newest.raw), price) is not None:
-        return Replace()
-    return Send() if newest.sent_ago > RESEND_SECONDS else Wait()
+        return ReplaceAttempt()
+    return SendAttempt() if newest.sent_ago > RESEND_SECONDS else WaitForChain()
 
 
-def _close(attempt: Attempt, inclusion: Inclusion) -> Close:
+def _close(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
     """What was carried counts as spent, though some of it may have come back."""
     close = decided(attempt, inclusion)
     carried = value_of(attempt.raw) if inclusion.succeeded else 0
     return replace(close, spent=close.spent + carried)
 
 
-def bid(price: GasPrice) -> Fees:
+def bid(price: GasPrice) -> GasBid:
     """What to bid at first: good until the base fee has doubled."""
-    return Fees(2 * price.base + price.tip, price.tip)
+    return GasBid(2 * price.base + price.tip, price.tip)
 
 
-def raised(old: Fees, price: GasPrice) -> Fees | None:
+def raised(old: GasBid, price: GasPrice) -> GasBid | None:
     """A bid that replaces an old one; None while the old one is far above what is asked for.
 
     Nodes take a replacement whose both figures are higher by a tenth.
@@ -89,16 +89,16 @@ def raised(old: Fees, price: GasPrice) -> Fees | None:
     if old.most >= _OUTBID * asked.most and old.tip >= _OUTBID * asked.tip:
         return None
     most, tip = max(_more(old.most), asked.most), max(_more(old.tip), asked.tip)
-    return Fees(max(most, tip), tip)
+    return GasBid(max(most, tip), tip)
 
 
 def _more(wei: int) -> int:
     return wei + wei // 10 + 1
 
 
-def fees_of(raw: bytes) -> Fees:
+def fees_of(raw: bytes) -> GasBid:
     """The bid inside a signed transaction."""
-    return Fees(_number(raw, 3), _number(raw, 2))
+    return GasBid(_number(raw, 3), _number(raw, 2))
 
 
 def value_of(raw: bytes) -> int:

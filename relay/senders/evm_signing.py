@@ -9,14 +9,14 @@ import rlp
 from eth_utils.crypto import keccak
 
 from relay.keys import EvmKey, evm_signature
-from relay.nonces import Signed
+from relay.nonces import SignedTransaction
 from warehouse_schema.identifiers import EvmAddress, TxHash
 
 _TYPE = b"\x02"
 
 
 @dataclass(frozen=True, slots=True)
-class Fees:
+class GasBid:
     """What a transaction bids, wei for a unit of gas."""
 
     most: int
@@ -26,18 +26,20 @@ class Fees:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ContractCall:
     """What a transaction does."""
 
     to: EvmAddress
     data: bytes
     value: int = 0
     """Wei."""
-    price: "Call | None" = None
+    price: "ContractCall | None" = None
     """A view that says how much wei it has to carry, in place of `value`: asked at each signing."""
 
 
-def sign(key: EvmKey, chain: int, nonce: int, call: Call, gas: int, fees: Fees) -> Signed:
+def sign(
+    key: EvmKey, chain: int, nonce: int, call: ContractCall, gas: int, fees: GasBid
+) -> SignedTransaction:
     """Sign a call for a chain's EIP-155 number. Raises `WrongSignature`."""
     fields: list[object] = [
         *(chain, nonce, fees.tip, fees.most, gas),
@@ -45,4 +47,4 @@ def sign(key: EvmKey, chain: int, nonce: int, call: Call, gas: int, fees: Fees) 
     ]
     parity, r, s = evm_signature(key, keccak(_TYPE + rlp.encode(fields)))
     raw = _TYPE + rlp.encode([*fields, parity, r, s])
-    return Signed(TxHash("0x" + keccak(raw).hex()), raw, gas * fees.most + call.value)
+    return SignedTransaction(TxHash("0x" + keccak(raw).hex()), raw, gas * fees.most + call.value)

@@ -4,18 +4,18 @@ from indexer.chains.stellar.checked_nodes import consistent
 from indexer.chains.stellar.xdr.scval import Kind, ScVal, boolean, parse
 from indexer.errors import CallReverted, NodeUnavailable
 from indexer.policy.relay_accounts import Duty
-from relay.nonces import Owed, Signed, Slot
-from relay.senders.stellar_sequences import BID, VALID_SECONDS, StellarNumbers, again
+from relay.nonces import NonceSlot, RelayJob, SignedTransaction
+from relay.senders.stellar_sequences import BID, VALID_SECONDS, StellarSequences, again
 from relay.senders.stellar_signing import Bounds, Invocation, signed, unsigned, with_resources
 from warehouse_schema.identifiers import UnixSeconds
 
 
-class StellarWire(StellarNumbers):
+class StellarSender(StellarSequences):
     """Contract calls, under sequence numbers."""
 
     duty: Duty = "deliver"
 
-    def is_over(self, owed: Owed[Invocation]) -> bool:
+    def is_over(self, owed: RelayJob[Invocation]) -> bool:
         """Whether its view says that it happened."""
         if owed.is_over is None:
             return False
@@ -27,17 +27,17 @@ class StellarWire(StellarNumbers):
             return value.kind is Kind.SCV_VOID
         return value.kind is Kind.SCV_BOOL and boolean(value)
 
-    def sign(self, number: int, call: Invocation) -> Signed:
+    def sign(self, number: int, call: Invocation) -> SignedTransaction:
         """A first transaction."""
         return self._sign(number, call, BID, VALID_SECONDS)
 
-    def sign_again(self, slot: Slot, call: Invocation | None) -> Signed:
+    def sign_again(self, slot: NonceSlot, call: Invocation | None) -> SignedTransaction:
         """One that bids more and is good for longer."""
         if call is None:
             return self.fill(slot)
         return self._sign(slot.number, call, *again(slot))
 
-    def _sign(self, number: int, call: Invocation, bid: int, seconds: int) -> Signed:
+    def _sign(self, number: int, call: Invocation, bid: int, seconds: int) -> SignedTransaction:
         source, passphrase = self.address, self.chain.passphrase
         bounds = self.bounds(seconds)
         envelope = unsigned(source, passphrase, number, call, bid, bounds)

@@ -6,24 +6,24 @@ danger: the ledger takes one of a number. So nobody has to prove an older one de
 
 from collections.abc import Collection, Sequence
 
-from indexer.chains.stellar.account_state import StellarAccountNodes, Window
+from indexer.chains.stellar.account_state import LookupWindow, StellarAccountNodes
 from indexer.config.networks import StellarChain
 from indexer.errors import PermanentChainError
 from relay.keys import StellarKey, stellar_address
 from relay.nonces import (
-    AskWhoTookIt,
+    AccountState,
+    CheckEffect,
     Inclusion,
-    Replace,
-    Send,
-    Sight,
-    Signed,
-    Slot,
-    Step,
-    Wait,
+    NextStep,
+    NonceSlot,
+    ReplaceAttempt,
+    SendAttempt,
+    SignedTransaction,
+    WaitForChain,
     decided,
 )
 from relay.senders.stellar_signing import Bounds, bounds_of, signed, unsigned
-from relay.store import Account
+from relay.store import AccountId
 from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
 
 RESEND_SECONDS = 10.0
@@ -37,7 +37,7 @@ replaces for no less) …"""
 MOST_BID = 10_000_000
 
 
-class StellarNumbers:
+class StellarSequences:
     """Transactions under sequence numbers, one at a time: the core's queue takes no more."""
 
     unit = "stroops"
@@ -46,11 +46,11 @@ class StellarNumbers:
     def __init__(self, chain: StellarChain, nodes: StellarAccountNodes, key: StellarKey) -> None:
         self.chain, self.nodes, self.key = chain, nodes, key
         self.address = stellar_address(key)
-        self.account = Account(chain.id, self.address)
-        self._sight = Sight(0, 0, 0, {})
-        self._window = Window(UnixSeconds(0), UnixSeconds(0))
+        self.account = AccountId(chain.id, self.address)
+        self._sight = AccountState(0, 0, 0, {})
+        self._window = LookupWindow(UnixSeconds(0), UnixSeconds(0))
 
-    def look(self, transactions: Sequence[TxHash]) -> Sight:
+    def look(self, transactions: Sequence[TxHash]) -> AccountState:
         """The account now, and what became of these."""
         applied, self._window = self.nodes.applied(transactions)
         funds = self.nodes.funds(self.address)
@@ -61,26 +61,26 @@ class StellarNumbers:
             for tx, each in applied.items()
         }
         number = funds.sequence + 1
-        self._sight = Sight(funds.spendable, number, number, inclusions)
+        self._sight = AccountState(funds.spendable, number, number, inclusions)
         return self._sight
 
-    def step(self, slot: Slot, buried: Collection[TxHash]) -> Step:
+    def step(self, slot: NonceSlot, buried: Collection[TxHash]) -> NextStep:
         """What comes next for a slot."""
         included = [each for each in slot.attempts if each.tx in self._sight.inclusions]
         for attempt in included:
             if attempt.tx in buried:
                 return decided(attempt, self._sight.inclusions[attempt.tx])
         if included:
-            return Wait()
+            return WaitForChain()
         if self._sight.next_number > slot.number:
-            return AskWhoTookIt()
+            return CheckEffect()
         newest = slot.newest
         if bounds_of(newest.raw).last < self._window.latest:
-            return Replace()
+            return ReplaceAttempt()
         is_due = newest.sent_ago is None or newest.sent_ago > RESEND_SECONDS
-        return Send() if is_due else Wait()
+        return SendAttempt() if is_due else WaitForChain()
 
-    def is_overtaken(self, slot: Slot, final: Height) -> bool:
+    def is_overtaken(self, slot: NonceSlot, final: Height) -> bool:
         """Whether the number is used and every one of ours is past its bounds, in no ledger.
 
         Of nodes that had all ledgers since the first of them was signed. Closed ledgers are final,
@@ -106,14 +106,14 @@ class StellarNumbers:
         now = self._window.latest
         return Bounds(now, UnixSeconds(now + seconds))
 
-    def fill(self, slot: Slot) -> Signed:
+    def fill(self, slot: NonceSlot) -> SignedTransaction:
         """A transaction of nothing that takes a slot's number."""
         bid, seconds = again(slot)
         bounds, passphrase = self.bounds(seconds), self.chain.passphrase
         return signed(self.key, unsigned(self.address, passphrase, slot.number, None, bid, bounds))
 
 
-def again(slot: Slot) -> tuple[int, int]:
+def again(slot: NonceSlot) -> tuple[int, int]:
     """What a further transaction of a slot bids, in stroops, and for how many seconds."""
     times = len(slot.attempts)
     return (

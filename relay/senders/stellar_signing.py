@@ -23,7 +23,7 @@ from stellar_sdk.operation.operation import Operation
 
 from indexer.chains.stellar.xdr.simulation import Simulated
 from relay.keys import StellarKey, stellar_address, stellar_signature
-from relay.nonces import Signed
+from relay.nonces import SignedTransaction
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
 
 
@@ -85,7 +85,7 @@ def with_resources(envelope: TransactionEnvelope, found: Simulated) -> Transacti
     return envelope
 
 
-def signed(key: StellarKey, envelope: TransactionEnvelope) -> Signed:
+def signed(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransaction:
     """Add the key's signature to those of a transaction. Raises `WrongSignature`."""
     digest = envelope.hash()
     signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
@@ -94,10 +94,10 @@ def signed(key: StellarKey, envelope: TransactionEnvelope) -> Signed:
         envelope.transaction, envelope.network_passphrase, signatures=signatures
     )
     raw = whole.to_xdr_object().to_xdr_bytes()
-    return Signed(TxHash(digest.hex()), raw, envelope.transaction.fee)
+    return SignedTransaction(TxHash(digest.hex()), raw, envelope.transaction.fee)
 
 
-def bumped(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> Signed:
+def bumped(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> SignedTransaction:
     """Somebody's signed transaction in a fee bump of the key's account (CAP-15).
 
     `bid` is stroops an operation, of which the bump itself counts as one; what a contract call
@@ -110,7 +110,7 @@ def bumped(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> Signed:
     signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
     whole = FeeBumpTransactionEnvelope(bump.transaction, passphrase, signatures=[signature])
     raw = whole.to_xdr_object().to_xdr_bytes()
-    return Signed(TxHash(digest.hex()), raw, bump.transaction.fee)
+    return SignedTransaction(TxHash(digest.hex()), raw, bump.transaction.fee)
 
 
 def sequence_of(raw: bytes) -> int:

@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-Address: TypeAlias = IPv4Address | IPv6Address
+IpAddress: TypeAlias = IPv4Address | IPv6Address
 
 CONNECT_SECONDS = 5.0
 WHOLE_SECONDS = 10.0
@@ -35,7 +35,7 @@ _MORE = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebhookResponse:
     """What came of it: a status, or why there is none."""
 
     status: int | None
@@ -58,7 +58,7 @@ class _NotPublic(OSError):
     """The name means an address that is not the internet's."""
 
 
-def is_public(address: Address) -> bool:
+def is_public(address: IpAddress) -> bool:
     """Whether an address is one of the internet, and of nothing that lies inside of a network."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None or address.scope_id is not None:
@@ -76,9 +76,9 @@ def post(
     headers: Mapping[str, str],
     *,
     context: ssl.SSLContext,
-    admits: Callable[[Address], bool] = is_public,
+    admits: Callable[[IpAddress], bool] = is_public,
     whole_seconds: float = WHOLE_SECONDS,
-) -> Answer:
+) -> WebhookResponse:
     """Send it once. `url` is https with a host, as it was registered. Raises nothing of the net's
     or the name's.
 
@@ -94,11 +94,11 @@ def post(
         with closing(connection), deadline:
             connection.request("POST", path, body, dict(headers))
             status = connection.getresponse().status
-            return Answer(status, None, time.monotonic() - began)
+            return WebhookResponse(status, None, time.monotonic() - began)
     except (OSError, http.client.HTTPException, ValueError) as error:
         # Of the name as well, which a stranger chose: no place of one owner stops those of all.
         # Never what the other side wrote: it is shown to whoever registered the place.
-        return Answer(None, type(error).__name__.lstrip("_"), time.monotonic() - began)
+        return WebhookResponse(None, type(error).__name__.lstrip("_"), time.monotonic() - began)
 
 
 class _Deadline:
@@ -141,7 +141,7 @@ class _Connection(http.client.HTTPSConnection):
         host: str,
         port: int,
         context: ssl.SSLContext,
-        admits: Callable[[Address], bool],
+        admits: Callable[[IpAddress], bool],
         deadline: _Deadline,
     ) -> None:
         super().__init__(host, port, timeout=CONNECT_SECONDS, context=context)
@@ -168,7 +168,7 @@ class _Connection(http.client.HTTPSConnection):
         self._deadline.holds_for(sock)
         sock.do_handshake()
 
-    def _open(self, addresses: Sequence[Address]) -> socket.socket:
+    def _open(self, addresses: Sequence[IpAddress]) -> socket.socket:
         """To the first that lets us in: of both families, one may lead nowhere."""
         *others, last = addresses
         for address in others:
@@ -176,5 +176,5 @@ class _Connection(http.client.HTTPSConnection):
                 return self._open_one(address)
         return self._open_one(last)
 
-    def _open_one(self, address: Address) -> socket.socket:
+    def _open_one(self, address: IpAddress) -> socket.socket:
         return socket.create_connection((str(address), self.port), CONNECT_SECONDS)

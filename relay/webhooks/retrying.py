@@ -8,9 +8,9 @@ is to tell. What is refused for a day is given up, so that nothing is held up fo
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from relay.webhooks.post import Answer
+from relay.webhooks.post import WebhookResponse
 
-Outcome: TypeAlias = Literal["delivered", "given_up"]
+DeliveryOutcome: TypeAlias = Literal["delivered", "given_up"]
 Stopped: TypeAlias = Literal["gone", "unreachable"]
 
 PAUSES = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
@@ -25,7 +25,7 @@ GONE = 410
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WebhookState:
     """How a webhook, and the event that is its next, stood before an attempt."""
 
     failures: int = 0
@@ -37,10 +37,10 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RetryDecision:
     """What came of an attempt."""
 
-    outcome: Outcome | None
+    outcome: DeliveryOutcome | None
     """Of the event; None: it is tried again."""
     failures: int = 0
     given_up: int = 0
@@ -50,16 +50,16 @@ class Verdict:
     """Why nothing is sent there any more."""
 
 
-def verdict(before: Standing, answer: Answer, chance: float) -> Verdict:
+def verdict(before: WebhookState, answer: WebhookResponse, chance: float) -> RetryDecision:
     """What follows. `chance` is from 0 to 1."""
     if answer.is_taken:
-        return Verdict("delivered")
+        return RetryDecision("delivered")
     failures = before.failures + 1
     pause = PAUSES[min(failures, len(PAUSES)) - 1] * (1 + MOST_JITTER * chance)
     if answer.status == GONE:
-        return Verdict("given_up", failures, before.given_up + 1, pause, "gone")
+        return RetryDecision("given_up", failures, before.given_up + 1, pause, "gone")
     if before.tried_for < GIVE_UP_SECONDS:
-        return Verdict(None, failures, before.given_up, pause)
+        return RetryDecision(None, failures, before.given_up, pause)
     given_up = before.given_up + 1
     stopped: Stopped | None = "unreachable" if given_up >= MOST_GIVEN_UP else None
-    return Verdict("given_up", failures, given_up, pause, stopped)
+    return RetryDecision("given_up", failures, given_up, pause, stopped)

@@ -20,10 +20,17 @@ from indexer.notices import heard, listen
 from indexer.outages import outlasting
 from relay.keys import StellarKey
 from relay.webhooks import store
-from relay.webhooks.post import PROMPT_SECONDS, WHOLE_SECONDS, Address, Answer, is_public, post
+from relay.webhooks.post import (
+    PROMPT_SECONDS,
+    WHOLE_SECONDS,
+    IpAddress,
+    WebhookResponse,
+    is_public,
+    post,
+)
 from relay.webhooks.retrying import verdict
 from relay.webhooks.signing import public_text, signed_headers
-from relay.webhooks.store import Due, Event, Lane
+from relay.webhooks.store import DueEvent, Lane, TransferEvent
 from warehouse_schema import channels
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -43,7 +50,7 @@ _KEY_RESTS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class DeliveryCounts:
     """What was done."""
 
     delivered: int = 0
@@ -59,14 +66,14 @@ class Poster:
 
     key: StellarKey = field(repr=False)
     context: ssl.SSLContext = field(default_factory=ssl.create_default_context)
-    admits: Callable[[Address], bool] = is_public
+    admits: Callable[[IpAddress], bool] = is_public
     """To which addresses; another than this on the local chains and in tests alone."""
     whole_seconds: float = WHOLE_SECONDS
     prompt_seconds: float = PROMPT_SECONDS
     """For the first event of a new place."""
     clock: Callable[[], float] = time.time
 
-    def send(self, due: Due, whole_seconds: float) -> Answer:
+    def send(self, due: DueEvent, whole_seconds: float) -> WebhookResponse:
         """Sign and post it within that time.
 
         Raises `RetryableChainError` when a key's service does not answer.
@@ -84,12 +91,12 @@ class Poster:
         )
 
 
-def event_id(event: Event) -> str:
+def event_id(event: TransferEvent) -> str:
     """The same however often, and to however many places, it is sent."""
     return f"evt_{event.transfer}_{event.number}"
 
 
-def body_of(event: Event) -> bytes:
+def body_of(event: TransferEvent) -> bytes:
     """What is posted: that something changed, and nothing of money or addresses."""
     return orjson.dumps(
         {
@@ -112,7 +119,7 @@ def send_webhooks(
     poster: Poster,
     *,
     should_stop: Callable[[], bool],
-    on_progress: Callable[[Sent], None] = lambda _: None,
+    on_progress: Callable[[DeliveryCounts], None] = lambda _: None,
 ) -> None:
     """Post what is told, until `should_stop` says so; a lost warehouse is waited for.
 
@@ -134,20 +141,22 @@ class _Posting:
 
     def __init__(self, conn: Connection, poster: Poster, pool: ThreadPoolExecutor) -> None:
         self._conn, self._poster, self._pool = conn, poster, pool
-        self._under_way: dict[Future[Answer], tuple[Due, Lane]] = {}
+        self._under_way: dict[Future[WebhookResponse], tuple[DueEvent, Lane]] = {}
         self._due_at = {self._show: 0.0, self._forget: 0.0}
         self._key_rests_until = 0.0
 
-    def go_on(self, should_stop: Callable[[], bool], on_progress: Callable[[Sent], None]) -> None:
+    def go_on(
+        self, should_stop: Callable[[], bool], on_progress: Callable[[DeliveryCounts], None]
+    ) -> None:
         """Take turns; what is under way at the end is waited for and written."""
         listen(self._conn, channels.TRANSFERS)
-        on_progress(Sent())
+        on_progress(DeliveryCounts())
         while not should_stop() or self._under_way:
             self._do_what_is_due()
             if not should_stop():
                 self._begin()
             self._wait()
-            if (sent := self._note_done()) != Sent():
+            if (sent := self._note_done()) != DeliveryCounts():
                 on_progress(sent)
 
     def _do_what_is_due(self) -> None:
@@ -187,7 +196,7 @@ class _Posting:
             return
         heard(self._conn, TURN_SECONDS)
 
-    def _note_done(self) -> Sent:
+    def _note_done(self) -> DeliveryCounts:
         delivered = failed = given_up = 0
         for future in [each for each in self._under_way if each.done()]:
             due, _ = self._under_way.pop(future)
@@ -209,4 +218,4 @@ class _Posting:
                     "given up webhook=%s number=%d answer=%s stopped=%s",
                     *(due.webhook, due.event.number, answer.status or answer.error, came.stopped),
                 )
-        return Sent(delivered, failed, given_up)
+        return DeliveryCounts(delivered, failed, given_up)

@@ -28,8 +28,8 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from indexer.errors import FollowerConflict
-from relay.webhooks.post import Answer
-from relay.webhooks.retrying import Standing, Verdict
+from relay.webhooks.post import WebhookResponse
+from relay.webhooks.retrying import RetryDecision, WebhookState
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
@@ -43,7 +43,7 @@ FORGET_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class TransferEvent:
     """A change of a transfer that its owner is told of."""
 
     number: int
@@ -60,7 +60,7 @@ Lane: TypeAlias = Literal["new", "prompt", "slow"]
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueEvent:
     """An event that is a webhook's next, now."""
 
     webhook: str
@@ -68,8 +68,8 @@ class Due:
     url: str
     position: int
     """Up to which its events are over."""
-    event: Event
-    standing: Standing
+    event: TransferEvent
+    standing: WebhookState
     secret: str | None = field(default=None, repr=False)
     """Of its HMAC signatures; None for a webhook that has none."""
 
@@ -92,7 +92,9 @@ def writer(engine: Engine) -> Iterator[Connection]:
             conn.invalidate()
 
 
-def due(conn: Connection, lane: Lane, *, busy: Collection[StellarAddress], limit: int) -> list[Due]:
+def due(
+    conn: Connection, lane: Lane, *, busy: Collection[StellarAddress], limit: int
+) -> list[DueEvent]:
     """The next event of webhooks in the lane, the longest-waiting first.
 
     At most one webhook of an owner, and none of the `busy` owners: an owner's places wait for each
@@ -117,10 +119,10 @@ _IN_LANE: Mapping[Lane, ColumnElement[bool]] = {
 }
 
 
-def _due(row: Any) -> Due:
-    event = Event(**{each.name: getattr(row, each.name) for each in fields(Event)})
-    standing = Standing(row.failures, row.given_up, row.tried_for)
-    return Due(row.webhook, row.owner, row.url, row.position, event, standing, row.secret)
+def _due(row: Any) -> DueEvent:
+    event = TransferEvent(**{each.name: getattr(row, each.name) for each in fields(TransferEvent)})
+    standing = WebhookState(row.failures, row.given_up, row.tried_for)
+    return DueEvent(row.webhook, row.owner, row.url, row.position, event, standing, row.secret)
 
 
 def _next() -> Select[Any]:
@@ -151,7 +153,7 @@ def _next() -> Select[Any]:
             webhooks.c.url,
             webhook_secrets.c.secret,
             position.label("position"),
-            *(event.c[each.name] for each in fields(Event)),
+            *(event.c[each.name] for each in fields(TransferEvent)),
             func.coalesce(states.failures, 0).label("failures"),
             func.coalesce(states.given_up, 0).label("given_up"),
             func.coalesce(tried_for, 0.0).label("tried_for"),
@@ -173,7 +175,7 @@ def _next() -> Select[Any]:
     )
 
 
-def note(conn: Connection, tried: Due, answer: Answer, came: Verdict) -> None:
+def note(conn: Connection, tried: DueEvent, answer: WebhookResponse, came: RetryDecision) -> None:
     """Keep what came of an attempt."""
     _note_delivery(conn, tried, answer, came)
     now = func.clock_timestamp()
@@ -190,7 +192,9 @@ def note(conn: Connection, tried: Due, answer: Answer, came: Verdict) -> None:
     conn.execute(written.on_conflict_do_update(index_elements=["webhook"], set_=values))
 
 
-def _note_delivery(conn: Connection, tried: Due, answer: Answer, came: Verdict) -> None:
+def _note_delivery(
+    conn: Connection, tried: DueEvent, answer: WebhookResponse, came: RetryDecision
+) -> None:
     now = func.clock_timestamp()
     last = {
         "last_at": now,

@@ -2,7 +2,7 @@
 
 import queue
 
-from api.changes import Told, Unsure
+from api.notifications import Notification, Unsure
 
 PATIENCE = 20
 GAINED, LOST = Unsure(connected=True), Unsure(connected=False)
@@ -12,13 +12,13 @@ class Heard:
     """Subscribe `tell`; every wait is bounded."""
 
     def __init__(self) -> None:
-        self._told: queue.Queue[Told] = queue.Queue()
+        self._told: queue.Queue[Notification] = queue.Queue()
         self.tell = self._told.put
 
-    def next(self) -> Told:
+    def next(self) -> Notification:
         return self._told.get(timeout=PATIENCE)
 
-    def until(self, told: Told) -> None:
+    def until(self, told: Notification) -> None:
         while self.next() != told:
             pass
 

@@ -4,71 +4,71 @@ import gzip
 
 import pytest
 
-from api.bodies import LEAST_PACKED, Body, Kept
+from api.bodies import LEAST_PACKED, BodyCache, StoredBody
 
 LONG = b"[" + b'{"rate":"1.02"},' * 500 + b"{}]"
 
 
 def test_a_body_is_packed_once_and_says_the_same():
-    body = Body(LONG)
+    body = StoredBody(LONG)
     assert gzip.decompress(body.packed) == LONG
     assert body.packed is body.packed
     assert len(body.packed) < len(LONG) / 4
 
 
 def test_what_fits_one_packet_is_not_packed():
-    assert Body(b"x" * (LEAST_PACKED - 1)).packed is None
-    assert Body(b"x" * LEAST_PACKED).packed is not None
+    assert StoredBody(b"x" * (LEAST_PACKED - 1)).packed is None
+    assert StoredBody(b"x" * LEAST_PACKED).packed is not None
 
 
 def test_two_processes_tag_and_pack_the_same_bytes_alike():
-    one, other = Body(LONG), Body(LONG)
+    one, other = StoredBody(LONG), StoredBody(LONG)
     assert (one.digest, one.packed) == (other.digest, other.packed)
-    assert one.digest != Body(LONG + b" ").digest
+    assert one.digest != StoredBody(LONG + b" ").digest
 
 
-def kept_of(*sizes: int) -> Kept[int]:
+def kept_of(*sizes: int) -> BodyCache[int]:
     """Room for three bodies of 1000 bytes, filled with bodies of these sizes under 0, 1, 2 …"""
-    kept: Kept[int] = Kept(3 * Body(b"x" * 1000).size)
+    kept: BodyCache[int] = BodyCache(3 * StoredBody(b"x" * 1000).size)
     for key, size in enumerate(sizes):
-        kept.put(key, Body(b"x" * size))
+        kept.put(key, StoredBody(b"x" * size))
     return kept
 
 
-def keys(kept: Kept[int]) -> list[int]:
+def keys(kept: BodyCache[int]) -> list[int]:
     return [key for key in range(10) if kept.get(key) is not None]
 
 
 def test_when_there_is_no_room_the_one_asked_for_longest_ago_goes():
     kept = kept_of(1000, 1000, 1000)
     assert kept.get(0) is not None
-    kept.put(3, Body(b"x" * 1000))
+    kept.put(3, StoredBody(b"x" * 1000))
     assert keys(kept) == [0, 2, 3]
 
 
 def test_a_large_body_takes_the_room_of_several():
     kept = kept_of(1000, 1000, 1000)
-    kept.put(3, Body(b"x" * 2000))
+    kept.put(3, StoredBody(b"x" * 2000))
     assert keys(kept) == [2, 3]
 
 
 def test_a_body_larger_than_all_the_room_is_not_kept_and_displaces_nothing():
     kept = kept_of(1000, 1000)
-    kept.put(2, Body(b"x" * 10_000))
+    kept.put(2, StoredBody(b"x" * 10_000))
     assert keys(kept) == [0, 1]
 
 
 def test_a_body_that_is_put_again_takes_its_room_once():
     kept = kept_of(1000, 1000)
     for _ in range(5):
-        kept.put(0, Body(b"x" * 1000))
+        kept.put(0, StoredBody(b"x" * 1000))
     assert keys(kept) == [0, 1]
     assert len(kept) == 2
 
 
 @pytest.mark.parametrize("size", [0, 1, 700])
 def test_small_bodies_are_bounded_in_number_too(size):
-    kept: Kept[int] = Kept(100_000)
+    kept: BodyCache[int] = BodyCache(100_000)
     for key in range(10_000):
-        kept.put(key, Body(b"x" * size))
+        kept.put(key, StoredBody(b"x" * size))
     assert len(kept) <= 200

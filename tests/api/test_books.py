@@ -14,9 +14,9 @@ from sqlalchemy import Connection, Engine, delete, event, func, insert, select, 
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 
-from api.changes import Changes, Committed
 from api.errors import OrderBookNotReady
-from api.orderbook.books import LEASE, Answer, Books
+from api.notifications import Committed, NotificationListener
+from api.orderbook.books import LEASE, BookAnswer, Books
 from api.orderbook.filters import OfferFilters
 from api.orderbook.recent import RecentOrders
 from tests.api.heard import GAINED, LOST, Heard
@@ -61,7 +61,7 @@ def clock() -> Clock:
 @pytest.fixture
 def silent(reader: Engine, clock: Clock) -> Books:
     """A book that is never told anything."""
-    return Books(reader, CHAIN, Changes(reader), clock)
+    return Books(reader, CHAIN, NotificationListener(reader), clock)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def told(
 ) -> Iterator[tuple[Books, Wire]]:
     """A book that hears what commits, while time stands still."""
     engine, heard = make_engine(api_database, room="api", pool_size=1), Heard()
-    changes = Changes(engine)
+    changes = NotificationListener(engine)
     books = Books(reader, CHAIN, changes, clock)
     # Told after the book, so whatever it has heard the book has.
     changes.subscribe(heard.tell)
@@ -132,7 +132,7 @@ def before_the_offers_are_read(engine: Engine, act: Callable[[], None]) -> Itera
     assert done
 
 
-def offer_count(answer: Answer) -> int:
+def offer_count(answer: BookAnswer) -> int:
     return len(orjson.loads(answer.body.plain))
 
 
@@ -157,7 +157,7 @@ def test_what_was_read_is_served_without_asking_again(silent, book, reader):
     insert_provider(book)
     insert_order(book)
 
-    def ask() -> list[Answer]:
+    def ask() -> list[BookAnswer]:
         return [
             silent.offers(ALL),
             silent.offers(OfferFilters(currency="USD")),
@@ -270,7 +270,7 @@ def test_many_who_come_at_once_cause_one_read(silent, book, reader):
     insert_offer(book)
     everyone = threading.Barrier(8)
 
-    def ask(_: int) -> Answer:
+    def ask(_: int) -> BookAnswer:
         everyone.wait()
         return silent.offers(ALL)
 
@@ -338,7 +338,7 @@ def test_a_book_that_is_gone_is_not_served_on(silent, book, clock):
 
 def test_without_a_database_an_old_state_is_not_served(database, engine, server_engine, clock):
     reader = make_engine(database, room="api")
-    books = Books(reader, CHAIN, Changes(reader), clock)
+    books = Books(reader, CHAIN, NotificationListener(reader), clock)
     with engine.begin() as connection:
         insert_book(connection)
     books.offers(ALL)
@@ -371,7 +371,7 @@ def test_at_every_ledger_of_a_history_what_is_kept_says_what_is_stored(
     seed, owner, reader, rows, clock
 ):
     """The marks miss nothing, whichever writer wrote: ranges of ledgers, or a rebuild."""
-    kept = Books(reader, factory.CHAIN, Changes(reader), clock)
+    kept = Books(reader, factory.CHAIN, NotificationListener(reader), clock)
     anew = Books(reader, factory.CHAIN, None)
     story, randomly = RandomHistory(seed), random.Random(seed)
     history = []
@@ -388,7 +388,7 @@ def test_at_every_ledger_of_a_history_what_is_kept_says_what_is_stored(
             assert saying(ask(kept)) == saying(ask(anew))
 
 
-def questions(rows: Connection) -> list[Callable[[Books], Answer]]:
+def questions(rows: Connection) -> list[Callable[[Books], BookAnswer]]:
     providers = rows.scalars(select(tables.providers.c.provider).limit(4)).all()
     order_ids = rows.scalars(select(tables.orders.c.order_id).limit(4)).all()
     return [
@@ -400,5 +400,5 @@ def questions(rows: Connection) -> list[Callable[[Books], Answer]]:
     ]
 
 
-def saying(answer: Answer) -> tuple[object, bytes]:
+def saying(answer: BookAnswer) -> tuple[object, bytes]:
     return answer.book, answer.body.plain

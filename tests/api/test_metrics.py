@@ -8,7 +8,7 @@ from sqlalchemy import create_engine
 from api.__main__ import main
 from api.app import create_app
 from api.deps import Deps
-from api.metrics import Exporter, Metrics, Warehouse
+from api.metrics import Exporter, Metrics, WarehouseMetrics
 from api.settings import OFF, load_api_settings
 from devnet.supervisor import free_port
 from indexer.config.networks import load_network
@@ -40,7 +40,7 @@ def watched(engine, *, age=7):
     """An app's client, and what it counts."""
     metrics = Metrics()
     app = create_app(Deps(engine, TESTNET, lambda: UnixSeconds(NOW), metrics=metrics))
-    warehouse = Warehouse(engine, TESTNET, lambda: age)
+    warehouse = WarehouseMetrics(engine, TESTNET, lambda: age)
     app.wsgi_app = Exporter(app.wsgi_app, metrics, warehouse, port=PORT)
     return app.test_client(), metrics
 

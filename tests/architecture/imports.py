@@ -59,7 +59,7 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     # Serves Dagster's page behind a guard.
     "pipelines.page": ("dagster_webserver", "starlette", "uvicorn"),
     # NOTIFY is the driver's; SQLAlchemy has no word for it.
-    "api.changes": ("psycopg",),
+    "api.notifications": ("psycopg",),
     "api.auth.provider": ("httpx",),
     # SEP-10 challenges are transactions; the library checks them.
     "api.auth.sep10": ("stellar_sdk", "xdrlib3"),
@@ -189,7 +189,7 @@ CLOCKS = ("time", "datetime", "sqlalchemy.func.now", "sqlalchemy.func.clock_time
 FEATURES_MEET = (
     *("api.auth.owner", "api.quotes.store"),
     # Who is let in by a token, in a request's header or otherwise.
-    *("api.auth.claims.Session", "api.auth.gate.Gate"),
+    *("api.auth.claims.AuthSession", "api.auth.authenticator.Authenticator"),
     # Whatever is done with a transfer goes through its one door, and shows it in one shape.
     *("api.transfers.access", "api.transfers.progress", "api.transfers.shapes"),
     "api.transfers.schema",

@@ -12,7 +12,7 @@ from indexer.chains.raw import Block, EvmLog, StellarEvent
 from indexer.facts.rows import EVENT_TYPES
 from indexer.facts.store import Cursor
 from warehouse_schema import facts
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.identifiers import BaseUnits as BaseUnitsName
 
@@ -69,7 +69,7 @@ def without_none(hint: Any) -> tuple[Any, bool]:
 def column_types(hint: Any) -> tuple[type, ...]:
     """Column types that hold every value of a field's type."""
     if hint is BaseUnitsName:
-        return (BaseUnits,)
+        return (BaseUnitsType,)
     if get_origin(hint) is Literal:
         return (Text,)
     if get_origin(hint) is tuple:
@@ -78,7 +78,7 @@ def column_types(hint: Any) -> tuple[type, ...]:
     while hasattr(plain, "__supertype__"):
         plain = plain.__supertype__
     return {
-        int: (Integer, BigInteger, BaseUnits),
+        int: (Integer, BigInteger, BaseUnitsType),
         str: (Text,),
         bytes: (LargeBinary,),
         bool: (Boolean,),

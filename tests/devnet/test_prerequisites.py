@@ -23,10 +23,10 @@ def machine(tmp_path: Path) -> Path:
         (folder / name).symlink_to(found)
     (folder / "python3").symlink_to(sys._base_executable)  # type: ignore[attr-defined]
     clone = tmp_path / "clone"
-    script = clone / "indexer" / "devnet" / "prerequisites.py"
+    script = clone / "devnet" / "prerequisites.py"
     script.parent.mkdir(parents=True)
     shutil.copy(PROJECT / "Makefile", clone)
-    shutil.copy(PROJECT / "indexer" / "devnet" / "prerequisites.py", script)
+    shutil.copy(PROJECT / "devnet" / "prerequisites.py", script)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(PROJECT / name, clone)
     shutil.copytree(PROJECT / "requirements", clone / "requirements")

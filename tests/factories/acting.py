@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection
 from werkzeug.test import TestResponse
 
-from indexer.actions.evm_calls import Order, order_of
+from indexer.actions.evm_calls import EvmOrder, order_of
 from indexer.actions.evm_check import Mined
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TX, make_agreed, make_mined
 from tests.factories.quotes import asking
@@ -66,7 +66,7 @@ class FixedEvm:
         is_there = found is not None and found.chain == chain
         return self._said(found if is_there else None, "mined", chain, tx)
 
-    def mine(self, order: Order, *others: Any, **changes: Any) -> str:
+    def mine(self, order: EvmOrder, *others: Any, **changes: Any) -> str:
         """Have the transaction that carries an order out; its hash."""
         mined = make_mined(order, *others, **changes)
         self.transactions[mined.tx] = mined

@@ -4,8 +4,8 @@ from typing import Any
 
 from eth_abi.abi import encode
 
-from indexer.actions.agreed import Agreed
-from indexer.actions.evm_calls import Burn, Order, Send
+from indexer.actions.agreed import Agreement
+from indexer.actions.evm_calls import BurnOrder, EvmOrder, SendOrder
 from indexer.actions.evm_check import Mined
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
 from indexer.bridges.oft.packet import guid_of
@@ -13,7 +13,7 @@ from indexer.chains.events import Provenance
 from indexer.chains.evm.abi import topic_of
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain, Network, load_network
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import BlockHash, ChainId, EvmAddress, Height, TxHash, UnixSeconds
 
 MAINNET = load_network("mainnet")
@@ -26,7 +26,9 @@ TRANSFER = "0f1e2d3c4b5a49788695a4b3c2d1e0ff"
 TX = TxHash("0x" + "7a" * 32)
 
 
-def make_agreed(network: Network = MAINNET, *, chain: ChainId = ETHEREUM, **changes: Any) -> Agreed:
+def make_agreed(
+    network: Network = MAINNET, *, chain: ChainId = ETHEREUM, **changes: Any
+) -> Agreement:
     """20 USDC from Ethereum, of which 19.99 arrive; `mechanism="oft"` for as much USDT0."""
     at = network.chain(chain)
     assert isinstance(at, EvmChain)
@@ -51,13 +53,13 @@ def make_agreed(network: Network = MAINNET, *, chain: ChainId = ETHEREUM, **chan
         "started_at": 1_800_000_000,
         "expires_at": 1_800_001_800,
     }
-    return Agreed(
-        terms=Terms(**{name: changes.get(name, value) for name, value in terms.items()}),
+    return Agreement(
+        terms=TransferTerms(**{name: changes.get(name, value) for name, value in terms.items()}),
         **{name: changes.get(name, value) for name, value in quoted.items()},
     )
 
 
-def make_withdrawal(network: Network = MAINNET, **changes: Any) -> Agreed:
+def make_withdrawal(network: Network = MAINNET, **changes: Any) -> Agreement:
     """20 USDC from Stellar, of which 19.99 arrive on the first EVM chain; by name otherwise.
 
     `mechanism="oft"` for as much USDT0, all of which arrives, and "payment" for USDC.
@@ -83,7 +85,7 @@ def make_withdrawal(network: Network = MAINNET, **changes: Any) -> Agreed:
     return make_agreed(network, chain=evm.id, **(usual | {"owner": owner} | changes))
 
 
-def make_mined(order: Order, *others: EvmLog, **changes: Any) -> Mined:
+def make_mined(order: EvmOrder, *others: EvmLog, **changes: Any) -> Mined:
     """The transaction that carries an order out, after logs of others'."""
     said: dict[str, Any] = {
         "chain": ETHEREUM,
@@ -94,9 +96,9 @@ def make_mined(order: Order, *others: EvmLog, **changes: Any) -> Mined:
     return Mined(**(said | changes))
 
 
-def logs_of(order: Order, payer: EvmAddress = PAYER) -> tuple[EvmLog, ...]:
+def logs_of(order: EvmOrder, payer: EvmAddress = PAYER) -> tuple[EvmLog, ...]:
     """What the bridge's contracts say of an order; to Stellar on mainnet."""
-    return _burned(order, payer) if isinstance(order, Burn) else _sent(order, payer)
+    return _burned(order, payer) if isinstance(order, BurnOrder) else _sent(order, payer)
 
 
 def make_log(address: Any, *topics: str, data: bytes = b"", position: int = 0) -> EvmLog:
@@ -106,7 +108,7 @@ def make_log(address: Any, *topics: str, data: bytes = b"", position: int = 0) -
     return EvmLog(seen, address, topics, data)
 
 
-def _burned(burn: Burn, payer: EvmAddress) -> tuple[EvmLog, ...]:
+def _burned(burn: BurnOrder, payer: EvmAddress) -> tuple[EvmLog, ...]:
     words = [
         *(burn.amount, _raw(burn.mint_recipient), burn.domain),
         _raw(contract_as_bytes32(_STELLAR.cctp_token_messenger)),
@@ -122,7 +124,7 @@ def _burned(burn: Burn, payer: EvmAddress) -> tuple[EvmLog, ...]:
     return (make_log(burn.messenger, *topics, data=encode(types, words)),)
 
 
-def _sent(send: Send, payer: EvmAddress) -> tuple[EvmLog, ...]:
+def _sent(send: SendOrder, payer: EvmAddress) -> tuple[EvmLog, ...]:
     sender, receiver = evm_as_bytes32(send.oft), contract_as_bytes32(_STELLAR.oft)
     guid = guid_of(7, _AT.lz_eid, sender, send.eid, receiver)
     path = encode_path(7, _AT.lz_eid, sender, send.eid, receiver)

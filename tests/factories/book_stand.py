@@ -18,7 +18,7 @@ from devnet.stellar.rpc import Rpc
 from devnet.stellar.server import DevnetServer
 from indexer.chains.stellar.reader import StellarReader
 from indexer.config.networks import Network, load_network
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from tests.devnet.stellar.market import Market
 from tests.factories.app import make_app
 from warehouse_schema import projections as tables
@@ -71,7 +71,7 @@ def follow_up(
     engine: Engine, reader: StellarReader, network: Network = NETWORK, *, ledgers: int = 200
 ) -> None:
     """Bring in every ledger there is, so many in one transaction."""
-    while drain_once(engine, reader, network, max_blocks=ledgers) is not None:
+    while ingest_once(engine, reader, network, max_blocks=ledgers) is not None:
         pass
 
 

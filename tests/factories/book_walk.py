@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 
 from indexer.orderbook.fold import advance, fold_ledger
-from indexer.orderbook.outbox import Message, messages
+from indexer.orderbook.outbox import StreamEvent, messages
 from indexer.orderbook.refold import Refold
-from indexer.orderbook.state import Alarm, BookEvent, BookState, LedgerClose
+from indexer.orderbook.state import BookAlarm, BookEvent, BookState, LedgerClose
 from indexer.orderbook.store import BOOK_TABLES, apply_ledgers, rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
@@ -46,7 +46,7 @@ class Client:
         self.offers: dict[tuple[str, ...], Mapping[str, Any]] = {}
         self.statuses: dict[str, str] = {}
 
-    def hear(self, said: Sequence[Message]) -> None:
+    def hear(self, said: Sequence[StreamEvent]) -> None:
         """Apply the messages of one ledger, which must come in the promised order."""
         assert [message.last for message in said] == [False] * (len(said) - 1) + [True] * bool(said)
         order = {"remove": 0, "add": 1, "update": 2, None: 3}
@@ -125,12 +125,12 @@ def walk_stored(conn: Connection, story: RandomHistory, ledgers: int) -> list[Le
         told = stream(conn, after=read)
         read = told[-1].id if told else read
         assert {row.ledger for row in told} <= {history[-1][0].height}
-        client.hear([Message(row.channel, row.op, row.entry, row.last) for row in told])
+        client.hear([StreamEvent(row.channel, row.op, row.entry, row.last) for row in told])
         client.check(history)
     return history
 
 
-def apply_range(conn: Connection, history: Sequence[Ledger]) -> list[Alarm]:
+def apply_range(conn: Connection, history: Sequence[Ledger]) -> list[BookAlarm]:
     """Apply some ledgers at once."""
     return apply_ledgers(conn, CHAIN, *flat(history))
 

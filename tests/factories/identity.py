@@ -12,7 +12,7 @@ from api.auth.bindings import Bindings
 from api.auth.claims import Verifier
 from api.auth.identity import IdentityProvider
 from api.auth.key_set import KeySet, KeySource
-from api.auth.provider import Provider, ProviderAccess
+from api.auth.provider import IdentityProviderApi, ProviderAccess
 from api.auth.wallets import Wallets
 from devnet.identity.provider import ISSUER, StandIn
 from devnet.identity.server import serving
@@ -43,11 +43,11 @@ class World:
     stand_in: StandIn
     timer: Timer = field(default_factory=Timer)
 
-    def provider(self, **changes: Any) -> Provider:
+    def provider(self, **changes: Any) -> IdentityProviderApi:
         """One process's way to the stand-in."""
         told = {"app_id": self.stand_in.app_id, "app_secret": self.stand_in.app_secret}
         access = ProviderAccess(**({"url": self.url} | told | changes))
-        return Provider(access, timeout=TIMEOUT, timer=self.timer)
+        return IdentityProviderApi(access, timeout=TIMEOUT, timer=self.timer)
 
     def wallets(self, **more: Any) -> Wallets:
         """One process's memory of who has which wallet."""

@@ -5,14 +5,14 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from warehouse_schema import channels, intake
 
 OPERATOR = "0x90f79bf6eb2c4f870365e785982e1f101e93b906"
 ROUTES = {"cctp": "usdc-deposit", "oft": "usdt0-deposit", "payment": "usdc-send"}
 
 
-def ask(conn: Connection, terms: Terms, **changes: Any) -> Terms:
+def ask(conn: Connection, terms: TransferTerms, **changes: Any) -> TransferTerms:
     """Quote and transfer of these terms, whose times are those of the terms."""
     number = conn.scalar(select(func.count()).select_from(intake.transfers))
     quote: dict[str, Any] = {
@@ -56,13 +56,13 @@ def moment(seconds: int, microseconds: int = 0) -> Any:
     return func.to_timestamp(seconds) + timedelta(microseconds=microseconds)
 
 
-def cancel(conn: Connection, terms: Terms, at: int) -> None:
+def cancel(conn: Connection, terms: TransferTerms, at: int) -> None:
     row = {"transfer": terms.id, "cancelled_at": moment(at)}
     conn.execute(insert(intake.cancellations).values(row))
     tell(conn, terms.id)
 
 
-def submit(conn: Connection, terms: Terms, tx: str, at: int, log: int = 0) -> None:
+def submit(conn: Connection, terms: TransferTerms, tx: str, at: int, log: int = 0) -> None:
     """An EVM transaction."""
     row = {
         "transfer": terms.id,

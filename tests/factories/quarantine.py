@@ -10,8 +10,8 @@ from indexer.chains.ports import ChainReader
 from indexer.config.networks import Network, load_network
 from indexer.facts import quarantine as rows
 from indexer.facts import store
-from indexer.ingest.quarantine import Trial, retry
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.quarantine import RetryResult, retry
+from indexer.ingest.ranges import ingest_once
 from tests.devnet.stellar.cctp import REMOTES
 from tests.devnet.stellar.chain import UNIT, Chain
 from tests.devnet.stellar.market import Market
@@ -77,7 +77,7 @@ def network() -> Network:
 def drained(engine: Engine, reader: ChainReader, max_blocks: int = 200) -> int:
     """How many ledgers were put into quarantine on the way to the head."""
     count = 0
-    while progress := drain_once(engine, reader, network(), max_blocks=max_blocks):
+    while progress := ingest_once(engine, reader, network(), max_blocks=max_blocks):
         count += progress.quarantined
     return count
 
@@ -103,7 +103,7 @@ def mended(engine: Engine) -> dict[str, list[str]]:
     )
 
 
-def tried(engine: Engine, reader: ChainReader | None = None) -> list[Trial]:
+def tried(engine: Engine, reader: ChainReader | None = None) -> list[RetryResult]:
     return list(retry(engine, network(), standing(engine), reader))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from tests.factories.intake import ask
 from warehouse_schema.facts import cctp_attestations
 from warehouse_schema.identifiers import Address, BaseUnits, ChainId, StellarAddress, UnixSeconds
@@ -49,7 +49,7 @@ def owe(
     transfer, key = nonce[2:34], f"0x{nonce[34:]:0>64}"
     ask(
         conn,
-        Terms(
+        TransferTerms(
             id=transfer,
             owner=OWNER,
             mechanism="cctp",

@@ -19,7 +19,7 @@ from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block
 from indexer.facts.rows import EVENT_SHELVES, copy_into
 from indexer.ingest.projections import apply
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.matching import payer
 from tests.factories.stage_history import make_terms
 from tests.factories.transfers import (
@@ -48,7 +48,7 @@ PAID_IN = make_terms(source_token=USDC, id="b2" * 16)
 MESSENGER = evm_as_bytes32(EvmAddress(str(NETWORK.evm[0].cctp_token_messenger)))
 
 
-def body_of(terms: Terms) -> bytes:
+def body_of(terms: TransferTerms) -> bytes:
     """Burn body of what a deposit issues."""
     words = [
         evm_as_bytes32(EvmAddress(terms.source_token)),
@@ -61,13 +61,13 @@ def body_of(terms: Terms) -> bytes:
     return (1).to_bytes(4, "big") + packed + bytes(96) + hook
 
 
-def key_of(terms: Terms) -> Bytes32:
+def key_of(terms: TransferTerms) -> Bytes32:
     key = burn_key(0, 27, MESSENGER, body_of(terms))
     assert key is not None
     return key
 
 
-def burn(terms: Terms, height: int, tx: str = "a", **changes) -> list[Event]:
+def burn(terms: TransferTerms, height: int, tx: str = "a", **changes) -> list[Event]:
     """The burn that a deposit issues, in two events; `changes` are of its own event."""
     deposit = DepositForBurn(
         seen=seen(terms.source_chain, height, tx, 1),
@@ -94,7 +94,7 @@ def burn(terms: Terms, height: int, tx: str = "a", **changes) -> list[Event]:
     return [message, replace(deposit, **changes)]
 
 
-def mint(terms: Terms, height: int, tx: str = "c", nonce: Bytes32 = NONCE) -> list[Event]:
+def mint(terms: TransferTerms, height: int, tx: str = "c", nonce: Bytes32 = NONCE) -> list[Event]:
     """Its delivery on Stellar."""
     amount = terms.amount_in
     return [

@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from indexer.movements.fold import Stage as MovementStage
+from indexer.movements.fold import MovementStage as MovementStage
 from indexer.transfers import state_machine
 from indexer.transfers.fold import fold
 from indexer.transfers.inputs import (
     NO_TRUSTLINE,
     Carried,
-    Evidence,
+    ChainPosition,
     Landed,
     Obstacle,
     Payment,
-    Place,
     Purpose,
-    Sent,
-    TakenBack,
-    Terms,
+    RewoundSource,
+    SentTransaction,
+    TransferInputs,
+    TransferTerms,
 )
 from tests.factories.transfers import ACCOUNT, ETHEREUM, NONCE, PUBNET, USER
 from warehouse_schema.identifiers import (
@@ -44,9 +44,9 @@ DEPOSIT = EvmAddress("0x" + "dd" * 20)
 SUBMITTED_TX = TxHash("0x" + "51" * 32)
 
 
-def make_terms(**changes: Any) -> Terms:
+def make_terms(**changes: Any) -> TransferTerms:
     """A USDC deposit from Ethereum through a deposit address, unless told otherwise."""
-    terms = Terms(
+    terms = TransferTerms(
         id="a1" * 16,
         owner=StellarAddress(ACCOUNT),
         mechanism="cctp",
@@ -91,42 +91,46 @@ KINDS = {
 }
 
 
-def place(terms: Terms, height: int) -> Place:
+def place(terms: TransferTerms, height: int) -> ChainPosition:
     """In that block of the source chain; its transaction is named by the height."""
     at = UnixSeconds(START + 12 * height)
-    return Place(height, 0, terms.source_chain, TxHash(f"e{height:063x}"), at)
+    return ChainPosition(height, 0, terms.source_chain, TxHash(f"e{height:063x}"), at)
 
 
-def landed(terms: Terms, height: int) -> Landed:
+def landed(terms: TransferTerms, height: int) -> Landed:
     """Delivered in that block of the destination chain."""
     return Landed(terms.dest_chain, TxHash(f"d{height:063x}"), UnixSeconds(START + 12 * height))
 
 
-def pay(evidence: Evidence, amount: int, height: int, token: Address = USDC) -> Evidence:
+def pay(
+    evidence: TransferInputs, amount: int, height: int, token: Address = USDC
+) -> TransferInputs:
     """The deposit address is paid in a block."""
     payment = Payment(place(evidence.terms, height), token, BaseUnits(amount))
     return replace(evidence, paid=(*evidence.paid, payment))
 
 
-def give_back(evidence: Evidence, amount: int, height: int, token: Address = USDC) -> Evidence:
+def give_back(
+    evidence: TransferInputs, amount: int, height: int, token: Address = USDC
+) -> TransferInputs:
     """The deposit address pays back in a block."""
     payment = Payment(place(evidence.terms, height), token, BaseUnits(amount))
     return replace(evidence, returned=(*evidence.returned, payment))
 
 
-def signs(evidence: Evidence, purpose: Purpose, tx: TxHash) -> Evidence:
+def signs(evidence: TransferInputs, purpose: Purpose, tx: TxHash) -> TransferInputs:
     """The relay signs a transaction."""
     at = UnixSeconds(START + 60 * len(evidence.attempts))
-    return replace(evidence, attempts=(*evidence.attempts, Sent(at, tx, purpose)))
+    return replace(evidence, attempts=(*evidence.attempts, SentTransaction(at, tx, purpose)))
 
 
-def submits(evidence: Evidence, tx: TxHash = SUBMITTED_TX) -> Evidence:
+def submits(evidence: TransferInputs, tx: TxHash = SUBMITTED_TX) -> TransferInputs:
     """A submission is accepted."""
-    sent = Sent(UnixSeconds(START + 30), tx, "submit")
+    sent = SentTransaction(UnixSeconds(START + 30), tx, "submit")
     return replace(evidence, submissions=(*evidence.submissions, sent))
 
 
-def make_carried(terms: Terms, height: int = 20, **changes: Any) -> Carried:
+def make_carried(terms: TransferTerms, height: int = 20, **changes: Any) -> Carried:
     """A burn or send just seen, or a payment."""
     source = place(terms, height)
     if terms.mechanism == "payment":
@@ -139,7 +143,7 @@ def make_carried(terms: Terms, height: int = 20, **changes: Any) -> Carried:
     return replace(burn, **changes)
 
 
-def further(terms: Terms, carried: Carried) -> Iterator[Carried]:
+def further(terms: TransferTerms, carried: Carried) -> Iterator[Carried]:
     """What may become of a movement next."""
     if carried.stage in ("ATTESTING", "IN_FLIGHT"):
         ready_at = UnixSeconds(START + 500)
@@ -153,7 +157,7 @@ def further(terms: Terms, carried: Carried) -> Iterator[Carried]:
         yield replace(carried, stage="ON_HOLD", why="minted and not paid on")
 
 
-def ever(terms: Terms, height: int = 20) -> Iterator[Carried]:
+def ever(terms: TransferTerms, height: int = 20) -> Iterator[Carried]:
     """Every state in which a movement may be when it is first seen."""
     found = [make_carried(terms, height)]
     for each in found:
@@ -165,7 +169,7 @@ def ever(terms: Terms, height: int = 20) -> Iterator[Carried]:
         yield replace(delivered, source=None, is_final=False, stage="ON_HOLD", delivered=None)
 
 
-def awaited(evidence: Evidence) -> set[TxHash]:
+def awaited(evidence: TransferInputs) -> set[TxHash]:
     """Transactions that may be proven dead: sent or taken back, and not seen."""
     seen = {each.place.tx for each in (*evidence.paid, *evidence.returned)}
     seen |= {each.source.tx for each in evidence.carried if each.source}
@@ -173,14 +177,14 @@ def awaited(evidence: Evidence) -> set[TxHash]:
     return (sent | {each.tx for each in evidence.taken_back}) - seen - evidence.dead
 
 
-def held(evidence: Evidence, token: Address = USDC) -> int:
+def held(evidence: TransferInputs, token: Address = USDC) -> int:
     """What the deposit address holds of a token."""
     paid = sum(each.amount for each in evidence.paid if each.token == token)
     gone = sum(each.amount for each in evidence.returned if each.token == token)
     return paid - gone - (AMOUNT * len(evidence.carried) if token == USDC else 0)
 
 
-def top(evidence: Evidence) -> int:
+def top(evidence: TransferInputs) -> int:
     """The highest block of the source chain that holds something of the transfer."""
     places = [each.place.height for each in (*evidence.paid, *evidence.returned)]
     places += [each.source.height for each in evidence.carried if each.source]
@@ -197,10 +201,12 @@ class Options:
     movements: int = 1
 
 
-Move = Callable[[Evidence, state_machine.Stage, Options], Iterator[Evidence]]
+Move = Callable[[TransferInputs, state_machine.Stage, Options], Iterator[TransferInputs]]
 
 
-def _client(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Iterator[Evidence]:
+def _client(
+    evidence: TransferInputs, stage: state_machine.Stage, _: Options
+) -> Iterator[TransferInputs]:
     if state_machine.may_cancel(stage):
         yield replace(evidence, cancelled_at=UnixSeconds(START + 400))
     may_submit = state_machine.TABLE[stage].leads_to.get("user", ())
@@ -208,12 +214,16 @@ def _client(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Itera
         yield submits(evidence)
 
 
-def _clock(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Iterator[Evidence]:
+def _clock(
+    evidence: TransferInputs, stage: state_machine.Stage, _: Options
+) -> Iterator[TransferInputs]:
     if state_machine.may_expire(stage):
         yield replace(evidence, expired_at=UnixSeconds(EXPIRY))
 
 
-def _relay(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Iterator[Evidence]:
+def _relay(
+    evidence: TransferInputs, stage: state_machine.Stage, _: Options
+) -> Iterator[TransferInputs]:
     purposes = [each.purpose for each in evidence.attempts]
     if stage == "FUNDED" and "sweep" not in purposes:
         yield signs(evidence, "sweep", TxHash("sweep"))
@@ -224,7 +234,9 @@ def _relay(evidence: Evidence, stage: state_machine.Stage, _: Options) -> Iterat
         yield replace(evidence, dead=evidence.dead | {tx})
 
 
-def _obstacles(evidence: Evidence, _: state_machine.Stage, __: Options) -> Iterator[Evidence]:
+def _obstacles(
+    evidence: TransferInputs, _: state_machine.Stage, __: Options
+) -> Iterator[TransferInputs]:
     for kind in (NO_TRUSTLINE, "frozen"):
         standing = [each for each in evidence.obstacles if each.kind == kind]
         if standing:
@@ -235,7 +247,9 @@ def _obstacles(evidence: Evidence, _: state_machine.Stage, __: Options) -> Itera
             yield replace(evidence, obstacles=(*evidence.obstacles, found))
 
 
-def _payments(evidence: Evidence, _: state_machine.Stage, options: Options) -> Iterator[Evidence]:
+def _payments(
+    evidence: TransferInputs, _: state_machine.Stage, options: Options
+) -> Iterator[TransferInputs]:
     if evidence.terms.deposit_address is None:
         return
     if len(evidence.paid) < options.payments:
@@ -249,7 +263,9 @@ def _payments(evidence: Evidence, _: state_machine.Stage, options: Options) -> I
             yield give_back(evidence, held(evidence, token), top(evidence) + 1, token)
 
 
-def _movements(evidence: Evidence, _: state_machine.Stage, options: Options) -> Iterator[Evidence]:
+def _movements(
+    evidence: TransferInputs, _: state_machine.Stage, options: Options
+) -> Iterator[TransferInputs]:
     terms, carried = evidence.terms, evidence.carried
     # Also where no payment was seen: its chain may not have been read so far.
     if len(carried) < options.movements:
@@ -263,7 +279,7 @@ def _movements(evidence: Evidence, _: state_machine.Stage, options: Options) -> 
 MOVES: tuple[Move, ...] = (_client, _clock, _relay, _obstacles, _payments, _movements)
 
 
-def additions(evidence: Evidence, options: Options) -> Iterator[Evidence]:
+def additions(evidence: TransferInputs, options: Options) -> Iterator[TransferInputs]:
     """Everything that may be known next: one row more each."""
     stage = fold(evidence).stage
     for move in MOVES:
@@ -274,15 +290,15 @@ def _paid(payment: Payment) -> BaseUnits:
     return payment.amount if payment.token == USDC else BaseUnits(0)
 
 
-def reorganisations(evidence: Evidence) -> Iterator[Evidence]:
+def reorganisations(evidence: TransferInputs) -> Iterator[TransferInputs]:
     """The source chain takes back its last block that is not final and holds something of it."""
     last = top(evidence)
     finals = [each.source.height for each in evidence.carried if each.source and each.is_final]
     if any(height >= last for height in finals):
         return
     paid = tuple(each for each in evidence.paid if each.place.height < last)
-    lost: list[TakenBack] = [
-        TakenBack(each.place.tx, UnixSeconds(START + 900), _paid(each))
+    lost: list[RewoundSource] = [
+        RewoundSource(each.place.tx, UnixSeconds(START + 900), _paid(each))
         for each in evidence.paid
         if each.place.height >= last
     ]
@@ -290,7 +306,7 @@ def reorganisations(evidence: Evidence) -> Iterator[Evidence]:
         each for each in evidence.carried if each.source is None or each.source.height < last
     )
     lost += [
-        TakenBack(each.source.tx, UnixSeconds(START + 900), None)
+        RewoundSource(each.source.tx, UnixSeconds(START + 900), None)
         for each in evidence.carried
         if each not in carried
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from indexer.transfers.outbox import News, tell
+from indexer.transfers.outbox import TransferChange, tell
 from tests.factories.started import insert_transfer
 from tests.factories.tokens import ACCOUNT
 from warehouse_schema.identifiers import StellarAddress
@@ -47,7 +47,7 @@ def begun(conn: Connection, owner: str = ACCOUNT) -> str:
 def tell_of(conn: Connection, transfer: str, *stages: Any, owner: str = ACCOUNT) -> None:
     """Events of a transfer, one for each stage."""
     for stage in stages or ("FUNDED",):
-        news = News(
+        news = TransferChange(
             owner=StellarAddress(owner),
             transfer=transfer,
             stage=stage,

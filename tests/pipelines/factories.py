@@ -12,9 +12,9 @@ from sqlalchemy import Engine
 from indexer.chains.ports import Block, Range
 from indexer.chains.watchlist import Watched
 from indexer.facts.status import ChainStatus
-from indexer.ingest.ranges import Progress
-from pipelines.defs.resources import ChainNodes, Warehouse
-from pipelines.supervision import LongRun, Standing
+from indexer.ingest.ranges import RangeProgress
+from pipelines.defs.resources import ChainNodes, WarehouseResource
+from pipelines.supervision import LongRun, RunState
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds
 
 EVM = ChainId("eip155:31337")
@@ -37,13 +37,13 @@ def make_status(**changes: Any) -> ChainStatus:
     return replace(status, **changes)
 
 
-def make_standing(**changes: Any) -> Standing:
-    standing = Standing("eip155:31337 at 98 of 100", moved_at=900.0)
+def make_standing(**changes: Any) -> RunState:
+    standing = RunState("eip155:31337 at 98 of 100", moved_at=900.0)
     return replace(standing, **changes)
 
 
-def make_progress(height: int = 98, **changes: Any) -> Progress:
-    progress = Progress(
+def make_progress(height: int = 98, **changes: Any) -> RangeProgress:
+    progress = RangeProgress(
         chain=EVM,
         height=Height(height),
         block_time=UnixSeconds(GENESIS_TIME + height),
@@ -108,8 +108,8 @@ class QuietChain:
         self.closed = True
 
 
-def warehouse_of(engine: Engine) -> Warehouse:
-    class Fixed(Warehouse):
+def warehouse_of(engine: Engine) -> WarehouseResource:
+    class Fixed(WarehouseResource):
         @contextmanager
         def engine(self) -> Iterator[Engine]:
             yield engine

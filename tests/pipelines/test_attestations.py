@@ -18,8 +18,8 @@ from pipelines.definitions import definitions
 from pipelines.defs.facts import attestations as room
 from pipelines.defs.facts.attestations import AskConfig, attestations
 from pipelines.defs.facts.names import ASK_JOB, ATTESTATIONS
-from pipelines.defs.resources import AttestationServices, Warehouse
-from pipelines.reports import Asked, asked_metadata
+from pipelines.defs.resources import AttestationServices, WarehouseResource
+from pipelines.reports import AttestationReport, asked_metadata
 from tests.pipelines.factories import warehouse_of
 
 IRIS, SCAN = object(), object()
@@ -100,9 +100,12 @@ def test_the_first_answers_are_reported_at_once_and_the_rest_add_up(ask, monkeyp
 
 
 def test_whether_a_service_shuts_us_out_is_as_it_was_last():
-    out = Asked(PollProgress(locked_out=299.5))
+    out = AttestationReport(PollProgress(locked_out=299.5))
     assert asked_metadata(out)["locked_out"].value == 299.5
-    assert asked_metadata(Asked(PollProgress(polled=1)).then(out))["locked_out"].value == 299.5
+    assert (
+        asked_metadata(AttestationReport(PollProgress(polled=1)).then(out))["locked_out"].value
+        == 299.5
+    )
 
 
 def test_without_minutes_it_asks_about_what_is_due_and_ends(ask, monkeypatch):
@@ -149,7 +152,7 @@ def test_the_sensor_keeps_one_run_going(network, instance, indexer_engine):
 
 
 def _job(network: Network) -> dg.JobDefinition:
-    resources = dg.Definitions(resources={"warehouse": Warehouse()})
+    resources = dg.Definitions(resources={"warehouse": WarehouseResource()})
     return dg.Definitions.merge(attestations(network, ()), resources).resolve_job_def(ASK_JOB)
 
 

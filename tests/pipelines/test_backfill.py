@@ -10,7 +10,7 @@ from indexer.errors import NodeUnavailable
 from indexer.facts.backfills import under_way
 from indexer.ingest.backfill import fetch
 from indexer.ingest.backfill.commit import backfiller
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from pipelines import failures
 from pipelines.defs.backfill import BACKFILL, READ_RANGE, GoesOn, backfills
@@ -141,10 +141,10 @@ def test_the_seam_to_what_is_followed_holds_through_the_job(
     late, straight = (fake_network(confirmations=3, start_height=n) for n in (start, 1))
     chain = FakeChain(late)
     chain.grow(14, sends=2)
-    drain_once(indexer_engine, chain, late)
+    ingest_once(indexer_engine, chain, late)
     assert backfill(chain, late, chain=ETHEREUM, first=1, last=11, blocks=4).success
     chain.grow(2, sends=2)
-    drain_once(indexer_engine, chain, late)
+    ingest_once(indexer_engine, chain, late)
     tables = (blocks, evm_logs, oft_sent, movements)
 
     def stored():
@@ -158,12 +158,12 @@ def test_the_seam_to_what_is_followed_holds_through_the_job(
             "TRUNCATE facts.blocks, facts.evm_logs, facts.oft_sent, facts.cursors,"
             " projections.movements"
         )
-    drain_once(indexer_engine, chain, straight)
+    ingest_once(indexer_engine, chain, straight)
     assert found == stored()
 
 
 def test_a_range_that_the_follower_still_writes_is_refused(backfill, indexer_engine, settings):
-    drain_once(indexer_engine, QuietChain(top=1_100), settings.network)
+    ingest_once(indexer_engine, QuietChain(top=1_100), settings.network)
     result = backfill(QuietChain(top=1_100), chain=EVM, first=0, last=1_090)
     assert "a backfill may reach up to 1036, not 1090" in reason_of(result, "plan")
     assert succeeded(result) == []

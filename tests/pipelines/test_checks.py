@@ -10,13 +10,8 @@ from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import delete, insert, text, update
 
 from indexer.errors import RetentionGap
-from indexer.ingest.ranges import drain_once
-from pipelines.defs.facts.chain import chain_facts
-from pipelines.defs.facts.checks import verdict
-from pipelines.defs.facts.names import blocks_key, events_key
-from pipelines.defs.projections.assets import REBUILD_JOB, projections
-from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
-from pipelines.defs.watch import (
+from indexer.ingest.ranges import ingest_once
+from pipelines.defs.check_jobs import (
     CHECK_FACTS,
     CHECK_HISTORY,
     CHECK_PROJECTIONS,
@@ -25,6 +20,11 @@ from pipelines.defs.watch import (
     rest,
     watch,
 )
+from pipelines.defs.facts.chain import chain_facts
+from pipelines.defs.facts.checks import verdict
+from pipelines.defs.facts.names import blocks_key, events_key
+from pipelines.defs.projections.assets import REBUILD_JOB, projections
+from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
 from tests.pipelines.factories import EVM, QuietChain, nodes_of, warehouse_of
 from warehouse_schema.facts import alarms, blocks, cursors
 from warehouse_schema.projections import movements
@@ -97,7 +97,7 @@ def look(settings, instance, indexer_engine):
 
 @pytest.fixture
 def ingested(indexer_engine, settings):
-    drain_once(indexer_engine, QuietChain(top=9), settings.network)
+    ingest_once(indexer_engine, QuietChain(top=9), settings.network)
 
 
 @pytest.mark.usefixtures("ingested")
@@ -132,7 +132,7 @@ def test_why_a_chain_stopped_for_good_is_said_wherever_one_looks(
     check, stop, look, instance, indexer_engine, settings, moved
 ):
     if moved:
-        drain_once(indexer_engine, QuietChain(top=9), settings.network)
+        ingest_once(indexer_engine, QuietChain(top=9), settings.network)
     sentence = "eip155:31337: the node keeps 7 days, block 10 is older"
     result = stop(RetentionGap(sentence))
     (failed,) = [e for e in result.all_events if e.is_step_failure]

@@ -13,7 +13,7 @@ from sqlalchemy import select, text
 from indexer.config.settings import load_settings, rpc_variable, start_variable
 from indexer.errors import ConfigurationError
 from pipelines.defs.backfill import BACKFILL, READ_RANGE, backfills
-from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.executors import IN_PROCESS_OR_MANY, executor_of
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
@@ -27,7 +27,7 @@ CONFIG = {"chain": ETHEREUM, "first": FIRST, "last": LAST, "blocks": 30, "report
 def the_job() -> dg.JobDefinition:
     """What a process of the run loads anew, from the environment that it was given."""
     settings = load_settings()
-    doors = dg.Definitions(resources={"warehouse": Warehouse(), "nodes": ChainNodes()})
+    doors = dg.Definitions(resources={"warehouse": WarehouseResource(), "nodes": ChainNodes()})
     return dg.Definitions.merge(backfills(settings), doors).resolve_job_def(BACKFILL)
 
 
@@ -173,7 +173,7 @@ def wait_until(holds, otherwise: str, seconds: float = 200.0) -> None:
 
 
 def job_of(settings) -> dg.JobDefinition:
-    doors = dg.Definitions(resources={"warehouse": Warehouse(), "nodes": ChainNodes()})
+    doors = dg.Definitions(resources={"warehouse": WarehouseResource(), "nodes": ChainNodes()})
     return dg.Definitions.merge(backfills(settings), doors).resolve_job_def(BACKFILL)
 
 

@@ -12,7 +12,13 @@ from indexer.errors import (
     Undecodable,
     WrongChain,
 )
-from pipelines.failures import LONGEST_PAUSE, MOST_ATTEMPTS, STOPPED_TAG, retry, told_to_dagster
+from pipelines.failures import (
+    LONGEST_PAUSE,
+    MOST_ATTEMPTS,
+    STOPPED_TAG,
+    failures_for_dagster,
+    retry,
+)
 
 
 def run_raising(instance, *errors):
@@ -21,7 +27,7 @@ def run_raising(instance, *errors):
 
     @dg.op
     def step(context: dg.OpExecutionContext) -> None:
-        with told_to_dagster(context):
+        with failures_for_dagster(context):
             if left:
                 raise left.pop(0)
 

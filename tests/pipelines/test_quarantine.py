@@ -6,11 +6,11 @@ import pytest
 from indexer.chains.ports import UnreadLedger
 from indexer.config.networks import StellarChain
 from indexer.facts import quarantine, store
+from pipelines.defs.check_jobs import CHECK_FACTS, watch
 from pipelines.defs.facts import follower
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.follower import FollowConfig
 from pipelines.defs.facts.names import events_key
-from pipelines.defs.watch import CHECK_FACTS, watch
 from tests.pipelines.factories import QuietChain, make_block, nodes_of, warehouse_of
 
 

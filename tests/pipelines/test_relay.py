@@ -13,16 +13,16 @@ from sqlalchemy import Engine, text
 
 from pipelines import relay
 from pipelines.failures import STOPPED_TAG
-from pipelines.relay import RELAY_JOB, TRANSACTIONS, RelayConfig, RelayWarehouse, Sent
+from pipelines.relay import RELAY_JOB, TRANSACTIONS, RelayConfig, RelayReport, RelayWarehouse
 from relay import store
-from relay.account import Turn
+from relay.account import TurnReport
 from tests.factories.relay import OPERATOR, signed
 from warehouse_schema.identifiers import ChainId
 
 EVM = ChainId("eip155:31337")
-ACCOUNT = store.Account(EVM, OPERATOR)
+ACCOUNT = store.AccountId(EVM, OPERATOR)
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
-WELL = store.Health(duty="deliver", reason=None, balance=10**18, spent_today=0, open=0)
+WELL = store.AccountHealth(duty="deliver", reason=None, balance=10**18, spent_today=0, open=0)
 
 
 def warehouse_of(engine: Engine) -> RelayWarehouse:
@@ -81,8 +81,8 @@ def test_a_run_takes_turns_until_it_is_told_to_stop(
     def turns(engine, settings, accounts, *, should_stop, on_turn):
         assert engine is relay_engine
         assert [each.chain.id for each in accounts] == [EVM]
-        on_turn(EVM, Turn())
-        on_turn(EVM, Turn(opened=1, sent=1, refused=["deliver 0x1: no trustline"]))
+        on_turn(EVM, TurnReport())
+        on_turn(EVM, TurnReport(opened=1, sent=1, refused=["deliver 0x1: no trustline"]))
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
         while not should_stop():
             threading.Event().wait(0.01)
@@ -98,8 +98,8 @@ def test_a_run_takes_turns_until_it_is_told_to_stop(
 
 
 def test_what_was_done_adds_up():
-    both = Sent(opened=1, refused=("a",)).then(Sent(opened=2, done=1))
-    assert both == Sent(opened=3, done=1, refused=("a",))
+    both = RelayReport(opened=1, refused=("a",)).then(RelayReport(opened=2, done=1))
+    assert both == RelayReport(opened=3, done=1, refused=("a",))
 
 
 def test_the_check_says_what_an_operator_has_to_look_at(
@@ -118,7 +118,9 @@ def test_the_check_says_what_an_operator_has_to_look_at(
     assert "silent for 180 s" in found
     assert "deliver of a transfer under number 0 waits for 7200 s" in found
     with relay_engine.begin() as conn:
-        store.set_health(conn, ACCOUNT, store.Health("deliver", "3 wei on the account", 3, 0, 1))
+        store.set_health(
+            conn, ACCOUNT, store.AccountHealth("deliver", "3 wei on the account", 3, 0, 1)
+        )
     assert f"{EVM} {OPERATOR}: 3 wei on the account" in check(instance, relay_engine)[1]
 
 

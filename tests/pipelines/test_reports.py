@@ -3,7 +3,7 @@
 import dagster as dg
 
 from pipelines.defs.facts.follower import Goal
-from pipelines.reports import Event, Later, Report, Reporter, Told, chain_metadata
+from pipelines.reports import AssetReporter, Event, LaterReports, Report, Reporter, chain_metadata
 from tests.pipelines.factories import make_progress
 
 KEY = dg.AssetKey("cursor")
@@ -16,10 +16,10 @@ class Clock:
         return self.now
 
 
-def reporting(every: float = 10.0, later: Later = Later.MATERIALIZE):
+def reporting(every: float = 10.0, later: LaterReports = LaterReports.MATERIALIZE):
     clock = Clock()
     events: list[Event] = []
-    reporter = Reporter(events.append, [Told(KEY, chain_metadata, later)], every, clock)
+    reporter = Reporter(events.append, [AssetReporter(KEY, chain_metadata, later)], every, clock)
     return clock, events, reporter
 
 
@@ -59,15 +59,15 @@ def test_a_reorg_is_counted_and_takes_no_blocks_from_the_sum():
 
 def test_later_reports_may_be_observations_or_nothing():
     kinds = {}
-    for later in Later:
+    for later in LaterReports:
         _, events, reporter = reporting(every=0.0, later=later)
         reporter(Report.of(make_progress(97)))
         reporter(Report.of(make_progress(98)))
         kinds[later] = [type(event) for event in events]
     assert kinds == {
-        Later.MATERIALIZE: [dg.AssetMaterialization, dg.AssetMaterialization],
-        Later.OBSERVE: [dg.AssetMaterialization, dg.AssetObservation],
-        Later.NOTHING: [dg.AssetMaterialization],
+        LaterReports.MATERIALIZE: [dg.AssetMaterialization, dg.AssetMaterialization],
+        LaterReports.OBSERVE: [dg.AssetMaterialization, dg.AssetObservation],
+        LaterReports.NOTHING: [dg.AssetMaterialization],
     }
 
 

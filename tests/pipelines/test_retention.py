@@ -8,13 +8,13 @@ from dagster import DagsterRunStatus
 from dagster._core.test_utils import create_run_for_test
 from sqlalchemy import func, select, update
 
-from pipelines.defs.resources import Warehouse
+from pipelines.defs.resources import WarehouseResource
 from pipelines.defs.retention import ForgetConfig, definitions, forget
 from tests.factories.started import insert_quote
 from warehouse_schema.intake import quotes
 
 
-def with_warehouse(warehouse: Warehouse) -> dg.Definitions:
+def with_warehouse(warehouse: WarehouseResource) -> dg.Definitions:
     return dg.Definitions.merge(definitions, dg.Definitions(resources={"warehouse": warehouse}))
 
 
@@ -44,7 +44,7 @@ def test_the_events_of_a_forgotten_run_go_with_it(instance):
 
 def test_the_job_keeps_two_weeks_unless_told_otherwise(instance):
     create_run_for_test(instance, status=DagsterRunStatus.SUCCESS)
-    job = with_warehouse(Warehouse()).resolve_job_def("forget_old_runs")
+    job = with_warehouse(WarehouseResource()).resolve_job_def("forget_old_runs")
     assert job.execute_in_process(instance=instance).success
     assert len(instance.get_runs()) == 2
     config = dg.RunConfig(ops={"forget_runs": ForgetConfig(days=0)})
@@ -60,7 +60,7 @@ def test_the_daily_job_forgets_rows_too(instance, engine, indexer_engine):
         conn.execute(update(quotes).values(created_at=made, expires_at=long_ago))
         assert conn.scalars(select(quotes.c.id)).all() == [quote]
 
-    class Given(Warehouse):
+    class Given(WarehouseResource):
         @contextmanager
         def engine(self):
             yield indexer_engine

@@ -12,9 +12,9 @@ from indexer.config.networks import Network
 from indexer.config.settings import Settings
 from pipelines.defs.facts.chain import chain_facts, where
 from pipelines.defs.facts.names import cursor_key
-from pipelines.defs.resources import ChainNodes, Warehouse
+from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.failures import STOPPED_TAG
-from pipelines.keeping import runs_of
+from pipelines.restart_sensor import runs_of
 from pipelines.supervision import IN_FLIGHT, next_step
 from tests.pipelines.factories import EVM, make_run, make_standing, make_status, warehouse_of
 
@@ -205,7 +205,7 @@ def test_the_stop_of_an_earlier_run_is_not_inherited_by_its_re_execution(instanc
 
 
 def test_the_job_keeps_its_own_pool_and_ends_soon_after_its_time(network):
-    resources = dg.Definitions(resources={"warehouse": Warehouse(), "nodes": ChainNodes()})
+    resources = dg.Definitions(resources={"warehouse": WarehouseResource(), "nodes": ChainNodes()})
     definitions = dg.Definitions.merge(chain_facts(network, network.chain(EVM)), resources)
     job = definitions.resolve_job_def("follow_eip155_31337")
     assert job.tags["dagster/max_runtime"] == str(6 * 3600 + 600)

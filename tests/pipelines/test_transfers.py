@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from indexer.config.networks import Network, load_network
-from indexer.transfers.keeper import Kept
+from indexer.transfers.keeper import KeeperProgress
 from pipelines import reports
 from pipelines.defs.projections.names import KEEP_JOB, TRANSFER_STATES
 from pipelines.defs.projections.transfers import KeepConfig, transfers
@@ -97,8 +97,10 @@ def wait_for(engine: Engine, stage: str) -> None:
 
 
 def test_reports_add_up():
-    both = reports.Kept(Kept(2, 1)).then(reports.Kept(Kept(3, 0)))
-    assert both.done == Kept(5, 1)
+    both = reports.KeeperReport(KeeperProgress(2, 1)).then(
+        reports.KeeperReport(KeeperProgress(3, 0))
+    )
+    assert both.done == KeeperProgress(5, 1)
 
 
 def test_the_sensor_keeps_one_run_going(instance: dg.DagsterInstance, indexer_engine: Engine):

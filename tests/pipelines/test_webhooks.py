@@ -13,8 +13,8 @@ from stellar_sdk import Keypair
 
 from indexer.errors import ConfigurationError
 from pipelines import relay, webhooks
-from pipelines.webhooks import JOB, WEBHOOKS, Posted, WebhookConfig
-from relay.webhooks.run import Sent
+from pipelines.webhooks import JOB, WEBHOOKS, WebhookConfig, WebhooksReport
+from relay.webhooks.run import DeliveryCounts
 from tests.factories.webhooks import (
     insert_sender,
     insert_state,
@@ -65,8 +65,8 @@ def test_a_run_posts_until_it_is_told_to_stop(
     def posting(engine, sender, *, should_stop, on_progress):
         assert engine is relay_engine
         assert sender.key.public_key == Keypair.from_secret(SEED).raw_public_key()
-        on_progress(Sent())
-        on_progress(Sent(delivered=2, failed=1))
+        on_progress(DeliveryCounts())
+        on_progress(DeliveryCounts(delivered=2, failed=1))
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
         while not should_stop():
             threading.Event().wait(0.01)
@@ -81,7 +81,7 @@ def test_a_run_posts_until_it_is_told_to_stop(
 
 
 def test_what_was_done_adds_up():
-    assert Posted(1, 2, 3).then(Posted(4, 5, 6)) == Posted(5, 7, 9)
+    assert WebhooksReport(1, 2, 3).then(WebhooksReport(4, 5, 6)) == WebhooksReport(5, 7, 9)
 
 
 def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str, int, int]:

@@ -25,23 +25,23 @@ from devnet.world import remotes_of_evm
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.config.networks import EvmChain, load_network
 from relay import store
-from relay.account import AccountRelay, Limits, Turn
+from relay.account import AccountRelay, SpendLimits, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries
 from relay.keys import LocalEvmKey
-from relay.senders.evm import EvmWire
+from relay.senders.evm import EvmSender
 from tests.devnet.stellar.cctp import REMOTES
 from tests.devnet.stellar.chain import Chain
 from tests.factories.relay import owe
 from tests.relay.ledger import LedgerStand
 from warehouse_schema.engine import make_engine
 from warehouse_schema.facts import blocks, cursors
-from warehouse_schema.relay import attempts, pardons, slots
+from warehouse_schema.relay import attempts, failure_resets, slots
 
 EVM = load_network("devnet").evm[0]
 RELAYER, STRANGER = dev_account(3), dev_account(4)
 OPERATOR = RELAYER.address.lower()
 AMOUNT = 5_000_000
-LIMITS = Limits(budget=10**18, floor=10**15)
+LIMITS = SpendLimits(budget=10**18, floor=10**15)
 
 
 @dataclass(frozen=True)
@@ -105,19 +105,19 @@ class Stand:
         self,
         *,
         nodes: type[EvmAccountNodes] = EvmAccountNodes,
-        limits: Limits = LIMITS,
+        limits: SpendLimits = LIMITS,
         urls: Sequence[str] = (),
     ) -> AccountRelay[Any]:
         """As a process that begins now has it."""
         asked = nodes(self.chain, urls or [self.url], timeout=30.0)
         opened = self.doors.enter_context(closing(asked))
         key = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
-        wire = EvmWire(self.chain, opened, key)
+        wire = EvmSender(self.chain, opened, key)
         return AccountRelay(wire, EvmDeliveries(self.chain), limits, time.monotonic)
 
-    def turns(self, relay: AccountRelay[Any], number: int = 1) -> Turn:
+    def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
         """So many turns of a process that begins now; what the last one did."""
-        turn = Turn()
+        turn = TurnReport()
         with store.writer(self.relay_engine, relay.account) as conn:
             for _ in range(number):
                 self._settle()
@@ -216,7 +216,7 @@ class Stand:
         past = timedelta(seconds=seconds)
         with self.engine.begin() as conn:
             conn.execute(update(slots).values(closed_at=slots.c.closed_at - past))
-            conn.execute(update(pardons).values(given_at=pardons.c.given_at - past))
+            conn.execute(update(failure_resets).values(given_at=failure_resets.c.given_at - past))
 
     def health(self) -> Any:
         with self.engine.connect() as conn:

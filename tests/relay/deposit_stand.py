@@ -20,16 +20,17 @@ from indexer.bridges.deposit_address.factory import (
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import Network, load_network
+from indexer.config.routes import Mechanism
 from indexer.decode.evm import event_topics
 from indexer.facts.store import note_finality, read_cursor
-from indexer.ingest.ranges import drain_once
-from indexer.transfers.inputs import Mechanism, Terms
+from indexer.ingest.ranges import ingest_once
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import is_behind, refold, refold_final
-from relay.account import AccountRelay, Limits
+from relay.account import AccountRelay, SpendLimits
 from relay.jobs.refund_orders import order_refund
 from relay.keys import LocalEvmKey
 from relay.run import evm_ledger
-from relay.senders.evm import EvmWire
+from relay.senders.evm import EvmSender
 from relay.status import complaints
 from tests.factories.intake import ask, cancel
 from tests.relay.conftest import LIMITS, OPERATOR, RELAYER, Stand
@@ -58,7 +59,7 @@ NETWORK = load_network("devnet")
 class Paid:
     """A transfer that is paid in by an address."""
 
-    terms: Terms
+    terms: TransferTerms
     address: EvmAddress
     deposit: Deposit
 
@@ -81,7 +82,7 @@ class DepositStand(Stand):
     ) -> Paid:
         """A transfer of 20, of which 19.99 arrive, whose address is watched."""
         now, transfer = int(time.time()) - 86_400 * days_ago, uuid4().hex
-        terms = Terms(
+        terms = TransferTerms(
             id=transfer,
             owner=OWNER,
             mechanism=mechanism,
@@ -104,7 +105,7 @@ class DepositStand(Stand):
         self.fold()
         return Paid(terms, address, deposit)
 
-    def _agreed(self, conn: Any, terms: Terms, operator: str) -> Deposit:
+    def _agreed(self, conn: Any, terms: TransferTerms, operator: str) -> Deposit:
         conn.exec_driver_sql(
             "UPDATE intake.quotes SET amount_out = %s, finality_threshold = 1000, "
             "funding_mode = 'deposit_address'",
@@ -157,7 +158,7 @@ class DepositStand(Stand):
     def ingest(self, final: int | None = None) -> None:
         """What the follower and the keeper do; all of it is final unless told otherwise."""
         with closing(EvmReader(self.network.evm[0], [self.url], event_topics)) as reader:
-            while drain_once(self.engine, reader, self.network) is not None:
+            while ingest_once(self.engine, reader, self.network) is not None:
                 pass
         with self.engine.begin() as conn:
             cursor = read_cursor(conn, self.chain.id)
@@ -181,13 +182,13 @@ class DepositStand(Stand):
         self,
         *,
         nodes: type[EvmAccountNodes] = EvmAccountNodes,
-        limits: Limits = LIMITS,
+        limits: SpendLimits = LIMITS,
         urls: Sequence[str] = (),
         key: str = RELAYER.key.hex(),
     ) -> AccountRelay[Any]:
         asked = nodes(self.chain, urls or [self.url], timeout=30.0)
         opened = self.doors.enter_context(closing(asked))
-        wire = EvmWire(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
+        wire = EvmSender(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
         ledger = evm_ledger(self.network, self.chain, EvmAddress(wire.account.address))
         return AccountRelay(wire, ledger, limits, time.monotonic)
 

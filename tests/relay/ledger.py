@@ -16,10 +16,10 @@ from devnet.stellar.accounts import RELAYER, keypair
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import load_network
 from relay import store
-from relay.account import AccountRelay, Limits, Turn
+from relay.account import AccountRelay, SpendLimits, TurnReport
 from relay.jobs.cctp_deliveries import StellarDeliveries
 from relay.keys import LocalStellarKey
-from relay.senders.stellar import StellarWire
+from relay.senders.stellar import StellarSender
 from tests.devnet.stellar.cctp import inbound
 from tests.devnet.stellar.chain import Chain
 from tests.factories.relay import owe
@@ -28,7 +28,7 @@ from warehouse_schema.relay import attempts, slots
 
 STELLAR = load_network("devnet").stellar
 AMOUNT = 5_000_000
-LIMITS = Limits(budget=10**9, floor=10**7)
+LIMITS = SpendLimits(budget=10**9, floor=10**7)
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class LedgerStand:
         """As a process that begins now has it."""
         self.opened.append(nodes(STELLAR, urls or [self.url], timeout=30.0))
         key = LocalStellarKey(signer or keypair(RELAYER))
-        wire = StellarWire(STELLAR, self.opened[-1], key)
+        wire = StellarSender(STELLAR, self.opened[-1], key)
         return AccountRelay(wire, StellarDeliveries(STELLAR), LIMITS, time.monotonic)
 
-    def turns(self, relay: AccountRelay[Any], number: int = 1) -> Turn:
-        turn = Turn()
+    def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
+        turn = TurnReport()
         with store.writer(self.relay_engine, relay.account) as conn:
             for _ in range(number):
                 turn = relay.turn(conn)

@@ -13,7 +13,7 @@ from devnet.evm import EvmDevnet, dev_account
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import ConfigurationError
 from relay import store
-from relay.account import Turn
+from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE
 from tests.relay.bomb import Bomb, Killed, evm_nodes
 from tests.relay.conftest import LIMITS, RELAYER, STRANGER, standing
@@ -45,7 +45,7 @@ def burns(stand: DepositStand) -> list[tuple[str, int, int]]:
 
 def test_a_deposit_that_is_there_is_burned_for_its_owner(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
-    assert stand.turns(relay) == Turn(), "nothing is there"
+    assert stand.turns(relay) == TurnReport(), "nothing is there"
     stand.pay(paid)
     turn = stand.turns(relay)
     assert (turn.opened, turn.sent, turn.refused) == (1, 1, [])
@@ -153,7 +153,7 @@ def test_a_message_that_the_account_cannot_pay_for_keeps_no_other_deposit_waitin
 def test_several_payments_are_one_deposit(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid, AMOUNT - 1)
-    assert stand.turns(relay) == Turn(), "less is not yet the deposit"
+    assert stand.turns(relay) == TurnReport(), "less is not yet the deposit"
     stand.pay(paid, 1)
     stand.settle(relay)
     assert (stand.held(paid), stand.outcomes(paid)) == (0, [("sweep", "done")])
@@ -164,7 +164,7 @@ def test_what_is_above_the_amount_goes_back_once_the_burn_is_final(stand: Deposi
     stand.pay(paid, 2 * AMOUNT + EXCESS)
     stand.turns(relay)
     stand.ingest(final=0)
-    assert stand.turns(relay) == Turn(), "the chain might take the burn back"
+    assert stand.turns(relay) == TurnReport(), "the chain might take the burn back"
     stand.settle(relay)
     assert stand.outcomes(paid) == [("sweep", "done"), ("refund", "done")]
     assert burns(stand) == [(paid.address, AMOUNT, AMOUNT - ARRIVES)]
@@ -239,7 +239,7 @@ def test_what_is_paid_after_a_refund_goes_back_as_well(stand: DepositStand):
     paid, relay = cancelled_then_paid(stand), stand.relay()
     stand.turns(relay)
     stand.pay(paid, EXCESS)
-    assert stand.turns(relay) == Turn(), "the first is under way"
+    assert stand.turns(relay) == TurnReport(), "the first is under way"
     stand.settle(relay)
     stand.settle(relay)
     assert (stand.held(paid), stand.returned(stand.usdc)) == (0, AMOUNT + EXCESS)
@@ -250,7 +250,7 @@ def test_what_is_too_little_to_go_back_stays_until_there_is_more(stand: DepositS
     paid, relay = stand.deposit(), stand.relay()
     stand.expire(paid)
     stand.pay(paid, LEAST - 1)
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     stand.pay(paid, 1)
     stand.settle(relay)
     assert (stand.held(paid), stand.returned(stand.usdc)) == (0, LEAST)
@@ -269,7 +269,7 @@ def test_what_is_too_little_goes_back_on_an_operators_word(stand: DepositStand):
     assert stand.outcomes(paid) == [("refund", "done")]
     assert stand.stage(paid) == "REFUNDED"
     stand.pay(paid, 1)
-    assert stand.turns(relay) == Turn(), "an order is carried out once"
+    assert stand.turns(relay) == TurnReport(), "an order is carried out once"
 
 
 def test_native_coin_goes_back_on_an_operators_word(stand: DepositStand):
@@ -320,7 +320,7 @@ def test_another_operators_deposits_are_left_to_it_until_anybody_may_refund(stan
     stand.cancel(back)
     stand.pay(back)
     relay = stand.relay()
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     [complaint] = stand.complaints()
     assert f"deposits wait for {STRANGER.address.lower()}" in complaint
     theirs = stand.relay(key=STRANGER.key.hex())
@@ -355,7 +355,7 @@ def test_who_is_faster_with_a_released_refund_stops_nobody(stand: DepositStand):
     stand.ingest()
     assert stand.turns(relay).late == 1
     stand.outwait()
-    assert stand.turns(stand.relay()) == Turn(opened=1, sent=1)
+    assert stand.turns(stand.relay()) == TurnReport(opened=1, sent=1)
     assert stand.outcomes(paid) == [("refund", "late"), ("refund", None)]
 
 
@@ -364,10 +364,10 @@ def test_terms_that_are_not_those_of_the_address_are_not_signed_for(stand: Depos
     stand.pay(paid)
     with stand.engine.begin() as conn:
         conn.exec_driver_sql("UPDATE intake.quotes SET amount_out = amount_out - 10")
-    assert stand.turns(stand.relay()) == Turn()
+    assert stand.turns(stand.relay()) == TurnReport()
     relay = stand.relay()
     caplog.clear()
-    assert [stand.turns(relay), stand.turns(relay)] == [Turn(), Turn()]
+    assert [stand.turns(relay), stand.turns(relay)] == [TurnReport(), TurnReport()]
     said = f"not its address chain={stand.chain.id} transfer={paid.terms.id}"
     assert caplog.text.count(said) == 1
 
@@ -426,7 +426,7 @@ def test_a_deposit_that_its_chain_took_back_is_not_paid_for_again(stand: Deposit
     stand.devnet.rpc("evm_setAutomine", True)
     stand.devnet.send(STRANGER, dev_account(5).address, b"")
     stand.grow_older(120)
-    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.ingest()
     stand.settle(relay)
     assert stand.outcomes(paid) == [("sweep", "filled")]

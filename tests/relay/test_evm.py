@@ -10,7 +10,7 @@ from devnet.evm import dev_account
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import FollowerConflict, NodeUnavailable
 from relay import store
-from relay.account import AccountRelay, Turn
+from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries
 from relay.senders.evm import MOST_OPEN
 from tests.factories.projections import address
@@ -35,12 +35,12 @@ def test_an_attested_message_is_delivered_and_closed_when_it_is_final(stand: Sta
     [(number, outcome)] = stand.slots_of(message)
     assert (number, outcome) == (0, None)
     stand.ingest(final=0)
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     stand.ingest()
     assert stand.turns(relay).done == 1
     assert stand.slots_of(message) == [(0, "done")]
     # The movement still waits, as far as the warehouse knows.
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     assert stand.nonce() == 1
 
 
@@ -56,7 +56,7 @@ def test_what_a_delivery_cost_is_kept(stand: Stand):
 def test_what_somebody_else_delivered_costs_nothing(stand: Stand):
     message = stand.owed()
     stand.deliver(message)
-    assert stand.turns(stand.relay()) == Turn()
+    assert stand.turns(stand.relay()) == TurnReport()
     assert stand.slots_of(message) == []
     assert stand.nonce() == 0
 
@@ -71,9 +71,9 @@ def test_what_somebody_else_delivers_first_is_no_failure_that_is_tried_again(sta
     stand.grow_older(25)
     assert stand.turns(relay).sent == 1
     stand.ingest()
-    assert stand.turns(relay) == Turn(late=1)
+    assert stand.turns(relay) == TurnReport(late=1)
     assert stand.slots_of(message) == [(0, "late")]
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     assert (stand.received(message), stand.nonce()) == (AMOUNT, 1)
 
 
@@ -89,7 +89,7 @@ def test_what_somebody_else_delivers_first_is_no_failure_that_is_tried_again(sta
 )
 def test_what_is_not_owed_is_not_delivered(stand: Stand, changes):
     message = stand.owed(**changes)
-    assert stand.turns(stand.relay()) == Turn()
+    assert stand.turns(stand.relay()) == TurnReport()
     assert stand.slots_of(message) == []
 
 
@@ -175,9 +175,9 @@ def test_bytes_that_nobody_has_are_sent_again_and_no_others(stand: Stand):
     stand.turns(relay)
     [tx] = stand.signed_for(message)
     stand.devnet.rpc("anvil_dropTransaction", tx)
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     stand.grow_older(25)
-    assert stand.turns(relay) == Turn(sent=1)
+    assert stand.turns(relay) == TurnReport(sent=1)
     stand.devnet.rpc("evm_mine")
     assert stand.signed_for(message) == [tx]
     assert stand.received(message) == AMOUNT
@@ -188,7 +188,7 @@ def test_a_stuck_transaction_is_replaced_under_its_number(stand: Stand):
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     stand.grow_older(120)
-    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     first, second = stand.signed_for(message)
     stand.devnet.rpc("evm_mine")
     assert stand.devnet.rpc("eth_getTransactionReceipt", first) is None
@@ -220,7 +220,7 @@ def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothi
     stand.devnet.rpc("evm_setAutomine", True)
     stand.deliver(message)
     stand.grow_older(120)
-    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.ingest()
     stand.turns(relay)
     assert stand.slots_of(message) == [(0, "filled")]
@@ -239,7 +239,7 @@ def test_a_delivery_that_its_chain_took_back_is_sent_again(stand: Stand):
     stand.devnet.rpc("evm_revert", snapshot)
     assert stand.received(message) == 0
     stand.grow_older(25)
-    assert stand.turns(relay) == Turn(sent=1)
+    assert stand.turns(relay) == TurnReport(sent=1)
     assert stand.received(message) == AMOUNT
     assert len(stand.signed_for(message)) == 1
 
@@ -250,7 +250,7 @@ def test_a_block_that_was_not_ingested_buries_nothing(stand: Stand):
     stand.ingest()
     with stand.engine.begin() as conn:
         conn.exec_driver_sql("UPDATE facts.blocks SET hash = '0xother' || height")
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     assert stand.slots_of(message) == [(0, None)]
 
 
@@ -261,14 +261,14 @@ def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
     stand.devnet.rpc("anvil_dropTransaction", stand.signed_for(message)[0])
     stand.devnet.rpc("evm_setAutomine", True)
     stand.devnet.send(RELAYER, dev_account(5).address, b"")
-    assert stand.turns(relay) == Turn(), "not before it is final"
+    assert stand.turns(relay) == TurnReport(), "not before it is final"
     stand.ingest()
     assert stand.turns(relay).failed == 1
     assert stand.slots_of(message) == [(0, "overtaken")]
     assert "somebody else signs" in stand.health().reason
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
-        assert store.let_go_on(conn, stand.chain.id) == 1
+        assert store.resume_accounts(conn, stand.chain.id) == 1
     assert stand.turns(relay).opened == 1
     assert stand.received(message) == AMOUNT
 

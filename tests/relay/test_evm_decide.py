@@ -8,15 +8,25 @@ from hypothesis import strategies as st
 
 from indexer.chains.evm.account_state import GasPrice
 from relay.keys import LocalEvmKey
-from relay.nonces import AskWhoTookIt, Attempt, Close, Inclusion, Replace, Send, Sight, Slot, Wait
+from relay.nonces import (
+    AccountState,
+    Attempt,
+    CheckEffect,
+    CloseSlot,
+    Inclusion,
+    NonceSlot,
+    ReplaceAttempt,
+    SendAttempt,
+    WaitForChain,
+)
 from relay.senders.evm_decide import MOST_ATTEMPTS, bid, fees_of, next_step, raised
-from relay.senders.evm_signing import Call, Fees, sign
+from relay.senders.evm_signing import ContractCall, GasBid, sign
 from warehouse_schema.identifiers import BlockHash, EvmAddress, Height
 
 KEY = LocalEvmKey.from_text("5f" * 32, "KEY")
 PRICE = GasPrice(base=100, tip=10)
-FIRST = sign(KEY, 1, 5, Call(EvmAddress("0x" + "7a" * 20), b""), 50_000, bid(PRICE))
-NEWER = sign(KEY, 1, 5, Call(EvmAddress("0x" + "7a" * 20), b""), 50_000, Fees(400, 40))
+FIRST = sign(KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, bid(PRICE))
+NEWER = sign(KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, GasBid(400, 40))
 FRESH = Attempt(FIRST.tx, FIRST.raw, False, 1.0, None)
 SENT = replace(FRESH, signed_ago=30.0, sent_ago=5.0)
 OLD = replace(FRESH, signed_ago=300.0, sent_ago=25.0)
@@ -27,36 +37,36 @@ DONE, REVERTED = (Inclusion(Height(9), BlockHash("0xb"), ok, 777) for ok in (Tru
 def step(
     *attempts, nonce=5, furthest=0, inclusions=None, buried=(), price=PRICE, block_seconds=1.0
 ):
-    slot = Slot(5, "deliver", "0xkey", "transfer", attempts)
-    sight = Sight(10**18, nonce, max(nonce, furthest), inclusions or {})
+    slot = NonceSlot(5, "deliver", "0xkey", "transfer", attempts)
+    sight = AccountState(10**18, nonce, max(nonce, furthest), inclusions or {})
     return next_step(slot, sight, price, buried=buried, block_seconds=block_seconds)
 
 
 def test_what_was_never_sent_is_sent():
-    assert step(FRESH) == Send()
-    assert step(OLD, replace(REPLACED, sent_ago=None)) == Send()
+    assert step(FRESH) == SendAttempt()
+    assert step(OLD, replace(REPLACED, sent_ago=None)) == SendAttempt()
 
 
 def test_what_was_sent_is_sent_again_after_a_while_and_not_before():
-    assert step(SENT) == Wait()
-    assert step(replace(SENT, sent_ago=21.0)) == Send()
-    assert step(OLD, REPLACED) == Wait()
+    assert step(SENT) == WaitForChain()
+    assert step(replace(SENT, sent_ago=21.0)) == SendAttempt()
+    assert step(OLD, REPLACED) == WaitForChain()
 
 
 def test_what_waits_long_is_replaced_if_it_is_next():
-    assert isinstance(step(OLD), Replace)
-    assert step(OLD, nonce=4) == Send()
-    assert step(OLD, block_seconds=120.0) == Send()
+    assert isinstance(step(OLD), ReplaceAttempt)
+    assert step(OLD, nonce=4) == SendAttempt()
+    assert step(OLD, block_seconds=120.0) == SendAttempt()
 
 
 def test_replacing_has_an_end():
-    assert step(*[OLD] * MOST_ATTEMPTS) == Send()
-    rich = replace(OLD, raw=sign(KEY, 1, 5, _nothing(), 1, Fees(10_000, 1_000)).raw)
-    assert step(rich) == Send()
+    assert step(*[OLD] * MOST_ATTEMPTS) == SendAttempt()
+    rich = replace(OLD, raw=sign(KEY, 1, 5, _nothing(), 1, GasBid(10_000, 1_000)).raw)
+    assert step(rich) == SendAttempt()
 
 
 def _nothing():
-    return Call(EvmAddress("0x" + "7a" * 20), b"")
+    return ContractCall(EvmAddress("0x" + "7a" * 20), b"")
 
 
 @pytest.mark.parametrize(
@@ -66,17 +76,17 @@ def _nothing():
 def test_what_is_buried_decides_and_nothing_else_does(inclusion, is_fill, outcome):
     attempt = replace(OLD, is_fill=is_fill)
     included = {FIRST.tx: inclusion}
-    assert step(attempt, nonce=6, inclusions=included) == Wait()
-    assert step(attempt, nonce=6, inclusions=included, buried={FIRST.tx}) == Close(outcome, 777)
+    assert step(attempt, nonce=6, inclusions=included) == WaitForChain()
+    assert step(attempt, nonce=6, inclusions=included, buried={FIRST.tx}) == CloseSlot(outcome, 777)
     # Whichever of the attempts it is.
     assert step(attempt, REPLACED, nonce=6, inclusions=included, buried={FIRST.tx}) == (
-        Close(outcome, 777)
+        CloseSlot(outcome, 777)
     )
 
 
 def test_a_number_that_is_used_by_none_of_ours_is_asked_about_and_never_given_up_unasked():
-    assert step(FRESH, nonce=6) == AskWhoTookIt()
-    assert step(OLD, nonce=7) == AskWhoTookIt()
+    assert step(FRESH, nonce=6) == CheckEffect()
+    assert step(OLD, nonce=7) == CheckEffect()
 
 
 wei = st.integers(0, 10**12)
@@ -85,7 +95,7 @@ wei = st.integers(0, 10**12)
 @given(most=wei, tip=wei, base=wei, asked=wei)
 @settings(max_examples=60)
 def test_a_replacement_bids_a_tenth_more_at_least_and_what_is_asked(most, tip, base, asked):
-    old, price = Fees(max(most, tip), tip), GasPrice(base, asked)
+    old, price = GasBid(max(most, tip), tip), GasPrice(base, asked)
     new = raised(old, price)
     if new is None:
         assert old.most >= 3 * bid(price).most
@@ -96,4 +106,4 @@ def test_a_replacement_bids_a_tenth_more_at_least_and_what_is_asked(most, tip, b
 
 
 def test_the_bid_is_read_off_the_signed_bytes():
-    assert fees_of(NEWER.raw) == Fees(400, 40)
+    assert fees_of(NEWER.raw) == GasBid(400, 40)

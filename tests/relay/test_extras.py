@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, update
 
-from relay.account import Turn
+from relay.account import TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries
 from tests.relay.conftest import Message, Stand
 from warehouse_schema.intake import transfers
@@ -74,7 +74,7 @@ def test_agreed_delivery_needs_no_room(stand: Stand):
 def test_signed_extra_stays_owed_until_it_is_over(stand: Stand):
     message, relay = extra(stand, 100 * USD), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
-    assert stand.turns(relay) == Turn(opened=1, sent=1)
+    assert stand.turns(relay) == TurnReport(opened=1, sent=1)
     with stand.relay_engine.connect() as conn:
         assert [each.key for each in EvmDeliveries(stand.chain).owed(conn)] == [message.nonce]
 

@@ -8,7 +8,7 @@ import pytest
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import NodeUnavailable
 from relay import store
-from relay.account import FAILING_PAUSE_SECONDS, MOST_FAILURES, AccountRelay, Turn, room_after
+from relay.account import FAILING_PAUSE_SECONDS, MOST_FAILURES, AccountRelay, TurnReport, room_after
 from relay.status import complaints
 from relay.store import FailedRun
 from tests.relay.conftest import AMOUNT, Message, Stand
@@ -58,7 +58,7 @@ def test_a_bid_that_no_node_takes_is_replaced_and_keeps_no_other_waiting(stand: 
     nodes.gas_of = partial(EvmAccountNodes.gas_of, nodes)  # type: ignore[method-assign]
     with pytest.raises(NodeUnavailable):
         stand.turns(relay)
-    assert stand.turns(relay) == Turn(sent=1), "the other one"
+    assert stand.turns(relay) == TurnReport(sent=1), "the other one"
     stand.grow_older(120)
     nodes.unwanted = b""
     assert stand.turns(relay).replaced == 1
@@ -111,15 +111,19 @@ def test_what_fails_again_and_again_is_let_be_and_stops_nothing_else(stand: Stan
 def test_what_was_let_be_is_tried_again_once_an_operator_says_so(stand: Stand):
     message, other = given_up(stand), stand.message()
     with stand.relay_engine.begin() as conn:
-        assert store.pardon(conn, stand.chain.id, other.nonce[2:34]) == 0, "another transfer's"
-        assert store.pardon(conn, ChainId("eip155:10"), None) == 0, "another chain's"
+        assert store.reset_failures(conn, stand.chain.id, other.nonce[2:34]) == 0, (
+            "another transfer's"
+        )
+        assert store.reset_failures(conn, ChainId("eip155:10"), None) == 0, "another chain's"
     stand.turns(stand.relay())
     assert stand.received(message) == 0
     with stand.relay_engine.begin() as conn:
-        assert store.pardon(conn, stand.chain.id, message.nonce[2:34]) == 1
+        assert store.reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 1
         assert complaints(conn) == []
     with stand.relay_engine.begin() as conn:
-        assert store.pardon(conn, stand.chain.id, message.nonce[2:34]) == 0, "it goes on already"
+        assert store.reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 0, (
+            "it goes on already"
+        )
     for _ in range(2):
         stand.turns(stand.relay())
         stand.ingest()
@@ -130,7 +134,7 @@ def test_what_was_let_be_is_tried_again_once_an_operator_says_so(stand: Stand):
 def test_who_is_let_go_on_fails_as_often_as_before_and_no_more(stand: Stand):
     message = given_up(stand)
     with stand.relay_engine.begin() as conn:
-        assert store.pardon(conn, stand.chain.id, None) == 1
+        assert store.reset_failures(conn, stand.chain.id, None) == 1
     fail_each_time(stand)
     assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * 2 * MOST_FAILURES
     assert stand.turns(stand.relay()).opened == 0
@@ -141,7 +145,7 @@ def test_a_pardon_signs_nothing_anew_for_what_may_still_land(stand: Stand):
     stand.devnet.rpc("evm_setAutomine", False)
     for _ in range(2):
         with stand.relay_engine.begin() as conn:
-            store.pardon(conn, stand.chain.id, None)
+            store.reset_failures(conn, stand.chain.id, None)
         stand.turns(relay)
     assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES + [
         None

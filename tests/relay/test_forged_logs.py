@@ -24,7 +24,7 @@ from indexer.facts.store import open_alarms, read_cursor
 from indexer.ingest.backfill import backfill
 from indexer.ingest.follow import follow
 from indexer.ingest.proving import Proving
-from indexer.ingest.ranges import Progress, drain_once
+from indexer.ingest.ranges import RangeProgress, ingest_once
 from tests.relay.conftest import standing
 from tests.relay.deposit_stand import AMOUNT, DepositStand, Paid
 from tests.system.faults.fault import Call, Exchange, Fault, Reply, ReplyFault, Response, instead
@@ -128,7 +128,7 @@ def network(stand: DepositStand, log_proof: LogProof = "receipts") -> Network:
 def ingest(stand: DepositStand, *urls: str, log_proof: LogProof = "receipts") -> None:
     configured = network(stand, log_proof)
     with closing(EvmReader(configured.evm[0], urls, event_topics)) as reader:
-        while drain_once(stand.engine, reader, configured) is not None:
+        while ingest_once(stand.engine, reader, configured) is not None:
             pass
 
 
@@ -294,7 +294,7 @@ def test_hung_proof_node_delays_a_range_by_one_timeout(
     configured, hung, hangs = network(stand), HungReceipts(), [0]
     faulty.inject(hung)
 
-    def note_range(progress: Progress) -> None:
+    def note_range(progress: RangeProgress) -> None:
         hangs.append(hung.fired)
         stand.devnet.rpc("anvil_mine", "0x1")
 

@@ -9,7 +9,7 @@ from stellar_sdk import xdr
 
 from indexer.chains.http.witnesses import SourcesDisagree
 from indexer.chains.stellar.account_state import StellarAccountNodes
-from relay.account import AccountRelay, Turn
+from relay.account import AccountRelay, TurnReport
 from relay.senders.stellar_sequences import VALID_SECONDS
 from tests.relay.ledger import AMOUNT
 from tests.relay.ledger import LedgerStand as Stand
@@ -111,7 +111,7 @@ def test_one_node_does_not_have_us_believe_that_a_number_is_lost(stand: Stand, n
     relay = relay_of(stand, *nodes)
     stand.grow_older(25)
     with nodes[1].faulty(lie):
-        assert stand.turns(relay) == Turn(sent=1)
+        assert stand.turns(relay) == TurnReport(sent=1)
     stand.close(VALID_SECONDS // 2)
     assert stand.received(message) == AMOUNT * 10
     assert stand.turns(relay).done == 1

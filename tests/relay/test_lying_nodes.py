@@ -7,7 +7,7 @@ import pytest
 
 from indexer.chains.http.witnesses import NotEnoughSources, SourcesDisagree
 from relay import store
-from relay.account import AccountRelay, Turn
+from relay.account import AccountRelay, TurnReport
 from tests.relay.conftest import AMOUNT, RELAYER, Stand
 from tests.system.faults.fault import Call, Exchange, Reply, ReplyFault, instead
 from tests.system.faults.proxy import FaultyHttp
@@ -83,7 +83,7 @@ def relay_of(stand: Stand, *nodes: FaultyHttp) -> AccountRelay[Any]:
 
 def is_stopped(stand: Stand, relay: AccountRelay[Any]) -> bool:
     with stand.relay_engine.begin() as conn:
-        return store.standing_break(conn, relay.account) is not None
+        return store.standing_halt(conn, relay.account) is not None
 
 
 def settle(stand: Stand, relay: AccountRelay[Any]) -> None:
@@ -180,7 +180,7 @@ def test_that_somebody_else_has_our_number_is_believed_of_two(stand: Stand, node
         stand.turns(relay)
         assert stand.slots_of(message) == [(0, None)]
     with nodes[1].faulty(ServerError()):
-        assert stand.turns(relay) == Turn()
+        assert stand.turns(relay) == TurnReport()
         assert stand.slots_of(message) == [(0, None)]
     relay = relay_of(stand, *nodes)
     stand.turns(relay)

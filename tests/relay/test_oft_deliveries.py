@@ -18,11 +18,11 @@ from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import load_network
 from indexer.errors import CallReverted
 from indexer.facts.rows import EVENT_SHELVES, copy_into
-from relay.account import AccountRelay, Turn
+from relay.account import AccountRelay, TurnReport
 from relay.jobs.oft_deliveries import EXECUTOR_SECONDS, LONG_SECONDS
 from relay.keys import LocalStellarKey
 from relay.run import stellar_ledger
-from relay.senders.stellar import StellarWire
+from relay.senders.stellar import StellarSender
 from relay.senders.stellar_signing import Bounds, Invocation, unsigned
 from tests.devnet.stellar.test_oft import deliver, packet_for, verify
 from tests.factories.intake import ask
@@ -145,24 +145,24 @@ def _write(conn: Connection, found: Waiting, verified_ago: int) -> None:
 def relay(stand: LedgerStand, signer: str = RELAYER) -> AccountRelay[Any]:
     stand.opened.append(StellarAccountNodes(STELLAR, [stand.url], timeout=30.0))
     key = keypair(signer)
-    wire = StellarWire(STELLAR, stand.opened[-1], LocalStellarKey(key))
+    wire = StellarSender(STELLAR, stand.opened[-1], LocalStellarKey(key))
     return AccountRelay(wire, stellar_ledger(STELLAR, key.public_key), LIMITS, time.monotonic)
 
 
 def test_who_can_be_paid_again_is_paid(stand: LedgerStand):
     found, by = waiting(stand, has_trustline=False), relay(stand)
     found.hinder(None)
-    assert stand.turns(by) == Turn(), "nothing is tried in vain"
+    assert stand.turns(by) == TurnReport(), "nothing is tried in vain"
     stand.chain.run(found.holder, ChangeTrust(USDT0))
     with stand.engine.begin() as conn:
         conn.execute(update(obstacles).values(cleared_at=func.now()))
-    assert stand.turns(by) == Turn(), "the executor goes first"
+    assert stand.turns(by) == TurnReport(), "the executor goes first"
     with stand.engine.begin() as conn:
         ago = func.now() - timedelta(seconds=EXECUTOR_SECONDS + 1)
         conn.execute(update(obstacles).values(cleared_at=ago))
-    assert stand.turns(by) == Turn(opened=1, sent=1)
+    assert stand.turns(by) == TurnReport(opened=1, sent=1)
     stand.close()
-    assert stand.turns(by) == Turn(done=1)
+    assert stand.turns(by) == TurnReport(done=1)
     assert (found.held, found.outcomes()) == (SHARED * 10, ["done"])
 
 
@@ -171,7 +171,7 @@ def test_what_the_executor_delivered_meanwhile_costs_nothing(stand: LedgerStand)
     found.hinder(EXECUTOR_SECONDS + 1)
     stand.chain.open(f"executor of {found.transfer}")
     assert deliver(stand.chain, keypair(f"executor of {found.transfer}"), found.packet).succeeded
-    assert stand.turns(by) == Turn()
+    assert stand.turns(by) == TurnReport()
     assert (found.held, found.outcomes()) == (SHARED * 10, [])
 
 

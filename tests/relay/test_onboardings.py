@@ -13,10 +13,10 @@ from stellar_sdk.operation import ChangeTrust, CreateAccount, Payment, SetOption
 from stellar_sdk.utils import from_xdr_amount
 
 from devnet.stellar.accounts import ROOT, USDC, keypair
-from indexer.actions.onboarding import BID, MAX_COST, RESERVE, Onboarding, onboarding_tx
+from indexer.actions.onboarding import BID, MAX_COST, RESERVE, OnboardingTerms, onboarding_tx
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from relay import store
-from relay.account import Limits, Turn
+from relay.account import SpendLimits, TurnReport
 from relay.jobs.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay
 from relay.keys import LocalStellarKey
 from relay.run import sponsor
@@ -45,7 +45,7 @@ class Deposit:
     def sign(self, by: SponsorRelay, number: int | None = None, **changes: Any) -> str:
         """Sign the transaction that is next, as the api shows and accepts it; its hash."""
         chain, sponsor = self.stand.chain, StellarAddress(by.account.address)
-        made = Onboarding(
+        made = OnboardingTerms(
             sponsor=sponsor,
             sequence=next_number(self.stand, by) if number is None else number,
             creates_account=chain.account(self.owner.public_key) is None,
@@ -60,7 +60,7 @@ class Deposit:
         self.consent(envelope, made)
         return issued.tx
 
-    def consent(self, envelope: TransactionEnvelope, made: Onboarding) -> None:
+    def consent(self, envelope: TransactionEnvelope, made: OnboardingTerms) -> None:
         row = {
             "tx_hash": envelope.hash_hex(),
             "transfer": self.transfer,
@@ -129,7 +129,7 @@ def relay(
     stand: LedgerStand,
     name: str = "sponsor",
     nodes: type[StellarAccountNodes] = StellarAccountNodes,
-    limits: Limits = LIMITS,
+    limits: SpendLimits = LIMITS,
     bounds: SponsorBounds = SPONSOR_BOUNDS,
 ) -> SponsorRelay:
     """A sponsor of this test's own."""
@@ -153,13 +153,13 @@ def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:
     return Spoiled
 
 
-def finish(stand: LedgerStand, by: SponsorRelay) -> Turn:
+def finish(stand: LedgerStand, by: SponsorRelay) -> TurnReport:
     """A ledger takes what was sent; the turn after it."""
     stand.close()
     return stand.turns(by)
 
 
-def spent_today(stand: LedgerStand, account: store.Account) -> int:
+def spent_today(stand: LedgerStand, account: store.AccountId) -> int:
     with stand.relay_engine.begin() as conn:
         return store.spent_today(conn, account)
 
@@ -167,10 +167,10 @@ def spent_today(stand: LedgerStand, account: store.Account) -> int:
 @pytest.mark.parametrize("has_account", [False, True])
 def test_signed_onboarding_opens_the_trustline(stand: LedgerStand, has_account: bool):
     waiting, by = deposit(stand, has_account=has_account), relay(stand)
-    assert stand.turns(by) == Turn(), "nothing is signed before the owner has"
+    assert stand.turns(by) == TurnReport(), "nothing is signed before the owner has"
     waiting.sign(by)
-    assert stand.turns(by) == Turn(opened=1, sent=1)
-    assert finish(stand, by) == Turn(done=1)
+    assert stand.turns(by) == TurnReport(opened=1, sent=1)
+    assert finish(stand, by) == TurnReport(done=1)
     assert waiting.line.sponsor == by.account.address
     reserved = RESERVE * (1 if has_account else 3)
     assert reserved < spent_today(stand, by.account) <= reserved + 40_000
@@ -192,14 +192,14 @@ def test_owner_and_asset_are_sponsored_once(stand: LedgerStand):
 def test_deposit_not_paid_for_good_is_not_sponsored(stand: LedgerStand, stage: str):
     by, waiting = relay(stand), deposit(stand, stage=stage)
     waiting.sign(by)
-    assert stand.turns(by) == Turn()
+    assert stand.turns(by) == TurnReport()
 
 
 def test_deposit_of_another_recipient_is_not_sponsored(stand: LedgerStand):
     by = relay(stand)
     waiting = deposit(stand, dest_address=Address(Keypair.random().public_key))
     waiting.sign(by)
-    assert stand.turns(by) == Turn()
+    assert stand.turns(by) == TurnReport()
 
 
 def test_small_deposit_is_not_sponsored(stand: LedgerStand):
@@ -251,7 +251,7 @@ def test_sponsors_decide_one_after_the_other(stand: LedgerStand):
 
 
 def test_sponsor_without_room_for_the_dearest_is_unwell(stand: LedgerStand):
-    by = relay(stand, limits=Limits(budget=MAX_COST + RESERVE, floor=0))
+    by = relay(stand, limits=SpendLimits(budget=MAX_COST + RESERVE, floor=0))
     waiting = deposit(stand)
     stand.turns(by)
     query = select(health.c.duty, health.c.well, sponsors.c.budget_left, sponsors.c.next_number)
@@ -272,7 +272,7 @@ def test_sponsor_without_room_for_the_dearest_is_unwell(stand: LedgerStand):
 
 
 def test_sponsor_without_balance_for_the_dearest_is_unwell(stand: LedgerStand):
-    by = relay(stand, limits=Limits(budget=10**12, floor=0))
+    by = relay(stand, limits=SpendLimits(budget=10**12, floor=0))
     account = stand.chain.account(by.account.address)
     assert account is not None
     key = Keypair.from_raw_ed25519_seed(f"sponsor {id(stand)}".encode().ljust(32)[:32])
@@ -287,9 +287,9 @@ def test_of_two_signed_for_one_number_the_first_is_sent(stand: LedgerStand):
     by, first, second = relay(stand), deposit(stand), deposit(stand)
     first.sign(by)
     second.sign(by)
-    assert stand.turns(by) == Turn(opened=1, sent=1)
-    assert finish(stand, by) == Turn(done=1)
-    assert stand.turns(by) == Turn(), "the other one has a number that is used"
+    assert stand.turns(by) == TurnReport(opened=1, sent=1)
+    assert finish(stand, by) == TurnReport(done=1)
+    assert stand.turns(by) == TurnReport(), "the other one has a number that is used"
     second.sign(by)
     assert stand.turns(by).opened == 1
     finish(stand, by)
@@ -301,8 +301,8 @@ def test_next_number_is_signed_while_the_one_before_is_sent(stand: LedgerStand):
     first.sign(by)
     stand.turns(by)
     second.sign(by, next_number(stand, by) + 1)
-    assert stand.turns(by) == Turn()
-    assert finish(stand, by) == Turn(opened=1, done=1, sent=1)
+    assert stand.turns(by) == TurnReport()
+    assert finish(stand, by) == TurnReport(opened=1, done=1, sent=1)
     finish(stand, by)
     assert bool(second.line)
 
@@ -346,11 +346,11 @@ def test_transaction_no_ledger_takes_frees_its_number(stand: LedgerStand):
     disable = partial(stand.chain.run, waiting.owner, SetOptions(master_weight=0))
     by = relay(stand, nodes=spoiled_by([disable]))
     waiting.sign(by)
-    assert stand.turns(by) == Turn(opened=1, sent=1)
+    assert stand.turns(by) == TurnReport(opened=1, sent=1)
     stand.close()
     assert stand.turns(by).done == 0
     stand.grow_older(int(HOLD_SECONDS) + 1)
-    assert stand.turns(by) == Turn(replaced=1, sent=1)
+    assert stand.turns(by) == TurnReport(replaced=1, sent=1)
     finish(stand, by)
     assert waiting.outcomes() == ["filled"]
     assert spent_today(stand, by.account) <= 10 * BID
@@ -374,9 +374,9 @@ def test_spoiled_transactions_stop_no_sponsor(stand: LedgerStand):
         acts.append(spoil_by_creating(stand, waiting))
         waiting.sign(by)
         stand.turns(by)
-        assert finish(stand, by) == Turn(late=1)
+        assert finish(stand, by) == TurnReport(late=1)
     with stand.relay_engine.begin() as conn:
-        assert store.standing_break(conn, by.account) is None
+        assert store.standing_halt(conn, by.account) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from stellar_sdk.operation import ChangeTrust
 
 from devnet.stellar.accounts import USDC
 from indexer.policy.paid_failures import BACKOFF_SECONDS, MAX_PAID_FAILURES, paid_failures
-from relay.account import MOST_FAILURES, Turn
+from relay.account import MOST_FAILURES, TurnReport
 from relay.jobs import obstacles
 from relay.jobs.obstacles import Found
 from tests.factories.relay import STELLAR
@@ -149,7 +149,7 @@ def failed_once(stand: Stand) -> Message:
     """A delivery that was included without effect."""
     message = stand.owed()
     stand.devnet.rpc("evm_setAutomine", False)
-    assert stand.turns(stand.relay()) == Turn(opened=1, sent=1)
+    assert stand.turns(stand.relay()) == TurnReport(opened=1, sent=1)
     fail(stand)
     assert stand.turns(stand.relay()).failed == 1
     stand.devnet.rpc("evm_setAutomine", True)

@@ -11,7 +11,7 @@ from stellar_sdk import Keypair
 from indexer.config.settings import load_settings
 from indexer.errors import ConfigurationError
 from relay.__main__ import main
-from relay.account import Limits
+from relay.account import SpendLimits
 from relay.keys import LocalEvmKey, LocalStellarKey
 from relay.settings import (
     EVM_LIMITS,
@@ -85,7 +85,7 @@ def test_a_sponsor_has_a_key_and_limits_of_its_own():
 def test_limits_are_the_operators():
     limits = {"ISTHMUS_RELAY_BUDGET_EIP155_31337": "7", "ISTHMUS_RELAY_FLOOR_EIP155_31337": "3"}
     [found] = load_relay_settings(DEVNET, {KEY: SECRET} | limits)
-    assert found.limits == Limits(budget=7, floor=3)
+    assert found.limits == SpendLimits(budget=7, floor=3)
 
 
 @pytest.mark.parametrize(

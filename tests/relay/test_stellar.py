@@ -10,7 +10,7 @@ from devnet.stellar.accounts import RELAYER, keypair
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.errors import PermanentChainError
 from relay import store
-from relay.account import Turn
+from relay.account import TurnReport
 from relay.senders.stellar_sequences import VALID_SECONDS
 from tests.devnet.stellar.cctp import forward
 from tests.relay.bomb import Bomb, Killed, stellar_nodes
@@ -32,13 +32,13 @@ class Lost(StellarAccountNodes):
 
 def test_a_deposit_is_minted_forwarded_and_closed(stand: Stand):
     message, relay = stand.owed(), stand.relay()
-    assert stand.turns(relay) == Turn(opened=1, sent=1)
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport(opened=1, sent=1)
+    assert stand.turns(relay) == TurnReport()
     stand.close()
     assert stand.received(message) == AMOUNT * 10
-    assert stand.turns(relay) == Turn(done=1)
+    assert stand.turns(relay) == TurnReport(done=1)
     assert stand.slots_of(message) == ["done"]
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
 
 
 def test_what_it_cost_is_what_the_ledger_charged(stand: Stand):
@@ -66,7 +66,7 @@ def test_what_somebody_else_delivered_costs_nothing(stand: Stand):
     message, before = stand.owed(), stand.sequence()
     stranger = stand.chain.open("stranger of " + message.nonce)
     forward(stand.chain, stranger, message.message, message.attestation)
-    assert stand.turns(stand.relay()) == Turn()
+    assert stand.turns(stand.relay()) == TurnReport()
     assert stand.sequence() == before
 
 
@@ -76,11 +76,11 @@ def test_what_no_ledger_took_in_time_is_signed_again_under_its_number(stand: Sta
     assert stand.turns(stand.relay(nodes=Lost)).opened == 1
     stand.close(VALID_SECONDS)
     stand.grow_older(15)
-    assert stand.turns(stand.relay(nodes=Lost)) == Turn(sent=1), "the last ledger may take it"
+    assert stand.turns(stand.relay(nodes=Lost)) == TurnReport(sent=1), "the last ledger may take it"
     stand.close(1)
-    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.close()
-    assert stand.turns(relay) == Turn(done=1)
+    assert stand.turns(relay) == TurnReport(done=1)
     assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
     assert (stand.signed_for(message), stand.slots_of(message)) == (2, ["done"])
 
@@ -93,7 +93,7 @@ def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothi
     forward(stand.chain, stranger, message.message, message.attestation)
     stand.close(VALID_SECONDS + 1)
     relay = stand.relay()
-    assert stand.turns(relay) == Turn(replaced=1, sent=1)
+    assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.close()
     stand.turns(relay)
     assert stand.slots_of(message) == ["filled"]
@@ -106,13 +106,13 @@ def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
     stand.chain.run(keypair(RELAYER), BumpSequence(0))
     relay = stand.relay()
     stand.close()
-    assert stand.turns(relay) == Turn(), "not while it may still be included"
+    assert stand.turns(relay) == TurnReport(), "not while it may still be included"
     stand.close(VALID_SECONDS)
     assert stand.turns(relay).failed == 1
     assert stand.slots_of(message) == ["overtaken"]
-    assert stand.turns(relay) == Turn()
+    assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
-        assert "somebody else signs" in str(store.standing_break(conn, relay.account))
+        assert "somebody else signs" in str(store.standing_halt(conn, relay.account))
 
 
 def test_channels_share_the_work_and_none_does_what_another_does(stand: Stand):

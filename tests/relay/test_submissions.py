@@ -17,10 +17,10 @@ from indexer.chains.stellar.account_state import AccountFunds, StellarAccountNod
 from indexer.errors import NodeUnavailable
 from indexer.policy.paid_failures import MAX_PAID_FAILURES
 from indexer.transfers.fold import fold
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.load import load
 from relay import store
-from relay.account import Limits, Turn
+from relay.account import SpendLimits, TurnReport
 from relay.jobs.submissions import REPLACE_SECONDS, Submitter
 from relay.keys import LocalStellarKey
 from tests.factories.intake import ask
@@ -80,7 +80,7 @@ def accepted(
     return found
 
 
-def stellar_terms(transfer: str, owner: str) -> Terms:
+def stellar_terms(transfer: str, owner: str) -> TransferTerms:
     return replace(
         make_terms(),
         id=transfer,
@@ -94,7 +94,7 @@ def stellar_terms(transfer: str, owner: str) -> Terms:
 def submitter(
     stand: LedgerStand,
     nodes: type[StellarAccountNodes] = StellarAccountNodes,
-    limits: Limits = LIMITS,
+    limits: SpendLimits = LIMITS,
 ) -> Submitter:
     stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
     payer = stand.chain.account(keypair("payer of owners").public_key)
@@ -104,7 +104,7 @@ def submitter(
     return Submitter(STELLAR, stand.opened[-1], key, limits, time.monotonic)
 
 
-def turns(stand: LedgerStand, sender: Submitter) -> Turn:
+def turns(stand: LedgerStand, sender: Submitter) -> TurnReport:
     with store.writer(stand.relay_engine, sender.account) as conn:
         return sender.turn(conn)
 
@@ -123,13 +123,13 @@ def outcomes(stand: LedgerStand, signed: Signed) -> list[str | None]:
 
 def test_it_is_sent_as_it_was_signed_and_we_pay(stand: LedgerStand):
     signed, sender = accepted(stand), submitter(stand)
-    assert turns(stand, sender) == Turn(opened=1, sent=1)
-    assert turns(stand, sender) == Turn()
+    assert turns(stand, sender) == TurnReport(opened=1, sent=1)
+    assert turns(stand, sender) == TurnReport()
     stand.close()
     assert spent(stand, signed) == UNIT
-    assert turns(stand, sender) == Turn(done=1)
+    assert turns(stand, sender) == TurnReport(done=1)
     assert outcomes(stand, signed) == ["done"]
-    assert turns(stand, sender) == Turn()
+    assert turns(stand, sender) == TurnReport()
     with stand.engine.connect() as conn:
         [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
     assert loaded.evidence.dead == set(), "nobody is asked to pay again for what was paid"
@@ -156,11 +156,11 @@ def test_a_number_that_its_owner_used_otherwise_is_over_with_its_bounds(stand: L
     # It has the owner's next number too, so what he signed for us can never be taken.
     stand.chain.node.submit(drain.to_xdr_object())
     stand.close()
-    assert turns(stand, sender) == Turn(), "its own bounds say when it is over"
+    assert turns(stand, sender) == TurnReport(), "its own bounds say when it is over"
     stand.grow_older(int(REPLACE_SECONDS) + 1)
     assert turns(stand, sender).replaced == 0, "no bid has a ledger take it"
     stand.close(601)
-    assert turns(stand, sender) == Turn(failed=1)
+    assert turns(stand, sender) == TurnReport(failed=1)
     assert outcomes(stand, signed) == ["expired"]
 
 
@@ -179,7 +179,7 @@ def test_payment_that_would_fail_is_not_paid_for(stand: LedgerStand):
         *(0, [f"submit {signed.tx}: the payer has too little XLM above its minimum balance"]),
     )
     assert told(stand, signed) == ("SUBMITTED", "would_fail")
-    assert turns(stand, sender) == Turn(), "it is looked at again after a pause"
+    assert turns(stand, sender) == TurnReport(), "it is looked at again after a pause"
     stand.chain.run(keypair(ROOT), Payment(signed.owner.public_key, Asset.native(), "5"))
     sender = submitter(stand)
     assert turns(stand, sender).opened == 1
@@ -276,9 +276,9 @@ def test_what_no_ledger_took_in_time_is_over_and_known_to_be(stand: LedgerStand)
     signed = accepted(stand, seconds=60)
     turns(stand, sender)
     stand.close(60)
-    assert turns(stand, sender) == Turn(), "the last ledger may take it"
+    assert turns(stand, sender) == TurnReport(), "the last ledger may take it"
     stand.close(1)
-    assert turns(stand, sender) == Turn(failed=1)
+    assert turns(stand, sender) == TurnReport(failed=1)
     assert outcomes(stand, signed) == ["expired"]
     with stand.engine.connect() as conn:
         [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
@@ -291,15 +291,15 @@ def test_one_that_waits_long_is_bumped_higher_and_taken_once(stand: LedgerStand)
     turns(stand, submitter(stand, Lost))
     stand.grow_older(61)
     sender = submitter(stand)
-    assert turns(stand, sender) == Turn(replaced=1, sent=1)
+    assert turns(stand, sender) == TurnReport(replaced=1, sent=1)
     stand.close()
-    assert turns(stand, sender) == Turn(done=1)
+    assert turns(stand, sender) == TurnReport(done=1)
     assert spent(stand, signed) == UNIT
 
 
 def test_what_the_service_did_not_issue_is_not_paid_for(stand: LedgerStand):
     signed = accepted(stand, tx_hash="f" * 64)
-    assert turns(stand, submitter(stand)) == Turn()
+    assert turns(stand, submitter(stand)) == TurnReport()
     assert outcomes(stand, signed) == []
 
 
@@ -308,7 +308,7 @@ def test_what_was_over_before_it_could_be_paid_for_is_known_to_be(stand: LedgerS
     signed = accepted(stand, seconds=60)
     assert "over the day's budget" in turns(stand, sender).refused[0]
     stand.close(61)
-    assert turns(stand, sender) == Turn(opened=1, failed=1)
+    assert turns(stand, sender) == TurnReport(opened=1, failed=1)
     assert outcomes(stand, signed) == ["expired"]
 
 

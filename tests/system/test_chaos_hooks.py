@@ -15,7 +15,7 @@ from devnet.webhook_receiver import Posted, Receiver
 from relay.keys import LocalStellarKey
 from relay.webhooks.run import body_of, event_id
 from relay.webhooks.signing import signed_headers
-from relay.webhooks.store import Event
+from relay.webhooks.store import TransferEvent
 from tests.system.chaos.transfers.hooks import Hooks, Place
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -25,8 +25,10 @@ STAGES = ("FUNDED", "DELIVERING", "COMPLETED")
 ENDS = {TRANSFER: "COMPLETED"}
 
 
-def event(number: int, stage: str) -> Event:
-    return Event(number=number, transfer=TRANSFER, stage=stage, status="x", reason=None, told_at=AT)
+def event(number: int, stage: str) -> TransferEvent:
+    return TransferEvent(
+        number=number, transfer=TRANSFER, stage=stage, status="x", reason=None, told_at=AT
+    )
 
 
 def listed(number: int, stage: str, state: str = "delivered") -> WebhookEvent:

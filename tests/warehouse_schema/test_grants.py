@@ -65,7 +65,7 @@ ALSO: Mapping[tuple[str, Room], frozenset[str]] = {
     ("relay.health", "api"): READ,
     ("relay.sponsors", "api"): READ,
     ("relay.obstacles", "api"): READ,
-    ("relay.pardons", "api"): READ,
+    ("relay.failure_resets", "api"): READ,
     # What became of an owner's webhooks; the relay forgets what was posted long ago.
     ("relay.webhook_states", "api"): READ,
     ("relay.webhook_deliveries", "api"): READ,

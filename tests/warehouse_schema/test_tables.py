@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, LargeBinary, Table, insert, select
 from sqlalchemy.exc import IntegrityError, StatementError
 
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import alarms, blocks, evm_logs, stellar_events
 from warehouse_schema.metadata import metadata
@@ -72,7 +72,7 @@ def test_a_raw_event_has_one_outcome(connection: Connection, table: Table) -> No
 def sample(column: Any) -> Any:
     if isinstance(column.type, LargeBinary):
         return b""
-    if isinstance(column.type, BaseUnits):
+    if isinstance(column.type, BaseUnitsType):
         return 1
     return {int: 1, str: "x", list: [], bool: True}[column.type.python_type]
 

@@ -24,7 +24,7 @@ that was there before is touched.
     errors       what can go wrong, as a tree
 """
 
-from warehouse_schema.embedded.accounts import Account as Account
+from warehouse_schema.embedded.accounts import SystemUser as SystemUser
 from warehouse_schema.embedded.errors import BinariesNotFound as BinariesNotFound
 from warehouse_schema.embedded.errors import EmbeddedPostgresError as EmbeddedPostgresError
 from warehouse_schema.embedded.errors import FolderNotUsable as FolderNotUsable

@@ -10,7 +10,7 @@ from warehouse_schema.embedded.errors import BinariesNotFound, FolderNotUsable
 
 
 @dataclass(frozen=True)
-class Account:
+class SystemUser:
     """The user that a root-run launcher hands the server to."""
 
     name: str
@@ -22,7 +22,7 @@ class Account:
         os.chown(path, self.uid, self.gid)
 
 
-def account_for(data: Path) -> Account | None:
+def account_for(data: Path) -> SystemUser | None:
     """Whom the server on a folder runs as: None for ourselves. Raises FolderNotUsable."""
     owner = data.stat().st_uid if data.exists() else None
     if os.geteuid() == 0:
@@ -35,7 +35,7 @@ def account_for(data: Path) -> Account | None:
     return None
 
 
-def check_way_to_data(account: Account, data: Path) -> None:
+def check_way_to_data(account: SystemUser, data: Path) -> None:
     """Raise FolderNotUsable where the account may not go."""
     barrier = _barrier(data.parent, account)
     if barrier is not None:
@@ -46,7 +46,7 @@ def check_way_to_data(account: Account, data: Path) -> None:
         )
 
 
-def check_way_to_programs(account: Account, programs: Path) -> None:
+def check_way_to_programs(account: SystemUser, programs: Path) -> None:
     """Raise BinariesNotFound where the account may not go."""
     barrier = _barrier(programs, account)
     if barrier is not None:
@@ -57,7 +57,7 @@ def check_way_to_programs(account: Account, programs: Path) -> None:
         )
 
 
-def nobody() -> Account:
+def nobody() -> SystemUser:
     """The user ``nobody``. Raises FolderNotUsable where there is none."""
     try:
         entry = pwd.getpwnam("nobody")
@@ -66,10 +66,10 @@ def nobody() -> Account:
             "you are root, Postgres refuses to run as root, and this machine has no user nobody "
             "to run it as. Run as another user."
         ) from error
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
-def _account_of(uid: int) -> Account:
+def _account_of(uid: int) -> SystemUser:
     try:
         entry = pwd.getpwuid(uid)
     except KeyError as error:
@@ -77,10 +77,10 @@ def _account_of(uid: int) -> Account:
             f"the data folder belongs to user id {uid}, which this machine does not know. Give it "
             "to a user that exists."
         ) from error
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
-def _barrier(path: Path, account: Account) -> Path | None:
+def _barrier(path: Path, account: SystemUser) -> Path | None:
     """The first folder on the way to `path`, itself included, that the account may not enter."""
     for folder in [*reversed(path.parents), path]:
         facts = folder.stat()

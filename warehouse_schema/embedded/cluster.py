@@ -6,7 +6,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from warehouse_schema.embedded.accounts import Account, account_for
+from warehouse_schema.embedded.accounts import SystemUser, account_for
 from warehouse_schema.embedded.errors import FolderNotUsable, StartFailed
 from warehouse_schema.embedded.places import Places, write_private
 from warehouse_schema.embedded.programs import Binaries, leading_int
@@ -69,7 +69,12 @@ def _create_cluster(places: Places, binaries: Binaries, *, durable: bool) -> Non
 
 
 def _initdb(
-    binaries: Binaries, account: Account | None, folder: Path, password_file: Path, *, durable: bool
+    binaries: Binaries,
+    account: SystemUser | None,
+    folder: Path,
+    password_file: Path,
+    *,
+    durable: bool,
 ) -> None:
     # Order by code point from Postgres itself where it can: an index that trusts the C
     # library's order breaks when the system is upgraded.

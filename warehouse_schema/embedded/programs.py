@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from warehouse_schema.embedded.accounts import Account
+from warehouse_schema.embedded.accounts import SystemUser
 from warehouse_schema.embedded.errors import BinariesNotFound
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,11 @@ class Binaries:
     major: int
 
     def run(
-        self, account: Account | None, program: str, *arguments: str, output: int = subprocess.PIPE
+        self,
+        account: SystemUser | None,
+        program: str,
+        *arguments: str,
+        output: int = subprocess.PIPE,
     ) -> subprocess.CompletedProcess[str]:
         """Run one of them as the account (None: as ourselves), its two outputs joined."""
         return subprocess.run(

@@ -10,6 +10,8 @@ Until the first release there is one revision, the baseline. After a change to t
     rm warehouse_schema/migrations/versions/0*.py
     python -m warehouse_schema.migrations.draft baseline
     for c in "format" "check --fix -q" "format"; do ruff $c warehouse_schema/migrations; done
+
+and copy the last statement of the old file: the rows of `locks.rows`, which Alembic cannot see.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.schema import CreateSchema
 
 from warehouse_schema import access, events, facts, intake, lock_tables, projections, relay
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.embedded import EmbeddedPostgres
 from warehouse_schema.engine import make_engine
 from warehouse_schema.metadata import SCHEMAS, metadata
@@ -70,7 +72,7 @@ def _create_schema(schema: str) -> list[MigrateOperation]:
 
 def _render_item(kind: str, item: Any, _: AutogenContext) -> str | Literal[False]:
     # A revision says what the database holds, whatever becomes of our Python types.
-    return "sa.Numeric(78, 0)" if kind == "type" and isinstance(item, BaseUnits) else False
+    return "sa.Numeric(78, 0)" if kind == "type" and isinstance(item, BaseUnitsType) else False
 
 
 def write(connection: Connection, name: str) -> Path:

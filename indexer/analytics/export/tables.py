@@ -25,7 +25,7 @@ from sqlalchemy import Column, Connection, Select, Table, select
 from indexer.analytics.daily import BOOK, ROUTES
 from indexer.facts.columns_read import frame_schema, read_frames
 from indexer.facts.days import heights_of, ingested_chains
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, evm_logs, stellar_events
 from warehouse_schema.identifiers import ChainId, Height
@@ -55,7 +55,9 @@ def schema_of(table: Table) -> dict[str, pl.DataType]:
     """Names and types of a table's files."""
     schema = frame_schema(select(*_columns(table)))
     if table in FIGURES.tables:
-        units = [column.name for column in _columns(table) if isinstance(column.type, BaseUnits)]
+        units = [
+            column.name for column in _columns(table) if isinstance(column.type, BaseUnitsType)
+        ]
         schema |= dict.fromkeys(units, _FIGURE_UNITS)
     return schema
 

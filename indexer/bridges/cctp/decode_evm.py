@@ -12,7 +12,7 @@ from indexer.bridges.cctp.events import (
 from indexer.bridges.cctp.message import burn_key, parse_message
 from indexer.chains.events import Event
 from indexer.chains.evm import abi
-from indexer.chains.evm.abi import Decoder
+from indexer.chains.evm.abi import LogDecoder
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
 from indexer.errors import Undecodable
@@ -102,7 +102,7 @@ def _cctp_v1(_log: EvmLog, _chain: EvmChain) -> Event:
     raise Undecodable("this is an event of CCTP V1: the configured contract is not a V2 one")
 
 
-DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
     "token_messenger": {
         "DepositForBurn(address,uint256,address,bytes32,uint32,bytes32,bytes32,uint256,uint32"
         ",bytes)": _deposit_for_burn,

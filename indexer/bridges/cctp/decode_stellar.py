@@ -14,7 +14,7 @@ from indexer.bridges.cctp.events import (
 )
 from indexer.bridges.cctp.message import burn_key, parse_message
 from indexer.chains.raw import StellarEvent
-from indexer.chains.stellar.xdr.scval import Fields, Topics, address, amount, blob, u32, word
+from indexer.chains.stellar.xdr.scval import ScMap, Topics, address, amount, blob, u32, word
 from indexer.config.networks import StellarChain
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import Address
@@ -22,7 +22,7 @@ from warehouse_schema.identifiers import Address
 
 def deposit_for_burn(event: StellarEvent) -> DepositForBurn:
     """TokenMessengerMinter: topics burn_token, depositor, min_finality_threshold."""
-    topics, data = Topics.of(event, 4), Fields.of(event)
+    topics, data = Topics.of(event, 4), ScMap.of(event)
     return DepositForBurn(
         seen=event.seen,
         burn_token=Address(topics.read(1, address)),
@@ -40,7 +40,7 @@ def deposit_for_burn(event: StellarEvent) -> DepositForBurn:
 
 def mint_and_withdraw(event: StellarEvent) -> MintAndWithdraw:
     """TokenMessengerMinter: topics mint_recipient, mint_token."""
-    topics, data = Topics.of(event, 3), Fields.of(event)
+    topics, data = Topics.of(event, 3), ScMap.of(event)
     return MintAndWithdraw(
         seen=event.seen,
         mint_recipient=Address(topics.read(1, address)),
@@ -57,7 +57,7 @@ def message_sent(event: StellarEvent, chain: StellarChain) -> MessageSent:
     have a burn key.
     """
     Topics.of(event, 1)
-    raw = Fields.of(event).read("message", blob)
+    raw = ScMap.of(event).read("message", blob)
     message = parse_message(raw)
     messenger = chain.cctp_token_messenger
     is_burn = messenger is not None and message.sender == contract_as_bytes32(messenger)
@@ -81,7 +81,7 @@ def message_received(event: StellarEvent, chain: StellarChain) -> MessageReceive
 
     The destination domain is not in the event: it is the chain's own.
     """
-    topics, data = Topics.of(event, 4), Fields.of(event)
+    topics, data = Topics.of(event, 4), ScMap.of(event)
     source_domain = data.read("source_domain", u32)
     sender = data.read("sender", word)
     body = data.read("message_body", blob)
@@ -102,7 +102,7 @@ def message_received(event: StellarEvent, chain: StellarChain) -> MessageReceive
 def mint_and_forward(event: StellarEvent) -> MintAndForward:
     """CctpForwarder: no topic but the name. The recipient may be a muxed account."""
     Topics.of(event, 1)
-    data = Fields.of(event)
+    data = ScMap.of(event)
     return MintAndForward(
         seen=event.seen,
         amount=data.read("amount", amount),

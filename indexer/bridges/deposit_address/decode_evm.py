@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from indexer.bridges.tokens.events import DepositRefunded
 from indexer.chains.evm import abi
-from indexer.chains.evm.abi import Decoder
+from indexer.chains.evm.abi import LogDecoder
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import EvmAddress
@@ -26,7 +26,7 @@ def _refunded(log: EvmLog, chain: EvmChain) -> DepositRefunded | None:
     )
 
 
-DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
     "deposit_factory": {
         "Refunded(address,address,address,uint256)": _refunded,
     },

@@ -13,7 +13,7 @@ from indexer.bridges.oft.events import (
 )
 from indexer.bridges.oft.packet import guid_of, parse_oft_message, parse_packet, sender_of
 from indexer.chains.evm import abi
-from indexer.chains.evm.abi import Decoder
+from indexer.chains.evm.abi import LogDecoder
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
 from indexer.errors import Undecodable
@@ -144,7 +144,7 @@ def _local_guid(chain: EvmChain, src_eid: int, sender: Bytes32, nonce: int) -> B
     return guid_of(nonce, src_eid, sender, abi.required(chain.lz_eid, "lz_eid"), receiver)
 
 
-DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
     "oft": {
         "OFTSent(bytes32,uint32,address,uint256,uint256)": _oft_sent,
         "OFTReceived(bytes32,uint32,address,uint256)": _oft_received,

@@ -19,7 +19,7 @@ from indexer.bridges.oft.events import (
 from indexer.bridges.oft.packet import guid_of, parse_oft_message, parse_packet, sender_of
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.scval import (
-    Fields,
+    ScMap,
     ScVal,
     Topics,
     address,
@@ -46,7 +46,7 @@ class _Origin:
 
 def oft_sent(event: StellarEvent) -> OftSent:
     """OFT: topics guid, dst_eid, from."""
-    topics, data = Topics.of(event, 4), Fields.of(event)
+    topics, data = Topics.of(event, 4), ScMap.of(event)
     return OftSent(
         seen=event.seen,
         guid=topics.read(1, word),
@@ -59,7 +59,7 @@ def oft_sent(event: StellarEvent) -> OftSent:
 
 def oft_received(event: StellarEvent) -> OftReceived:
     """OFT: topics guid, src_eid, to."""
-    topics, data = Topics.of(event, 4), Fields.of(event)
+    topics, data = Topics.of(event, 4), ScMap.of(event)
     return OftReceived(
         seen=event.seen,
         guid=topics.read(1, word),
@@ -72,7 +72,7 @@ def oft_received(event: StellarEvent) -> OftReceived:
 def packet_sent(event: StellarEvent, chain: StellarChain) -> PacketSent | None:
     """Endpoint: no topic but the name. The guid was recomputed from the packet's header."""
     Topics.of(event, 1)
-    data = Fields.of(event)
+    data = ScMap.of(event)
     raw = data.read("encoded_packet", blob)
     # Asked of the bytes, before they are parsed: another application's packet may be malformed.
     if chain.oft is None or sender_of(raw) != contract_as_bytes32(chain.oft):
@@ -109,7 +109,7 @@ def packet_verified(event: StellarEvent, chain: StellarChain) -> PacketVerified 
         sender=origin.sender,
         nonce=origin.nonce,
         receiver=Address(receiver),
-        payload_hash=Fields.of(event).read("payload_hash", word),
+        payload_hash=ScMap.of(event).read("payload_hash", word),
     )
 
 
@@ -137,7 +137,7 @@ def lz_receive_alert(event: StellarEvent, chain: StellarChain) -> LzReceiveAlert
     if receiver != chain.oft:
         return None
     origin = topics.read(3, _origin)
-    data = Fields.of(event)
+    data = ScMap.of(event)
     return LzReceiveAlert(
         seen=event.seen,
         guid=topics.read(4, word),

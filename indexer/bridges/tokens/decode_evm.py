@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.chains.evm import abi
-from indexer.chains.evm.abi import Decoder
+from indexer.chains.evm.abi import LogDecoder
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import EvmAddress
@@ -22,7 +22,7 @@ def _transfer(log: EvmLog, _chain: EvmChain) -> Erc20Transfer:
     )
 
 
-DECODERS: Mapping[str, Mapping[str, Decoder]] = {
+DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
     "token": {
         "Transfer(address,address,uint256)": _transfer,
     },

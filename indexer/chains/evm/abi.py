@@ -16,7 +16,7 @@ from indexer.config.networks import EvmChain
 from indexer.errors import ConfigurationError, Undecodable
 from warehouse_schema.identifiers import Address, BaseUnits, Bytes32, bytes32, parse_bytes32
 
-Decoder: TypeAlias = Callable[[EvmLog, EvmChain], Event | None]
+LogDecoder: TypeAlias = Callable[[EvmLog, EvmChain], Event | None]
 """A log of one event → the typed event; None for what the contract says to others."""
 Known = TypeVar("Known")
 

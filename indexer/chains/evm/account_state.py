@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from indexer.chains.evm.calls import EvmCalls, number
+from indexer.chains.evm.calls import ContractReader, number
 from indexer.chains.evm.jsonrpc import JsonRpc, Reply
 from indexer.chains.http.witnesses import NotEnoughSources, next_number, reached
 from indexer.errors import CallReverted, InconsistentAnswer, NodeUnavailable
@@ -31,7 +31,7 @@ _NOT_TAKEN = ("nonce too low", "underpriced", "nonce too high", "insufficient fu
 
 
 @dataclass(frozen=True, slots=True)
-class Inclusion:
+class TxInclusion:
     """A transaction in a block."""
 
     height: Height
@@ -52,7 +52,7 @@ class AccountView:
     """Of what comes next into a block: no further than as many operators say as are needed."""
     furthest_nonce: int
     """The same by the word of anybody."""
-    inclusions: Mapping[TxHash, Inclusion]
+    inclusions: Mapping[TxHash, TxInclusion]
     """Those of the transactions asked about that are in a block, by hash."""
 
 
@@ -66,7 +66,7 @@ class GasPrice:
     """What nodes suggest to add."""
 
 
-class EvmAccountNodes(EvmCalls):
+class EvmAccountNodes(ContractReader):
     """Nodes of a chain, asked about an account and given its transactions. One thread's."""
 
     def view(self, account: EvmAddress, transactions: Collection[TxHash]) -> AccountView:
@@ -199,7 +199,7 @@ def _together(said: Sequence[tuple[str, AccountView]], needed: int) -> AccountVi
     )
 
 
-def _is_denied(tx: TxHash, inclusion: Inclusion, views: Sequence[AccountView]) -> bool:
+def _is_denied(tx: TxHash, inclusion: TxInclusion, views: Sequence[AccountView]) -> bool:
     """Whether somebody who has read that far does not have it there: then it is sent on."""
     return any(
         view.head >= inclusion.height and view.inclusions.get(tx) != inclusion for view in views
@@ -218,12 +218,12 @@ def _next_nonce(view: AccountView) -> int:
     return view.next_nonce
 
 
-def _inclusion(node: JsonRpc, tx: TxHash, receipt: Any) -> Inclusion:
+def _inclusion(node: JsonRpc, tx: TxHash, receipt: Any) -> TxInclusion:
     if not isinstance(receipt, dict) or receipt.get("transactionHash") != tx:
         raise InconsistentAnswer(f"{node.host}: the receipt of {tx} is another's")
     gas, price = (number(receipt.get(name), node.host) for name in ("gasUsed", "effectiveGasPrice"))
     data_fee = receipt.get("l1Fee")
-    return Inclusion(
+    return TxInclusion(
         height=Height(number(receipt.get("blockNumber"), node.host)),
         block_hash=BlockHash(str(receipt.get("blockHash"))),
         succeeded=number(receipt.get("status"), node.host) == 1,

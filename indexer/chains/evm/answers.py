@@ -10,7 +10,7 @@ from typing import Any
 
 from indexer.chains.events import Provenance
 from indexer.chains.evm.jsonrpc import Reply
-from indexer.chains.evm.questions import Filter
+from indexer.chains.evm.questions import LogFilter
 from indexer.chains.evm.receipts import (
     BLOOM_BITS,
     UnknownReceiptType,
@@ -59,7 +59,7 @@ class EvmReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class EvmHeader:
     """A block, and what of its header proves its transactions and logs."""
 
     block: Block
@@ -84,7 +84,7 @@ class EvmAnswers:
         self._checks_hashes = chain.log_proof in ("receipts", "header")
         self._checks_roots = chain.log_proof == "receipts"
 
-    def headers(self, heights: Sequence[int], replies: Sequence[Reply]) -> list[Header]:
+    def headers(self, heights: Sequence[int], replies: Sequence[Reply]) -> list[EvmHeader]:
         """The headers at these heights, one after another, each the parent of the next."""
         headers = [
             self.header(reply.value(), height)
@@ -99,7 +99,7 @@ class EvmAnswers:
                 )
         return headers
 
-    def header(self, answer: Any, asked: int | str) -> Header:
+    def header(self, answer: Any, asked: int | str) -> EvmHeader:
         """A header; where a height was asked for, of that height. Raises `NodeBehind` if none.
 
         Where the chain's headers are Ethereum's, its hash is recomputed.
@@ -120,11 +120,11 @@ class EvmAnswers:
         """
         return self._header(answer, "newHeads").block
 
-    def _header(self, answer: Any, asked: int | str) -> Header:
+    def _header(self, answer: Any, asked: int | str) -> EvmHeader:
         if answer is None:
             raise NodeBehind(f"{self.chain}: the node has no block {asked} yet")
         try:
-            header = Header(
+            header = EvmHeader(
                 Block(
                     chain=self.chain,
                     height=Height(int(answer["number"], 16)),
@@ -143,7 +143,7 @@ class EvmAnswers:
         return header
 
     def logs(
-        self, headers: Sequence[Header], filters: Sequence[Filter], replies: Sequence[Reply]
+        self, headers: Sequence[EvmHeader], filters: Sequence[LogFilter], replies: Sequence[Reply]
     ) -> list[EvmLog]:
         """The logs of one query a filter, in order. `RangeTooWide` when some may be cut off."""
         blocks = {header.block.height: header for header in headers}
@@ -162,7 +162,7 @@ class EvmAnswers:
                 logs[key] = log
         return [logs[key] for key in sorted(logs)]
 
-    def log(self, answer: Any, asked: Filter, blocks: Mapping[Height, Header]) -> EvmLog:
+    def log(self, answer: Any, asked: LogFilter, blocks: Mapping[Height, EvmHeader]) -> EvmLog:
         """A log that was asked for, of one of these blocks and of its transaction there."""
         try:
             header = blocks[Height(int(answer["blockNumber"], 16))]
@@ -199,7 +199,7 @@ class EvmAnswers:
             raise InconsistentAnswer(f"{where} is of transaction {index}, which is another")
         return log
 
-    def check_in_bloom(self, header: Header, logs: Iterable[EvmLog]) -> None:
+    def check_in_bloom(self, header: EvmHeader, logs: Iterable[EvmLog]) -> None:
         """A log that the block's bloom does not have is not of the block."""
         # No bloom at all is one that the node does not give.
         for log in logs if header.bloom else ():
@@ -209,7 +209,7 @@ class EvmAnswers:
                     " in its bloom"
                 )
 
-    def receipts(self, answers: Any, header: Header) -> list[dict[str, Any]]:
+    def receipts(self, answers: Any, header: EvmHeader) -> list[dict[str, Any]]:
         """All receipts of a block, as the node gives them; every one of them, and of that block."""
         height, of = header.block.height, f"receipts of block {header.block.height}"
         try:
@@ -234,7 +234,7 @@ class EvmAnswers:
             raise InconsistentAnswer(f"{self.chain}: the {of} do not give its root")
         return list(answers)
 
-    def _check_hash(self, answer: Mapping[str, Any], header: Header) -> None:
+    def _check_hash(self, answer: Mapping[str, Any], header: EvmHeader) -> None:
         """Raise unless the header, as the node gave it, hashes to the hash that it names."""
         try:
             computed = header_hash(answer)

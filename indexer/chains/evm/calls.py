@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from indexer.chains.evm.jsonrpc import JsonRpc
-from indexer.chains.http.failover import REQUEST_SECONDS, Nodes, over_http
+from indexer.chains.http.failover import REQUEST_SECONDS, NodeFailover, over_http
 from indexer.chains.identity import check_evm_node
 from indexer.config.networks import EvmChain
 from indexer.errors import InconsistentAnswer
@@ -18,7 +18,7 @@ VOUCHED_SECONDS = 60.0
 """How long a node that named our chain need not do so again."""
 
 
-class EvmCalls:
+class ContractReader:
     """Reads from the first node that answers well; it stays the first until it fails."""
 
     def __init__(
@@ -26,7 +26,7 @@ class EvmCalls:
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
         nodes = [_Node(chain, JsonRpc(url, timeout=timeout)) for url in over_http(urls)]
-        self._nodes = Nodes(chain.id, nodes)
+        self._nodes = NodeFailover(chain.id, nodes)
 
     def call(self, contract: EvmAddress, data: bytes) -> bytes:
         """What a view returns at the head.

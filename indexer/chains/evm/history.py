@@ -22,12 +22,12 @@ import polars as pl
 
 from indexer.chains.events import Provenance
 from indexer.chains.evm.abi import TRANSFER_TOPIC
-from indexer.chains.evm.answers import ROUND_CAPS, Header
-from indexer.chains.evm.jsonrpc import Call, JsonRpc, classified
+from indexer.chains.evm.answers import ROUND_CAPS, EvmHeader
+from indexer.chains.evm.jsonrpc import JsonRpc, RpcCall, classified
 from indexer.chains.evm.questions import (
     MAX_RECIPIENTS,
     EventTopics,
-    Filter,
+    LogFilter,
     header_call,
     transfer_filters,
     union,
@@ -172,7 +172,9 @@ class EvmHistory(EvmReader):
             logs = self._columns_to_watched(logs, watchlist)
         return EvmColumns(tuple(header.block for header in headers), logs)
 
-    def _columns(self, node: JsonRpc, asked: Filter, headers: Sequence[Header]) -> pl.DataFrame:
+    def _columns(
+        self, node: JsonRpc, asked: LogFilter, headers: Sequence[EvmHeader]
+    ) -> pl.DataFrame:
         """`LOG_COLUMNS` of one query's logs, each of them checked."""
         first, last = headers[0].block.height, headers[-1].block.height
         answers = self._parsed(cast(_TextRpc, node).array(asked.query(first, last)))
@@ -212,7 +214,7 @@ class EvmHistory(EvmReader):
             raise InconsistentAnswer(f"{self.chain}: a log is malformed: {example}")
         return lower
 
-    def _placed(self, answers: pl.DataFrame, headers: Sequence[Header]) -> pl.DataFrame:
+    def _placed(self, answers: pl.DataFrame, headers: Sequence[EvmHeader]) -> pl.DataFrame:
         """The logs with the time of their blocks, which must be of those that were read."""
         read = pl.DataFrame(
             [(each.block.height, each.block.hash, each.block.time) for each in headers],
@@ -237,7 +239,7 @@ class EvmHistory(EvmReader):
             self._check_transactions(logs, headers)
         return logs
 
-    def _check_transactions(self, logs: pl.DataFrame, headers: Sequence[Header]) -> None:
+    def _check_transactions(self, logs: pl.DataFrame, headers: Sequence[EvmHeader]) -> None:
         """A log's transaction stands in its block where the log says."""
         with_logs = set(logs["height"].unique())
         listed = [
@@ -279,9 +281,9 @@ class EvmHistory(EvmReader):
     def _check_bloom_columns(
         self,
         node: JsonRpc,
-        headers: Sequence[Header],
+        headers: Sequence[EvmHeader],
         logs: pl.DataFrame,
-        filters: Sequence[Filter],
+        filters: Sequence[LogFilter],
     ) -> None:
         """`_check_blooms`, of what was asked for in each block rather than of each log."""
         kinds = _kinds(logs)
@@ -304,7 +306,7 @@ class EvmHistory(EvmReader):
 class _TextRpc(JsonRpc):
     """A node whose answer may be had as text, up to `MAX_ANSWER_BYTES` of it."""
 
-    def array(self, call: Call) -> bytes:
+    def array(self, call: RpcCall) -> bytes:
         """The JSON text of one call's result, which must be an array, brackets included."""
         method, params = call
         body = orjson.dumps({"jsonrpc": "2.0", "id": 0, "method": method, "params": params})
@@ -344,8 +346,8 @@ def _are_well_formed(answers: pl.DataFrame) -> bool:
     )
 
 
-def _was_asked_for(asked: Filter) -> pl.Expr:
-    """`Filter.wants`, over the columns."""
+def _was_asked_for(asked: LogFilter) -> pl.Expr:
+    """`LogFilter.wants`, over the columns."""
     topic = pl.col("topics").list
     wanted = [
         pl.col("address").is_in(sorted(asked.contracts)),

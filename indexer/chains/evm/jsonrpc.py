@@ -35,7 +35,7 @@ from indexer.errors import (
 
 logger = logging.getLogger(__name__)
 
-Call: TypeAlias = tuple[str, list[Any]]
+RpcCall: TypeAlias = tuple[str, list[Any]]
 """Method and parameters."""
 
 MAX_BATCH = 100
@@ -157,7 +157,7 @@ class JsonRpc:
         """The result of one call."""
         return self.batch([(method, params)])[0].value()
 
-    def batch(self, calls: Sequence[Call]) -> list[Reply]:
+    def batch(self, calls: Sequence[RpcCall]) -> list[Reply]:
         """Replies in the order of the calls; one request for every `MAX_BATCH` of them.
 
         A node that refuses so many is asked for half as many from then on, down to single calls
@@ -175,7 +175,7 @@ class JsonRpc:
                 logger.info("smaller batches calls=%d: %s", self._most_calls, refusal)
         return replies
 
-    def _request(self, calls: Sequence[Call]) -> list[Reply]:
+    def _request(self, calls: Sequence[RpcCall]) -> list[Reply]:
         requests = [
             {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             for number, (method, params) in enumerate(calls)
@@ -191,7 +191,7 @@ class JsonRpc:
             raise InconsistentAnswer(f"{self.host} answered {len(answers)} of {len(calls)} calls")
         return [self._reply(method, by_number[n]) for n, (method, _) in enumerate(calls)]
 
-    def _check_not_refused(self, answer: Any, calls: Sequence[Call]) -> None:
+    def _check_not_refused(self, answer: Any, calls: Sequence[RpcCall]) -> None:
         """Raise what an error for all calls amounts to, and the refusal of a batch wherever it is.
 
         Nodes say it once for all, in a list of one, or of every call.

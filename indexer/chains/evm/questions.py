@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.evm.abi import TRANSFER_TOPIC
-from indexer.chains.evm.jsonrpc import Call
+from indexer.chains.evm.jsonrpc import RpcCall
 from indexer.chains.evm.receipts import may_hold
 from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import BlockHash, Bytes32, EvmAddress, Height, parse_evm_address
@@ -23,7 +23,7 @@ EventTopics: TypeAlias = Callable[[EvmChain], Mapping[EvmAddress, tuple[str, ...
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class LogFilter:
     """Logs of these contracts with these first topics; for transfers, to these recipients."""
 
     contracts: frozenset[EvmAddress]
@@ -31,15 +31,15 @@ class Filter:
     recipients: frozenset[Bytes32] | None = None
     """Third topics; None takes any log."""
 
-    def query(self, first: Height, last: Height) -> Call:
+    def query(self, first: Height, last: Height) -> RpcCall:
         """Of the blocks `first … last`."""
         return self._query({"fromBlock": hex(first), "toBlock": hex(last)})
 
-    def query_of(self, block: BlockHash) -> Call:
+    def query_of(self, block: BlockHash) -> RpcCall:
         """Of one block, whichever chain it is on (EIP-234)."""
         return self._query({"blockHash": block})
 
-    def _query(self, where: Mapping[str, str]) -> Call:
+    def _query(self, where: Mapping[str, str]) -> RpcCall:
         topics: list[Any] = [sorted(self.first_topics)]
         if self.recipients is not None:
             topics += [None, sorted(self.recipients)]
@@ -60,21 +60,23 @@ class Filter:
         )
 
 
-def emitter_filters(topics: Mapping[EvmAddress, tuple[str, ...]]) -> list[Filter]:
+def emitter_filters(topics: Mapping[EvmAddress, tuple[str, ...]]) -> list[LogFilter]:
     """One for each contract of ours, with the topics that it may emit."""
-    return [Filter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()]
+    return [
+        LogFilter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()
+    ]
 
 
-def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[Filter]:
+def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[LogFilter]:
     """Transfers of known tokens to listed recipients, so many of them a query; None: to anybody."""
     tokens, transfer = frozenset(chain.tokens), frozenset({TRANSFER_TOPIC})
     if not tokens:
         return []
     if listed is None:
-        return [Filter(tokens, transfer)]
+        return [LogFilter(tokens, transfer)]
     recipients = sorted({evm_as_bytes32(parse_evm_address(each)) for each in listed})
     return [
-        Filter(tokens, transfer, frozenset(recipients[start : start + RECIPIENTS_PER_QUERY]))
+        LogFilter(tokens, transfer, frozenset(recipients[start : start + RECIPIENTS_PER_QUERY]))
         for start in range(0, len(recipients), RECIPIENTS_PER_QUERY)
     ]
 
@@ -84,14 +86,14 @@ def recipient_of(topics: Sequence[str]) -> EvmAddress:
     return EvmAddress("0x" + topics[2][26:] if len(topics) > 2 else "0x" + "00" * 20)
 
 
-def union(filters: Sequence[Filter]) -> Filter:
+def union(filters: Sequence[LogFilter]) -> LogFilter:
     """One filter for the logs of all of these, which may take a few pairs more."""
-    return Filter(
+    return LogFilter(
         frozenset(contract for each in filters for contract in each.contracts),
         frozenset(topic for each in filters for topic in each.first_topics),
     )
 
 
-def header_call(block: str) -> Call:
+def header_call(block: str) -> RpcCall:
     """A header by its height in hex, or by its tag."""
     return "eth_getBlockByNumber", [block, False]

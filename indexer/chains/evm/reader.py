@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from indexer.chains.evm.answers import EvmAnswers, EvmReceipt, Header, number
+from indexer.chains.evm.answers import EvmAnswers, EvmHeader, EvmReceipt, number
 from indexer.chains.evm.jsonrpc import HeadsLost, JsonRpc, NewHeads, NoSuchMethod
 from indexer.chains.evm.questions import (
     MAX_RECIPIENTS,
     EventTopics,
-    Filter,
+    LogFilter,
     emitter_filters,
     header_call,
     recipient_of,
@@ -404,9 +404,9 @@ class EvmReader:
     def _check_blooms(
         self,
         node: JsonRpc,
-        headers: Sequence[Header],
+        headers: Sequence[EvmHeader],
         logs: Iterable[EvmLog],
-        filters: Sequence[Filter],
+        filters: Sequence[LogFilter],
     ) -> None:
         """Hold logs against blooms, and where a bloom asks for more of them, against receipts.
 
@@ -428,7 +428,7 @@ class EvmReader:
                 self._check_complete(node, header, here, filters)
 
     def _check_complete(
-        self, node: JsonRpc, header: Header, logs: Sequence[EvmLog], filters: Sequence[Filter]
+        self, node: JsonRpc, header: EvmHeader, logs: Sequence[EvmLog], filters: Sequence[LogFilter]
     ) -> None:
         """Settle whether these are all logs of ours in the block: a bloom may say yes by chance.
 
@@ -458,7 +458,7 @@ class EvmReader:
                     )
 
     def _check_by_hash(
-        self, node: JsonRpc, header: Header, ours: set[int], filters: Sequence[Filter]
+        self, node: JsonRpc, header: EvmHeader, ours: set[int], filters: Sequence[LogFilter]
     ) -> None:
         """Raise `InconsistentAnswer` if the block's hash brings logs that its height did not."""
         replies = node.batch([each.query_of(header.block.hash) for each in filters])
@@ -475,6 +475,6 @@ class EvmReader:
                         " its hash and bloom, the node's logs by height leave them out"
                     )
 
-    def _receipts(self, node: JsonRpc, header: Header) -> list[dict[str, Any]]:
+    def _receipts(self, node: JsonRpc, header: EvmHeader) -> list[dict[str, Any]]:
         answers = node.call("eth_getBlockReceipts", [hex(header.block.height)])
         return self._answers.receipts(answers, header)

@@ -25,7 +25,7 @@ REST_SECONDS = 30.0
 """How long a node that failed is left out where each is asked: a dead one would slow all down."""
 
 
-class Node(Protocol):
+class CheckedNode(Protocol):
     """A node that shows that it is fit before it is asked, and need not do so each time."""
 
     @property
@@ -33,7 +33,7 @@ class Node(Protocol):
         """Its name in messages."""
 
     def vouch(self) -> None:
-        """Check that it is fit, unless it was lately. Raises what `Nodes.ask` passes over."""
+        """Check that it is fit, unless it was lately. Raises what `ask` passes over."""
 
     def forget(self) -> None:
         """Let it show anew that it is fit."""
@@ -42,11 +42,11 @@ class Node(Protocol):
         """Let go of its connections."""
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=CheckedNode)
 T = TypeVar("T")
 
 
-class Nodes(Generic[N]):
+class NodeFailover(Generic[N]):
     """The first node that answers well stays the first until it fails. Threads may share them."""
 
     def __init__(self, chain: ChainId, nodes: Sequence[N]) -> None:
@@ -117,7 +117,7 @@ class Nodes(Generic[N]):
             node.close()
 
 
-def _operator(node: Node) -> str:
+def _operator(node: CheckedNode) -> str:
     return operator_of(f"//{node.host}")
 
 

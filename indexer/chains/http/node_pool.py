@@ -14,7 +14,7 @@ from indexer.errors import PermanentChainError, WrongChain
 logger = logging.getLogger(__name__)
 
 
-class Node(Protocol):
+class NamedNode(Protocol):
     """What is asked, under a name that a message may give."""
 
     host: str
@@ -23,7 +23,7 @@ class Node(Protocol):
         """Let go of the connections."""
 
 
-N = TypeVar("N", bound=Node)
+N = TypeVar("N", bound=NamedNode)
 T = TypeVar("T")
 
 

@@ -98,7 +98,7 @@ def shared_limit(host: str, per_second: float, burst: int) -> RateLimit:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A status and the JSON that came with it; numbers with a point are `Decimal`."""
 
     status: int
@@ -122,11 +122,13 @@ class HttpService:
         """Let go of the connections."""
         self._client.close()
 
-    def get(self, path: str, params: Mapping[str, str] | None = None) -> Answer:
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> HttpAnswer:
         """Ask, once the limit lets us. As `request`."""
         return self.request("GET", path, params)
 
-    def request(self, method: str, path: str, params: Mapping[str, str] | None = None) -> Answer:
+    def request(
+        self, method: str, path: str, params: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
         """An answer of 2xx or of 4xx other than 429, which may mean something.
 
         Raises `LockedOut` on 429 and for as long as it lasts, `NodeUnavailable` without a sensible
@@ -139,7 +141,7 @@ class HttpService:
             self._lock_out(retry_after(response))
         if status >= 500 or status < 200 or 300 <= status < 400:
             raise NodeUnavailable(f"{self.host} answered HTTP {status}")
-        return Answer(status, self._parsed(response.content, status))
+        return HttpAnswer(status, self._parsed(response.content, status))
 
     def _exchange(self, method: str, path: str, params: Mapping[str, str] | None) -> httpx.Response:
         try:
@@ -179,7 +181,7 @@ def _refuse_constant(word: str) -> NoReturn:
 # Reading JSON strictly: each gives the value, or says what is wrong where.
 
 
-class Fields:
+class JsonFields:
     """An object of an answer, read key by key. Raises `InconsistentAnswer` naming the key."""
 
     def __init__(self, value: Any, where: str) -> None:
@@ -222,17 +224,17 @@ class Fields:
             raise self.wrong(key, f"is not a number: {value!r:.80}")
         return Decimal(value)
 
-    def objects(self, key: str) -> "list[Fields]":
+    def objects(self, key: str) -> "list[JsonFields]":
         """A list of objects that must be there."""
         value = self._values.get(key)
         if not isinstance(value, list):
             raise self.wrong(key, f"is not a list: {value!r:.80}")
-        return [Fields(item, f"{self.where}.{key}[{n}]") for n, item in enumerate(value)]
+        return [JsonFields(item, f"{self.where}.{key}[{n}]") for n, item in enumerate(value)]
 
-    def object(self, key: str) -> "Fields":
+    def object(self, key: str) -> "JsonFields":
         """An object that must be there."""
-        return Fields(self._values.get(key), f"{self.where}.{key}")
+        return JsonFields(self._values.get(key), f"{self.where}.{key}")
 
-    def optional_object(self, key: str) -> "Fields | None":
+    def optional_object(self, key: str) -> "JsonFields | None":
         """An object, or None for null and for a key that is not there."""
         return None if self._values.get(key) is None else self.object(key)

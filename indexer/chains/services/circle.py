@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from indexer.chains.http.service import (
-    Answer,
-    Fields,
+    HttpAnswer,
     HttpService,
+    JsonFields,
     ServiceRefused,
     host_of,
     shared_limit,
@@ -122,7 +122,7 @@ class Iris:
         """Ask for a message attested before finality to be attested as finalized."""
         answer = self._http.request("POST", f"/v2/reattest/{nonce}")
         accepted = answer.status < _REFUSAL
-        fields = Fields(answer.body, "reattest")
+        fields = JsonFields(answer.body, "reattest")
         words = [fields.optional_text(key) for key in ("error", "message")]
         detail = ": ".join(word for word in words if word) or f"HTTP {answer.status}"
         return Reattestation(accepted, detail)
@@ -131,7 +131,7 @@ class Iris:
         """The fees for burning USDC here and minting it there."""
         path = f"/v2/burn/USDC/fees/{source_domain}/{destination_domain}"
         answer = self._expect_success(self._http.get(path), path)
-        fees = Fields({"fees": answer.body}, path).objects("fees")
+        fees = JsonFields({"fees": answer.body}, path).objects("fees")
         return tuple(_burn_fee(fee) for fee in fees)
 
     def _messages(self, source_domain: int, params: dict[str, str]) -> IrisMessages:
@@ -140,22 +140,22 @@ class Iris:
         if answer.status == _NOT_FOUND:
             self._require_own_words(answer)
             return IrisMessages(seen=False, messages=(), source_tx=None)
-        body = Fields(self._expect_success(answer, path).body, path)
+        body = JsonFields(self._expect_success(answer, path).body, path)
         return IrisMessages(
             seen=True,
             messages=tuple(_message(item) for item in body.objects("messages")),
             source_tx=body.optional_text("sourceTxHash"),
         )
 
-    def _require_own_words(self, answer: Answer) -> None:
+    def _require_own_words(self, answer: HttpAnswer) -> None:
         """A 404 of the service says so in JSON; one of a wrong URL must not read as patience."""
-        fields = Fields(answer.body, "404")
+        fields = JsonFields(answer.body, "404")
         if fields.optional_text("error") is None and fields.optional_text("message") is None:
             raise InconsistentAnswer(
                 f"{self._http.host} answered 404 in words that are not its own"
             )
 
-    def _expect_success(self, answer: Answer, path: str) -> Answer:
+    def _expect_success(self, answer: HttpAnswer, path: str) -> HttpAnswer:
         if answer.status >= _REFUSAL:
             raise ServiceRefused(
                 f"{self._http.host} refuses {path}: HTTP {answer.status} {answer.body!r:.200}"
@@ -163,7 +163,7 @@ class Iris:
         return answer
 
 
-def _message(item: Fields) -> IrisMessage:
+def _message(item: JsonFields) -> IrisMessage:
     version = item.whole("cctpVersion")
     return IrisMessage(
         message=_bytes(item, "message"),
@@ -178,7 +178,7 @@ def _message(item: Fields) -> IrisMessage:
     )
 
 
-def _bytes(item: Fields, key: str) -> bytes | None:
+def _bytes(item: JsonFields, key: str) -> bytes | None:
     text = item.optional_text(key)
     if text is None or text in _NOT_YET:
         return None
@@ -190,7 +190,7 @@ def _bytes(item: Fields, key: str) -> bytes | None:
         raise item.wrong(key, f"is not hex: {text:.40}") from error
 
 
-def _nonce(item: Fields) -> Bytes32 | None:
+def _nonce(item: JsonFields) -> Bytes32 | None:
     text = item.optional_text("eventNonce")
     if text is None or text in _NOT_YET:
         return None
@@ -200,7 +200,7 @@ def _nonce(item: Fields) -> Bytes32 | None:
         raise item.wrong("eventNonce", "is not 32 bytes") from error
 
 
-def _burn_fee(fee: Fields) -> BurnFee:
+def _burn_fee(fee: JsonFields) -> BurnFee:
     forward = fee.optional_object("forwardFee")
     return BurnFee(
         finality_threshold=fee.whole("finalityThreshold"),

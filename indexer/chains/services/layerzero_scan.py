@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from indexer.chains.http.service import (
-    Fields,
     HttpService,
+    JsonFields,
     ServiceRefused,
     host_of,
     shared_limit,
@@ -82,7 +82,7 @@ class LzScan:
             return None
         if answer.status >= _REFUSAL:
             raise ServiceRefused(f"{self._http.host} refuses {path}: HTTP {answer.status}")
-        items = Fields(answer.body, path).objects("data")
+        items = JsonFields(answer.body, path).objects("data")
         if not items:
             return None
         for item in items:
@@ -92,7 +92,7 @@ class LzScan:
         raise InconsistentAnswer(f"{self._http.host} answered {path} with another message")
 
 
-def _is_of(item: Fields, packet: Packet) -> bool:
+def _is_of(item: JsonFields, packet: Packet) -> bool:
     pathway = item.object("pathway")
     return (
         item.text("guid").lower() == packet.guid

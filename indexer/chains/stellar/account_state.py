@@ -20,7 +20,7 @@ from indexer.chains.http.witnesses import (
 )
 from indexer.chains.stellar.accounts import AccountReader, read_entry
 from indexer.chains.stellar.calls import simulated
-from indexer.chains.stellar.checked_nodes import VouchedNode
+from indexer.chains.stellar.checked_nodes import CheckedStellarNode
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.chains.stellar.xdr.ledger_entries import account_key
 from indexer.chains.stellar.xdr.simulation import Simulated, Trapped
@@ -56,7 +56,7 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LookupWindow:
     """The ledgers that a node can look transactions up in, by their close times."""
 
     oldest: UnixSeconds
@@ -97,7 +97,9 @@ class StellarAccountNodes(AccountReader):
         )
         return [(operator, each) for operator, each in said if each is not None]
 
-    def applied(self, transactions: Collection[TxHash]) -> tuple[Mapping[TxHash, Applied], Window]:
+    def applied(
+        self, transactions: Collection[TxHash]
+    ) -> tuple[Mapping[TxHash, Applied], LookupWindow]:
         """Those of the transactions that are in a ledger, and the window that all looked in.
 
         Of each node, the ledgers of its first answer. Raises `SourcesDisagree` when one has a
@@ -181,13 +183,13 @@ class _Looked:
     """What one node found, and where."""
 
     found: Mapping[TxHash, Applied]
-    window: Window
+    window: LookupWindow
     ledgers: range
 
 
 def _together(
     said: Sequence[tuple[str, _Looked]], needed: int
-) -> tuple[dict[TxHash, Applied], Window]:
+) -> tuple[dict[TxHash, Applied], LookupWindow]:
     found = {tx: each for _, looked in said for tx, each in looked.found.items()}
     for tx, each in found.items():
         for operator, looked in said:
@@ -196,13 +198,13 @@ def _together(
                     f"{operator} has not in ledger {each.ledger} what another has: {tx}"
                 )
     latest = reached([(operator, looked.window.latest) for operator, looked in said], needed)
-    return found, Window(max(looked.window.oldest for _, looked in said), latest)
+    return found, LookupWindow(max(looked.window.oldest for _, looked in said), latest)
 
 
 def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Looked:
     answers = {tx: rpc.call("getTransaction", {"hash": tx}) for tx in [NOBODY, *transactions]}
     first = answers[NOBODY]
-    window = Window(_seconds(first, "oldestLedgerCloseTime"), _seconds(first, _LATEST))
+    window = LookupWindow(_seconds(first, "oldestLedgerCloseTime"), _seconds(first, _LATEST))
     found = {
         tx: _applied_of(answer)
         for tx, answer in answers.items()
@@ -241,14 +243,14 @@ def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
     return UnixSeconds(int(text))
 
 
-def _simulated(node: VouchedNode, envelope: str) -> Simulated:
+def _simulated(node: CheckedStellarNode, envelope: str) -> Simulated:
     found = simulated(node, envelope)
     if isinstance(found, Trapped):
         raise CallReverted(found.message)
     return found
 
 
-def _tried(node: VouchedNode, envelope: str) -> Simulated:
+def _tried(node: CheckedStellarNode, envelope: str) -> Simulated:
     found = _simulated(node, envelope)
     called = xdr.TransactionEnvelope.from_xdr(envelope)
     if not all(_is_bare_consent(entry, called) for entry in found.auth):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from indexer.chains.http.failover import REQUEST_SECONDS
-from indexer.chains.stellar.checked_nodes import VouchedNode, consistent, vouched_nodes
+from indexer.chains.stellar.checked_nodes import CheckedStellarNode, consistent, vouched_nodes
 from indexer.chains.stellar.xdr.ledger_entries import (
     SigningRules,
     Trustline,
@@ -79,7 +79,7 @@ class AccountReader:
         self._nodes.close()
 
 
-def _seen(node: VouchedNode, account: StellarAddress) -> SeenAccount | None:
+def _seen(node: CheckedStellarNode, account: StellarAddress) -> SeenAccount | None:
     answer = _entries(node, account_key(account))
     with consistent(node.host):
         entry = _entry_of(answer)
@@ -91,7 +91,7 @@ def _seen(node: VouchedNode, account: StellarAddress) -> SeenAccount | None:
         return SeenAccount(node.told(answer), sequence(entry), spent_at, rules)
 
 
-def read_entry(node: VouchedNode, key: str, parse: Callable[[str], T]) -> T | None:
+def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) -> T | None:
     """An entry of a node's newest ledger, or None when it has none. Raises what nodes raise."""
     answer = _entries(node, key)
     with consistent(node.host):
@@ -99,7 +99,7 @@ def read_entry(node: VouchedNode, key: str, parse: Callable[[str], T]) -> T | No
         return None if entry is None else parse(entry)
 
 
-def _entries(node: VouchedNode, key: str) -> Mapping[str, Any]:
+def _entries(node: CheckedStellarNode, key: str) -> Mapping[str, Any]:
     answer = node.rpc.call("getLedgerEntries", {"keys": [key]})
     node.told(answer)
     return answer

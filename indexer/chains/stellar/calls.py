@@ -8,7 +8,7 @@ one makes the transaction fail, and moves nothing. Threads may share it.
 from collections.abc import Sequence
 
 from indexer.chains.http.failover import REQUEST_SECONDS
-from indexer.chains.stellar.checked_nodes import VouchedNode, consistent, vouched_nodes
+from indexer.chains.stellar.checked_nodes import CheckedStellarNode, consistent, vouched_nodes
 from indexer.chains.stellar.xdr.simulation import Simulated, Trapped, simulation
 from indexer.config.networks import StellarChain
 
@@ -35,7 +35,7 @@ class StellarCalls:
         self._nodes.close()
 
 
-def simulated(node: VouchedNode, envelope: str) -> Simulated | Trapped:
+def simulated(node: CheckedStellarNode, envelope: str) -> Simulated | Trapped:
     """As `StellarCalls.simulate`, of one node."""
     # Credentials that name an address are not ours to sign: the older form is as good.
     asked = {"transaction": envelope, "useUpgradedAuth": False}

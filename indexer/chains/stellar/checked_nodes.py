@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from indexer.chains.http.failover import Nodes, over_http
+from indexer.chains.http.failover import NodeFailover, over_http
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.config.networks import StellarChain
@@ -22,7 +22,7 @@ MOST_LEDGERS_BEHIND = 12
 """Instances behind one address may differ by some; about a minute is no longer the same state."""
 
 
-class VouchedNode:
+class CheckedStellarNode:
     """A node, until when it needs not show anew that it is fit, and the newest ledger it told."""
 
     def __init__(self, chain: StellarChain, rpc: StellarRpc) -> None:
@@ -54,10 +54,12 @@ class VouchedNode:
         return Height(latest)
 
 
-def vouched_nodes(chain: StellarChain, urls: Sequence[str], timeout: float) -> Nodes[VouchedNode]:
+def vouched_nodes(
+    chain: StellarChain, urls: Sequence[str], timeout: float
+) -> NodeFailover[CheckedStellarNode]:
     """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-    nodes = [VouchedNode(chain, StellarRpc(url, timeout=timeout)) for url in over_http(urls)]
-    return Nodes(chain.id, nodes)
+    nodes = [CheckedStellarNode(chain, StellarRpc(url, timeout=timeout)) for url in over_http(urls)]
+    return NodeFailover(chain.id, nodes)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import StellarChain
 from warehouse_schema.identifiers import StellarAddress
 
-Filter: TypeAlias = dict[str, Any]
+EventFilter: TypeAlias = dict[str, Any]
 
 MOST_FILTERS = 5
 """Of one call; also the most contracts of one filter."""
@@ -66,7 +66,7 @@ def _accounts(event: StellarEvent) -> Collection[StellarAddress]:
     return tuple(account for account in accounts if account is not None)
 
 
-def filters_of_calls(chain: StellarChain) -> list[list[Filter]]:
+def filters_of_calls(chain: StellarChain) -> list[list[EventFilter]]:
     """All events of contracts and tokens, as getEvents calls: one list of filters each.
 
     All filters of a call constrain the same things: before 27.1.1, RPC lost events of one filter
@@ -76,7 +76,7 @@ def filters_of_calls(chain: StellarChain) -> list[list[Filter]]:
     return list(_chunks([_filter(group) for group in _chunks(contracts)]))
 
 
-def _filter(contracts: Sequence[StellarAddress]) -> Filter:
+def _filter(contracts: Sequence[StellarAddress]) -> EventFilter:
     return {"type": "contract", "contractIds": list(contracts)}
 
 

@@ -31,7 +31,7 @@ from indexer.chains.stellar.filters import wanted_events
 from indexer.chains.stellar.lake_store import (
     CONFIGURATION,
     FIRST_LEDGER,
-    Batch,
+    LakeBatch,
     LakeStore,
     Layout,
 )
@@ -90,9 +90,9 @@ class LakeReader:
         self.counts = LakeCounts()
         self._chain, self._store, self._issued = chain, store, issued
         self._known_layout: Layout | None = None
-        self._newest: Batch | None = None
+        self._newest: LakeBatch | None = None
         self._head: Block | None = None
-        self._kept: tuple[Batch, tuple[BatchedLedger, ...]] | None = None
+        self._kept: tuple[LakeBatch, tuple[BatchedLedger, ...]] | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lake")
 
     def check_identity(self) -> None:
@@ -201,7 +201,7 @@ class LakeReader:
         """Ledgers by batch; the last batch is kept, since the next range may begin in it."""
         layout = self._layout()
         ahead = max(1, _LEDGERS_AHEAD // layout.ledgers_per_batch)
-        waiting: deque[tuple[Batch, Future[bytes | None]]] = deque()
+        waiting: deque[tuple[LakeBatch, Future[bytes | None]]] = deque()
         if self._kept is not None and self._kept[0].first <= first <= self._kept[0].last:
             batch, ledgers = self._kept
             yield ledgers
@@ -217,7 +217,9 @@ class LakeReader:
             for _, fetching in waiting:
                 fetching.cancel()
 
-    def _opened(self, batch: Batch, fetching: Future[bytes | None]) -> tuple[BatchedLedger, ...]:
+    def _opened(
+        self, batch: LakeBatch, fetching: Future[bytes | None]
+    ) -> tuple[BatchedLedger, ...]:
         with self._naming_itself():
             raw = fetching.result()
             if raw is None:
@@ -230,7 +232,7 @@ class LakeReader:
         self._kept = batch, ledgers
         return ledgers
 
-    def _fetch(self, layout: Layout, batch: Batch) -> bytes | None:
+    def _fetch(self, layout: Layout, batch: LakeBatch) -> bytes | None:
         """A batch's object, decompressed; None when there is none. Runs in a thread."""
         for name in layout.names(batch):
             content = self._store.read(name)
@@ -238,7 +240,7 @@ class LakeReader:
                 return _decompressed(content, name, layout.ledgers_per_batch * _LARGEST_LEDGER)
         return None
 
-    def _missing(self, batch: Batch) -> NodeBehind | RetentionGap:
+    def _missing(self, batch: LakeBatch) -> NodeBehind | RetentionGap:
         newest = self._find_newest()
         if batch.last > newest.last:
             return NodeBehind(f"{self._store.name} ends at {newest.last}, before {batch.last}")
@@ -274,7 +276,7 @@ class LakeReader:
             raise ConfigurationError(f"{where}: sizes are {sizes}, not numbers from 1")
         return Layout(*sizes)
 
-    def _find_newest(self) -> Batch:
+    def _find_newest(self) -> LakeBatch:
         found = self._store.newest() if self._store.can_list else self._probed()
         if found is None:
             raise NodeBehind(f"{self._store.name} holds no ledger yet")
@@ -282,14 +284,14 @@ class LakeReader:
             self._newest = found
         return self._newest
 
-    def _probed(self) -> Batch | None:
+    def _probed(self) -> LakeBatch | None:
         """The newest batch of a lake that cannot list: a gallop, then a search between.
 
         Lakes have no gaps, and reach back to where the chain starts for us.
         """
         layout = self._layout()
 
-        def is_there(batch: Batch) -> bool:
+        def is_there(batch: LakeBatch) -> bool:
             return any(self._store.has(name) for name in layout.names(batch))
 
         found = self._newest or layout.batch_of(self._chain.first_height)
@@ -305,7 +307,7 @@ class LakeReader:
         return found
 
 
-def _batches_on(layout: Layout, batch: Batch, count: int) -> Batch:
+def _batches_on(layout: Layout, batch: LakeBatch, count: int) -> LakeBatch:
     return layout.batch_of(Height(batch.first + count * layout.ledgers_per_batch))
 
 

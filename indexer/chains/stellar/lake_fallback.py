@@ -8,7 +8,7 @@ each ledger names the one before, wherever it comes from.
 import logging
 
 from indexer.chains.ports import Block, ChainReader, Range
-from indexer.chains.upgrades import TellsUpgrades, Upgrade
+from indexer.chains.upgrades import ReportsUpgrades, Upgrade
 from indexer.chains.watchlist import Watched
 from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap, RetryableChainError
 from warehouse_schema.identifiers import ChainId, Height
@@ -16,7 +16,7 @@ from warehouse_schema.identifiers import ChainId, Height
 logger = logging.getLogger(__name__)
 
 
-class HealingReader:
+class LakeFallbackReader:
     """A `ChainReader` over a node and a lake of the same chain."""
 
     def __init__(self, node: ChainReader, lake: ChainReader) -> None:
@@ -39,7 +39,7 @@ class HealingReader:
 
     def upgrade_ahead(self) -> Upgrade | None:
         """What the node says."""
-        return self._node.upgrade_ahead() if isinstance(self._node, TellsUpgrades) else None
+        return self._node.upgrade_ahead() if isinstance(self._node, ReportsUpgrades) else None
 
     def head(self) -> Block:
         """The node's head."""

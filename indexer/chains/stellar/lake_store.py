@@ -36,7 +36,7 @@ _OPTIONS = ("region", "endpoint", "anonymous", "ledgers_per_batch", "batches_per
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LakeBatch:
     """The ledgers that one object is named for."""
 
     first: Height
@@ -50,19 +50,19 @@ class Layout:
     ledgers_per_batch: int
     batches_per_partition: int
 
-    def batch_of(self, height: Height) -> Batch:
+    def batch_of(self, height: Height) -> LakeBatch:
         """The batch that a ledger is in."""
         first, last = _group(height, self.ledgers_per_batch)
-        return Batch(Height(first), Height(last))
+        return LakeBatch(Height(first), Height(last))
 
-    def batches(self, first: Height, last: Height) -> Iterator[Batch]:
+    def batches(self, first: Height, last: Height) -> Iterator[LakeBatch]:
         """The batches that hold `first … last`, in order."""
         batch = self.batch_of(first)
         while batch.first <= last:
             yield batch
             batch = self.batch_of(Height(batch.last + 1))
 
-    def names(self, batch: Batch) -> tuple[str, ...]:
+    def names(self, batch: LakeBatch) -> tuple[str, ...]:
         """What a batch's object may be called, the likeliest first."""
         folder = ""
         if self.batches_per_partition > 1:
@@ -79,12 +79,12 @@ class Layout:
         return tuple(folder + stem + suffix for suffix in _SUFFIXES for stem in stems)
 
 
-def batch_named(name: str) -> Batch | None:
+def batch_named(name: str) -> LakeBatch | None:
     """The batch that an object's name says; None for another object."""
     found = _BATCH.fullmatch(name)
     if found is None:
         return None
-    return Batch(Height(int(found[1])), Height(int(found[2] or found[1])))
+    return LakeBatch(Height(int(found[1])), Height(int(found[2] or found[1])))
 
 
 class LakeStore:
@@ -126,7 +126,7 @@ class LakeStore:
             raise self._failure(name, error) from error
         return True
 
-    def newest(self) -> Batch | None:
+    def newest(self) -> LakeBatch | None:
         """The newest batch, whose name is the first of all; None in an empty lake."""
         try:
             names = self._names_in_folder() if self._is_folder else self._names()

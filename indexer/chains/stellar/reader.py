@@ -21,7 +21,7 @@ from indexer.chains.identity import check_stellar_node
 from indexer.chains.polling import Beat
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.stellar.filters import (
-    Filter,
+    EventFilter,
     filters_of_calls,
     is_asked_for,
     wanted_events,
@@ -271,7 +271,7 @@ class StellarReader:
     # Events.
 
     def _passing(
-        self, first: Height, last: Height, filters: list[Filter]
+        self, first: Height, last: Height, filters: list[EventFilter]
     ) -> Iterator[list[Mapping[str, Any]]]:
         """Pages of the records of `first … last` that pass the filters, failed calls left out.
 

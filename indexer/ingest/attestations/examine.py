@@ -11,7 +11,7 @@ from indexer.chains.services.circle import IrisMessage, IrisMessages
 from indexer.config.networks import Network
 from indexer.errors import Undecodable
 from indexer.facts.messages import plain
-from indexer.movements.waits import Wait
+from indexer.movements.waits import WaitingMessage
 from warehouse_schema.identifiers import EvmAddress, TxHash, bytes32
 
 _FAST_THRESHOLD = 1000
@@ -22,7 +22,7 @@ _Words: TypeAlias = tuple[str, str | None]
 
 
 def examine(
-    network: Network, wait: Wait, sent: Sequence[MessageSent], item: IrisMessage
+    network: Network, wait: WaitingMessage, sent: Sequence[MessageSent], item: IrisMessage
 ) -> Attestation | None:
     """What an attested message is worth. Pure.
 
@@ -48,7 +48,7 @@ def examine(
 
 
 def _attestation(
-    wait: Wait,
+    wait: WaitingMessage,
     item: IrisMessage,
     parsed: CctpMessage | None,
     source_domain: int,
@@ -87,7 +87,7 @@ def _parsed(message: bytes) -> CctpMessage | None:
 
 
 def statuses(
-    wait: Wait,
+    wait: WaitingMessage,
     answer: IrisMessages,
     sent: Sequence[MessageSent],
     messages: Sequence[IrisMessage],
@@ -117,7 +117,10 @@ def statuses(
 
 
 def _words(
-    wait: Wait, item: IrisMessage, finding: Attestation | None, fresh: Sequence[Attestation]
+    wait: WaitingMessage,
+    item: IrisMessage,
+    finding: Attestation | None,
+    fresh: Sequence[Attestation],
 ) -> _Words | None:
     if finding is None:
         reason = plain(item.delay_reason or "") or None

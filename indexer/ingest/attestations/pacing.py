@@ -3,7 +3,7 @@
 import math
 
 from indexer.config.networks import Network
-from indexer.movements.waits import LONGEST_SECONDS, Wait
+from indexer.movements.waits import LONGEST_SECONDS, WaitingMessage
 
 SHORTEST_SECONDS = 5
 """Least between two polls of a message; the most is `waits.LONGEST_SECONDS`."""
@@ -29,13 +29,13 @@ def next_poll(age_seconds: int, attempts: int, expected_seconds: int) -> int:
     return min(LONGEST_SECONDS, max(distance, SHORTEST_SECONDS << doublings))
 
 
-def seconds_to_wait(network: Network, wait: Wait, now: int, *, is_fast: bool) -> int:
+def seconds_to_wait(network: Network, wait: WaitingMessage, now: int, *, is_fast: bool) -> int:
     """Until the next poll of what was asked about just now."""
     expected = _expected_seconds(network, wait, is_fast=is_fast)
     return next_poll(now - wait.since, wait.attempts + 1, expected)
 
 
-def _expected_seconds(network: Network, wait: Wait, *, is_fast: bool) -> int:
+def _expected_seconds(network: Network, wait: WaitingMessage, *, is_fast: bool) -> int:
     """When an answer is usually there, seconds from the start of the wait: for pacing alone."""
     if wait.purpose == "reattestation":
         return _REATTEST_SECONDS

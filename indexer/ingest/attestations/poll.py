@@ -18,8 +18,8 @@ from indexer.config.networks import Network
 from indexer.errors import FollowerConflict, IndexerError
 from indexer.facts.messages import plain
 from indexer.facts.store import events_by_key
-from indexer.ingest.attestations.record import Answer, Outcome, PollProgress, record
-from indexer.movements.waits import Wait, due_waits, forget_what_is_over
+from indexer.ingest.attestations.record import PollOutcome, PollProgress, ServiceAnswer, record
+from indexer.movements.waits import WaitingMessage, due_waits, forget_what_is_over
 from indexer.outages import outlasting
 from indexer.stopping import pause
 from warehouse_schema import locks
@@ -105,7 +105,7 @@ def _poll(
     conn: Connection, network: Network, iris: Iris, scan: LzScan | None, now: int
 ) -> PollProgress:
     with conn.begin():
-        questions: list[tuple[Wait, Callable[[], Answer]]] = [
+        questions: list[tuple[WaitingMessage, Callable[[], ServiceAnswer]]] = [
             (wait, partial(_ask_iris, network, iris, wait))
             for wait in due_waits(conn, network, "iris", now, BATCH)
         ]
@@ -128,13 +128,15 @@ def _poll(
     return progress
 
 
-def _answers(questions: Sequence[tuple[Wait, Callable[[], Answer]]]) -> Iterator[Outcome]:
-    def ask(question: tuple[Wait, Callable[[], Answer]]) -> Outcome:
+def _answers(
+    questions: Sequence[tuple[WaitingMessage, Callable[[], ServiceAnswer]]],
+) -> Iterator[PollOutcome]:
+    def ask(question: tuple[WaitingMessage, Callable[[], ServiceAnswer]]) -> PollOutcome:
         wait, put = question
         try:
-            return Outcome(wait, put(), None)
+            return PollOutcome(wait, put(), None)
         except IndexerError as error:
-            return Outcome(wait, None, error)
+            return PollOutcome(wait, None, error)
 
     if not questions:
         return
@@ -145,7 +147,7 @@ def _answers(questions: Sequence[tuple[Wait, Callable[[], Answer]]]) -> Iterator
         pool.shutdown(cancel_futures=True)
 
 
-def _ask_iris(network: Network, iris: Iris, wait: Wait) -> IrisMessages:
+def _ask_iris(network: Network, iris: Iris, wait: WaitingMessage) -> IrisMessages:
     if wait.attempts % REATTEST_EVERY == 0:
         for nonce in wait.expired:
             taken = iris.reattest(nonce)

@@ -23,9 +23,15 @@ from indexer.facts.store import (
 )
 from indexer.ingest.attestations.examine import asks_for_fast, examine, statuses
 from indexer.ingest.attestations.pacing import seconds_to_wait
-from indexer.movements.store import refold_transfers
-from indexer.movements.waits import LONGEST_SECONDS, Wait, ask_again, ask_no_more, is_attested
-from indexer.transfers.store import refold_touched
+from indexer.movements.store import refold_movements
+from indexer.movements.waits import (
+    LONGEST_SECONDS,
+    WaitingMessage,
+    ask_again,
+    ask_no_more,
+    is_attested,
+)
+from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import Bytes32
 
 logger = logging.getLogger(__name__)
@@ -37,7 +43,7 @@ REFUSED = "attestation_refused"
 
 _VERSION = 2
 
-Answer: TypeAlias = IrisMessages | ScanStatus | None
+ServiceAnswer: TypeAlias = IrisMessages | ScanStatus | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +63,16 @@ class PollProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PollOutcome:
     """What a service answered, or why it did not."""
 
-    wait: Wait
-    answer: Answer
+    wait: WaitingMessage
+    answer: ServiceAnswer
     error: IndexerError | None
 
 
 def record(
-    conn: Connection, network: Network, outcome: Outcome, now: int, progress: PollProgress
+    conn: Connection, network: Network, outcome: PollOutcome, now: int, progress: PollProgress
 ) -> PollProgress:
     """What a service answered, or that it did not; `progress` with that added."""
     wait, answer = outcome.wait, outcome.answer
@@ -82,7 +88,7 @@ def record(
 
 
 def _record_failure(
-    conn: Connection, network: Network, wait: Wait, error: IndexerError, now: int
+    conn: Connection, network: Network, wait: WaitingMessage, error: IndexerError, now: int
 ) -> None:
     logger.warning("%s chain=%s subject=%s: %s", wait.service, wait.chain, wait.subject, error)
     seconds = seconds_to_wait(network, wait, now, is_fast=False)
@@ -93,7 +99,7 @@ def _record_failure(
 
 
 def _record_status(
-    conn: Connection, network: Network, wait: Wait, answer: ScanStatus | None, now: int
+    conn: Connection, network: Network, wait: WaitingMessage, answer: ScanStatus | None, now: int
 ) -> None:
     guid = wait.keys[0]
     status = MessageStatus("lz_scan", guid, guid, "not seen yet", None)
@@ -101,15 +107,15 @@ def _record_status(
         words = plain(answer.message or "") or None
         status = replace(status, status=plain(answer.name), detail=words)
     if set_statuses(conn, "lz_scan", {guid: status}):
-        refold_transfers(conn, network, (), [guid])
-        refold_touched(conn, network, (), [guid])
+        refold_movements(conn, network, (), [guid])
+        refold_affected(conn, network, (), [guid])
     ask_again(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
 
 
 def _record_messages(
     conn: Connection,
     network: Network,
-    wait: Wait,
+    wait: WaitingMessage,
     answer: IrisMessages,
     now: int,
     progress: PollProgress,
@@ -127,8 +133,8 @@ def _record_messages(
     said = statuses(wait, answer, sent, messages, findings, fresh)
     changed = set_statuses(conn, "iris", said)
     keys = {*changed, *(finding.burn_key for finding in fresh if finding.burn_key is not None)}
-    refold_transfers(conn, network, keys & _burn_keys(sent), ())
-    refold_touched(conn, network, (), keys & _burn_keys(sent))
+    refold_movements(conn, network, keys & _burn_keys(sent), ())
+    refold_affected(conn, network, (), keys & _burn_keys(sent))
     if wait.purpose == "attestation" and is_attested(conn, wait):
         ask_no_more(conn, wait)
     else:
@@ -142,7 +148,7 @@ def _record_messages(
     )
 
 
-def _messages_sent(conn: Connection, wait: Wait) -> list[MessageSent]:
+def _messages_sent(conn: Connection, wait: WaitingMessage) -> list[MessageSent]:
     """Every message of the transaction that waits, in order of their logs."""
     places = [
         event.seen

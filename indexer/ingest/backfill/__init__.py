@@ -5,9 +5,9 @@ text that Postgres takes. They are committed in order, each in a transaction of 
 replaces whatever was stored there and says how far the backfill is. Killed anywhere, it goes on
 after the last commit; run again once it is finished, it writes the same rows.
 
-`backfill` does it in one process. `plan_spans`, `bring_in` and `finish_backfill` are the same for
-an orchestrator, which gives a span to each of many processes: all read and decode side by side, and
-each commits when it is its span's turn, which it learns from the warehouse.
+`backfill` does it in one process. `plan_spans`, `ingest_span` and `finish_backfill` do the same for
+an orchestrator with several processes: each reads and decodes a span beside the others, and commits
+it when the warehouse says that all spans below are in.
 
 A backfill never meets the live follower: it stays below what a chain can still take back.
 
@@ -25,6 +25,6 @@ A backfill never meets the live follower: it stays below what a chain can still 
 from indexer.ingest.backfill.progress import BackfillProgress as BackfillProgress
 from indexer.ingest.backfill.run import Span as Span
 from indexer.ingest.backfill.run import backfill as backfill
-from indexer.ingest.backfill.run import bring_in as bring_in
 from indexer.ingest.backfill.run import finish_backfill as finish_backfill
+from indexer.ingest.backfill.run import ingest_span as ingest_span
 from indexer.ingest.backfill.run import plan_spans as plan_spans

@@ -25,7 +25,7 @@ from indexer.facts.kept import keep, shared_emitters
 from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES
 from indexer.facts.store import Decoded
 from indexer.movements.fold import OFT_EVENTS
-from indexer.movements.store import touched_movements
+from indexer.movements.store import affected_movements
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import BlockHash, Bytes32, ChainId, Height
 
@@ -44,7 +44,7 @@ _KEYED_BY: Mapping[type[Event], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Movements:
+class MovementKeys:
     """Burn keys and guids of the movements that a chunk's events belong to."""
 
     burn_keys: frozenset[Bytes32]
@@ -66,7 +66,7 @@ class Chunk:
     """Raw logs or events that are kept."""
     read: int
     """Raw logs or events that the node gave: those of others at a shared contract among them."""
-    movements: Movements | None
+    movements: MovementKeys | None
     """None when there are more than `MOST_FOLDED_AT_ONCE`."""
     undecodable: tuple[tuple[str, str], ...]
     """Of each raw event that could not be decoded: what it is, and why."""
@@ -175,16 +175,16 @@ def _undecodable(decoded: Iterable[Decoded]) -> Iterator[tuple[str, str]]:
             yield f"{seen.height}/{seen.tx_hash}/{seen.position}", item.undecodable
 
 
-def _movements(decoded: Iterable[Decoded], columnar: Mapping[str, pl.DataFrame]) -> Movements:
-    burn_keys, guids = touched_movements(item.event for item in decoded if item.event is not None)
+def _movements(decoded: Iterable[Decoded], columnar: Mapping[str, pl.DataFrame]) -> MovementKeys:
+    burn_keys, guids = affected_movements(item.event for item in decoded if item.event is not None)
     for event_type, column in _KEYED_BY.items():
         frame = columnar.get(event_type.__name__)
         if frame is not None:
             keys = frame[column].drop_nulls().unique()
             (burn_keys if column == "burn_key" else guids).update(keys)
-    return Movements(frozenset(burn_keys), frozenset(guids))
+    return MovementKeys(frozenset(burn_keys), frozenset(guids))
 
 
-def _few(movements: Movements) -> Movements | None:
+def _few(movements: MovementKeys) -> MovementKeys | None:
     many = len(movements.burn_keys) + len(movements.guids) > MOST_FOLDED_AT_ONCE
     return None if many else movements

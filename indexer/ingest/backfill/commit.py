@@ -24,9 +24,9 @@ from indexer.facts.backfills import Backfill
 from indexer.facts.columns_copy import copy_text
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.movements.fold import MOVEMENT_EVENTS
-from indexer.movements.store import refold_transfers, touched_movements
+from indexer.movements.store import affected_movements, refold_movements
 from indexer.transfers.affected import PAID_EVENTS
-from indexer.transfers.store import refold_touched
+from indexer.transfers.store import refold_affected
 from warehouse_schema import locks
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height
@@ -122,15 +122,15 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         proofs.keep_proven(conn, proven)
         days.note_change(conn, chunk.chain, chunk.first, chunk.last)
         _settle_alarms(conn, chunk, alarmed)
-        burn_keys, guids = touched_movements(before)
+        burn_keys, guids = affected_movements(before)
         folded = Height(min(now.folded, chunk.first - 1))
         if chunk.movements is not None:
             burn_keys |= chunk.movements.burn_keys
             guids |= chunk.movements.guids
             folded = chunk.last if now.folded == now.done else now.folded
-        refold_transfers(conn, network, burn_keys, guids)
+        refold_movements(conn, network, burn_keys, guids)
         paid = store.read_events(conn, PAID_EVENTS, chunk.chain, chunk.first, chunk.last)
-        refold_touched(conn, network, [*before, *paid], burn_keys | guids, taken_back=True)
+        refold_affected(conn, network, [*before, *paid], burn_keys | guids, taken_back=True)
         events = now.events + chunk.events - again
         after = replace(now, done=chunk.last, folded=folded, events=events)
         backfills.write(conn, after)
@@ -202,9 +202,9 @@ def fold_rest(conn: Connection, network: Network, now: Backfill) -> Iterator[Bac
             # Who computed these days since the facts came in did it without these movements. Days
             # before movements, as everywhere: two that wait for each other would wait for ever.
             days.note_change(conn, now.chain, Height(now.folded + 1), last)
-            burn_keys, guids = touched_movements(events)
-            refold_transfers(conn, network, burn_keys, guids)
-            refold_touched(conn, network, (), burn_keys | guids)
+            burn_keys, guids = affected_movements(events)
+            refold_movements(conn, network, burn_keys, guids)
+            refold_affected(conn, network, (), burn_keys | guids)
             now = replace(now, folded=last)
             backfills.write(conn, now)
         yield now

@@ -26,7 +26,7 @@ from indexer.ingest.backfill.commit import (
 from indexer.ingest.backfill.fetch import fetch_ahead, source
 from indexer.ingest.backfill.progress import BackfillProgress, Meter
 from indexer.ingest.backfill.spool import Spool, spool_in
-from indexer.ingest.backfill.turns import Turn
+from indexer.ingest.backfill.turns import SpanTurn
 from indexer.ingest.rebuild import rebuild
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -99,7 +99,7 @@ def plan_spans(
     return [(Height(at), Height(min(at + wide - 1, last))) for at in range(begin, last + 1, wide)]
 
 
-def bring_in(
+def ingest_span(
     engine: Engine,
     reader: ChainReader,
     network: Network,
@@ -130,7 +130,7 @@ def bring_in(
     first, last = Height(max(span[0], start.done + 1)), span[1]
     if first > last:
         return
-    turn = Turn(engine, chain.id, whole, first, check)
+    turn = SpanTurn(engine, chain.id, whole, first, check)
     with (
         source(reader, chain, watched) as fetchers,
         spool_in(spool) as waiting,
@@ -156,7 +156,7 @@ def finish_backfill(
 
 
 def _in_turn(
-    chunks: Iterator[Chunk], turn: Turn, waiting: Spool, check: Callable[[], None]
+    chunks: Iterator[Chunk], turn: SpanTurn, waiting: Spool, check: Callable[[], None]
 ) -> Generator[Chunk]:
     """The chunks in order, none before its turn has come; until then they are read and kept."""
     for chunk in chunks:

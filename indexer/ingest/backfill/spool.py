@@ -17,7 +17,7 @@ import zstandard
 
 from indexer.errors import ConfigurationError
 from indexer.facts.columns_copy import CopyText
-from indexer.ingest.backfill.chunks import Chunk, Movements
+from indexer.ingest.backfill.chunks import Chunk, MovementKeys
 
 MOST_BYTES = 1024 * 1024 * 1024
 """Of chunks that wait, beyond which nothing more is fetched until the turn has come."""
@@ -112,6 +112,6 @@ def _chunk_of(text: bytes) -> Chunk:
         },
         movements=None
         if movements is None
-        else Movements(frozenset(movements["burn_keys"]), frozenset(movements["guids"])),
+        else MovementKeys(frozenset(movements["burn_keys"]), frozenset(movements["guids"])),
         copies=tuple(copies),
     )

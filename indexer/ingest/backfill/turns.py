@@ -20,7 +20,7 @@ node that has its moments."""
 _LOOK_SECONDS = 0.5
 
 
-class Turn:
+class SpanTurn:
     """The turn of the span that begins at `start`, in the backfill of `first … last`.
 
     `check` is called now and then while it waits: raise from it to end the waiting.

@@ -31,7 +31,7 @@ from indexer.ingest.rebuild import forget_days, refold_all_transfers
 from indexer.ingest.redecode import shadow_tables
 from indexer.ingest.redecode.shadow_tables import AS_REVISED, Replaced, TableDifference
 from indexer.movements.fold import MOVEMENT_EVENTS, Movement
-from indexer.movements.store import refold_transfers, touched_movements
+from indexer.movements.store import affected_movements, refold_movements
 from indexer.orderbook import store as book_store
 from indexer.orderbook.refold import Refold, book_history
 from indexer.transfers.store import refold_all
@@ -54,7 +54,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class RevisionProgress:
+class RedecodeProgress:
     """How far a chain is decoded anew, and up to where it can be before the swap."""
 
     chain: ChainId
@@ -63,10 +63,10 @@ class RevisionProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class SwapCheck:
     """What a swap would change, as of one snapshot."""
 
-    filled: tuple[RevisionProgress, ...]
+    filled: tuple[RedecodeProgress, ...]
     facts: Mapping[ChainId, Sequence[TableDifference]]
     projections: Sequence[TableDifference]
 
@@ -129,7 +129,7 @@ def abandon(owner: Engine) -> None:
 
 def fill(
     engine: Engine, network: Network, chain_id: ChainId, *, events: int = EVENTS_A_RANGE
-) -> Iterator[RevisionProgress]:
+) -> Iterator[RedecodeProgress]:
     """Decode a chain's raw facts anew, up to what the chain can no longer take back.
 
     Goes on where the last fill ended. Each range and the revision's cursor are one transaction,
@@ -146,10 +146,10 @@ def fill(
             height = _decode_range(conn, chain, before, final, events)
         if height == before:
             return
-        yield RevisionProgress(chain.id, height, final)
+        yield RedecodeProgress(chain.id, height, final)
 
 
-def fill_all(engine: Engine, network: Network) -> Iterator[RevisionProgress]:
+def fill_all(engine: Engine, network: Network) -> Iterator[RedecodeProgress]:
     """Fill each chain of the revision; nothing when none is under way."""
     with engine.connect() as conn:
         revised = shadow_tables.heights(conn)
@@ -250,7 +250,7 @@ def _touched_above(
     burn_keys: set[Bytes32] = set()
     guids: set[Bytes32] = set()
     for chain, height in final.items():
-        above = touched_movements(
+        above = affected_movements(
             store.read_events(conn, MOVEMENT_EVENTS, chain, Height(height + 1))
         )
         burn_keys |= above[0]
@@ -308,7 +308,7 @@ def _in_words(table: Table, old: tuple[Any, ...] | None, new: tuple[Any, ...] | 
 # Checking.
 
 
-def check(engine: Engine, network: Network) -> Check:
+def check(engine: Engine, network: Network) -> SwapCheck:
     """What a swap would change, as of one snapshot; ingestion goes on meanwhile.
 
     Fills first what has become final since the last fill.
@@ -317,7 +317,7 @@ def check(engine: Engine, network: Network) -> Check:
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
         heights = shadow_tables.heights(conn)
         filled = [
-            RevisionProgress(chain, height, max(height, _final(conn, network.chain(chain))))
+            RedecodeProgress(chain, height, max(height, _final(conn, network.chain(chain))))
             for chain, height in heights.items()
         ]
         facts = {
@@ -328,7 +328,7 @@ def check(engine: Engine, network: Network) -> Check:
         _finish_book(conn, network, beside.book)
         projections = [beside.movements, *_book_differences(beside.book)]
         conn.rollback()
-    return Check(tuple(filled), facts, [item for item in projections if item.first])
+    return SwapCheck(tuple(filled), facts, [item for item in projections if item.first])
 
 
 def _book_differences(refold: Refold) -> Iterator[TableDifference]:
@@ -379,7 +379,7 @@ def _swap(conn: Connection, network: Network, beside: _Beside) -> Swapped:
     after = _touched_above(conn, beside.final)
     burn_keys = beside.burn_keys | before[0] | after[0]
     guids = beside.guids | before[1] | after[1]
-    refold_transfers(conn, network, burn_keys, guids)
+    refold_movements(conn, network, burn_keys, guids)
     refold_all(conn, network)
     is_new_book = _replace_book(conn, network, beside.book)
     if facts:

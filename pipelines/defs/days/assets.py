@@ -14,6 +14,7 @@ import dagster as dg
 
 from indexer.config.networks import Chain, Network
 from indexer.config.settings import Settings
+from pipelines.defs.check_jobs import paced
 from pipelines.defs.days.keeping import compute_sensor, export_sensor
 from pipelines.defs.days.names import (
     AGREES,
@@ -33,9 +34,8 @@ from pipelines.defs.days.names import (
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import events_key
 from pipelines.defs.projections.names import MOVEMENTS
-from pipelines.defs.resources import Warehouse
-from pipelines.defs.watch import paced
-from pipelines.failures import told_to_dagster
+from pipelines.defs.resources import WarehouseResource
+from pipelines.failures import failures_for_dagster
 from pipelines.instance import knowing_that_it_is_beta
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _figures(network: Network, name: str, specs: Sequence[dg.AssetSpec]) -> dg.A
         can_subset=False,
     )
     def assets(
-        context: dg.AssetExecutionContext, warehouse: Warehouse
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Compute a range of days, some at a time, each in one transaction."""
         # Here, not above: it reads columns, and every run that starts would wait for that import.
@@ -144,7 +144,7 @@ def _figures(network: Network, name: str, specs: Sequence[dg.AssetSpec]) -> dg.A
 
         first, last = _range(context)
         rows: Counter[str] = Counter()
-        with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
+        with failures_for_dagster(context.op_execution_context), warehouse.engine() as engine:
             for written in compute(engine, network, _family(name), first, last):
                 rows.update(written.rows)
                 context.log.info(f"{written.first} to {written.last}: {written.rows}")
@@ -190,7 +190,7 @@ def _agreement(network: Network) -> dg.AssetChecksDefinition:
             for key in (PROVIDER_DAYS, MARKET_DAYS, ROUTE_DAYS)
         ],
     )
-    def check(warehouse: Warehouse) -> Iterator[dg.AssetCheckResult]:
+    def check(warehouse: WarehouseResource) -> Iterator[dg.AssetCheckResult]:
         from indexer.analytics.agreement import differences
 
         with warehouse.engine() as engine:
@@ -219,7 +219,7 @@ def _files(
         kinds={"parquet", "polars"},
     )
     def asset(
-        context: dg.AssetExecutionContext, warehouse: Warehouse
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource
     ) -> dg.MaterializeResult[None]:
         """Write a range of days."""
         from indexer.analytics.export import export
@@ -227,7 +227,7 @@ def _files(
 
         first, last = _range(context)
         rows = 0
-        with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
+        with failures_for_dagster(context.op_execution_context), warehouse.engine() as engine:
             for written in export(engine, _set(name), folder, list(days_between(first, last))):
                 rows += sum(written.rows.values())
                 context.log.info(f"{written.day}: {sum(written.rows.values())} rows")

@@ -14,10 +14,10 @@ from sqlalchemy import Engine
 
 from indexer.config.networks import Network
 from pipelines.defs.days.names import DAYS
-from pipelines.defs.resources import Warehouse
+from pipelines.defs.resources import WarehouseResource
 from pipelines.instance import range_tags
-from pipelines.keeping import last_materialized, runs_of
-from pipelines.supervision import Standing, next_step
+from pipelines.restart_sensor import last_materialized, runs_of
+from pipelines.supervision import RunState, next_step
 
 LOOK_EVERY_SECONDS = 60
 
@@ -62,13 +62,13 @@ def _sensor(job: str, progress: dg.AssetKey, due: Due) -> dg.SensorDefinition:
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def sensor(
-        context: dg.SensorEvaluationContext, warehouse: Warehouse
+        context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
         with warehouse.engine() as engine:
             wanted = [day for day in due(engine) if DAYS.has_partition_key(str(day))]
         if not wanted:
             return dg.SkipReason("every day that is over is done")
-        standing = Standing(
+        standing = RunState(
             f"{len(wanted)} days are due, the first is {wanted[0]}",
             last_materialized(context.instance, progress),
         )

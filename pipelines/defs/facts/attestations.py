@@ -12,15 +12,15 @@ from pydantic import Field
 from indexer.config.networks import Chain, Network
 from indexer.ingest.attestations import PollProgress, poll_attestations, poll_once
 from pipelines.defs.facts.names import ASK_JOB, ASK_POOL, ATTESTATIONS, events_key
-from pipelines.defs.resources import AttestationServices, Warehouse
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper, since
-from pipelines.reports import Asked, Later, Told, asked_metadata
-from pipelines.shift import ShiftConfig, shift
+from pipelines.defs.resources import AttestationServices, WarehouseResource
+from pipelines.long_run import LongRunConfig, long_run
+from pipelines.reports import AssetReporter, AttestationReport, LaterReports, asked_metadata
+from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, keeper, since
 
 _STEP = "ask_services"
 
 
-class AskConfig(ShiftConfig):
+class AskConfig(LongRunConfig):
     """How long to ask."""
 
     minutes: float = Field(
@@ -71,14 +71,14 @@ def _asset(network: Network, followed: tuple[Chain, ...]) -> dg.AssetsDefinition
     def asset(
         context: dg.AssetExecutionContext,
         config: AskConfig,
-        warehouse: Warehouse,
+        warehouse: WarehouseResource,
         services: AttestationServices,
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Ask, and go on asking."""
         ask(context.op_execution_context, config, warehouse, services, network)
         # What was answered is reported; the end of a run adds nothing to it.
         yield dg.MaterializeResult(
-            asset_key=ATTESTATIONS, metadata=asked_metadata(Asked(PollProgress()))
+            asset_key=ATTESTATIONS, metadata=asked_metadata(AttestationReport(PollProgress()))
         )
 
     return asset
@@ -87,7 +87,7 @@ def _asset(network: Network, followed: tuple[Chain, ...]) -> dg.AssetsDefinition
 def ask(
     context: dg.OpExecutionContext,
     config: AskConfig,
-    warehouse: Warehouse,
+    warehouse: WarehouseResource,
     services: AttestationServices,
     network: Network,
 ) -> None:
@@ -95,14 +95,14 @@ def ask(
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    told = [Told(ATTESTATIONS, asked_metadata, Later.MATERIALIZE)]
+    told = [AssetReporter(ATTESTATIONS, asked_metadata, LaterReports.MATERIALIZE)]
     with (
-        shift(context, warehouse, told, config) as run,
+        long_run(context, warehouse, told, config) as run,
         services.services() as (iris, scan),
     ):
 
         def report(answers: PollProgress) -> None:
-            run.report(Asked(answers))
+            run.report(AttestationReport(answers))
 
         if config.minutes:
             poll_attestations(

@@ -22,17 +22,17 @@ from pipelines.defs.facts.names import (
     pool,
 )
 from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK
-from pipelines.defs.resources import ChainNodes, Warehouse
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.defs.resources import ChainNodes, WarehouseResource
 from pipelines.reports import (
-    Later,
+    AssetReporter,
+    LaterReports,
     Report,
-    Told,
     chain_metadata,
     projection_metadata,
     status_metadata,
 )
-from pipelines.supervision import Standing
+from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, keeper
+from pipelines.supervision import RunState
 
 
 def chain_facts(network: Network, chain: Chain) -> dg.Definitions:
@@ -88,7 +88,7 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
     def facts(
         context: dg.AssetExecutionContext,
         config: FollowConfig,
-        warehouse: Warehouse,
+        warehouse: WarehouseResource,
         nodes: ChainNodes,
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Follow the chain, or catch up with it."""
@@ -101,21 +101,24 @@ def _facts(network: Network, chain: Chain) -> dg.AssetsDefinition:
     return facts
 
 
-def _told(network: Network, chain: Chain) -> list[Told[Report]]:
+def _told(network: Network, chain: Chain) -> list[AssetReporter[Report]]:
     """What one commit of the chain writes: its facts and the projections they touch, in order."""
     book = [ORDER_BOOK] if chain == network.stellar else []
     return [
-        Told(blocks_key(chain.id), chain_metadata, Later.NOTHING),
-        Told(events_key(chain.id), chain_metadata, Later.NOTHING),
-        Told(cursor_key(chain.id), chain_metadata, Later.MATERIALIZE),
-        *(Told(key, projection_metadata, Later.OBSERVE) for key in (*book, MOVEMENTS)),
+        AssetReporter(blocks_key(chain.id), chain_metadata, LaterReports.NOTHING),
+        AssetReporter(events_key(chain.id), chain_metadata, LaterReports.NOTHING),
+        AssetReporter(cursor_key(chain.id), chain_metadata, LaterReports.MATERIALIZE),
+        *(
+            AssetReporter(key, projection_metadata, LaterReports.OBSERVE)
+            for key in (*book, MOVEMENTS)
+        ),
     ]
 
 
 def _keeper(network: Network, chain: Chain) -> dg.SensorDefinition:
-    def standing(engine: Engine, moved_at: float | None) -> Standing:
+    def standing(engine: Engine, moved_at: float | None) -> RunState:
         status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
-        return Standing(where(status), moved_at, status.held)
+        return RunState(where(status), moved_at, status.held)
 
     return keeper(follower_job(chain.id), cursor_key(chain.id), standing)
 

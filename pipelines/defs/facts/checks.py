@@ -6,10 +6,10 @@ import dagster as dg
 
 from indexer.config.networks import Chain, Network, StellarChain
 from indexer.facts.checks import blocks_join, in_quarantine, open_alarms
-from indexer.facts.health import judge
+from indexer.facts.health import assess
 from indexer.facts.status import chain_status
 from pipelines.defs.facts.names import blocks_key, events_key
-from pipelines.defs.resources import Warehouse
+from pipelines.defs.resources import WarehouseResource
 from warehouse_schema.identifiers import ChainId, Height
 
 BLOCKS_JOIN, HISTORY_JOINS = "blocks_join", "history_joins"
@@ -44,7 +44,7 @@ def _blocks_join(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
         description=f"No hole between the last {RECENT_BLOCKS} blocks; each names the one below "
         "as its parent.",
     )
-    def check(warehouse: Warehouse) -> dg.AssetCheckResult:
+    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
             since = Height(max(0, (status.height or 0) - RECENT_BLOCKS))
@@ -61,7 +61,7 @@ def _history_joins(chain: ChainId) -> dg.AssetChecksDefinition:
         blocking=True,
         description="The same of all blocks that are stored. As often as it is cheap.",
     )
-    def check(warehouse: Warehouse) -> dg.AssetCheckResult:
+    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             return verdict(blocks_join(engine, chain))
 
@@ -74,7 +74,7 @@ def _no_open_alarms(chain: ChainId) -> dg.AssetChecksDefinition:
         name=NO_OPEN_ALARMS,
         description="Nothing stands that a person must look at: facts.alarms.",
     )
-    def check(warehouse: Warehouse) -> dg.AssetCheckResult:
+    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             return verdict(open_alarms(engine, chain), severity=dg.AssetCheckSeverity.WARN)
 
@@ -87,7 +87,7 @@ def _all_decoded(chain: ChainId) -> dg.AssetChecksDefinition:
         name=ALL_DECODED,
         description="No ledger is in quarantine: facts.quarantined_ledgers.",
     )
-    def check(warehouse: Warehouse) -> dg.AssetCheckResult:
+    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             return verdict(in_quarantine(engine, chain), severity=dg.AssetCheckSeverity.WARN)
 
@@ -100,10 +100,10 @@ def _keeps_up(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
         name=KEEPS_UP,
         description="The chain can be relied on, as routes, /readyz and `indexer status` say it.",
     )
-    def check(warehouse: Warehouse) -> dg.AssetCheckResult:
+    def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
             status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
-        health = judge(chain, status)
+        health = assess(chain, status)
         waits = health.reason == "ON_HOLD"
         return verdict(
             [] if health.is_well else [f"{health.reason}: {health.detail}"],

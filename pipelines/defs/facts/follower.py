@@ -10,15 +10,15 @@ from indexer.config.networks import Network
 from indexer.facts.status import ChainStatus, chain_status
 from indexer.ingest.follow import follow
 from indexer.ingest.quarantine import retry_untried
-from indexer.ingest.ranges import Progress
-from pipelines.defs.resources import ChainNodes, Warehouse
-from pipelines.keeping import MINUTES
-from pipelines.reports import Report, Told
-from pipelines.shift import ShiftConfig, shift
+from indexer.ingest.ranges import RangeProgress
+from pipelines.defs.resources import ChainNodes, WarehouseResource
+from pipelines.long_run import LongRunConfig, long_run
+from pipelines.reports import AssetReporter, Report
+from pipelines.restart_sensor import MINUTES
 from warehouse_schema.identifiers import ChainId
 
 
-class FollowConfig(ShiftConfig):
+class FollowConfig(LongRunConfig):
     """How long to follow a chain."""
 
     minutes: float = Field(
@@ -32,18 +32,18 @@ class FollowConfig(ShiftConfig):
 def follow_chain(
     context: dg.OpExecutionContext,
     config: FollowConfig,
-    warehouse: Warehouse,
+    warehouse: WarehouseResource,
     nodes: ChainNodes,
     network: Network,
     chain: ChainId,
-    told: Sequence[Told[Report]],
+    told: Sequence[AssetReporter[Report]],
 ) -> ChainStatus:
     """Bring in blocks until the time is over, the head is reached or somebody asks to stop.
 
     Returns where the chain stands then. Raises what `told_to_dagster` makes of the indexer's
     errors.
     """
-    with shift(context, warehouse, told, config) as run, nodes.reader(chain) as reader:
+    with long_run(context, warehouse, told, config) as run, nodes.reader(chain) as reader:
         target = reader.head().height if config.minutes == 0 else None
         goal = Goal(target, _status(run.engine, network, chain).height)
         retry_untried(run.engine, network, chain)
@@ -64,7 +64,7 @@ class Goal:
         self._target = target
         self._height = -1 if height is None else height
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: RangeProgress) -> None:
         """The chain is at another height now."""
         self._height = progress.height
 
@@ -75,9 +75,9 @@ class Goal:
 
 
 def _both(
-    first: Callable[[Progress], None], second: Callable[[Progress], None]
-) -> Callable[[Progress], None]:
-    def call(progress: Progress) -> None:
+    first: Callable[[RangeProgress], None], second: Callable[[RangeProgress], None]
+) -> Callable[[RangeProgress], None]:
+    def call(progress: RangeProgress) -> None:
         first(progress)
         second(progress)
 

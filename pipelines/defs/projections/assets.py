@@ -15,8 +15,8 @@ from indexer.ingest.rebuild import RebuildReport, differences, rebuild
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.facts.names import ATTESTATIONS, events_key
 from pipelines.defs.projections.names import MOVEMENTS, ORDER_BOOK, POOL
-from pipelines.defs.resources import Warehouse
-from pipelines.failures import told_to_dagster
+from pipelines.defs.resources import WarehouseResource
+from pipelines.failures import failures_for_dagster
 
 REBUILD_JOB = "rebuild_projections"
 
@@ -60,10 +60,10 @@ def _assets(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
         can_subset=False,
     )
     def assets(
-        context: dg.AssetExecutionContext, warehouse: Warehouse
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Write every projection anew from the facts, in one transaction."""
-        with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
+        with failures_for_dagster(context.op_execution_context), warehouse.engine() as engine:
             report = rebuild(engine, network)
             statuses = chain_status(engine, network)
         yield dg.MaterializeResult(
@@ -112,7 +112,7 @@ def _refold(network: Network) -> dg.AssetChecksDefinition:
             for key in (ORDER_BOOK, MOVEMENTS)
         ],
     )
-    def check(warehouse: Warehouse) -> Iterator[dg.AssetCheckResult]:
+    def check(warehouse: WarehouseResource) -> Iterator[dg.AssetCheckResult]:
         with warehouse.engine() as engine:
             found = verdict(differences(engine, network))
         for key in (ORDER_BOOK, MOVEMENTS):

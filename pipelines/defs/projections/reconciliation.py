@@ -7,21 +7,21 @@ import dagster as dg
 from indexer.analytics.reconciliation import (
     CHECKS,
     MAX_AGE_SECONDS,
-    Check,
-    Flow,
+    ChainFlow,
+    ReconciliationCheck,
     reconcile,
     sentences,
 )
 from indexer.config.networks import Network
+from pipelines.defs.check_jobs import paced
 from pipelines.defs.facts.checks import verdict
 from pipelines.defs.projections.names import MOVEMENTS, RECONCILIATION, TRANSFER_STATES
-from pipelines.defs.resources import Warehouse
-from pipelines.defs.watch import paced
-from pipelines.failures import told_to_dagster
+from pipelines.defs.resources import WarehouseResource
+from pipelines.failures import failures_for_dagster
 
 RECONCILE_JOB = "reconcile"
 
-_ASKS: dict[Check, str] = {
+_ASKS: dict[ReconciliationCheck, str] = {
     "movements_hold_all_facts": "What the chains burned, minted, sent and credited is what the "
     "movements say.",
     "movements_keep_their_amount": "What went in came out, fees apart.",
@@ -58,9 +58,9 @@ def _asset(network: Network) -> dg.AssetsDefinition:
         ],
     )
     def reconciliation(
-        context: dg.AssetExecutionContext, warehouse: Warehouse
+        context: dg.AssetExecutionContext, warehouse: WarehouseResource
     ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
-        with told_to_dagster(context.op_execution_context), warehouse.engine() as engine:
+        with failures_for_dagster(context.op_execution_context), warehouse.engine() as engine:
             seen = reconcile(engine, network)
         yield dg.MaterializeResult(
             metadata={
@@ -76,7 +76,7 @@ def _asset(network: Network) -> dg.AssetsDefinition:
     return reconciliation
 
 
-def _as_table(flows: tuple[Flow, ...]) -> str:
+def _as_table(flows: tuple[ChainFlow, ...]) -> str:
     lines = [
         "| | from | to | sent | delivered | fees | on the way | unexplained |",
         "|---|---|---|---|---|---|---|---|",

@@ -13,15 +13,15 @@ from indexer.config.networks import Chain, Network
 from indexer.transfers import keeper as indexer
 from pipelines.defs.facts.names import events_key
 from pipelines.defs.projections.names import KEEP_JOB, KEEP_POOL, TRANSFER_STATES
-from pipelines.defs.resources import Warehouse
-from pipelines.keeping import LONG_RUN_TAGS, MINUTES, keeper, since
-from pipelines.reports import Kept, Later, Told, kept_metadata
-from pipelines.shift import ShiftConfig, shift
+from pipelines.defs.resources import WarehouseResource
+from pipelines.long_run import LongRunConfig, long_run
+from pipelines.reports import AssetReporter, KeeperReport, LaterReports, kept_metadata
+from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, keeper, since
 
 _STEP = "keep_stages"
 
 
-class KeepConfig(ShiftConfig):
+class KeepConfig(LongRunConfig):
     """How long to keep up."""
 
     minutes: float = Field(
@@ -67,34 +67,38 @@ def _asset(network: Network, followed: Sequence[Chain]) -> dg.AssetsDefinition:
         pool=KEEP_POOL,
     )
     def asset(
-        context: dg.AssetExecutionContext, config: KeepConfig, warehouse: Warehouse
+        context: dg.AssetExecutionContext, config: KeepConfig, warehouse: WarehouseResource
     ) -> Iterator[dg.MaterializeResult[None]]:
         """Catch up, and keep up."""
         keep(context.op_execution_context, config, warehouse, network)
         # What was done is reported; the end of a run adds nothing to it.
         yield dg.MaterializeResult(
-            asset_key=TRANSFER_STATES, metadata=kept_metadata(Kept(indexer.Kept()))
+            asset_key=TRANSFER_STATES,
+            metadata=kept_metadata(KeeperReport(indexer.KeeperProgress())),
         )
 
     return asset
 
 
 def keep(
-    context: dg.OpExecutionContext, config: KeepConfig, warehouse: Warehouse, network: Network
+    context: dg.OpExecutionContext,
+    config: KeepConfig,
+    warehouse: WarehouseResource,
+    network: Network,
 ) -> None:
     """Keep up until the time is over or somebody asks to stop.
 
     Raises what `told_to_dagster` makes of the indexer's errors.
     """
-    told = [Told(TRANSFER_STATES, kept_metadata, Later.MATERIALIZE)]
-    with shift(context, warehouse, told, config) as run:
+    told = [AssetReporter(TRANSFER_STATES, kept_metadata, LaterReports.MATERIALIZE)]
+    with long_run(context, warehouse, told, config) as run:
         if not config.minutes:
             with run.engine.connect() as conn:
-                run.report(Kept(indexer.catch_up(conn, network)))
+                run.report(KeeperReport(indexer.catch_up(conn, network)))
             return
         indexer.keep_transfers(
             run.engine,
             network,
             should_stop=run.is_over,
-            on_progress=lambda done: run.report(Kept(done)),
+            on_progress=lambda done: run.report(KeeperReport(done)),
         )

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
-from api.actions.evm_source import FewOfEvm
-from api.actions.stellar_source import FewOfStellar
+from api.actions.evm_source import LimitedEvmSource
+from api.actions.stellar_source import LimitedStellarSource
 from indexer.actions.evm_calls import evm_calls
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_orders import BurnOnStellar, Pay, operation_of
@@ -273,12 +273,12 @@ def test_a_ledger_that_cannot_be_asked_is_unavailable(kept, reader: Engine, stel
         assert answer.status_code == 503
         return answer.json["code"]
 
-    assert code(stellar=FewOfStellar(stellar)) == "LEDGER_UNAVAILABLE"
-    assert code(stellar=FewOfStellar(stellar, most=0)) == "LEDGER_UNAVAILABLE"
+    assert code(stellar=LimitedStellarSource(stellar)) == "LEDGER_UNAVAILABLE"
+    assert code(stellar=LimitedStellarSource(stellar, most=0)) == "LEDGER_UNAVAILABLE"
     assert code() == "LEDGER_UNAVAILABLE"
     stellar.made = drafted()
     app = make_transfer_app(
-        reader, network=MAINNET, accounts=accounts, stellar=FewOfStellar(stellar)
+        reader, network=MAINNET, accounts=accounts, stellar=LimitedStellarSource(stellar)
     )
     assert ask_action(app.test_client(), transfer).json["action"] is not None
 
@@ -306,7 +306,7 @@ FAILURES = [NodeUnavailable("slow"), SourcesDisagree("two"), ConfigurationError(
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts, failure):
-    app = make_transfer_app(reader, network=MAINNET, evm=FewOfEvm(evm), accounts=accounts)
+    app = make_transfer_app(reader, network=MAINNET, evm=LimitedEvmSource(evm), accounts=accounts)
     transfer, client = deposit(kept), app.test_client()
     ask_action(client, transfer)
     evm.failure = failure
@@ -316,7 +316,7 @@ def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts,
 
 
 def test_only_so_many_wait_for_chains(kept, reader: Engine, evm, accounts):
-    none = FewOfEvm(evm, most=0)
+    none = LimitedEvmSource(evm, most=0)
     client = make_transfer_app(reader, network=MAINNET, evm=none, accounts=accounts).test_client()
     answer = ask_action(client, deposit(kept))
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")

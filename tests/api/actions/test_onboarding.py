@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, delete, func, insert, select, update
 from stellar_sdk import Keypair, TransactionBuilder
 
-from indexer.actions.onboarding import MAX_COST, RESERVE, Onboarding, onboarding_tx
+from indexer.actions.onboarding import MAX_COST, RESERVE, OnboardingTerms, onboarding_tx
 from tests.api.actions.test_signed import hand_in, refused
 from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
 from tests.factories.actions import MAINNET
@@ -236,7 +236,7 @@ def test_recipient_of_a_payment_cannot_be_signed_for(ledger, actor, accounts):
 
 
 def test_other_signatures_change_nothing(ledger, actor, transfer):
-    made = Onboarding(SPONSOR, 7, True, UnixSeconds(0), UnixSeconds(2**32))
+    made = OnboardingTerms(SPONSOR, 7, True, UnixSeconds(0), UnixSeconds(2**32))
     other = {"xdr": onboarding_tx(STELLAR.passphrase, ME, ASSET, made).envelope}
     assert refused(hand_in(actor, transfer, signed(other, WALLET))) == (
         "SUBMISSION_MISMATCH",

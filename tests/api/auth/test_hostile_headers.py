@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
+from api.auth.authenticator import Authenticator
 from api.auth.claims import BadToken
-from api.auth.gate import Gate
 from api.auth.revocation import Revocations
 from api.errors import Unauthorized
 from tests.factories.tokens import ACCOUNT, URL, claims, make_tokens, part, private_key, sign
@@ -33,7 +33,7 @@ class Nothing(Revocations):
 
 @pytest.fixture(scope="module")
 def gate():
-    return Gate([make_tokens()], Nothing(create_engine("postgresql+psycopg://not-used")))
+    return Authenticator([make_tokens()], Nothing(create_engine("postgresql+psycopg://not-used")))
 
 
 def refused(gate, header):

@@ -27,9 +27,9 @@ from stellar_sdk import (
 from stellar_sdk.operation import BumpSequence, ManageData
 from stellar_sdk.sep import stellar_web_authentication as library
 
-from api import few
+from api import concurrency
 from api.auth import challenges
-from api.auth.accounts import FewOfAccounts
+from api.auth.accounts import LimitedAccounts
 from api.auth.sep10 import LONGEST_CHALLENGE, WINDOW_SECONDS, ChallengeRefused
 from indexer.errors import NodeUnavailable, WrongChain
 from tests.factories.sep10 import (
@@ -66,7 +66,7 @@ def ledger() -> FixedAccounts:
 
 @pytest.fixture
 def client(reader, owner, ledger) -> Iterator[FlaskClient]:
-    yield make_sign_in_app(reader, FewOfAccounts(ledger)).test_client()
+    yield make_sign_in_app(reader, LimitedAccounts(ledger)).test_client()
     with owner.begin() as connection:
         connection.execute(delete(used_challenges))
 
@@ -508,8 +508,8 @@ def test_while_the_ledger_cannot_be_read_nobody_is_let_in(client, ledger, failur
 
 
 def test_a_ledger_that_hangs_holds_only_some_of_the_threads(reader, monkeypatch) -> None:
-    monkeypatch.setattr(few, "WAIT_SECONDS", 0.0)
-    app = make_sign_in_app(reader, FewOfAccounts(FixedAccounts(make_rules()), most=0))
+    monkeypatch.setattr(concurrency, "WAIT_SECONDS", 0.0)
+    app = make_sign_in_app(reader, LimitedAccounts(FixedAccounts(make_rules()), most=0))
     answer = post(app.test_client(), sign(challenge_of(app.test_client())))
     assert_refused(answer, 503, "LEDGER_UNAVAILABLE")
 
@@ -563,7 +563,7 @@ def _cannot(*_: object, **__: object) -> str:
 
 def test_of_200_concurrent_uses_one_gets_the_token(database: alchemy.URL, ledger) -> None:
     engine = make_engine(database, room="api", pool_size=32)
-    app = make_sign_in_app(engine, FewOfAccounts(ledger, most=200))
+    app = make_sign_in_app(engine, LimitedAccounts(ledger, most=200))
     signed = sign(challenge_of(app.test_client()))
 
     with ThreadPoolExecutor(32) as threads:

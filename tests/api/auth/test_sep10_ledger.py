@@ -9,7 +9,7 @@ from stellar_sdk import Keypair
 from stellar_sdk import Signer as LedgerSigner
 from stellar_sdk.operation import SetOptions
 
-from api.auth.accounts import FewOfAccounts
+from api.auth.accounts import LimitedAccounts
 from devnet.stellar.client import DevnetClient
 from devnet.stellar.process import StellarProcess
 from indexer.chains.stellar.accounts import AccountReader
@@ -38,7 +38,7 @@ def ledger(process) -> Iterator[DevnetClient]:
 def client(process, ledger, reader, owner) -> Iterator[FlaskClient]:
     accounts = AccountReader(NETWORK.stellar, [process.url])
     sep10 = make_sep10(passphrase=PASSPHRASE)
-    app = make_sign_in_app(reader, FewOfAccounts(accounts), network=NETWORK, sep10=sep10)
+    app = make_sign_in_app(reader, LimitedAccounts(accounts), network=NETWORK, sep10=sep10)
     yield app.test_client()
     accounts.close()
     with owner.begin() as connection:
@@ -77,7 +77,7 @@ def test_who_may_sign_in_follows_the_account_on_the_ledger(client, ledger) -> No
 def test_while_the_node_is_down_nobody_signs_in(reader) -> None:
     accounts = AccountReader(NETWORK.stellar, ["http://127.0.0.1:1"])
     app = make_sign_in_app(
-        reader, FewOfAccounts(accounts), network=NETWORK, sep10=make_sep10(passphrase=PASSPHRASE)
+        reader, LimitedAccounts(accounts), network=NETWORK, sep10=make_sep10(passphrase=PASSPHRASE)
     )
     assert log_in(app.test_client(), STRANGER, STRANGER) == 503
     accounts.close()

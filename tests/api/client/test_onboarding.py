@@ -20,7 +20,7 @@ from api.client.contracts import MAINNET as KNOWN
 from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
 from api.client.models import StellarTrustline
 from api.client.onboarding import check_onboarding
-from indexer.actions.onboarding import Onboarding, onboarding_tx
+from indexer.actions.onboarding import OnboardingTerms, onboarding_tx
 from indexer.addresses import stellar_account
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER
 from warehouse_schema.identifiers import UnixSeconds
@@ -62,7 +62,7 @@ def issued(*, is_new: bool = True) -> list[Any]:
     """As the service makes it."""
     asset: Any = MAINNET.stellar.usdc
     by = stellar_account(SPONSOR.public_key)
-    shown = Onboarding(by, 7, is_new, UnixSeconds(0), UnixSeconds(NOW + 180))
+    shown = OnboardingTerms(by, 7, is_new, UnixSeconds(0), UnixSeconds(NOW + 180))
     made = onboarding_tx(PASSPHRASE, stellar_account(ME), asset, shown)
     return [*TransactionBuilder.from_xdr(made.envelope, PASSPHRASE).transaction.operations]
 

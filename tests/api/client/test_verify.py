@@ -13,7 +13,7 @@ from api.client.contracts import MAINNET as KNOWN
 from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
 from api.client.models import EvmCalls
 from api.client.verify import Deposit, check_calls
-from indexer.actions.evm_calls import Burn, EvmCall, call_of, evm_calls, order_of
+from indexer.actions.evm_calls import BurnOrder, UnsignedCall, call_of, evm_calls, order_of
 from indexer.config.networks import load_network
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER, make_agreed
 
@@ -26,7 +26,7 @@ def meant(route: Any = "usdc-deposit", **changes: Any) -> Deposit:
     return replace(usual, **changes)
 
 
-def shown(*calls: EvmCall, chain: int = 1) -> EvmCalls:
+def shown(*calls: UnsignedCall, chain: int = 1) -> EvmCalls:
     return EvmCalls.model_validate(
         {
             "kind": "evm_calls",
@@ -39,7 +39,7 @@ def shown(*calls: EvmCall, chain: int = 1) -> EvmCalls:
     )
 
 
-def issued(route: str, allowance: Any = 0) -> tuple[EvmCall, ...]:
+def issued(route: str, allowance: Any = 0) -> tuple[UnsignedCall, ...]:
     agreed = make_agreed(mechanism=MECHANISMS[route])
     return evm_calls(MAINNET, agreed, allowance).calls
 
@@ -111,7 +111,7 @@ HOSTILE: dict[str, Any] = {
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_server_that_shows_another_order_is_refused(case):
     order = HOSTILE[case]
-    route = "usdc-deposit" if isinstance(order, Burn) else "usdt0-deposit"
+    route = "usdc-deposit" if isinstance(order, BurnOrder) else "usdt0-deposit"
     assert refused(shown(call_of(order)), meant(route))
 
 

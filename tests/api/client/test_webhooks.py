@@ -14,7 +14,7 @@ from api.openapi import openapi
 from relay.keys import LocalStellarKey
 from relay.webhooks.run import body_of, event_id
 from relay.webhooks.signing import public_text, signed_headers
-from relay.webhooks.store import Event
+from relay.webhooks.store import TransferEvent
 from tests.api.webhooks.conftest import kept, make_webhook_app
 from tests.documented import violations
 from tests.factories.app import NOW
@@ -34,7 +34,7 @@ def posted(kept: Connection) -> tuple[dict[str, str], bytes]:
     """As the service signs an event at `NOW`."""
     tell_some(kept)
     row = kept.exec_driver_sql("SELECT * FROM projections.transfer_events").one()
-    event = Event(**{name: getattr(row, name) for name in Event.__slots__})
+    event = TransferEvent(**{name: getattr(row, name) for name in TransferEvent.__slots__})
     body = body_of(event)
     return dict(signed_headers(KEY, event_id(event), UnixSeconds(NOW), body)), body
 

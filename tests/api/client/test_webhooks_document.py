@@ -14,10 +14,10 @@ from stellar_sdk import Keypair
 
 from devnet.webhook_receiver import make_certificate
 from relay.keys import LocalStellarKey
-from relay.webhooks.post import WHOLE_SECONDS, Answer
-from relay.webhooks.retrying import Standing
+from relay.webhooks.post import WHOLE_SECONDS, WebhookResponse
+from relay.webhooks.retrying import WebhookState
 from relay.webhooks.run import Poster
-from relay.webhooks.store import Due, Event
+from relay.webhooks.store import DueEvent, TransferEvent
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import PUBLIC_KEY
 from warehouse_schema.identifiers import StellarAddress
@@ -51,8 +51,8 @@ def url(certificate: Path) -> Iterator[str]:
     server.server_close()
 
 
-def due(url: str, number: int, stage: str) -> Due:
-    event = Event(
+def due(url: str, number: int, stage: str) -> DueEvent:
+    event = TransferEvent(
         number=number,
         transfer="5e" * 16,
         stage=stage,
@@ -60,7 +60,7 @@ def due(url: str, number: int, stage: str) -> Due:
         reason=None,
         told_at=datetime.now(UTC),
     )
-    return Due("webhook", StellarAddress(ACCOUNT), url, number - 1, event, Standing())
+    return DueEvent("webhook", StellarAddress(ACCOUNT), url, number - 1, event, WebhookState())
 
 
 def test_it_takes_what_the_service_posts_once_and_refuses_everybody_else(
@@ -74,9 +74,9 @@ def test_it_takes_what_the_service_posts_once_and_refuses_everybody_else(
     ours = sender(SEED)
     first = due(url, 1, "SUBMITTED")
     for each in (first, first, due(url, 2, "COMPLETED")):
-        assert ours.send(each, WHOLE_SECONDS) == Answer(204, None)
+        assert ours.send(each, WHOLE_SECONDS) == WebhookResponse(204, None)
     stranger = sender(Keypair.random().secret)
-    assert stranger.send(due(url, 3, "REFUNDED"), WHOLE_SECONDS) == Answer(400, None)
+    assert stranger.send(due(url, 3, "REFUNDED"), WHOLE_SECONDS) == WebhookResponse(400, None)
     assert capsys.readouterr().out.splitlines() == [
         f"{'5e' * 16} SUBMITTED",
         f"{'5e' * 16} COMPLETED",

@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 
 from api.openapi import examples, openapi
 from api.stream.client import SENT
-from api.stream.wishes import parse_wish
+from api.stream.requests import parse_subscribe_request
 from tests.documented import violations
 from tests.factories.app import make_app
 
@@ -67,7 +67,7 @@ def test_every_parameter_is_one_that_the_server_reads(document):
     }
     assert set(query) == set(values)
     for name, value in values.items():
-        assert parse_wish({name: value}) != parse_wish({}), name
+        assert parse_subscribe_request({name: value}) != parse_subscribe_request({}), name
 
 
 def test_every_message_has_an_example_that_is_what_its_schema_says(document):

@@ -16,9 +16,9 @@ from flask.testing import FlaskClient
 from limits import parse
 from sqlalchemy import Connection, Engine, delete, func
 
-from api.actions.evm_source import FewOfEvm
+from api.actions.evm_source import LimitedEvmSource
 from api.auth.accounts import LedgerUnavailable
-from api.auth.claims import Session
+from api.auth.claims import AuthSession
 from api.errors import (
     ApiError,
     FeesUnavailable,
@@ -32,9 +32,9 @@ from api.openapi import BEFORE_THE_APP, EXAMPLES
 from api.orderbook import queries
 from api.rates import READS, Limiter, Rates
 from api.stream import messages
-from api.stream.limits import Limits
+from api.stream.client_messages import read_speech
+from api.stream.limits import StreamLimits
 from api.stream.socket import find_stream
-from api.stream.speech import read_speech
 from api.web import Web
 from indexer.actions.mint_check import MintRefusal
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
@@ -218,15 +218,15 @@ def shake(client: FlaskClient, query: str = "", **headers: str) -> Any:
 
 
 def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> None:
-    app = make_app(reader, stream=Limits(clients=1))
+    app = make_app(reader, stream=StreamLimits(clients=1))
     assert find_stream(app).doors.enter("192.0.2.1")
     example("openStream", "STREAM_FULL", shake(app.test_client()))
-    app = make_app(reader, stream=Limits(clients=0))
+    app = make_app(reader, stream=StreamLimits(clients=0))
     example("openStream", "STREAM_NOT_SERVED", shake(app.test_client()))
     app = make_app(reader, web=Web(origins=frozenset({"https://app.example"})))
     refused = shake(app.test_client(), Origin="https://evil.example")
     example("openStream", "ORIGIN_NOT_ALLOWED", refused)
-    app = make_app(reader, stream=Limits(clients_per_address=1))
+    app = make_app(reader, stream=StreamLimits(clients_per_address=1))
     assert find_stream(app).doors.enter("127.0.0.1")
     example("openStream", "TOO_MANY_STREAMS", shake(app.test_client()))
 
@@ -247,10 +247,10 @@ class Others:
     def __init__(self, refusal: ApiError | None = None) -> None:
         self._refusal = refusal
 
-    def verify(self, token: str) -> Session:
+    def verify(self, token: str) -> AuthSession:
         if self._refusal is not None:
             raise self._refusal
-        return Session(StellarAddress(ACCOUNT), None, "privy.io", UnixSeconds(NOW + 3600))
+        return AuthSession(StellarAddress(ACCOUNT), None, "privy.io", UnixSeconds(NOW + 3600))
 
 
 def test_who_is_asking_is_the_example(reader: Engine, example: Any) -> None:
@@ -378,7 +378,7 @@ def test_an_action_and_a_submission_are_the_examples(
     for operation in ("showAction", "submitTransaction"):
         example(operation, "TRANSFER_NOT_FOUND", missing)
     other = deposit(rows)
-    few = make_transfer_app(reader, network=MAINNET, evm=FewOfEvm(evm), accounts=accounts)
+    few = make_transfer_app(reader, network=MAINNET, evm=LimitedEvmSource(evm), accounts=accounts)
     ask_action(few.test_client(), other)
     evm.failure = NodeUnavailable("slow")
     example("showAction", "CHAIN_UNAVAILABLE", ask_action(few.test_client(), other).json)
@@ -569,7 +569,7 @@ def test_what_an_owner_says_and_is_told_is_the_example(
     shown = start(make_transfer_app(reader).test_client(), insert_quote(rows), KEY).json
     frame = messages.transfer_frame(json.dumps(steady(shown)).encode(), 57)
     example("openStream", "TransferMessage", said(frame))
-    session = Session(StellarAddress(ACCOUNT), None, URL, UnixSeconds(NOW + 86_400))
+    session = AuthSession(StellarAddress(ACCOUNT), None, URL, UnixSeconds(NOW + 86_400))
     marker = said(messages.transfers_frame("resume", session, 57))
     example("openStream", "TransferMarker", marker)
     asked = {"auth": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJHQSJ9.c2ln", "after": 41}

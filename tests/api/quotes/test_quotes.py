@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, delete, func, insert, select, update
 
 from api.auth.accounts import LedgerUnavailable
-from api.quotes.fees import FewOfFees
+from api.quotes.fees import LimitedFees
 from indexer.actions.mint_check import MintRefusal
 from indexer.chain_state.fees import SendTerms
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
@@ -440,7 +440,7 @@ def test_recipient_with_frozen_trustline_is_not_quoted(kept, reader, fees):
     [NodeUnavailable("key=secret"), InconsistentAnswer("key=secret"), WrongChain("key=secret")],
 )
 def test_fees_that_cannot_be_had_are_a_503_that_names_no_node(kept, reader, failure, body):
-    fees = FewOfFees(FixedFees(failure=failure))
+    fees = LimitedFees(FixedFees(failure=failure))
     answer = ask(make_quote_app(reader, fees).test_client(), body)
     assert (answer.status_code, answer.json["code"]) == (503, "FEES_UNAVAILABLE")
     assert "secret" not in answer.text

@@ -6,8 +6,8 @@ from wsproto.connection import Connection, ConnectionType
 
 from api.stream.audience import Audience
 from api.stream.messages import Change, Listed, offer_body
-from api.stream.outbox import Batch, Standing
-from api.stream.wishes import Filters, Topic
+from api.stream.outbox import OutboxBatch, ReadPosition
+from api.stream.requests import Filters, Topic
 from tests.factories.projections import address
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
@@ -28,12 +28,12 @@ def batch(ledger, *topics):
         Change(each.topic, offer_body("update", each, Height(ledger)), "update", each)
         for each in listed
     )
-    return Batch(Height(ledger), ledger * 10, False, changes)
+    return OutboxBatch(Height(ledger), ledger * 10, False, changes)
 
 
 def at(ledger):
     """Now, when that is the newest ledger."""
-    return Standing(Height(ledger), UnixSeconds(ledger), ledger * 10)
+    return ReadPosition(Height(ledger), UnixSeconds(ledger), ledger * 10)
 
 
 def numbers(messages):

@@ -10,16 +10,16 @@ import pytest
 from sqlalchemy import Engine, update
 from wsproto.events import CloseConnection, TextMessage
 
-from api.changes import Changes
 from api.deps import reading
 from api.metrics import Metrics
+from api.notifications import NotificationListener
 from api.stream import hub as hub_module
 from api.stream import outbox
 from api.stream.client import GONE, SENT, Client
 from api.stream.hub import Hub
-from api.stream.limits import Doors, Limits
+from api.stream.limits import StreamLimits, StreamSlots
 from api.stream.outbox import Missed
-from api.stream.wishes import Wish, parse_wish
+from api.stream.requests import SubscribeRequest, parse_subscribe_request
 from indexer.orderbook.state import LedgerClose
 from indexer.orderbook.store import apply_ledgers
 from tests.api.stream.conftest import Stand
@@ -30,7 +30,7 @@ from warehouse_schema import projections as tables
 from warehouse_schema.engine import make_engine
 from warehouse_schema.identifiers import Height
 
-LIMITS = Limits(queued_bytes=20_000, socket_bytes=4_096, close_seconds=PATIENCE)
+LIMITS = StreamLimits(queued_bytes=20_000, socket_bytes=4_096, close_seconds=PATIENCE)
 
 
 @dataclass
@@ -38,8 +38,8 @@ class Bench:
     """A hub at work, and how to connect to it."""
 
     hub: Hub
-    doors: Doors
-    limits: Limits
+    doors: StreamSlots
+    limits: StreamLimits
     metrics: Metrics
     ends: list[socket.socket] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ class Bench:
         far.settimeout(PATIENCE)
         self.ends.append(far)
         pairs = dict(part.split("=") for part in query.split("&") if part)
-        wish: Wish = parse_wish(pairs)
+        wish: SubscribeRequest = parse_subscribe_request(pairs)
         now = time.monotonic()
         client = Client(near, "a", self.doors.enter("10.0.0.1"), self.limits, now)
         self.hub.join(client, wish, missed)
@@ -78,16 +78,16 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
     """Call it for a hub on the book of `stand`."""
     benches: list[Bench] = []
     listening = make_engine(database, room="api", pool_size=1)
-    changes = Changes(listening)
+    changes = NotificationListener(listening)
     changes.start()
 
-    def make(*, limits: Limits = LIMITS, told: bool = True) -> Bench:
+    def make(*, limits: StreamLimits = LIMITS, told: bool = True) -> Bench:
         with reading(api_engine) as connection:
             start = outbox.read_start(connection, CHAIN)
         metrics = Metrics()
         hub = Hub(api_engine, CHAIN, changes if told else None, start, metrics)
         hub.start()
-        benches.append(Bench(hub, Doors(limits), limits, metrics))
+        benches.append(Bench(hub, StreamSlots(limits), limits, metrics))
         return benches[-1]
 
     yield make
@@ -262,7 +262,7 @@ def test_at_the_end_everyone_is_told_goodbye(make_bench, stand):
 
 
 def test_without_an_answer_to_the_goodbye_the_end_comes_all_the_same(make_bench, stand):
-    bench = make_bench(limits=Limits(close_seconds=0.1))
+    bench = make_bench(limits=StreamLimits(close_seconds=0.1))
     far = bench.connect().read_to(stand.market.ledger)
     bench.hub.stop()
     bench.hub.wait(PATIENCE)

@@ -3,11 +3,11 @@
 import pytest
 
 from api.errors import TooMany, Unavailable
-from api.stream.limits import Doors, Limits
+from api.stream.limits import StreamLimits, StreamSlots
 
 
 def test_an_address_has_its_share_and_no_more():
-    doors = Doors(Limits(clients=5, clients_per_address=2))
+    doors = StreamSlots(StreamLimits(clients=5, clients_per_address=2))
     first, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.1")
     with pytest.raises(TooMany) as refused:
         doors.enter("10.0.0.1")
@@ -22,7 +22,7 @@ def test_an_address_has_its_share_and_no_more():
 
 
 def test_when_all_places_are_taken_nobody_comes_in():
-    doors = Doors(Limits(clients=2))
+    doors = StreamSlots(StreamLimits(clients=2))
     place, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.2")
     with pytest.raises(Unavailable) as refused:
         doors.enter("10.0.0.3")
@@ -33,7 +33,7 @@ def test_when_all_places_are_taken_nobody_comes_in():
 
 def test_a_process_may_serve_none():
     with pytest.raises(Unavailable) as refused:
-        Doors(Limits(clients=0)).enter("10.0.0.1")
+        StreamSlots(StreamLimits(clients=0)).enter("10.0.0.1")
     assert refused.value.said_code == "STREAM_NOT_SERVED"
 
 
@@ -53,7 +53,7 @@ def test_a_process_may_serve_none():
     ],
 )
 def test_one_network_of_ipv6_is_one_address(one, other, same):
-    doors = Doors(Limits(clients_per_address=1))
+    doors = StreamSlots(StreamLimits(clients_per_address=1))
     doors.enter(one)
     if same:
         with pytest.raises(TooMany):

@@ -9,7 +9,7 @@ from api.deps import reading
 from api.errors import OrderBookNotReady
 from api.stream import outbox
 from api.stream.book import LiveBook
-from api.stream.outbox import Standing, Start
+from api.stream.outbox import ReadPosition, Start
 from indexer.orderbook.store import KEPT_LEDGERS
 from tests.factories.book import CHAIN
 from tests.factories.projections import CLOSE_TIME, insert_book
@@ -44,7 +44,7 @@ def test_without_a_book_there_is_no_start(read):
     with pytest.raises(OrderBookNotReady):
         read(outbox.read_start)
     assert missed(read, 0) is None
-    assert read(outbox.read_on, Standing(Height(0), NEVER, 0)) is None
+    assert read(outbox.read_on, ReadPosition(Height(0), NEVER, 0)) is None
 
 
 def test_what_is_read_on_leads_from_one_book_to_the_next(stand, read):
@@ -153,10 +153,10 @@ def test_a_rebuild_beside_an_empty_outbox_shows_nothing_to_be_there(stand, read,
 def test_a_reader_that_was_away_longer_than_messages_are_kept_begins_anew(engine, read, away):
     with engine.begin() as connection:
         insert_book(connection, chain=CHAIN, as_of_ledger=1_000 + away)
-    news = read(outbox.read_on, Standing(Height(1_000), NEVER, 7))
+    news = read(outbox.read_on, ReadPosition(Height(1_000), NEVER, 7))
     assert (news is None) == (away > KEPT_LEDGERS)
     if news is not None:
-        assert news.standing == Standing(Height(1_000 + away), CLOSE_TIME, 7)
+        assert news.standing == ReadPosition(Height(1_000 + away), CLOSE_TIME, 7)
 
 
 def test_a_warehouse_that_was_put_back_is_read_anew(stand, read):

@@ -14,19 +14,19 @@ import pytest
 from sqlalchemy import Engine, insert
 from wsproto.events import TextMessage
 
-from api.auth.claims import Session
-from api.auth.gate import Gate
+from api.auth.authenticator import Authenticator
+from api.auth.claims import AuthSession
 from api.auth.revocation import Revocations
-from api.changes import Changes
 from api.deps import reading
 from api.errors import IdentityUnavailable
 from api.metrics import Metrics
+from api.notifications import NotificationListener
 from api.stream import outbox, owned, owners
 from api.stream.client import Client
 from api.stream.hub import Hub
-from api.stream.limits import Doors, Limits
+from api.stream.limits import StreamLimits, StreamSlots
 from api.stream.owners import Access
-from api.stream.wishes import Wish
+from api.stream.requests import SubscribeRequest
 from indexer.transfers.store import refold
 from tests.api.stream.far import Far, wait_for
 from tests.factories.app import NOW
@@ -39,7 +39,7 @@ from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 from warehouse_schema.intake import cancellations
 
 MINE, THEIRS = StellarAddress(ACCOUNT), address(7)
-LIMITS = Limits(close_seconds=PATIENCE)
+LIMITS = StreamLimits(close_seconds=PATIENCE)
 TOKENS = make_tokens(lifetime=3_600)
 
 
@@ -57,9 +57,9 @@ class House:
     owner_engine: Engine
     api_engine: Engine
     now: list[int]
-    admit: list[Callable[[str], Session]]
+    admit: list[Callable[[str], AuthSession]]
     """What looks at tokens; the first."""
-    doors: Doors = field(default_factory=lambda: Doors(LIMITS))
+    doors: StreamSlots = field(default_factory=lambda: StreamSlots(LIMITS))
     ends: list[socket.socket] = field(default_factory=list)
 
     def connect(self, said: Any = None) -> Far:
@@ -68,7 +68,7 @@ class House:
         far.settimeout(PATIENCE)
         self.ends.append(far)
         client = Client(near, "a", self.doors.enter("10.0.0.1"), LIMITS, time.monotonic())
-        self.hub.join(client, Wish(), None)
+        self.hub.join(client, SubscribeRequest(), None)
         end = Far(far)
         if said is not None:
             say(end, said)
@@ -123,10 +123,10 @@ def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) 
     with engine.begin() as conn:
         insert_book(conn)
     listening = make_engine(database, room="api", pool_size=1)
-    changes = Changes(listening)
+    changes = NotificationListener(listening)
     changes.start()
-    now, gate = [NOW], Gate([TOKENS], Revocations(api_engine))
-    admit: list[Callable[[str], Session]] = [lambda shown: gate.admit(f"Bearer {shown}")]
+    now, gate = [NOW], Authenticator([TOKENS], Revocations(api_engine))
+    admit: list[Callable[[str], AuthSession]] = [lambda shown: gate.admit(f"Bearer {shown}")]
     access = Access(lambda shown: admit[0](shown), NETWORK, lambda: UnixSeconds(now[0]))
     with reading(api_engine) as conn:
         start = outbox.read_start(conn, NETWORK.stellar.id)
@@ -250,7 +250,7 @@ def test_what_is_no_good_token_ends_the_connection(house: House):
 
 
 def test_a_token_that_cannot_be_looked_at_is_not_called_bad(house: House):
-    def fail(_: str) -> Session:
+    def fail(_: str) -> AuthSession:
         raise IdentityUnavailable
 
     good, house.admit[0] = house.admit[0], fail
@@ -263,7 +263,7 @@ def test_a_new_token_in_time_goes_on_and_one_of_another_account_does_not(house: 
     house.start()
     me = house.listen()
     house.now[0] = NOW + 1_000
-    longer = Session(MINE, None, "another issuer", UnixSeconds(NOW + 9_000))
+    longer = AuthSession(MINE, None, "another issuer", UnixSeconds(NOW + 9_000))
     good, house.admit[0] = house.admit[0], lambda _: longer
     say(me, {"auth": "another", "after": 0})
     me.read_until(lambda: marker(me)["mode"] == "resume")
@@ -306,7 +306,7 @@ def test_who_leaves_while_its_token_is_looked_at_is_forgotten(house: House):
     looked_at, may_go_on = threading.Event(), threading.Event()
     good = house.admit[0]
 
-    def slowly(shown: str) -> Session:
+    def slowly(shown: str) -> AuthSession:
         looked_at.set()
         assert may_go_on.wait(PATIENCE)
         return good(shown)

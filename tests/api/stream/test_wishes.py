@@ -3,7 +3,7 @@
 import pytest
 
 from api.errors import BadRequest
-from api.stream.wishes import Filters, Topic, Wish, parse_wish
+from api.stream.requests import Filters, SubscribeRequest, Topic, parse_subscribe_request
 from tests.factories.projections import address, contract
 from warehouse_schema.identifiers import StellarAddress
 
@@ -11,8 +11,11 @@ PROVIDER, ANOTHER = StellarAddress(address(1)), StellarAddress(address(2))
 
 
 def test_no_query_wants_everything():
-    assert parse_wish({}) == Wish()
-    assert parse_wish({"rail": "", "markers": "", "after": "", "unknown": "x"}) == Wish()
+    assert parse_subscribe_request({}) == SubscribeRequest()
+    assert (
+        parse_subscribe_request({"rail": "", "markers": "", "after": "", "unknown": "x"})
+        == SubscribeRequest()
+    )
 
 
 def test_every_parameter_is_read():
@@ -26,9 +29,9 @@ def test_every_parameter_is_read():
         "after": "007",
     }
     filters = Filters("venmo", "EUR", "onramp", PROVIDER, "orderbook")
-    assert parse_wish(query) == Wish(filters, markers=True, after=7)
-    assert parse_wish({"provider": contract(3)}).filters.provider == contract(3)
-    assert parse_wish({"markers": "0", "after": "0"}) == Wish(after=0)
+    assert parse_subscribe_request(query) == SubscribeRequest(filters, markers=True, after=7)
+    assert parse_subscribe_request({"provider": contract(3)}).filters.provider == contract(3)
+    assert parse_subscribe_request({"markers": "0", "after": "0"}) == SubscribeRequest(after=0)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_every_parameter_is_read():
 )
 def test_what_is_not_understood_is_refused_by_name(query, code):
     with pytest.raises(BadRequest) as refused:
-        parse_wish(query)
+        parse_subscribe_request(query)
     assert refused.value.said_code == code
     assert next(iter(query)) in refused.value.message
 

@@ -9,8 +9,8 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, func, insert, update
 
 from indexer.config.routes import find_route
-from indexer.movements.store import refold_transfers
-from indexer.transfers.inputs import Terms
+from indexer.movements.store import refold_movements
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.state_machine import IllegalTransition
 from indexer.transfers.store import refold, refold_all
 from tests.factories.acting import ask_action
@@ -52,18 +52,18 @@ def client(api_engine: Engine) -> FlaskClient:
     return make_transfer_app(api_engine, network=NETWORK).test_client()
 
 
-def begin(conn: Connection, terms: Terms) -> None:
+def begin(conn: Connection, terms: TransferTerms) -> None:
     ask(conn, terms)
     conn.execute(update(intake.quotes).values(fee={"total": "7"}))
 
 
-def shown(client: FlaskClient, terms: Terms) -> Any:
+def shown(client: FlaskClient, terms: TransferTerms) -> Any:
     answer = show(client, terms.id, ACCOUNT)
     assert answer.status_code == 200, answer.json
     return answer.json
 
 
-def attest(conn: Connection, terms: Terms, tx: str = BURNED, nonce: str = NONCE) -> None:
+def attest(conn: Connection, terms: TransferTerms, tx: str = BURNED, nonce: str = NONCE) -> None:
     row = {
         "source_domain": 0,
         "nonce": nonce,
@@ -79,7 +79,7 @@ def attest(conn: Connection, terms: Terms, tx: str = BURNED, nonce: str = NONCE)
         "judged_at": moment(START + 700),
     }
     conn.execute(insert(cctp_attestations).values(row))
-    refold_transfers(conn, NETWORK, [key_of(terms)], ())
+    refold_movements(conn, NETWORK, [key_of(terms)], ())
 
 
 def test_a_deposit_is_shown_from_its_burn_to_its_delivery(world, client):

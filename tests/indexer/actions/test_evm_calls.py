@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.actions.evm_calls import (
-    Burn,
-    Send,
+    BurnOrder,
+    SendOrder,
     call_of,
     evm_calls,
     forward_hook,
@@ -112,7 +112,7 @@ def test_a_call_orders_what_was_agreed_whatever_that_is(mechanism, amount, data)
     order = order_of(MAINNET, agreed)
     assert read_order(call_of(order)) == order
     assert order.amount == amount
-    kept = order.max_fee if isinstance(order, Burn) else amount - order.min_amount
+    kept = order.max_fee if isinstance(order, BurnOrder) else amount - order.min_amount
     assert amount - kept == least
     assert spender(order) == call_of(order).to
 
@@ -166,4 +166,4 @@ def test_a_call_that_is_none_of_ours_is_not_read():
 
 def test_the_hook_has_room_for_the_longest_and_the_shortest_recipient():
     assert len(forward_hook(OWNER, TRANSFER)) == 32 + 56 + 16
-    assert isinstance(order_of(MAINNET, make_agreed(mechanism="oft")), Send)
+    assert isinstance(order_of(MAINNET, make_agreed(mechanism="oft")), SendOrder)

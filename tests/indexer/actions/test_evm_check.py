@@ -7,7 +7,7 @@ from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.actions.evm_calls import Burn, Send, order_of
+from indexer.actions.evm_calls import BurnOrder, SendOrder, order_of
 from indexer.actions.evm_check import Match, Mismatch, check
 from indexer.chains.evm.abi import topic_of
 from tests.factories.actions import (
@@ -70,7 +70,7 @@ def test_a_transaction_without_an_effect_is_refused(kind):
     found = said(order, make_mined(order, logs=()))
     assert isinstance(found, Mismatch)
     assert found.fields == ("contract",)
-    assert str(order.messenger if isinstance(order, Burn) else order.oft) in found.message
+    assert str(order.messenger if isinstance(order, BurnOrder) else order.oft) in found.message
 
 
 @pytest.mark.parametrize("kind", ORDERS)
@@ -190,7 +190,7 @@ def test_the_money_of_a_token_that_only_looks_alike_is_none():
 
 def _bytes_that_count(log, order):
     """Topics and data, but for padding and for what is another's affair (the message's options)."""
-    if isinstance(order, Burn):
+    if isinstance(order, BurnOrder):
         return len(log.data) - (-len(order.hook_data) % 32)
     if len(log.topics) == 3:
         return len(log.data)
@@ -211,7 +211,7 @@ def test_a_receipt_altered_in_any_one_byte_is_refused(kind, data):
 
 def _altered(log, order, flip, data):
     places = ["topic"] + ["data"] * bool(_bytes_that_count(log, order))
-    places += ["packet"] * (isinstance(order, Send) and len(log.topics) == 1)
+    places += ["packet"] * (isinstance(order, SendOrder) and len(log.topics) == 1)
     match data.draw(st.sampled_from(places)):
         case "topic":
             index = data.draw(st.integers(0, len(log.topics) - 1))

@@ -13,8 +13,8 @@ from devnet.evm import EvmDevnet, dev_account
 from devnet.evm_deployment import deploy
 from devnet.evm_node import AnvilProcess, Reverted, artifact
 from devnet.world import remotes_of_evm
-from indexer.actions.agreed import Agreed
-from indexer.actions.evm_calls import EvmCall, evm_calls, order_of
+from indexer.actions.agreed import Agreement
+from indexer.actions.evm_calls import UnsignedCall, evm_calls, order_of
 from indexer.actions.evm_check import Match, Mined, Mismatch, check
 from indexer.chain_state.evm import EvmState
 from indexer.config.networks import Network, load_network
@@ -36,22 +36,22 @@ class Stand:
     network: Network
     state: EvmState
 
-    def agreed(self, **changes: Any) -> Agreed:
+    def agreed(self, **changes: Any) -> Agreement:
         return make_agreed(self.network, chain=CHAIN, **({"native_fee": FEE} | changes))
 
-    def fund(self, agreed: Agreed) -> None:
+    def fund(self, agreed: Agreement) -> None:
         is_burn = agreed.terms.mechanism == "cctp"
         faucet = self.devnet.faucet_usdc if is_burn else self.devnet.faucet_usdt0
         faucet(agreed.terms.source_address, agreed.terms.amount_in)
 
-    def calls(self, agreed: Agreed) -> tuple[EvmCall, ...]:
+    def calls(self, agreed: Agreement) -> tuple[UnsignedCall, ...]:
         """What is to be sent now, by what the chain says."""
         terms, order = agreed.terms, order_of(self.network, agreed)
         token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
         allowance = self.state.allowance(CHAIN, order, token, payer)
         return evm_calls(self.network, agreed, allowance).calls
 
-    def send(self, calls: tuple[EvmCall, ...], account: LocalAccount = PAYER) -> str:
+    def send(self, calls: tuple[UnsignedCall, ...], account: LocalAccount = PAYER) -> str:
         """All of them; the hash of the last."""
         sent = [self.devnet.send(account, each.to, each.data, value=each.value) for each in calls]
         return sent[-1].transaction_hash
@@ -64,7 +64,7 @@ class Stand:
     def wallet(self) -> EvmAddress:
         return _make(self.devnet, "Wallet")
 
-    def execute(self, wallet: str, *calls: EvmCall) -> str:
+    def execute(self, wallet: str, *calls: UnsignedCall) -> str:
         """One transaction of a stranger that has the wallet make all calls."""
         kinds = "(address,bytes,uint256)[]"
         data = keccak(text=f"execute({kinds})")[:4] + encode(
@@ -153,7 +153,7 @@ def test_a_smart_wallets_bundle_is_the_wallets_deposit_whoever_sent_it(stand):
     # A bundler's transaction, in which the other one's calls come first.
     kinds = "(address,bytes,uint256)[]"
     nested = [
-        EvmCall(wallet, keccak(text=f"execute({kinds})")[:4] + encode([kinds], [inner]), 0)
+        UnsignedCall(wallet, keccak(text=f"execute({kinds})")[:4] + encode([kinds], [inner]), 0)
         for wallet, inner in (
             (second, [(each.to, each.data, 0) for each in stand.calls(other)]),
             (first, [(each.to, each.data, 0) for each in stand.calls(mine)]),

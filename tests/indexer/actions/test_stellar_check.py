@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
-from indexer.actions.onboarding import Onboarding, onboarding_tx
+from indexer.actions.onboarding import OnboardingTerms, onboarding_tx
 from indexer.actions.stellar_check import (
     LONGEST,
     ROOM,
@@ -16,7 +16,7 @@ from indexer.actions.stellar_check import (
     unfunded,
 )
 from indexer.actions.stellar_orders import operation_of, stellar_order
-from indexer.actions.stellar_tx import StellarTx, draft
+from indexer.actions.stellar_tx import IssuedTransaction, draft
 from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules
 from tests.factories.actions import MAINNET, make_withdrawal
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
@@ -29,7 +29,7 @@ EXPIRES = UnixSeconds(1_800_001_800)
 NOW = UnixSeconds(EXPIRES - 600)
 
 
-def make_issued(sequence: int = 7, amount: int = 200_000_000) -> StellarTx:
+def make_issued(sequence: int = 7, amount: int = 200_000_000) -> IssuedTransaction:
     agreed = make_withdrawal(
         mechanism="payment",
         owner=ADDRESS,
@@ -44,7 +44,7 @@ def make_issued(sequence: int = 7, amount: int = 200_000_000) -> StellarTx:
 ISSUED = make_issued()
 
 
-def signed(issued: StellarTx, *signers: Keypair, passphrase: str = PASSPHRASE) -> str:
+def signed(issued: IssuedTransaction, *signers: Keypair, passphrase: str = PASSPHRASE) -> str:
     envelope = TransactionBuilder.from_xdr(issued.envelope, passphrase)
     for signer in signers:
         envelope.sign(signer)
@@ -182,7 +182,7 @@ def test_many_signatures_are_not_tried_one_by_one():
 
 
 def test_owner_signs_an_onboarding_before_its_sponsor():
-    made = Onboarding(StellarAddress(OTHER.public_key), 5, True, UnixSeconds(0), EXPIRES)
+    made = OnboardingTerms(StellarAddress(OTHER.public_key), 5, True, UnixSeconds(0), EXPIRES)
     issued = onboarding_tx(PASSPHRASE, ADDRESS, MAINNET.stellar.usdc, made)
     verdict = judged(signed(issued, OWNER), unfunded(ADDRESS), issued=(issued,))
     assert isinstance(verdict, SignedTx)

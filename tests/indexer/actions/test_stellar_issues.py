@@ -4,7 +4,7 @@ import pytest
 
 from indexer.actions.stellar_issues import does, read_issue
 from indexer.actions.stellar_orders import Approve, operation_of, stellar_order
-from indexer.actions.stellar_tx import Numbered, draft
+from indexer.actions.stellar_tx import EarlierTransaction, draft
 from tests.factories.actions import MAINNET, OWNER, make_withdrawal
 from warehouse_schema.identifiers import BaseUnits, Height
 
@@ -20,7 +20,7 @@ def test_an_issue_says_its_number_its_hash_and_what_it_does(step):
     drafted = draft(PASSPHRASE, OWNER, 7, 1_800_000_000, [operation_of(step, OWNER)])
     issue = read_issue(PASSPHRASE, drafted.envelope)
     assert issue.issued == drafted
-    assert issue.numbered == Numbered(drafted.tx, 7)
+    assert issue.numbered == EarlierTransaction(drafted.tx, 7)
     assert issue.does == does(step, OWNER)
 
 

@@ -9,7 +9,7 @@ from stellar_sdk import Asset, Keypair, TransactionBuilder, TransactionEnvelope,
 
 from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
 from devnet.stellar.contracts.oft import NATIVE_FEE
-from indexer.actions.onboarding import Onboarding, onboarding_tx, read_onboarding
+from indexer.actions.onboarding import OnboardingTerms, onboarding_tx, read_onboarding
 from indexer.actions.stellar_check import SignedTx, check_signed
 from indexer.actions.stellar_issues import read_issue
 from indexer.actions.stellar_orders import (
@@ -18,7 +18,7 @@ from indexer.actions.stellar_orders import (
     SendOnStellar,
     stellar_order,
 )
-from indexer.actions.stellar_tx import Spent, StellarTx, next_sequence
+from indexer.actions.stellar_tx import IssuedTransaction, Spent, next_sequence
 from indexer.chain_state.stellar import StellarState
 from indexer.config.networks import load_network
 from indexer.errors import CallReverted
@@ -36,7 +36,7 @@ class Stand:
     chain: Chain
     state: StellarState
 
-    def issue(self, agreed: Any) -> StellarTx:
+    def issue(self, agreed: Any) -> IssuedTransaction:
         """What the owner is shown next."""
         owner = agreed.terms.owner
         account = self.state.account(owner)
@@ -45,7 +45,7 @@ class Stand:
         step = self.state.step(stellar_order(NETWORK, agreed), owner, account.ledger)
         return self.state.issue(step, owner, sequence, agreed.terms.expires_at)
 
-    def submit(self, issued: StellarTx, signer: Keypair, agreed: Any) -> Any:
+    def submit(self, issued: IssuedTransaction, signer: Keypair, agreed: Any) -> Any:
         """What the owner sends back, checked and sent on with a fee bump."""
         envelope = read(issued.envelope)
         envelope.sign(signer)
@@ -144,7 +144,9 @@ def test_a_call_that_the_contract_refuses_is_not_issued(stand):
         stand.issue(agreed)
 
 
-def following(stand: Stand, agreed: Any, *shown: StellarTx, ingested: int | None = None) -> Any:
+def following(
+    stand: Stand, agreed: Any, *shown: IssuedTransaction, ingested: int | None = None
+) -> Any:
     """What the owner of these issues is shown next."""
     owner, expires = agreed.terms.owner, agreed.terms.expires_at
     height = Height(stand.chain.node.latest.sequence if ingested is None else ingested)
@@ -194,7 +196,7 @@ def test_a_sponsored_newcomer_gets_an_account_and_a_trustline(stand):
     owner, by = StellarAddress(new.public_key), StellarAddress(sponsor.public_key)
     sequence = stand.state.account(by).sequence + 1
     first, last = UnixSeconds(stand.chain.now), UnixSeconds(stand.chain.now + 600)
-    made = Onboarding(by, sequence, True, first, last)
+    made = OnboardingTerms(by, sequence, True, first, last)
     issued = onboarding_tx(PASSPHRASE, owner, NETWORK.stellar.usdc, made)
     assert read_onboarding(PASSPHRASE, issued) == made
     envelope = read(issued.envelope)

@@ -16,7 +16,7 @@ from indexer.actions.stellar_orders import (
     stellar_order,
 )
 from indexer.actions.stellar_tx import (
-    Numbered,
+    EarlierTransaction,
     Spent,
     completed,
     draft,
@@ -163,7 +163,7 @@ def test_where_the_network_does_not_lead_is_a_matter_of_its_configuration():
     ],
 )
 def test_a_number_is_given_again_until_it_is_dead(spent, ingested, issued, expected):
-    numbered = [Numbered(TxHash(f"{number:064x}"), number) for number in issued]
+    numbered = [EarlierTransaction(TxHash(f"{number:064x}"), number) for number in issued]
     assert next_sequence(spent, Height(ingested), numbered) == expected
 
 

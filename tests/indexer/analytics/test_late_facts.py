@@ -11,7 +11,7 @@ from indexer.analytics.daily import BOOK, ROUTES, compute, due_days
 from indexer.config.networks import Network, load_network
 from indexer.facts.days import day_of, note_change
 from indexer.ingest.backfill import backfill, chunks
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import rebuild
 from indexer.ingest.redecode import run as revision
 from tests.factories.days import append_ledgers, ingest_ledgers, slow_history
@@ -34,7 +34,7 @@ def make_chain(grown: int = 30, network: Network = LATE_START) -> FakeChain:
 
 
 def follow(engine: Engine, chain: FakeChain, network: Network = LATE_START) -> None:
-    while drain_once(engine, chain, network) is not None:
+    while ingest_once(engine, chain, network) is not None:
         pass
 
 

@@ -7,11 +7,19 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, delete, select, update
 
-from indexer.analytics.reconciliation import PATIENCE, Check, Flow, Sum, look, reconcile, sentences
+from indexer.analytics.reconciliation import (
+    PATIENCE,
+    ChainFlow,
+    FlowSum,
+    ReconciliationCheck,
+    compute_reconciliation,
+    reconcile,
+    sentences,
+)
 from indexer.bridges.cctp.events import MintAndWithdraw
 from indexer.chains.events import Event
 from indexer.facts.backfills import Backfill, write
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import refold
 from tests.factories.intake import ask, cancel
 from tests.factories.stage_facts import DIRECT, PAID_IN, USDC, bring_in, burn, keep, mint, paid
@@ -34,13 +42,13 @@ def now() -> UnixSeconds:
     return UnixSeconds(int(time.time()))
 
 
-def fresh(terms: Terms) -> Terms:
+def fresh(terms: TransferTerms) -> TransferTerms:
     """Of a minute ago."""
     return replace(terms, started_at=UnixSeconds(now() - 60), expires_at=UnixSeconds(now() + 1_740))
 
 
-def found(conn: Connection, check: Check) -> list[str]:
-    findings = look(conn, NETWORK).findings
+def found(conn: Connection, check: ReconciliationCheck) -> list[str]:
+    findings = compute_reconciliation(conn, NETWORK).findings
     assert {each.check for each in findings} <= {check}
     return sentences(findings, check)
 
@@ -53,7 +61,7 @@ def minted(amount: int, fee: int = 0) -> list[Event]:
 
 
 def test_without_anything_nothing_is_found(connection: Connection):
-    seen = look(connection, NETWORK)
+    seen = compute_reconciliation(connection, NETWORK)
     assert (seen.flows, seen.stages, seen.findings) == ((), {}, ())
 
 
@@ -62,19 +70,19 @@ def test_what_is_sent_is_delivered_or_on_its_way(connection: Connection):
     bring_in(connection, *burn(DIRECT, 100, "a"))
     bring_in(connection, *burn(other, 101, "d"))
     bring_in(connection, *mint(DIRECT, 200))
-    seen = look(connection, NETWORK)
+    seen = compute_reconciliation(connection, NETWORK)
     each = int(DIRECT.amount_in) * 10
     assert seen.findings == ()
     assert seen.flows == (
-        Flow(
+        ChainFlow(
             mechanism="cctp",
             source_chain=ETHEREUM,
             dest_chain=PUBNET,
-            sent=Sum(2, 2 * each),
-            delivered=Sum(1, each),
+            sent=FlowSum(2, 2 * each),
+            delivered=FlowSum(1, each),
             fees=0,
-            on_the_way=Sum(1, each),
-            unexplained=Sum(),
+            on_the_way=FlowSum(1, each),
+            unexplained=FlowSum(),
         ),
     )
 
@@ -82,24 +90,24 @@ def test_what_is_sent_is_delivered_or_on_its_way(connection: Connection):
 def test_a_fee_is_part_of_what_went_in(connection: Connection):
     bring_in(connection, *burn(DIRECT, 100, "a"))
     bring_in(connection, *minted(DIRECT.amount_in - 7, fee=7))
-    (flow,) = look(connection, NETWORK).flows
+    (flow,) = compute_reconciliation(connection, NETWORK).flows
     assert flow.fees == 70
     assert flow.sent.amount == flow.delivered.amount + flow.fees
-    assert look(connection, NETWORK).findings == ()
+    assert compute_reconciliation(connection, NETWORK).findings == ()
 
 
 def test_a_delivery_whose_sending_was_not_seen_is_told_apart(connection: Connection):
     bring_in(connection, *mint(DIRECT, 200))
-    (flow,) = look(connection, NETWORK).flows
-    assert flow.unexplained == flow.delivered == Sum(1, int(DIRECT.amount_in) * 10)
-    assert flow.sent == flow.on_the_way == Sum()
+    (flow,) = compute_reconciliation(connection, NETWORK).flows
+    assert flow.unexplained == flow.delivered == FlowSum(1, int(DIRECT.amount_in) * 10)
+    assert flow.sent == flow.on_the_way == FlowSum()
 
 
 def test_ofts_add_up_too(connection: Connection):
     sent, received = make_oft_sent(), make_oft_received()
     bring_in(connection, sent)
     bring_in(connection, received)
-    seen = look(connection, NETWORK)
+    seen = compute_reconciliation(connection, NETWORK)
     assert seen.findings == ()
     (flow,) = seen.flows
     assert flow.mechanism == "oft"
@@ -132,7 +140,7 @@ def test_what_a_backfill_has_not_folded_is_not_looked_for(connection: Connection
     keep(connection, *burn(DIRECT, 100, "a"))
     assert len(found(connection, "movements_hold_all_facts")) == 1
     write(connection, Backfill(ETHEREUM, Height(1), Height(200), Height(150), Height(0), 2))
-    assert look(connection, NETWORK).findings == ()
+    assert compute_reconciliation(connection, NETWORK).findings == ()
 
 
 def test_more_or_less_coming_out_than_went_in_is_found(connection: Connection):
@@ -145,7 +153,7 @@ def test_more_or_less_coming_out_than_went_in_is_found(connection: Connection):
 # Transfers.
 
 
-def stands(conn: Connection, terms: Terms) -> None:
+def stands(conn: Connection, terms: TransferTerms) -> None:
     refold(conn, NETWORK, [terms.id])
 
 
@@ -156,7 +164,7 @@ def test_transfers_under_way_are_counted_by_stage(connection: Connection):
     ask(connection, terms)
     cancel(connection, terms, now())
     refold(connection, NETWORK, [terms.id, *(f"{number:032x}" for number in range(3))])
-    seen = look(connection, NETWORK)
+    seen = compute_reconciliation(connection, NETWORK)
     assert seen.stages == {"AWAITING_SIGNATURE": 3}
     assert seen.findings == ()
 
@@ -195,7 +203,7 @@ def test_what_waits_for_a_person_with_a_reason_waits(connection: Connection, sta
     stands(connection, terms)
     values = {"stage": stage, "reason": "held", "since": now() - 10**6}
     connection.execute(update(transfer_states).values(values))
-    seen = look(connection, NETWORK)
+    seen = compute_reconciliation(connection, NETWORK)
     assert (seen.findings, seen.stages) == ((), {stage: 1})
 
 
@@ -215,7 +223,7 @@ def test_what_is_too_little_to_go_back_is_not_looked_for(connection: Connection)
     ask(connection, PAID_IN)
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.min_refund - 1, 120))
     connection.execute(update(transfer_states).values({"stage": "CANCELLED"}))
-    assert look(connection, NETWORK).findings == ()
+    assert compute_reconciliation(connection, NETWORK).findings == ()
 
 
 # What is kept of it.

@@ -14,9 +14,9 @@ from devnet.evm_deployment import deploy
 from devnet.evm_node import AnvilProcess
 from devnet.stellar.contracts.oft import NATIVE_FEE
 from devnet.world import remotes_of_evm
-from indexer.chain_state.fees import FAST, STANDARD, BurnTerms, Fees, open_fees
+from indexer.chain_state.fees import FAST, STANDARD, BurnTerms, FeeReader, open_fees
 from indexer.chain_state.stellar import StellarState
-from indexer.chains.evm.calls import EvmCalls
+from indexer.chains.evm.calls import ContractReader
 from indexer.chains.services.circle import Iris
 from indexer.config.networks import load_network
 from indexer.config.settings import load_settings
@@ -61,7 +61,7 @@ def oft(tmp_path_factory) -> Iterator[tuple[str, int]]:
 
 def test_an_oft_is_asked_for_what_arrives_and_for_the_messages_fee(oft):
     url, wei = oft
-    fees = Fees(NETWORK, {EVM.id: EvmCalls(EVM, [url])}, None)
+    fees = FeeReader(NETWORK, {EVM.id: ContractReader(EVM, [url])}, None)
     terms = fees.send(EVM.id, STELLAR.id, TO, AMOUNT)
     assert (terms.received, terms.native_fee, terms.least) == (AMOUNT, wei, 0)
     assert terms.native_fee > 0
@@ -71,7 +71,7 @@ def test_an_oft_is_asked_for_what_arrives_and_for_the_messages_fee(oft):
 
 def test_a_call_that_reverts_is_no_answer(oft):
     url, _ = oft
-    fees = Fees(NETWORK, {EVM.id: EvmCalls(EVM, [url])}, None)
+    fees = FeeReader(NETWORK, {EVM.id: ContractReader(EVM, [url])}, None)
     with pytest.raises(RetryableChainError, match="revert"):
         fees.send(EVM.id, STELLAR.id, TO, 2**64)
     fees.close()
@@ -81,9 +81,9 @@ def test_a_call_that_reverts_is_no_answer(oft):
 
 
 @pytest.fixture
-def oft_on_stellar() -> Iterator[Fees]:
+def oft_on_stellar() -> Iterator[FeeReader]:
     with serving_ledger(Chain()) as url:
-        fees = Fees(NETWORK, {}, None, StellarState(STELLAR, [url]))
+        fees = FeeReader(NETWORK, {}, None, StellarState(STELLAR, [url]))
         yield fees
         fees.close()
 
@@ -105,7 +105,7 @@ def test_a_call_that_the_oft_on_stellar_refuses_is_no_answer(oft_on_stellar):
 
 def test_stellar_without_a_node_is_said_by_name():
     with pytest.raises(NodeUnavailable, match="ISTHMUS_RPC_STELLAR_DEVNET"):
-        Fees(NETWORK, {}, None).send(STELLAR.id, EVM.id, TO, AMOUNT)
+        FeeReader(NETWORK, {}, None).send(STELLAR.id, EVM.id, TO, AMOUNT)
 
 
 # Nodes that are down, wrong, or lie
@@ -143,9 +143,9 @@ def asked_of(*nodes: Node) -> Any:
     """The terms by these nodes."""
     with ExitStack() as stack:
         urls = [stack.enter_context(serving(node)) for node in nodes]
-        calls = EvmCalls(EVM, urls, timeout=2.0)
+        calls = ContractReader(EVM, urls, timeout=2.0)
         stack.callback(calls.close)
-        return Fees(NETWORK, {EVM.id: calls}, None).send(EVM.id, STELLAR.id, TO, AMOUNT)
+        return FeeReader(NETWORK, {EVM.id: calls}, None).send(EVM.id, STELLAR.id, TO, AMOUNT)
 
 
 def test_a_fee_of_the_oft_is_the_difference():
@@ -182,15 +182,17 @@ def test_a_network_whose_nodes_are_all_of_another_chain_has_no_answer():
 
 def test_a_chain_without_a_node_is_said_by_name():
     with pytest.raises(NodeUnavailable, match="ISTHMUS_RPC_EIP155_31337"):
-        Fees(NETWORK, {}, None).gas_price(EVM.id)
+        FeeReader(NETWORK, {}, None).gas_price(EVM.id)
     with pytest.raises(ConfigurationError, match="needs a node"):
-        EvmCalls(EVM, ["ws://127.0.0.1:1"])
+        ContractReader(EVM, ["ws://127.0.0.1:1"])
 
 
 def test_an_answer_is_kept_for_seconds_and_a_failure_for_one():
     node, clock = Node(), Clock()
     with serving(node) as url:
-        fees = Fees(NETWORK, {EVM.id: EvmCalls(EVM, [url], timeout=2.0)}, None, clock=clock)
+        fees = FeeReader(
+            NETWORK, {EVM.id: ContractReader(EVM, [url], timeout=2.0)}, None, clock=clock
+        )
         for _ in range(3):
             assert fees.gas_price(EVM.id) == 7
         assert node.asked.count("eth_gasPrice") == 1
@@ -216,7 +218,7 @@ def burn(answer: Any, source: Any = EVM, dest: Any = STELLAR, status: int = 200)
         path = f"/v2/burn/USDC/fees/{source.cctp_domain}/{dest.cctp_domain}"
         raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         service.answer(f"GET {path}", status, raw)
-        fees = Fees(NETWORK, {}, Iris(service.url, timeout=2.0))
+        fees = FeeReader(NETWORK, {}, Iris(service.url, timeout=2.0))
         try:
             return fees.burn(source.id, dest.id)
         finally:
@@ -267,7 +269,7 @@ def test_a_service_that_is_down_is_no_answer():
     with pytest.raises(NodeUnavailable):
         burn(b"{}", status=503)
     with pytest.raises(NodeUnavailable, match="nobody says"):
-        Fees(NETWORK, {}, None).burn(EVM.id, STELLAR.id)
+        FeeReader(NETWORK, {}, None).burn(EVM.id, STELLAR.id)
 
 
 def test_the_stand_in_answers_in_the_services_words_where_it_is_asked():

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from devnet.evm_node import AnvilProcess
-from indexer.chains.evm.calls import EvmCalls
+from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
 from indexer.chains.stellar.accounts import AccountReader
@@ -64,7 +64,7 @@ def test_stellar_node_given_for_evm_is_named(stellar_url: str):
         f"{STELLAR.passphrase!r}, and eip155:31337 is read from an EVM node"
     )
     assert refusal(EvmReader(EVM, [stellar_url], event_topics)) == expected
-    calls = EvmCalls(EVM, [stellar_url])
+    calls = ContractReader(EVM, [stellar_url])
     with closing(calls), pytest.raises(WrongChain, match="names a Stellar node"):
         calls.call(ADDRESS, b"")
 

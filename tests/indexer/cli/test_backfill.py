@@ -13,7 +13,7 @@ from indexer import __main__ as command
 from indexer.cli.backfill import Bar
 from indexer.config.settings import load_settings, rpc_variable, start_variable
 from indexer.ingest.backfill import BackfillProgress
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.system.replay.serving import serving
@@ -108,7 +108,7 @@ def test_a_range_that_is_still_followed_is_refused_by_its_end(
     run: Run, indexer_engine: Engine, chain: FakeChain
 ):
     ethereum = replace(chain.network.evm[0], confirmations=3)
-    drain_once(indexer_engine, chain, replace(chain.network, evm=(ethereum,)))
+    ingest_once(indexer_engine, chain, replace(chain.network, evm=(ethereum,)))
     code, _, err = run(*range_of(1, 99))
     assert code == 2
     assert "argument --to: eip155:1: the follower is at 100" in err

@@ -10,7 +10,7 @@ from sqlalchemy import URL, Engine
 from indexer import __main__ as command
 from indexer.config.settings import load_settings, start_variable
 from indexer.facts.store import open_alarms
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode
 from tests.system.replay.serving import serving
@@ -58,7 +58,7 @@ def run(
 
 
 def ingest(engine: Engine, chain: FakeChain) -> None:
-    while drain_once(engine, chain, chain.network) is not None:
+    while ingest_once(engine, chain, chain.network) is not None:
         pass
 
 

@@ -9,7 +9,7 @@ from indexer.config.networks import NETWORKS, EvmChain, load_network
 from indexer.errors import NetworkFileError
 from warehouse_schema.identifiers import ChainId
 
-MAINNET = Path(__file__).parents[3] / "indexer" / "networks" / "mainnet.toml"
+MAINNET = Path(__file__).parents[3] / "indexer" / "config" / "networks" / "mainnet.toml"
 EDITS = {
     "an address of a wrong checksum": (
         'usdc = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"',

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from indexer.config.networks import Network, load_network
-from indexer.config.routes import Route, RouteEnd, find_route, routes
+from indexer.config.routes import TransferRoute, TransferRouteEnd, find_route, routes
 from tests.factories.deposits import with_factories, with_operator
 
 IDS = [
@@ -29,17 +29,17 @@ def sandbox() -> Network:
     return load_network("testnet")
 
 
-def route(network: Network, name: str) -> Route:
+def route(network: Network, name: str) -> TransferRoute:
     found = find_route(network, name)
     assert found is not None
     return found
 
 
-def chains(ends: tuple[RouteEnd, ...]) -> list[str]:
+def chains(ends: tuple[TransferRouteEnd, ...]) -> list[str]:
     return [end.chain for end in ends]
 
 
-def every_end(network: Network) -> list[tuple[Route, RouteEnd]]:
+def every_end(network: Network) -> list[tuple[TransferRoute, TransferRouteEnd]]:
     return [(r, end) for r in routes(network) for end in (*r.source_chains, *r.dest_chains)]
 
 

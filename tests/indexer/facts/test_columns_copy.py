@@ -12,7 +12,7 @@ from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
 from indexer.decode.evm import decode
 from indexer.decode.evm_columns import decode_columns
 from indexer.facts.columns_copy import TABLES, copy_text, text_of_frame, text_of_rows
-from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES, Shelf
+from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES, EventTable
 from tests.factories.events import (
     make_event,
     make_evm_log,
@@ -29,7 +29,7 @@ from warehouse_schema.facts import evm_logs
 NASTY = ["", "\\N", "\\.", "a\n\\.\nb", '"', "{}", "NULL", "\t", "\r\n", "½ 😀", "'", ",", "\\"]
 
 
-def stored(conn: Connection, shelf: Shelf) -> list[Any]:
+def stored(conn: Connection, shelf: EventTable) -> list[Any]:
     query = select(*shelf.columns).order_by(shelf.table.c.height, shelf.table.c.position)
     return [shelf.item(row) for row in conn.execute(query)]
 

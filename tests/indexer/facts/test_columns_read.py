@@ -20,7 +20,7 @@ from tests.factories.events import (
     make_sparse_event,
     make_stellar_event,
 )
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.facts import evm_logs, stellar_events
 from warehouse_schema.projections import depth, provider_days
 
@@ -44,7 +44,7 @@ HOSTILE = [
 
 def rows_of(conn: Connection, table: Table) -> list[tuple[Any, ...]]:
     """As psycopg gives them, with base units as the frames have them."""
-    units = [isinstance(column.type, BaseUnits) for column in table.columns]
+    units = [isinstance(column.type, BaseUnitsType) for column in table.columns]
     return [
         tuple(
             str(value) if is_unit and value is not None else value

@@ -142,7 +142,7 @@ def test_a_count_is_part_of_the_transaction_that_changes_the_facts(indexer_engin
     with indexer_engine.begin() as conn:
         store_blocks(conn, [(n, n * 40_000) for n in range(4)])
     with indexer_engine.connect() as conn:
-        store.take_back(conn, EVM, above=Height(1))
+        store.delete_above(conn, EVM, above=Height(1))
         assert len(conn.execute(select(changed_days)).all()) == 2
         conn.rollback()
         assert conn.execute(select(changed_days)).all() == []

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from indexer.config.networks import load_network
-from indexer.facts.health import judge
+from indexer.facts.health import assess
 from indexer.facts.status import ChainStatus
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -54,7 +54,7 @@ WELL = ChainStatus(
     ],
 )
 def test_each_reason_begins_at_its_limit(changes, reason, detail):
-    health = judge(ETHEREUM, replace(WELL, **changes))
+    health = assess(ETHEREUM, replace(WELL, **changes))
     assert (health.reason, health.detail) == (reason, detail)
     assert health.is_well is (reason is None)
     assert health.needs_operator is (reason is not None)
@@ -69,7 +69,7 @@ def test_each_reason_begins_at_its_limit(changes, reason, detail):
     ],
 )
 def test_warning_leaves_the_chain_well(changes, warning):
-    health = judge(ETHEREUM, replace(WELL, **changes))
+    health = assess(ETHEREUM, replace(WELL, **changes))
     assert health.warnings == (warning,)
     assert health.is_well
     assert health.needs_operator

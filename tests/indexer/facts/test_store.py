@@ -238,7 +238,7 @@ def test_what_is_taken_back_is_gone_and_remembered(connection: Connection) -> No
         make_event(OftSent, make_provenance(102, chain=STELLAR)),
     ]
     append_events(connection, *events)
-    assert store.take_back(connection, EVM, above=Height(100)) == events[1:3]
+    assert store.delete_above(connection, EVM, above=Height(100)) == events[1:3]
     types: list[type[Event]] = [OftSent, OftReceived]
     assert list(store.read_events(connection, types)) == [events[0], events[3]]
     assert count(connection, facts.evm_logs) == 1
@@ -253,7 +253,7 @@ def test_what_is_taken_back_is_gone_and_remembered(connection: Connection) -> No
 
 def test_taking_nothing_back_changes_nothing(connection: Connection) -> None:
     append_events(connection, make_event(OftSent))
-    assert store.take_back(connection, EVM, above=Height(100)) == []
+    assert store.delete_above(connection, EVM, above=Height(100)) == []
     assert count(connection, facts.blocks) == 1
 
 
@@ -391,7 +391,7 @@ def test_the_indexer_may_do_all_of_this(indexer_engine: Engine) -> None:
         store.hold(connection, EVM, "why")
         store.raise_alarm(connection, EVM, "kind", "subject", "detail")
         store.clear_alarm(connection, EVM, "kind", "subject")
-        assert len(store.take_back(connection, EVM, above=Height(99))) == 1
+        assert len(store.delete_above(connection, EVM, above=Height(99))) == 1
         store.move_cursor(connection, make_cursor(100), make_cursor(99))
 
 

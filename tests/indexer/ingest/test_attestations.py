@@ -35,7 +35,7 @@ from indexer.ingest.attestations import PollProgress, poll, poll_attestations, p
 from indexer.ingest.attestations.pacing import SHORTEST_SECONDS, next_poll
 from indexer.ingest.attestations.record import REFUSED, UNVERIFIED
 from indexer.ingest.rebuild import differences, rebuild
-from indexer.movements.store import refold_transfers, touched_movements
+from indexer.movements.store import affected_movements, refold_movements
 from indexer.movements.waits import LONGEST_SECONDS
 from tests.factories.iris import FakeIris, FakeService, make_complete, make_pending, serving
 from tests.factories.transfers import (
@@ -226,7 +226,7 @@ def ingest(engine: Engine, events: Sequence[Event], network: Network = NETWORK) 
         for event in events:
             shelf = EVENT_SHELVES[type(event)]
             copy_into(conn, shelf.columns, [shelf.row(event)])
-        refold_transfers(conn, network, *touched_movements(events))
+        refold_movements(conn, network, *affected_movements(events))
 
 
 def ingest_burns(engine: Engine, *burns: MadeBurn) -> None:
@@ -817,7 +817,7 @@ def test_a_burn_taken_back_while_it_was_asked_about_leaves_nothing(
         with indexer_engine.begin() as conn:
             for table in (cctp_messages_sent, cctp_burns):
                 conn.execute(delete(table))
-            refold_transfers(conn, NETWORK, [burn.key], [])
+            refold_movements(conn, NETWORK, [burn.key], [])
         return asked(domain, tx)
 
     monkeypatch.setattr(iris, "messages_of_transaction", take_back)

@@ -9,8 +9,8 @@ from sqlalchemy import URL, Engine
 from indexer.chains.stellar.lake import LakeReader
 from indexer.chains.stellar.lake_store import LakeStore
 from indexer.facts.gaps import Gap, stale_gaps
-from indexer.ingest.gap_repair import Healing, heal
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.gap_repair import GapRepair, repair_gaps
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.forgetful import Forgetful
 from tests.factories.quarantine import alarms, drained, history, mended, network
@@ -40,14 +40,14 @@ def found(engine: Engine) -> tuple[Gap, ...]:
         return stale_gaps(conn, DEVNET.id)
 
 
-def healed(engine: Engine, reader: LakeReader | Forgetful) -> Healing:
-    return heal(engine, reader, network(), lambda _: None)
+def healed(engine: Engine, reader: LakeReader | Forgetful) -> GapRepair:
+    return repair_gaps(engine, reader, network(), lambda _: None)
 
 
 def test_without_a_gap_nothing_is_read(indexer_engine: Engine, lake: LakeReader) -> None:
     drained(indexer_engine, lake)
     assert found(indexer_engine) == ()
-    assert healed(indexer_engine, Forgetful(lake)) == Healing((), ())
+    assert healed(indexer_engine, Forgetful(lake)) == GapRepair((), ())
 
 
 def gap(first: int, last: int) -> Gap:
@@ -77,7 +77,7 @@ def test_what_a_node_left_out_is_fetched_and_its_provider_listed_again(
     drained(indexer_engine, Forgetful(lake, *heights))
     assert ("sequence_gap", history().provider) in alarms(indexer_engine)
     assert found(indexer_engine) == gaps
-    assert healed(indexer_engine, lake) == Healing(gaps, ())
+    assert healed(indexer_engine, lake) == GapRepair(gaps, ())
     assert found(indexer_engine) == ()
     assert alarms(indexer_engine) == []
     assert differences(indexer_engine, network()) == []
@@ -90,11 +90,11 @@ def test_a_source_that_leaves_out_the_same_is_said_to(
     node = Forgetful(lake, DEPOSITS[1])
     drained(indexer_engine, node)
     healing = healed(indexer_engine, node)
-    assert healing == Healing((), (gap(DEPOSITS[0], DEPOSITS[2]),))
+    assert healing == GapRepair((), (gap(DEPOSITS[0], DEPOSITS[2]),))
     assert str(healing).endswith("is there still: its source left the same out")
     assert alarms(indexer_engine) == [("sequence_gap", history().provider)]
     node.leaves_out.clear()
-    assert healed(indexer_engine, node) == Healing(healing.left, ())
+    assert healed(indexer_engine, node) == GapRepair(healing.left, ())
     assert mended(indexer_engine) == straight
 
 
@@ -103,7 +103,7 @@ def test_the_chain_goes_on_while_a_gap_is_open_and_after(
 ) -> None:
     forgetful = Forgetful(lake, DEPOSITS[0])
     while found(indexer_engine) == ():
-        assert drain_once(indexer_engine, forgetful, network(), max_blocks=1)
+        assert ingest_once(indexer_engine, forgetful, network(), max_blocks=1)
     assert healed(indexer_engine, lake).left == ()
     drained(indexer_engine, forgetful)
     assert mended(indexer_engine) == straight

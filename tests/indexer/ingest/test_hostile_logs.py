@@ -26,7 +26,7 @@ from indexer.facts.checks import blocks_join
 from indexer.facts.kept import shared_emitters
 from indexer.facts.store import open_alarms
 from indexer.ingest.backfill import backfill
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
@@ -225,7 +225,7 @@ def test_no_log_stops_a_chain_or_is_lost(
 ) -> None:
     chain = hostile_chain(seed)
     with reading(chain) as reader:
-        while drain_once(indexer_engine, reader, LIVE, max_blocks=17) is not None:
+        while ingest_once(indexer_engine, reader, LIVE, max_blocks=17) is not None:
             pass
         backfill(second_engine, reader, LATER, Height(1), Height(BLOCKS), lambda progress: None)
     live = events(indexer_engine)

@@ -23,7 +23,7 @@ from indexer.facts.status import chain_status
 from indexer.ingest import follow as following
 from indexer.ingest import ranges as drain
 from indexer.ingest.follow import follow
-from indexer.ingest.ranges import Progress, drain_once, follower
+from indexer.ingest.ranges import RangeProgress, follower, ingest_once
 from indexer.ingest.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema.engine import make_engine
@@ -49,10 +49,10 @@ def make_chain(grown: int = 5, **options: object) -> FakeChain:
     return chain
 
 
-def drain_all(engine: Engine, chain: FakeChain, max_blocks: int = 200) -> list[Progress]:
+def drain_all(engine: Engine, chain: FakeChain, max_blocks: int = 200) -> list[RangeProgress]:
     """Drain until there is nothing new."""
     done = []
-    while (progress := drain_once(engine, chain, NETWORK, max_blocks=max_blocks)) is not None:
+    while (progress := ingest_once(engine, chain, NETWORK, max_blocks=max_blocks)) is not None:
         done.append(progress)
     return done
 
@@ -84,7 +84,7 @@ def test_a_range_writes_blocks_logs_events_movements_and_cursor(indexer_engine: 
 def test_nothing_new_is_none(indexer_engine: Engine) -> None:
     chain = make_chain(3)
     drain_all(indexer_engine, chain)
-    assert drain_once(indexer_engine, chain, NETWORK) is None
+    assert ingest_once(indexer_engine, chain, NETWORK) is None
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
@@ -110,7 +110,7 @@ def test_a_failure_inside_a_range_leaves_nothing_behind(
     with monkeypatch.context() as patched:
         patched.setattr(drain, "_notify", fail)
         with pytest.raises(RuntimeError, match="killed before commit"):
-            drain_once(indexer_engine, chain, NETWORK)
+            ingest_once(indexer_engine, chain, NETWORK)
     assert contents(indexer_engine) == before
     drain_all(indexer_engine, chain)
     assert len(contents(indexer_engine)["oft_sent"]) == 3
@@ -121,7 +121,7 @@ def test_restarting_after_every_range_gives_the_same_rows(
 ) -> None:
     chain = make_chain(9)
     drain_all(indexer_engine, chain)
-    while drain_once(second_engine, chain, NETWORK, max_blocks=2) is not None:
+    while ingest_once(second_engine, chain, NETWORK, max_blocks=2) is not None:
         second_engine.dispose()
     assert contents(second_engine) == contents(indexer_engine)
 
@@ -173,7 +173,7 @@ def test_a_lagging_node_changes_nothing(indexer_engine: Engine) -> None:
     behind = FakeChain(NETWORK)
     behind.blocks = chain.blocks[:4]
     behind.logs = chain.logs
-    assert drain_once(indexer_engine, behind, NETWORK) is None
+    assert ingest_once(indexer_engine, behind, NETWORK) is None
     assert contents(indexer_engine) == before
 
 
@@ -237,7 +237,7 @@ def test_a_node_that_denies_the_block_it_has_is_not_followed(indexer_engine: Eng
     split.blocks, split.logs = chain.blocks, chain.logs
     split.read = forked.read  # type: ignore[method-assign]
     with pytest.raises(InconsistentAnswer, match="has block 4 and denies it"):
-        drain_once(indexer_engine, split, NETWORK)
+        ingest_once(indexer_engine, split, NETWORK)
     assert contents(indexer_engine) == before
 
 
@@ -299,8 +299,8 @@ def test_an_event_that_postgres_cannot_hold_is_marked_and_stops_nothing(
 def test_a_second_follower_is_refused(indexer_engine: Engine) -> None:
     chain = make_chain(2)
     with follower(indexer_engine, ETHEREUM), pytest.raises(FollowerConflict, match=ETHEREUM):
-        drain_once(indexer_engine, chain, NETWORK)
-    assert drain_once(indexer_engine, chain, NETWORK) is not None
+        ingest_once(indexer_engine, chain, NETWORK)
+    assert ingest_once(indexer_engine, chain, NETWORK) is not None
 
 
 class Stop:
@@ -308,13 +308,13 @@ class Stop:
 
     def __init__(self, height: int) -> None:
         self.height = height
-        self.reached: list[Progress] = []
+        self.reached: list[RangeProgress] = []
 
     def __call__(self) -> bool:
         return bool(self.reached) and self.reached[-1].height >= self.height
 
 
-def follow_to(engine: Engine, chain: FakeChain, height: int) -> list[Progress]:
+def follow_to(engine: Engine, chain: FakeChain, height: int) -> list[RangeProgress]:
     stop = Stop(height)
     follow(engine, chain, NETWORK, should_stop=stop, on_progress=stop.reached.append)
     return stop.reached

@@ -19,9 +19,9 @@ from indexer.decode import decode
 from indexer.errors import ConfigurationError, FollowerConflict, Undecodable
 from indexer.facts import kept, rows
 from indexer.facts.checks import open_alarms
-from indexer.facts.rows import Shelf
+from indexer.facts.rows import EventTable
 from indexer.ingest.backfill import backfill
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences, rebuild
 from indexer.ingest.redecode import run as revision
 from indexer.ingest.redecode import shadow_tables
@@ -71,7 +71,7 @@ def decoding(decoder: Decode) -> Iterator[None]:
 
 
 def ingest(engine: Engine, chain: FakeChain, network: Network = NETWORK, size: int = 200) -> None:
-    while drain_once(engine, chain, network, max_blocks=size) is not None:
+    while ingest_once(engine, chain, network, max_blocks=size) is not None:
         pass
 
 
@@ -173,7 +173,7 @@ def test_wherever_the_revision_stood_when_ingestion_went_on_the_rows_are_the_sam
     revision.start(engine, NETWORK, [ETHEREUM])
     with decoding(old_decode):
         for _ in range(filled):
-            drain_once(indexer_engine, chain, NETWORK, max_blocks=1)
+            ingest_once(indexer_engine, chain, NETWORK, max_blocks=1)
     with decoding(new_decode):
         fill(indexer_engine)
     with decoding(old_decode):
@@ -514,7 +514,7 @@ STEPS = (
     (revision, "_fold_beside"),
     (shadow_tables, "put_in_place"),
     (shadow_tables, "_replace_outcomes"),
-    (revision, "refold_transfers"),
+    (revision, "refold_movements"),
     (revision, "_replace_book"),
     (shadow_tables, "finish"),
     (revision, "_notify"),
@@ -704,7 +704,7 @@ def plant_big_sends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
             columns.amount("amount", "Sent"),
         )
     monkeypatch.setitem(event_tables.EVENT_TABLES, "BigSend", table)
-    monkeypatch.setitem(rows.EVENT_SHELVES, BigSend, Shelf(BigSend, table, ("guid", "amount")))
+    monkeypatch.setitem(rows.EVENT_SHELVES, BigSend, EventTable(BigSend, table, ("guid", "amount")))
     table.create(engine)
 
 
@@ -788,7 +788,7 @@ def make_ledgers(count: int = 60) -> FakeLedgers:
 
 
 def ingest_ledgers(engine: Engine, ledgers: FakeLedgers) -> None:
-    while drain_once(engine, ledgers, ledgers.network, max_blocks=7) is not None:  # type: ignore[arg-type]
+    while ingest_once(engine, ledgers, ledgers.network, max_blocks=7) is not None:  # type: ignore[arg-type]
         pass
 
 

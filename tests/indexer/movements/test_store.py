@@ -17,7 +17,7 @@ from indexer.facts.store import remove_range
 from indexer.ingest.rebuild import refold_all_transfers
 from indexer.movements import store
 from indexer.movements.fold import Movement
-from indexer.movements.store import fold_in, refold_transfers, touched_movements
+from indexer.movements.store import affected_movements, fold_in, refold_movements
 from tests.factories.transfers import (
     BURN_KEY,
     ETHEREUM,
@@ -162,7 +162,7 @@ class Story:
             return
         above = self.chance.choice(self.sent).seen.height
         gone = remove_range(self.conn, ETHEREUM, above, None)
-        refold_transfers(self.conn, NETWORK, *touched_movements(gone))
+        refold_movements(self.conn, NETWORK, *affected_movements(gone))
         self.sent = [each for each in self.sent if each.seen.height < above]
         self.height += 1
         again = [in_block(each, self.height) for each in gone]
@@ -173,7 +173,7 @@ class Story:
 
     def _refold(self, burn: MessageSent) -> None:
         assert burn.burn_key is not None
-        refold_transfers(self.conn, NETWORK, [burn.burn_key], [])
+        refold_movements(self.conn, NETWORK, [burn.burn_key], [])
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -228,7 +228,7 @@ def test_a_burn_that_is_mined_again_has_what_was_attested_before(connection: Con
     sent = next(each for each in burn if isinstance(each, MessageSent))
     attest(connection, sent, nonce_of(1))
     gone = remove_range(connection, ETHEREUM, Height(100), None)
-    refold_transfers(connection, NETWORK, *touched_movements(gone))
+    refold_movements(connection, NETWORK, *affected_movements(gone))
     assert stored(connection) == []
     bring_in(connection, burns_in("a" * 64, 101, [BURN_KEY]))
     assert [row.message_id for row in stored(connection)] == [nonce_of(1)]

@@ -6,14 +6,14 @@ import pytest
 
 from indexer.orderbook.depth import (
     Contribution,
-    RailDepth,
+    RailDepthRow,
     Totals,
     contribution,
     shift_depth,
     shift_totals,
 )
-from indexer.orderbook.offers import Offer
-from indexer.orderbook.providers import Provider
+from indexer.orderbook.offers import OfferRow
+from indexer.orderbook.providers import ProviderRow
 from tests.factories.book import account, usdc
 from warehouse_schema.identifiers import UnixSeconds
 
@@ -21,8 +21,8 @@ ANN, BOB = account("ann"), account("bob")
 NOBODY = Contribution(Totals(), {})
 
 
-def make_offer(provider: Provider, *rails: str, currency: str = "USD") -> Offer:
-    return Offer(
+def make_offer(provider: ProviderRow, *rails: str, currency: str = "USD") -> OfferRow:
+    return OfferRow(
         provider=provider.provider,
         direction="onramp",
         currency=currency,
@@ -41,19 +41,19 @@ def make_offer(provider: Provider, *rails: str, currency: str = "USD") -> Offer:
     )
 
 
-def part(provider: Provider, *rail_sets: tuple[str, ...]) -> Contribution:
+def part(provider: ProviderRow, *rail_sets: tuple[str, ...]) -> Contribution:
     return contribution(provider, [make_offer(provider, *rails) for rails in rail_sets])
 
 
-ANN_FIGURES = Provider(ANN, free=usdc(70), locked=usdc(30), reclaimable=usdc(5))
+ANN_FIGURES = ProviderRow(ANN, free=usdc(70), locked=usdc(30), reclaimable=usdc(5))
 
 
 def test_a_provider_counts_once_however_many_offers_it_has():
     ours = part(ANN_FIGURES, ("venmo", "wise"), ("wise",))
     assert ours.totals == Totals(usdc(75), usdc(25), 2)
     assert ours.rails == {
-        "venmo": RailDepth(usdc(75), 1),
-        "wise": RailDepth(usdc(75), 2),
+        "venmo": RailDepthRow(usdc(75), 1),
+        "wise": RailDepthRow(usdc(75), 2),
     }
 
 
@@ -62,26 +62,26 @@ def test_without_an_offer_nothing_is_available_but_orders_stay_locked():
 
 
 def test_depth_by_rail_is_not_additive_but_never_above_the_total():
-    bob = Provider(BOB, free=usdc(10))
+    bob = ProviderRow(BOB, free=usdc(10))
     parts = [part(ANN_FIGURES, ("venmo", "wise")), part(bob, ("wise",))]
     totals = shift_totals(Totals(), [(NOBODY, ours) for ours in parts])
     depth = shift_depth({}, [(NOBODY, ours) for ours in parts])
     assert totals == Totals(usdc(85), usdc(25), 2)
-    assert depth == {"venmo": RailDepth(usdc(75), 1), "wise": RailDepth(usdc(85), 2)}
+    assert depth == {"venmo": RailDepthRow(usdc(75), 1), "wise": RailDepthRow(usdc(85), 2)}
 
 
 def test_the_last_offer_of_a_rail_leaves_a_count_of_zero():
     ours = part(ANN_FIGURES, ("venmo",))
-    assert shift_depth({"venmo": RailDepth(usdc(75), 1)}, [(ours, NOBODY)]) == {
-        "venmo": RailDepth(usdc(0), 0)
+    assert shift_depth({"venmo": RailDepthRow(usdc(75), 1)}, [(ours, NOBODY)]) == {
+        "venmo": RailDepthRow(usdc(0), 0)
     }
 
 
 def test_rails_that_do_not_change_are_not_named():
     ours = part(ANN_FIGURES, ("venmo",), ("wise",))
     without_wise = part(ANN_FIGURES, ("venmo",))
-    depth = {"venmo": RailDepth(usdc(75), 1), "wise": RailDepth(usdc(75), 1)}
-    assert shift_depth(depth, [(ours, without_wise)]) == {"wise": RailDepth(usdc(0), 0)}
+    depth = {"venmo": RailDepthRow(usdc(75), 1), "wise": RailDepthRow(usdc(75), 1)}
+    assert shift_depth(depth, [(ours, without_wise)]) == {"wise": RailDepthRow(usdc(0), 0)}
     assert shift_depth(depth, [(ours, ours)]) == {}
 
 
@@ -89,11 +89,11 @@ def test_rails_that_do_not_change_are_not_named():
 def test_any_sequence_of_moves_ends_where_a_sum_from_nothing_does(seed: int):
     randomly = random.Random(seed)
     parts = dict.fromkeys((ANN, BOB, account("cay")), NOBODY)
-    depth: dict[str, RailDepth] = {}
+    depth: dict[str, RailDepthRow] = {}
     totals = Totals()
     for _ in range(200):
         name = randomly.choice(list(parts))
-        figures = Provider(name, free=usdc(randomly.randint(0, 99)), locked=usdc(7))
+        figures = ProviderRow(name, free=usdc(randomly.randint(0, 99)), locked=usdc(7))
         sets = randomly.choice([(), (("venmo",),), (("venmo", "wise"), ("wise",))])
         move = (parts[name], part(figures, *sets))
         parts[name] = move[1]

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from indexer.market.escrow_events import EscrowPausedSet, OrderExpire, OrderOpen
 from indexer.market.rail_terms_events import RailSet
 from indexer.orderbook.fold import advance, fold_ledger
-from indexer.orderbook.state import Alarm, BookEvent, BookState
+from indexer.orderbook.state import BookAlarm, BookEvent, BookState
 from indexer.orderbook.store import rows_of
 from tests.factories.book import CHAIN
 from tests.factories.book_history import Ledger, RandomHistory
@@ -145,9 +145,11 @@ FAULTS: dict[str, tuple[Fault, set[str]]] = {
 """Fault → where it is planted, and the alarms that may tell of it first."""
 
 
-def _watch(planted: Planted, sound: list[Ledger], kinds: set[str]) -> tuple[BookState, list[Alarm]]:
+def _watch(
+    planted: Planted, sound: list[Ledger], kinds: set[str]
+) -> tuple[BookState, list[BookAlarm]]:
     """Fold what was tampered with; nothing that is wrong may be shown without being said."""
-    state, alarms = BookState(), list[Alarm]()
+    state, alarms = BookState(), list[BookAlarm]()
     for n, ledger in enumerate(planted.history):
         changes = fold_ledger(state, *ledger)
         advance(state, changes)
@@ -214,9 +216,9 @@ class Broken(ContractModel):
         self._unlock(self.orders[order_id].opening, "expired", OrderExpire, by="G")
 
 
-def _after(story: RandomHistory, act: Callable[[OrderOpen], None], state: str) -> list[Alarm]:
+def _after(story: RandomHistory, act: Callable[[OrderOpen], None], state: str) -> list[BookAlarm]:
     """The alarms of a ledger in which `act` is done to an order in that state, and afterwards."""
-    book, alarms, ledgers = BookState(), list[Alarm](), 0
+    book, alarms, ledgers = BookState(), list[BookAlarm](), 0
     while not (found := _orders(story.model, state)) or ledgers < 40:
         advance(book, fold_ledger(book, *story.ledger()))
         ledgers += 1
@@ -263,7 +265,7 @@ def test_an_order_that_ends_again_is_said(state: str):
 # Events without a number: an order that opens otherwise than they let it tells of them.
 
 
-def _first_alarm(history: Sequence[Ledger]) -> Alarm | None:
+def _first_alarm(history: Sequence[Ledger]) -> BookAlarm | None:
     state = BookState()
     for ledger in history:
         changes = fold_ledger(state, *ledger)

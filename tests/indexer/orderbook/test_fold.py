@@ -12,9 +12,9 @@ from indexer.market.rail_terms_events import RailTermsEvent
 from indexer.orderbook import orders as order_rules
 from indexer.orderbook.event_folds import FOLDS
 from indexer.orderbook.fold import advance, combine, fold_ledger
-from indexer.orderbook.offers import Offer
+from indexer.orderbook.offers import OfferRow
 from indexer.orderbook.outbox import messages
-from indexer.orderbook.state import Alarm, BookEvent, BookState
+from indexer.orderbook.state import BookAlarm, BookEvent, BookState
 from tests.factories.book import (
     PROVIDER,
     account,
@@ -38,10 +38,10 @@ from tests.factories.contract_model import ContractModel
 
 def folded(
     history: Sequence[Ledger], state: BookState | None = None
-) -> tuple[BookState, list[Alarm]]:
+) -> tuple[BookState, list[BookAlarm]]:
     """The state after every ledger, one `fold_ledger` each, and the alarms on the way."""
     state = state or BookState()
-    alarms: list[Alarm] = []
+    alarms: list[BookAlarm] = []
     for ledger, events in history:
         changes = fold_ledger(state, ledger, events)
         advance(state, changes)
@@ -49,7 +49,7 @@ def folded(
     return state, alarms
 
 
-def listed(state: BookState) -> dict[Any, Offer]:
+def listed(state: BookState) -> dict[Any, OfferRow]:
     return {tuple(key): row for book in state.books.values() for key, row in book.offers.items()}
 
 
@@ -85,11 +85,11 @@ def funded(*more: BookEvent) -> list[Ledger]:
     return [ledger_of(1, 1_000, *begin, *more)]
 
 
-def after_opening(*later: Ledger) -> tuple[BookState, list[Alarm]]:
+def after_opening(*later: Ledger) -> tuple[BookState, list[BookAlarm]]:
     return folded([*funded(make_order_open()), *later])
 
 
-def kinds(alarms: Sequence[Alarm]) -> list[str]:
+def kinds(alarms: Sequence[BookAlarm]) -> list[str]:
     return [alarm.kind for alarm in alarms]
 
 
@@ -236,7 +236,7 @@ def test_history_that_starts_in_the_middle_is_a_gap():
 
 def test_a_bond_other_than_the_whole_is_alarmed():
     _, alarms = folded([ledger_of(1, 1_000, make_config_set(bond_bps=5_000))])
-    assert alarms == [Alarm("unsupported_bond", "escrow", alarms[0].detail)]
+    assert alarms == [BookAlarm("unsupported_bond", "escrow", alarms[0].detail)]
 
 
 @pytest.mark.parametrize(("schema", "expected"), [(1, []), (2, ["unknown_schema"])])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from indexer.orderbook.offers import (
-    Offer,
-    Payee,
-    Rail,
-    Terms,
+    OfferRow,
+    PayeeRow,
+    RailRow,
+    TermsRow,
     accepted_rails,
     canonical_payee_hash,
     compare,
@@ -20,17 +20,17 @@ from indexer.orderbook.offers import (
     offers_of,
     published_handle,
 )
-from indexer.orderbook.providers import Provider
+from indexer.orderbook.providers import ProviderRow
 from tests.factories.book import PROVIDER, contract, usdc, word
 from warehouse_schema.identifiers import UnixSeconds
 
 
-def make_provider(**fields: Any) -> Provider:
+def make_provider(**fields: Any) -> ProviderRow:
     defaults: dict[str, Any] = {"free": usdc(100), "last_active_at": 900}
-    return Provider(PROVIDER, **defaults | fields)
+    return ProviderRow(PROVIDER, **defaults | fields)
 
 
-def make_terms(rail: str = "venmo", **fields: Any) -> Terms:
+def make_terms(rail: str = "venmo", **fields: Any) -> TermsRow:
     defaults: dict[str, Any] = {
         "direction": "onramp",
         "currency": "USD",
@@ -38,10 +38,10 @@ def make_terms(rail: str = "venmo", **fields: Any) -> Terms:
         "min": usdc(10),
         "max": usdc(50),
     }
-    return Terms(PROVIDER, rail=rail, **defaults | fields)
+    return TermsRow(PROVIDER, rail=rail, **defaults | fields)
 
 
-def make_rail(rail: str = "venmo", **fields: Any) -> Rail:
+def make_rail(rail: str = "venmo", **fields: Any) -> RailRow:
     defaults: dict[str, Any] = {
         "enabled": True,
         "tier": 2,
@@ -49,11 +49,11 @@ def make_rail(rail: str = "venmo", **fields: Any) -> Rail:
         "verifier": contract("verifier"),
         "currencies": ("EUR", "USD"),
     }
-    return Rail(rail, **defaults | fields)
+    return RailRow(rail, **defaults | fields)
 
 
-def make_payee(rail: str = "venmo", handle: str | None = None) -> Payee:
-    return Payee(PROVIDER, rail, word("payee"), handle)
+def make_payee(rail: str = "venmo", handle: str | None = None) -> PayeeRow:
+    return PayeeRow(PROVIDER, rail, word("payee"), handle)
 
 
 RAILS = ("revolut", "venmo", "wise")
@@ -62,12 +62,12 @@ ALL_RAILS = tuple(map(make_rail, RAILS))
 
 
 def offers(
-    *terms: Terms,
-    provider: Provider | None = None,
-    payees: tuple[Payee, ...] = ALL_PAYEES,
-    rails: tuple[Rail, ...] = ALL_RAILS,
+    *terms: TermsRow,
+    provider: ProviderRow | None = None,
+    payees: tuple[PayeeRow, ...] = ALL_PAYEES,
+    rails: tuple[RailRow, ...] = ALL_RAILS,
     opens_paused: bool = False,
-) -> list[Offer]:
+) -> list[OfferRow]:
     found = offers_of(
         provider or make_provider(),
         terms or (make_terms(),),
@@ -84,7 +84,7 @@ def offers(
 
 def test_terms_with_escrow_a_payee_and_an_open_rail_are_an_offer():
     (offer,) = offers()
-    assert offer == Offer(
+    assert offer == OfferRow(
         provider=PROVIDER,
         direction="onramp",
         currency="USD",

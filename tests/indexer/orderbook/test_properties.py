@@ -27,7 +27,7 @@ from indexer.orderbook import orders as order_rules
 from indexer.orderbook.depth import Contribution, Totals
 from indexer.orderbook.fold import advance, combine, fold_ledger, rebuild
 from indexer.orderbook.offers import OfferChanges
-from indexer.orderbook.providers import Provider
+from indexer.orderbook.providers import ProviderRow
 from indexer.orderbook.state import BookState
 from indexer.orderbook.store import rows_of
 from tests.factories.book import CHAIN
@@ -152,8 +152,8 @@ def _boundary(off_by: int) -> Plant:
     )
 
 
-def _figure(name: str, wrong: Callable[[Provider], int]) -> Plant:
-    return lambda patch: patch.setattr(Provider, name, property(wrong))
+def _figure(name: str, wrong: Callable[[ProviderRow], int]) -> Plant:
+    return lambda patch: patch.setattr(ProviderRow, name, property(wrong))
 
 
 def _counted_per_offer(patch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from sqlalchemy.exc import OperationalError
 
 from indexer.chains.events import Event
 from indexer.orderbook.fold import rebuild
-from indexer.orderbook.offers import Offer, Payee, Rail, Terms, offer_entry, offer_of
-from indexer.orderbook.orders import Order, order_entry, order_of
-from indexer.orderbook.providers import Provider
-from indexer.orderbook.state import Alarm, BookConfig, BookEvent, LedgerClose
+from indexer.orderbook.offers import OfferRow, PayeeRow, RailRow, TermsRow, offer_entry, offer_of
+from indexer.orderbook.orders import OrderRow, order_entry, order_of
+from indexer.orderbook.providers import ProviderRow
+from indexer.orderbook.state import BookAlarm, BookConfig, BookEvent, LedgerClose
 from indexer.orderbook.store import apply_ledgers, load, rows_of
 from tests.factories.book import (
     CHAIN,
@@ -46,7 +46,7 @@ def flat(history: Sequence[Ledger]) -> tuple[list[LedgerClose], list[Event]]:
     return [ledger for ledger, _ in history], [e for _, events in history for e in events]
 
 
-def apply(conn: Connection, history: Sequence[Ledger]) -> list[Alarm]:
+def apply(conn: Connection, history: Sequence[Ledger]) -> list[BookAlarm]:
     return apply_ledgers(conn, CHAIN, *flat(history))
 
 
@@ -229,12 +229,12 @@ def test_what_is_published_reads_back_as_it_was(connection: Connection):
             assert order_entry(order_of(row.entry)) == row.entry
     assert len(kinds) == 4
     offers = [
-        Offer(**{**row._mapping, "rails": tuple(row.rails)})
+        OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
         for row in connection.execute(select(tables.offers))
     ]
     assert offers
     assert [offer_of(offer_entry(offer)) for offer in offers] == offers
-    orders = [Order(**row._mapping) for row in connection.execute(select(tables.orders))]
+    orders = [OrderRow(**row._mapping) for row in connection.execute(select(tables.orders))]
     assert [order_of(order_entry(order)) for order in orders] == orders
 
 
@@ -291,12 +291,12 @@ def test_a_transaction_that_does_not_commit_leaves_the_book_as_it_was(indexer_en
 @pytest.mark.parametrize(
     ("row_type", "table"),
     [
-        (Provider, tables.providers),
-        (Order, tables.orders),
-        (Offer, tables.offers),
-        (Terms, tables.terms),
-        (Payee, tables.payees),
-        (Rail, tables.rails),
+        (ProviderRow, tables.providers),
+        (OrderRow, tables.orders),
+        (OfferRow, tables.offers),
+        (TermsRow, tables.terms),
+        (PayeeRow, tables.payees),
+        (RailRow, tables.rails),
     ],
     ids=lambda item: getattr(item, "__name__", ""),
 )

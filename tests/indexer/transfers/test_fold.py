@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from indexer.transfers.fold import Progress, fold
-from indexer.transfers.inputs import Evidence, Obstacle, TakenBack
+from indexer.transfers.fold import TransferState, fold
+from indexer.transfers.inputs import Obstacle, RewoundSource, TransferInputs
 from tests.factories.stage_history import (
     AMOUNT,
     DIRECT,
@@ -29,36 +29,36 @@ from tests.factories.stage_history import (
 from tests.factories.transfers import ETHEREUM, NONCE, PUBNET
 from warehouse_schema.identifiers import BaseUnits, TxHash, UnixSeconds
 
-NEW = Evidence(terms=make_terms())
+NEW = TransferInputs(terms=make_terms())
 SWEEP = TxHash(f"e{20:063x}")
 LATE = 400
 """A block after `EXPIRY`."""
 
 
-def cancelled(evidence: Evidence, at: int = START + 400) -> Evidence:
+def cancelled(evidence: TransferInputs, at: int = START + 400) -> TransferInputs:
     return replace(evidence, cancelled_at=UnixSeconds(at))
 
 
-def expired(evidence: Evidence) -> Evidence:
+def expired(evidence: TransferInputs) -> TransferInputs:
     return replace(evidence, expired_at=UnixSeconds(EXPIRY))
 
 
-def carried(evidence: Evidence, **changes) -> Evidence:
+def carried(evidence: TransferInputs, **changes) -> TransferInputs:
     return replace(evidence, carried=(make_carried(evidence.terms, **changes),))
 
 
-def delivered(evidence: Evidence) -> Evidence:
+def delivered(evidence: TransferInputs) -> TransferInputs:
     done = landed(evidence.terms, 40)
     return carried(
         evidence, is_final=True, stage="COMPLETED", why=None, delivered=done, message_id=NONCE
     )
 
 
-def told(progress: Progress) -> list[str]:
+def told(progress: TransferState) -> list[str]:
     return [step.stage for step in progress.timeline]
 
 
-def owed(evidence: Evidence, token: str = USDC) -> int:
+def owed(evidence: TransferInputs, token: str = USDC) -> int:
     refund = fold(evidence).refund
     return next(line.owed for line in refund.lines if line.token == token)
 
@@ -88,32 +88,32 @@ def test_a_deposit_address_is_paid_swept_attested_and_delivered():
         (signs(pay(NEW, AMOUNT, 15), "sweep", SWEEP), "SUBMITTED", "not_included"),
         (carried(pay(NEW, AMOUNT, 15)), "CONFIRMING", "not_final"),
         (carried(pay(NEW, AMOUNT, 15), is_final=True), "ATTESTING", "not_attested"),
-        (carried(Evidence(terms=OFT_DEPOSIT), is_final=True), "IN_FLIGHT", "not_verified"),
+        (carried(TransferInputs(terms=OFT_DEPOSIT), is_final=True), "IN_FLIGHT", "not_verified"),
         (carried(NEW, stage="DELIVERING"), "DELIVERING", "not_delivered"),
         (carried(NEW, stage="ON_HOLD"), "ON_HOLD", "held"),
         (cancelled(NEW), "CANCELLED", "cancelled"),
         (expired(NEW), "EXPIRED", "expired"),
         (cancelled(pay(NEW, AMOUNT, 15)), "REFUNDING", "cancelled"),
         (expired(pay(NEW, AMOUNT - 1, 15)), "REFUNDING", "expired"),
-        (Evidence(terms=DIRECT), "AWAITING_SIGNATURE", None),
-        (submits(Evidence(terms=DIRECT)), "SUBMITTED", "not_included"),
-        (carried(Evidence(terms=SEND)), "COMPLETED", None),
+        (TransferInputs(terms=DIRECT), "AWAITING_SIGNATURE", None),
+        (submits(TransferInputs(terms=DIRECT)), "SUBMITTED", "not_included"),
+        (carried(TransferInputs(terms=SEND)), "COMPLETED", None),
     ],
 )
-def test_a_stage_says_why_it_waits(evidence: Evidence, stage: str, reason: str | None):
+def test_a_stage_says_why_it_waits(evidence: TransferInputs, stage: str, reason: str | None):
     progress = fold(evidence)
     assert (progress.stage, progress.reason) == (stage, reason)
 
 
 def test_a_withdrawal_names_its_stellar_transaction_first():
-    sent = fold(submits(Evidence(terms=WITHDRAWAL)))
+    sent = fold(submits(TransferInputs(terms=WITHDRAWAL)))
     assert (sent.stellar_tx, sent.external_tx) == (SUBMITTED_TX, None)
-    done = fold(delivered(submits(Evidence(terms=WITHDRAWAL))))
+    done = fold(delivered(submits(TransferInputs(terms=WITHDRAWAL))))
     assert (done.stellar_tx, done.external_tx) == (f"e{20:063x}", f"d{40:063x}")
 
 
 def test_timeline_names_the_clock_of_each_time():
-    done = delivered(Evidence(terms=WITHDRAWAL))
+    done = delivered(TransferInputs(terms=WITHDRAWAL))
     landed = done.carried[0].delivered
     earlier = replace(landed, at=done.carried[0].source.at - 7)
     progress = fold(replace(done, carried=(replace(done.carried[0], delivered=earlier),)))
@@ -127,7 +127,7 @@ def test_timeline_names_the_clock_of_each_time():
 
 
 def test_a_send_is_one_transaction():
-    done = fold(carried(submits(Evidence(terms=SEND))))
+    done = fold(carried(submits(TransferInputs(terms=SEND))))
     assert told(done) == ["AWAITING_SIGNATURE", "COMPLETED"]
     assert (done.external_tx, done.stellar_tx) == (None, f"e{20:063x}")
     assert done.amount_delivered == AMOUNT
@@ -266,7 +266,7 @@ SWEPT = signs(PAID, "sweep", SWEEP)
     ],
 )
 def test_what_goes_back_takes_nothing_with_it_that_may_yet_be_carried_on(
-    evidence: Evidence, tokens: tuple[str, ...]
+    evidence: TransferInputs, tokens: tuple[str, ...]
 ):
     assert fold(evidence).goes_back == tokens
 
@@ -276,20 +276,20 @@ def test_what_goes_back_takes_nothing_with_it_that_may_yet_be_carried_on(
 
 @pytest.mark.parametrize("close", [cancelled, expired])
 def test_a_burn_that_comes_late_is_delivered(close):
-    over = close(Evidence(terms=DIRECT))
+    over = close(TransferInputs(terms=DIRECT))
     late = fold(carried(over, height=LATE))
     assert told(late)[-2:] == [fold(over).stage, "CONFIRMING"]
     assert fold(delivered(over)).stage == "COMPLETED"
 
 
-def taken_back(evidence: Evidence, tx: str, paid: int | None = None) -> Evidence:
+def taken_back(evidence: TransferInputs, tx: str, paid: int | None = None) -> TransferInputs:
     amount = None if paid is None else BaseUnits(paid)
-    lost = TakenBack(TxHash(tx), UnixSeconds(START + 900), amount)
+    lost = RewoundSource(TxHash(tx), UnixSeconds(START + 900), amount)
     return replace(evidence, taken_back=(*evidence.taken_back, lost))
 
 
 def test_a_burn_that_was_taken_back_is_waited_for_until_it_is_proven_dead():
-    lost = taken_back(Evidence(terms=DIRECT), "0xburn")
+    lost = taken_back(TransferInputs(terms=DIRECT), "0xburn")
     assert (fold(lost).stage, fold(lost).reason) == ("SUBMITTED", "source_reorged")
     assert fold(lost).external_tx == "0xburn"
     dead = replace(lost, dead=frozenset(["0xburn"]))
@@ -307,7 +307,7 @@ def test_a_deposit_that_was_taken_back_is_not_asked_for_again():
 
 
 def test_a_transaction_that_failed_gives_way_to_another_try():
-    sent = submits(Evidence(terms=WITHDRAWAL))
+    sent = submits(TransferInputs(terms=WITHDRAWAL))
     assert fold(replace(sent, dead=frozenset([SUBMITTED_TX]))).stage == "AWAITING_SIGNATURE"
     swept = signs(pay(NEW, AMOUNT, 15), "sweep", SWEEP)
     assert fold(replace(swept, dead=frozenset([SWEEP]))).stage == "FUNDED"
@@ -316,14 +316,14 @@ def test_a_transaction_that_failed_gives_way_to_another_try():
 def test_the_first_burn_carries_it_and_others_are_further_deliveries():
     first = make_carried(DIRECT, 20)
     second = make_carried(DIRECT, 21)
-    both = Evidence(terms=DIRECT, carried=(second, first))
+    both = TransferInputs(terms=DIRECT, carried=(second, first))
     assert (fold(both).movement, fold(both).extras) == ("burn 20", ("burn 21",))
     further = replace(second, stage="DELIVERING")
     assert fold(replace(both, carried=(first, further))).movement == "burn 21"
 
 
 def test_the_chain_it_waits_for_is_the_one_the_status_names():
-    assert fold(carried(Evidence(terms=DIRECT))).status == "pending_external"
-    assert fold(carried(Evidence(terms=WITHDRAWAL))).status == "pending_stellar"
-    assert fold(submits(Evidence(terms=SEND))).status == "pending_stellar"
-    assert fold(submits(Evidence(terms=SEND))).timeline[-1].chain == PUBNET
+    assert fold(carried(TransferInputs(terms=DIRECT))).status == "pending_external"
+    assert fold(carried(TransferInputs(terms=WITHDRAWAL))).status == "pending_stellar"
+    assert fold(submits(TransferInputs(terms=SEND))).status == "pending_stellar"
+    assert fold(submits(TransferInputs(terms=SEND))).timeline[-1].chain == PUBNET

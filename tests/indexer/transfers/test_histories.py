@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.transfers import state_machine
-from indexer.transfers.fold import Progress, fold
-from indexer.transfers.inputs import Evidence
+from indexer.transfers.fold import TransferState, fold
+from indexer.transfers.inputs import TransferInputs
 from indexer.transfers.state_machine import Stage
 from tests.factories.effort import effort
 from tests.factories.stage_history import (
@@ -45,7 +45,7 @@ STEPS = {
 @cache
 def steps_of_all_lives(kind: str) -> frozenset[tuple[Stage, Stage]]:
     """Every change of stage by one row, in every life that has few rows."""
-    begin = Evidence(terms=KINDS[kind])
+    begin = TransferInputs(terms=KINDS[kind])
     known = {begin: fold(begin).stage}
     to_look_at, found = [begin], set()
     while to_look_at:
@@ -67,10 +67,12 @@ def test_every_step_of_the_table_is_taken_in_some_life():
     assert STEPS - frozenset().union(*map(steps_of_all_lives, KINDS)) == set()
 
 
-def walk(seed: int, rows: int, *, reorgs: bool) -> Iterator[tuple[Evidence, Evidence, bool]]:
+def walk(
+    seed: int, rows: int, *, reorgs: bool
+) -> Iterator[tuple[TransferInputs, TransferInputs, bool]]:
     """Row after row as chance has it: before, after, and whether a chain took something back."""
     chance = random.Random(seed)
-    evidence = Evidence(terms=chance.choice(list(KINDS.values())))
+    evidence = TransferInputs(terms=chance.choice(list(KINDS.values())))
     for _ in range(rows):
         taken = list(reorganisations(evidence)) if reorgs and chance.random() < 0.2 else []
         options = taken or list(additions(evidence, MANY))
@@ -106,10 +108,10 @@ def test_the_order_in_which_rows_arrived_does_not_matter(seed: int):
         assert fold(shuffled(chance, evidence)) == fold(evidence)
 
 
-def shuffled(chance: random.Random, evidence: Evidence) -> Evidence:
+def shuffled(chance: random.Random, evidence: TransferInputs) -> TransferInputs:
     sets: dict[str, Any] = {
         field.name: tuple(chance.sample(value, len(value)))
-        for field in fields(Evidence)
+        for field in fields(TransferInputs)
         if isinstance(value := getattr(evidence, field.name), tuple)
     }
     return replace(evidence, **sets)
@@ -149,7 +151,7 @@ def test_a_refund_takes_nothing_that_may_yet_be_carried_on_and_owes_nothing_more
             assert token not in fold(back).goes_back
 
 
-def is_meant_for_the_owner(evidence: Evidence, progress: Progress) -> bool:
+def is_meant_for_the_owner(evidence: TransferInputs, progress: TransferState) -> bool:
     """Whether something of what is there is still to be carried on."""
     return evidence.closed_at is None or progress.stage in ("SUBMITTED", "ON_HOLD")
 

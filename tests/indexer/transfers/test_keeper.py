@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Engine, select
 
 from indexer.facts.proofs import note_proven
 from indexer.transfers.fold import fold
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.keeper import catch_up, expire_due, keep_transfers
 from indexer.transfers.state_machine import IllegalTransition
-from indexer.transfers.store import lock, refold, refold_touched, stage_differences
+from indexer.transfers.store import lock, refold, refold_affected, stage_differences
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import (
     DIRECT,
@@ -109,7 +109,7 @@ def test_a_server_that_goes_away_is_waited_for(indexer_engine: Engine, engine: E
         assert becomes(engine, {DIRECT.id: "CANCELLED"})
 
 
-def begin(conn: Connection, *transfers: Terms) -> None:
+def begin(conn: Connection, *transfers: TransferTerms) -> None:
     for terms in transfers:
         ask(conn, terms)
     refold(conn, NETWORK, [terms.id for terms in transfers])
@@ -150,7 +150,7 @@ def test_deposit_in_an_unproven_block_does_not_expire(connection: Connection):
     stand_at(connection, seen(ETHEREUM, AFTER))
     assert expire_due(connection, NETWORK) == 0
     note_proven(connection, block)
-    refold_touched(connection, NETWORK, [payment])
+    refold_affected(connection, NETWORK, [payment])
     assert stages(connection) == {PAID_IN.id: "FUNDED"}
 
 

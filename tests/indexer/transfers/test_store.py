@@ -11,14 +11,14 @@ from indexer.chains.events import Event
 from indexer.facts.proofs import note_proven, want, wanted_block
 from indexer.facts.store import open_alarms, remove_range
 from indexer.ingest.projections import unapply
-from indexer.movements.store import refold_transfers
-from indexer.transfers.inputs import Terms
+from indexer.movements.store import refold_movements
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import (
     StageRow,
     refold,
+    refold_affected,
     refold_all,
     refold_final,
-    refold_touched,
     stage_differences,
 )
 from indexer.transfers.store import _stored as stored_rows
@@ -65,25 +65,25 @@ OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN
 STRANGER = EvmAddress("0x" + "99" * 20)
 
 
-def row_of(conn: Connection, terms: Terms) -> StageRow:
+def row_of(conn: Connection, terms: TransferTerms) -> StageRow:
     """The stored row; what is stored has to be what a refold gives."""
     assert stage_differences(conn, NETWORK) == []
     (row,) = stored_rows(conn, [terms.id])
     return row
 
 
-def stage_of(conn: Connection, terms: Terms) -> tuple[str, str | None]:
+def stage_of(conn: Connection, terms: TransferTerms) -> tuple[str, str | None]:
     row = row_of(conn, terms)
     return row.stage, row.reason
 
 
-def begin(conn: Connection, *transfers: Terms) -> None:
+def begin(conn: Connection, *transfers: TransferTerms) -> None:
     for terms in transfers:
         ask(conn, terms)
     refold(conn, NETWORK, [terms.id for terms in transfers])
 
 
-def attest(conn: Connection, terms: Terms, tx: str) -> None:
+def attest(conn: Connection, terms: TransferTerms, tx: str) -> None:
     """What the poller writes, and its refold."""
     row = {
         "source_domain": 0,
@@ -100,8 +100,8 @@ def attest(conn: Connection, terms: Terms, tx: str) -> None:
         "judged_at": moment(START + 700),
     }
     conn.execute(insert(cctp_attestations).values(row))
-    refold_transfers(conn, NETWORK, [key_of(terms)], ())
-    refold_touched(conn, NETWORK, (), [key_of(terms)])
+    refold_movements(conn, NETWORK, [key_of(terms)], ())
+    refold_affected(conn, NETWORK, (), [key_of(terms)])
 
 
 def test_a_burn_is_followed_from_its_block_to_its_delivery(connection: Connection):
@@ -301,7 +301,7 @@ def test_delivery_completes_once_its_block_is_proven(connection: Connection, mec
     assert (row.stage, row.completed_at, row.amount_delivered) == ("DELIVERING", None, None)
     assert wanted_block(connection, block.chain, ()) == block
     note_proven(connection, block)
-    refold_touched(connection, NETWORK, delivery)
+    refold_affected(connection, NETWORK, delivery)
     assert row_of(connection, terms).stage == "COMPLETED"
 
 
@@ -312,7 +312,7 @@ def test_unproven_delivery_without_its_source_changes_nothing(connection: Connec
     bring_in(connection, *delivery)
     assert stage_of(connection, DIRECT)[0] == "AWAITING_SIGNATURE"
     note_proven(connection, block)
-    refold_touched(connection, NETWORK, delivery)
+    refold_affected(connection, NETWORK, delivery)
     assert stage_of(connection, DIRECT)[0] == "COMPLETED"
 
 
@@ -324,7 +324,7 @@ def test_deposit_is_funded_once_its_block_is_proven(connection: Connection):
     assert stage_of(connection, PAID_IN)[0] == "AWAITING_FUNDS"
     assert wanted_block(connection, block.chain, ()) == block
     note_proven(connection, block)
-    refold_touched(connection, NETWORK, [payment])
+    refold_affected(connection, NETWORK, [payment])
     assert stage_of(connection, PAID_IN)[0] == "FUNDED"
 
 
@@ -409,9 +409,9 @@ def test_a_story_that_cannot_be_is_alarmed_and_stops_no_chain(connection: Connec
 
 
 @pytest.mark.parametrize("terms", [DIRECT, PAID_IN])
-def test_what_is_not_about_a_transfer_touches_none(connection: Connection, terms: Terms):
+def test_what_is_not_about_a_transfer_touches_none(connection: Connection, terms: TransferTerms):
     begin(connection, terms)
     other = replace(terms, id="99" * 16, deposit_address=None)
     bring_in(connection, *burn(other, 100), paid(USER, STRANGER, 5, 100))
     assert stage_of(connection, terms)[0] in ("AWAITING_SIGNATURE", "AWAITING_FUNDS")
-    assert refold_touched(connection, NETWORK, burn(other, 100)) == 0
+    assert refold_affected(connection, NETWORK, burn(other, 100)) == 0

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 from indexer.chains.events import Event
 from indexer.facts.store import open_alarms, remove_range
 from indexer.ingest.projections import unapply
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.keeper import expire_due
 from indexer.transfers.state_machine import Stage, may_cancel
 from indexer.transfers.store import refold, refold_final, stage_differences
@@ -112,7 +112,7 @@ class Story:
     def expire(self) -> None:
         expire_due(self.conn, NETWORK)
 
-    def _stage(self, terms: Terms) -> Stage:
+    def _stage(self, terms: TransferTerms) -> Stage:
         column = transfer_states.c
         stage: Stage = self.conn.scalars(
             select(column.stage).where(column.transfer == terms.id)

@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, func, select, text
 from sqlalchemy.engine import make_url
 
 from indexer.chains.events import Event
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.keeper import catch_up
 from tests.factories.intake import ask
 from tests.factories.projections import address
@@ -109,7 +109,7 @@ def _warehouse() -> Iterator[tuple[Engine, Engine]]:
         shutil.rmtree(home)
 
 
-def _started(conn: Connection) -> list[Terms]:
+def _started(conn: Connection) -> list[TransferTerms]:
     """As many as are open, all alike but for who and which."""
     owners = [StellarAddress(address(number)) for number in range(OWNERS)]
     all_terms = [
@@ -134,7 +134,7 @@ def _started(conn: Connection) -> list[Terms]:
     return all_terms
 
 
-def _carried(indexer: Engine, terms: Sequence[Terms]) -> Iterator[float]:
+def _carried(indexer: Engine, terms: Sequence[TransferTerms]) -> Iterator[float]:
     """Seconds of each range, of either chain."""
     heights = dict(zip(terms, count(_FIRST_BLOCK)))
     for start in range(0, len(terms), IN_A_RANGE):
@@ -150,7 +150,7 @@ def _carried(indexer: Engine, terms: Sequence[Terms]) -> Iterator[float]:
             yield time.monotonic() - began
 
 
-def _mint(terms: Terms, height: int) -> list[Event]:
+def _mint(terms: TransferTerms, height: int) -> list[Event]:
     name = f"{height:064x}"
     return mint(terms, height, name, Bytes32(f"0x{name}"))
 

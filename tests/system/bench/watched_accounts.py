@@ -25,7 +25,7 @@ from devnet.world import Pace
 from indexer.chains.ports import ChainReader
 from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, open_engine
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.readers import open_reader
 from tests.factories.started import insert_transfer, payment
 from tests.system.bench.site import Site, milliseconds, site, tell
@@ -89,7 +89,7 @@ class Warehouse:
     def take_range(self, settings: Settings) -> None:
         """Bring in the next range and note its seconds."""
         began = time.monotonic()
-        progress = drain_once(self.engine, self.reader, settings.network, max_blocks=LEDGERS)
+        progress = ingest_once(self.engine, self.reader, settings.network, max_blocks=LEDGERS)
         self.times.append(time.monotonic() - began)
         if progress is None or progress.blocks != LEDGERS:
             raise AssertionError(f"a range was not whole: {progress}")

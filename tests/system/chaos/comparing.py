@@ -7,7 +7,7 @@ from indexer.chains.ports import ChainReader
 from indexer.chains.stellar.reader import StellarReader
 from indexer.config.networks import Network, load_network
 from indexer.decode.evm import event_topics
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from tests.system.chaos.chains import Chains
 from tests.system.chaos.contents import (
     Contents,
@@ -28,7 +28,7 @@ def drain_straight(chains: Chains, url: str) -> None:
     try:
         for reader in _readers(chains, network):
             try:
-                while drain_once(engine, reader, network) is not None:
+                while ingest_once(engine, reader, network) is not None:
                     pass
             finally:
                 reader.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, Engine, func, select, text, update
 
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import FakeChain, fake_network
 from warehouse_schema.events import oft_sent
@@ -70,7 +70,7 @@ def chain(engine: Engine, indexer_engine: Engine) -> FakeChain:
     """A followed chain whose sends were all decoded wrong, as by an older build."""
     chain = FakeChain(NETWORK)
     chain.grow(BLOCKS, sends=SENDS)
-    assert drain_once(indexer_engine, chain, NETWORK) is not None
+    assert ingest_once(indexer_engine, chain, NETWORK) is not None
     with engine.begin() as conn:
         conn.execute(update(oft_sent).values(amount_sent=1))
         conn.execute(update(movements).values(amount_in=1))
@@ -100,7 +100,7 @@ def test_killed_commands_are_run_again_and_the_change_comes_in_once(
     assert standing(engine) == before
 
     chain.grow(3, sends=SENDS)
-    assert drain_once(indexer_engine, chain, NETWORK) is not None
+    assert ingest_once(indexer_engine, chain, NETWORK) is not None
     code, said = run(database, "swap", "--yes")
     assert (code, "ingestion waited" in said) == (0, True)
     assert wrong_sends(engine) == 0

@@ -20,7 +20,7 @@ from devnet.stellar.genesis import ORDER_TTL, Genesis
 from devnet.stellar.node import LEDGER_MS, Node
 from devnet.stellar.protocol30 import MuxedContract
 from devnet.stellar.registry import unwired
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from indexer.transfers.keeper import catch_up
 from tests.devnet.stellar.chain import UNIT, Chain
@@ -171,7 +171,7 @@ def follow(engine: Engine, story: Story, size: int) -> Followed:
     known = select(orders.c.status).where(orders.c.order_id == "0x" + story.orders["early"])
     told = select(transfer_states.c.transfer, transfer_states.c.stage)
     with reading(story.market) as reader, engine.connect() as conn:
-        while (progress := drain_once(engine, reader, NETWORK, max_blocks=size)) is not None:
+        while (progress := ingest_once(engine, reader, NETWORK, max_blocks=size)) is not None:
             catch_up(conn, NETWORK)
             with conn.begin():
                 early[progress.height] = str(conn.scalar(known))

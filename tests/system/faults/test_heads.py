@@ -9,7 +9,7 @@ from indexer.chains.evm import reader
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import Block
 from indexer.decode.evm import event_topics
-from indexer.ingest.ranges import Progress
+from indexer.ingest.ranges import RangeProgress
 from tests.system.faults.lies import StaleBackend
 from tests.system.faults.world import Followed
 from warehouse_schema.identifiers import Height
@@ -42,11 +42,11 @@ class Scripted(EvmReader):
     def is_over(self) -> bool:
         return not self.steps and self.world.is_at_head()
 
-    def run(self) -> list[Progress]:
+    def run(self) -> list[RangeProgress]:
         return self.world.follow(reader=self, until=self.is_over)
 
 
-def assert_each_once(world: Followed, done: list[Progress]) -> None:
+def assert_each_once(world: Followed, done: list[RangeProgress]) -> None:
     """Ranges follow each other without a gap and without an overlap, whatever was pushed."""
     reached = world.chain.first_height - 1
     for progress in done:
@@ -174,9 +174,9 @@ def test_heads_that_come_while_a_range_is_read_are_not_lost(world: Followed) -> 
             world.node.plain()
 
     mining = threading.Thread(target=mine)
-    started: list[Progress] = []
+    started: list[RangeProgress] = []
 
-    def start(progress: Progress) -> None:
+    def start(progress: RangeProgress) -> None:
         if not started:
             mining.start()
         started.append(progress)

@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from indexer.errors import DeepReorg
 from indexer.facts.checks import open_alarms
 from indexer.ingest import ranges as drain
-from indexer.ingest.ranges import Progress
+from indexer.ingest.ranges import RangeProgress
 from tests.system.faults.lies import FinalOnAnotherFork, FlippingTags, TagsAt
 from tests.system.faults.refusals import After, NoTags
 from tests.system.faults.world import Followed, contents, oft_send
@@ -105,7 +105,7 @@ def test_reorgs_in_a_row_do_not_reach_below_finality_together(world: Followed) -
     tell(world)
     turns = [lambda: world.node.reorg(12)]
 
-    def turn(progress: Progress) -> None:
+    def turn(progress: RangeProgress) -> None:
         if progress.blocks < 0 and turns:
             turns.pop()()
 
@@ -231,7 +231,7 @@ def test_reorgs_that_follow_each_other_end_in_the_last_one(world: Followed) -> N
     tell(world)
     depths = [2, 5, 1, 7, 3]
 
-    def turn(progress: Progress) -> None:
+    def turn(progress: RangeProgress) -> None:
         if depths:
             world.node.reorg(depths.pop())
             world.node.plain()

@@ -21,7 +21,7 @@ from indexer.config.networks import EvmChain, Network, load_network
 from indexer.decode.evm import event_topics
 from indexer.facts.checks import blocks_join
 from indexer.ingest.follow import follow
-from indexer.ingest.ranges import Progress, drain_once
+from indexer.ingest.ranges import RangeProgress, ingest_once
 from indexer.ingest.rebuild import differences
 from tests.system.faults.proxy import FaultyNode
 from warehouse_schema.events import EVENT_TABLES
@@ -246,16 +246,16 @@ class Followed:
         self,
         *urls: str,
         reader: EvmReader | None = None,
-        after: Callable[[Progress], None] = lambda progress: None,
+        after: Callable[[RangeProgress], None] = lambda progress: None,
         until: Callable[[], bool] | None = None,
         **options: Any,
-    ) -> list[Progress]:
+    ) -> list[RangeProgress]:
         """Follow until the cursor is on the real node's head; `after` runs after each range."""
         reader = reader or self.reader(*urls, **options)
-        done: list[Progress] = []
+        done: list[RangeProgress] = []
         deadline = time.monotonic() + PATIENCE
 
-        def on_progress(progress: Progress) -> None:
+        def on_progress(progress: RangeProgress) -> None:
             done.append(progress)
             after(progress)
 
@@ -290,7 +290,7 @@ class Followed:
         """What is stored is what a run without faults stores, and it hangs together."""
         reader = EvmReader(self.chain, [self.node.http], event_topics, timeout=30.0)
         try:
-            while drain_once(self.straight_engine, reader, self.network) is not None:
+            while ingest_once(self.straight_engine, reader, self.network) is not None:
                 pass
         finally:
             reader.close()

@@ -1,8 +1,8 @@
 """The recordings, each through its reader into the warehouse of its network.
 
 A warehouse is of one network, so each network has its own. What is recorded lies far apart: every
-ledger is a range of its own, brought in by `backfill`, and the last one of a chain by `drain_once`,
-from which the chain has its cursor. No follower could: the ledgers in between were not recorded.
+ledger is a range of its own, read by `backfill`, and the last one of a chain by `ingest_once`, from
+which the chain has its cursor. No follower could: the ledgers in between were not recorded.
 """
 
 import gc
@@ -26,7 +26,7 @@ from indexer.config.networks import EvmChain, Network, StellarChain, load_networ
 from indexer.decode.evm import event_topics
 from indexer.errors import WrongChain
 from indexer.ingest.backfill import backfill
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from tests.factories.newer_ledgers import Closing, closed_as
 from tests.factories.recorded_ledgers import RecordedLedgers, recorded_ledgers
 from tests.system.replay import recordings
@@ -216,7 +216,7 @@ def _replay_stellar_events(
         for ledger in earlier:
             backfill(engine, reader, _unfollowed(network), ledger, ledger, on_progress=_say_nothing)
         starting_last = replace(network, stellar=replace(chain, start_height=last))
-        drain_once(engine, reader, starting_last)
+        ingest_once(engine, reader, starting_last)
 
 
 def _drain_logs(
@@ -224,7 +224,7 @@ def _drain_logs(
 ) -> None:
     chain = _evm_chain(network, chain_id)
     with _reading(RecordedEvmNode(chain, records), chain) as reader:
-        drain_once(engine, reader, network)
+        ingest_once(engine, reader, network)
 
 
 def _backfill_logs(

@@ -3732,7 +3732,31 @@ def upgrade() -> None:
         schema="projections",
     )
     op.create_table(
-        "breaks",
+        "failure_resets",
+        sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
+        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
+        sa.Column(
+            "subject",
+            sa.Text(),
+            nullable=True,
+            comment="Transfer of which what failed may be tried anew; null for all of the chain",
+        ),
+        sa.Column(
+            "given_at",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+            comment="What failed up to then counts no more, database clock",
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_failure_resets")),
+        schema="relay",
+        comment="Operators' word that what failed too often is to be tried again",
+    )
+    op.create_index(
+        "ix_pardons_chain", "failure_resets", ["chain", "subject"], unique=False, schema="relay"
+    )
+    op.create_table(
+        "halts",
         sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
         sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
         sa.Column(
@@ -3740,29 +3764,29 @@ def upgrade() -> None:
         ),
         sa.Column("reason", sa.Text(), nullable=False, comment="The sentence an operator reads"),
         sa.Column(
-            "broken_at",
+            "halted_at",
             sa.DateTime(timezone=True),
             server_default=sa.text("now()"),
             nullable=False,
             comment="Database clock",
         ),
         sa.Column(
-            "mended_at",
+            "resumed_at",
             sa.DateTime(timezone=True),
             nullable=True,
-            comment="When an operator let it go on, database clock; null while it stands",
+            comment="When an operator resumed it, database clock; null while halted",
         ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_breaks")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_halts")),
         schema="relay",
-        comment="Accounts that stopped by themselves because what they sent kept failing",
+        comment="Accounts that halted because their transactions kept failing",
     )
     op.create_index(
-        "uq_breaks_standing",
-        "breaks",
+        "uq_halts_open",
+        "halts",
         ["chain", "account"],
         unique=True,
         schema="relay",
-        postgresql_where=sa.text("mended_at IS NULL"),
+        postgresql_where=sa.text("resumed_at IS NULL"),
     )
     op.create_table(
         "health",
@@ -3882,30 +3906,6 @@ def upgrade() -> None:
         unique=True,
         schema="relay",
         postgresql_where=sa.text("cleared_at IS NULL"),
-    )
-    op.create_table(
-        "pardons",
-        sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False, comment="Row id"),
-        sa.Column("chain", sa.Text(), nullable=False, comment="CAIP-2 chain id"),
-        sa.Column(
-            "subject",
-            sa.Text(),
-            nullable=True,
-            comment="Transfer of which what failed may be tried anew; null for all of the chain",
-        ),
-        sa.Column(
-            "given_at",
-            sa.DateTime(timezone=True),
-            server_default=sa.text("now()"),
-            nullable=False,
-            comment="What failed up to then counts no more, database clock",
-        ),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_pardons")),
-        schema="relay",
-        comment="Operators' word that what failed too often is to be tried again",
-    )
-    op.create_index(
-        "ix_pardons_chain", "pardons", ["chain", "subject"], unique=False, schema="relay"
     )
     op.create_table(
         "refund_orders",
@@ -4526,4 +4526,10 @@ def upgrade() -> None:
         unique=False,
         schema="intake",
         postgresql_where=sa.text("kind = 'stellar_tx'"),
+    )
+    # The kinds of locks.py that are rows, with BUCKETS of row_locks.py rows each.
+    op.execute(
+        "INSERT INTO locks.rows (kind, number)"
+        " SELECT kind, number FROM unnest(ARRAY[7041, 7048, 7051, 7052]) AS kind,"
+        " generate_series(0, 1023) AS number"
     )

@@ -22,7 +22,7 @@ _KEY = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Needles:
+class Prefilter:
     """What is looked for anywhere in a ledger; each costs a search of its own."""
 
     keys: tuple[bytes, ...]
@@ -33,13 +33,13 @@ class Needles:
         return any(raw.find(key, begin, end) >= 0 for key in self.keys)
 
 
-def needles_of(chain: StellarChain, issued: Collection[TxHash] = ()) -> Needles:
+def needles_of(chain: StellarChain, issued: Collection[TxHash] = ()) -> Prefilter:
     """Needles for the events of the chain's contracts, and for issued transactions.
 
     `issued` are inner hashes: a fee bump's result names the transaction inside it too.
     """
     contracts = [StrKey.decode_contract(contract) for contract in chain.event_contracts]
-    return Needles((*contracts, *(bytes.fromhex(name) for name in issued)))
+    return Prefilter((*contracts, *(bytes.fromhex(name) for name in issued)))
 
 
 def accounts_in(raw: bytes, begin: int = 0, end: int = sys.maxsize) -> set[StellarAddress]:

@@ -2,7 +2,7 @@
 
 Values are read from their XDR by the protocol's definitions (`xdr_language`), not by the SDK. A
 value has the type it must have, or the event is `Undecodable` and the message says which event,
-which topic or key, and what was wrong. A reader takes one SCVal; `Topics` and `Fields` apply
+which topic or key, and what was wrong. A reader takes one SCVal; `Topics` and `ScMap` apply
 readers and add the place to the message. Readers also refuse what the warehouse cannot hold, so
 that no event that a stranger emits can stop the writing of a ledger.
 """
@@ -208,9 +208,9 @@ def mapping(value: ScVal) -> Mapping[str, ScVal]:
     return fields
 
 
-def record(what: str, value: ScVal) -> "Fields":
+def record(what: str, value: ScVal) -> "ScMap":
     """A map that is read field by field; `what` names it in messages."""
-    return Fields(what, mapping(value))
+    return ScMap(what, mapping(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,21 +234,21 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class ScMap:
     """A map by key; keys that nobody reads are ignored."""
 
     name: str
     values: Mapping[str, ScVal]
 
     @classmethod
-    def of(cls, event: StellarEvent) -> "Fields":
+    def of(cls, event: StellarEvent) -> "ScMap":
         """Read an event's data, which must be a map. Raises `Undecodable`."""
         name = topic_name(event) or "an event without a name"
         data = _placed(name, "data", parse, event.value)
         return cls(name, _placed(name, "data", mapping, data))
 
     @classmethod
-    def of_version(cls, event: StellarEvent, version: int) -> "Fields":
+    def of_version(cls, event: StellarEvent, version: int) -> "ScMap":
         """As `of`, for contracts that write `v: u32` into every event's data."""
         fields = cls.of(event)
         found = fields.read("v", u32)

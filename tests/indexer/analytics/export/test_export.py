@@ -32,7 +32,7 @@ from tests.factories.events import (
     make_provenance,
     make_sparse_event,
 )
-from warehouse_schema.columns import BaseUnits
+from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES, oft_sent
 from warehouse_schema.facts import blocks, evm_logs
 from warehouse_schema.projections import market_days
@@ -86,7 +86,9 @@ def stored(engine: Engine, table: Table) -> list[tuple[Any, ...]]:
             (
                 (
                     *(
-                        str(value) if isinstance(c.type, BaseUnits) and value is not None else value
+                        str(value)
+                        if isinstance(c.type, BaseUnitsType) and value is not None
+                        else value
                         for c, value in zip(columns, row, strict=False)
                     ),
                     row[-1],
@@ -104,7 +106,9 @@ def _time(table: Table) -> str:
 
 def in_words(rows: Sequence[tuple[Any, ...]], table: Table) -> list[tuple[Any, ...]]:
     """Rows as `stored` gives them: a figure's decimals as digits."""
-    units = [isinstance(column.type, BaseUnits) for column in table.columns if column.name != "day"]
+    units = [
+        isinstance(column.type, BaseUnitsType) for column in table.columns if column.name != "day"
+    ]
     return sorted(
         (
             (

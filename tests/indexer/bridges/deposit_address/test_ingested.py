@@ -9,7 +9,7 @@ from devnet.evm_node import encode_call
 from indexer.bridges.deposit_address.factory import burn_call, refund_call
 from indexer.chains.evm.reader import EvmReader
 from indexer.decode.evm import event_topics
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from tests.indexer.bridges.deposit_address.conftest import MALLORY, OPERATOR, PAYER, Stand
 from warehouse_schema.events import cctp_burns, deposit_refunds
 from warehouse_schema.facts import evm_logs
@@ -19,7 +19,7 @@ from warehouse_schema.identifiers import BaseUnits
 def ingest(engine: Engine, stand: Stand) -> None:
     """All of the chain, with the bridges deployed."""
     with closing(EvmReader(stand.network.evm[0], [stand.devnet.rpc.url], event_topics)) as reader:
-        while drain_once(engine, reader, stand.network) is not None:
+        while ingest_once(engine, reader, stand.network) is not None:
             pass
 
 

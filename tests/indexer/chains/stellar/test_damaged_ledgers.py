@@ -27,7 +27,7 @@ from indexer.facts import quarantine
 from indexer.facts.checks import blocks_join
 from indexer.facts.store import open_alarms
 from indexer.ingest.quarantine import retry
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.damage import damaged
 from tests.factories.quarantine import drained, history, mended, network
@@ -253,7 +253,7 @@ def test_events_of_any_shape_are_kept_and_stop_nothing(
     undecodable = 0
     for seed in range(12):
         reader = Damaged(sound, seed)
-        while drain_once(indexer_engine, reader, network()) is not None:  # type: ignore[arg-type]
+        while ingest_once(indexer_engine, reader, network()) is not None:  # type: ignore[arg-type]
             pass
         with indexer_engine.connect() as conn:
             stored = conn.scalar(select(func.count()).select_from(stellar_events))

@@ -15,7 +15,7 @@ from devnet.stellar.rpc import Rpc
 from devnet.stellar.server import DevnetServer
 from indexer.chains.ports import Block, ChainReader, Range
 from indexer.chains.stellar.lake import LakeReader
-from indexer.chains.stellar.lake_fallback import HealingReader
+from indexer.chains.stellar.lake_fallback import LakeFallbackReader
 from indexer.chains.stellar.lake_store import LakeStore
 from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.watchlist import Watched
@@ -28,7 +28,7 @@ from indexer.errors import (
     WrongChain,
 )
 from indexer.facts.checks import blocks_join
-from indexer.ingest.ranges import Progress, drain_once
+from indexer.ingest.ranges import RangeProgress, ingest_once
 from tests.factories.contents import contents
 from tests.factories.stellar_lake import (
     DEVNET,
@@ -78,9 +78,9 @@ def lake(tmp_path: Path) -> Callable[..., LakeReader]:
     return make
 
 
-def _drained(engine: Engine, reader: ChainReader, max_blocks: int) -> list[Progress]:
+def _drained(engine: Engine, reader: ChainReader, max_blocks: int) -> list[RangeProgress]:
     done = []
-    while (progress := drain_once(engine, reader, NETWORK, max_blocks=max_blocks)) is not None:
+    while (progress := ingest_once(engine, reader, NETWORK, max_blocks=max_blocks)) is not None:
         done.append(progress)
     return done
 
@@ -104,9 +104,9 @@ def test_a_gap_is_healed_to_the_same_database(
         _drained(second_engine, full, max_blocks)
     with _node(retention) as forgetful:
         with pytest.raises(RetentionGap):
-            drain_once(indexer_engine, forgetful, NETWORK)
+            ingest_once(indexer_engine, forgetful, NETWORK)
         healed = lake()
-        reader = HealingReader(forgetful, healed)
+        reader = LakeFallbackReader(forgetful, healed)
         reader.check_identity()
         done = _drained(indexer_engine, reader, max_blocks)
         reader.close()
@@ -123,7 +123,7 @@ def test_a_gap_is_healed_to_the_same_database(
 def test_a_node_that_remembers_is_not_healed(lake: Callable[..., LakeReader]) -> None:
     healed = lake()
     with _node(10) as node:
-        reader = HealingReader(node, healed)
+        reader = LakeFallbackReader(node, healed)
         given = reader.read(h(LAST - 5), LAST, [])
         assert reader.head() == given.blocks[-1] == reader.block(LAST)
         assert reader.wait_for_head(h(2), 0) == reader.head()
@@ -135,7 +135,7 @@ def test_a_healing_is_told(
     lake: Callable[..., LakeReader], caplog: pytest.LogCaptureFixture
 ) -> None:
     with _node(10) as node, caplog.at_level(logging.WARNING):
-        reader = HealingReader(node, lake())
+        reader = LakeFallbackReader(node, lake())
         assert reader.block(h(5)).height == 5
         reader.read(h(5), h(9), [])
         reader.close()
@@ -147,7 +147,7 @@ def test_a_range_is_put_together_when_the_lake_lags(lake: Callable[..., LakeRead
     with _node(0) as full:
         whole = full.read(h(FIRST), LAST, watched_accounts())
     with _node(20) as node:
-        reader = HealingReader(node, lake(history_metas()[:30]))
+        reader = LakeFallbackReader(node, lake(history_metas()[:30]))
         assert reader.read(h(FIRST), LAST, watched_accounts()) == whole
         reader.close()
 
@@ -157,7 +157,7 @@ def test_a_lake_that_lags_too_far_is_waited_for(
     length: int, lake: Callable[..., LakeReader]
 ) -> None:
     with _node(5) as node:
-        reader = HealingReader(node, lake(history_metas()[:length]))
+        reader = LakeFallbackReader(node, lake(history_metas()[:length]))
         with pytest.raises(NodeBehind, match="the lake ends at"):
             reader.read(h(8), h(20), [])
         with pytest.raises(NodeBehind):
@@ -169,7 +169,7 @@ def test_a_gap_in_the_lake_too_is_a_gap(tmp_path: Path, lake: Callable[..., Lake
     healed = lake()
     next(tmp_path.glob("*--9.xdr.zst")).unlink()
     with _node(5) as node:
-        reader = HealingReader(node, healed)
+        reader = LakeFallbackReader(node, healed)
         with pytest.raises(RetentionGap, match="goes on to"):
             reader.read(h(8), h(20), [])
         reader.close()
@@ -201,7 +201,7 @@ def test_a_node_that_does_not_follow_the_lake_is_found_out(
     lake: Callable[..., LakeReader],
 ) -> None:
     healed = lake(history_metas()[:30])
-    reader = HealingReader(_Other(), healed)  # type: ignore[arg-type]
+    reader = LakeFallbackReader(_Other(), healed)  # type: ignore[arg-type]
     with pytest.raises(InconsistentAnswer, match="differ at 31"):
         reader.read(h(20), h(40), [])
     healed.close()
@@ -210,10 +210,10 @@ def test_a_node_that_does_not_follow_the_lake_is_found_out(
 def test_both_must_be_of_our_network(tmp_path: Path, lake: Callable[..., LakeReader]) -> None:
     healed = lake()
     with pytest.raises(WrongChain):
-        HealingReader(_Other(), healed).check_identity()  # type: ignore[arg-type]
+        LakeFallbackReader(_Other(), healed).check_identity()  # type: ignore[arg-type]
     healed.close()
     with _node(5) as node:
-        reader = HealingReader(node, lake(passphrase=PUBNET.passphrase))
+        reader = LakeFallbackReader(node, lake(passphrase=PUBNET.passphrase))
         with pytest.raises(WrongChain):
             reader.check_identity()
         reader.close()
@@ -231,7 +231,7 @@ def test_a_lake_that_does_not_answer_does_not_stop_the_node(
 
     monkeypatch.setattr(healed, "check_identity", fail)
     with _node(5) as node, caplog.at_level(logging.WARNING):
-        reader = HealingReader(node, healed)
+        reader = LakeFallbackReader(node, healed)
         reader.check_identity()
         reader.close()
     assert "no lake to heal a gap from" in caplog.text
@@ -242,7 +242,7 @@ def test_a_lake_of_another_chain_heals_nothing(lake: Callable[..., LakeReader]) 
     with _node(5) as node:
         other = StellarReader(PUBNET, ["http://127.0.0.1:1"])
         with pytest.raises(ValueError, match="cannot heal"):
-            HealingReader(other, healed)
+            LakeFallbackReader(other, healed)
         other.close()
         assert node.chain == healed.chain
     healed.close()

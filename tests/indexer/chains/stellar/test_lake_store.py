@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from indexer.chains.stellar.lake_store import Batch, LakeStore, Layout, batch_named
+from indexer.chains.stellar.lake_store import LakeBatch, LakeStore, Layout, batch_named
 from indexer.errors import ConfigurationError, NodeUnavailable, PermanentChainError
 from tests.factories.object_stores import ObjectServer, serving_objects
 from warehouse_schema.identifiers import Height
 
 
-def batch(first: int, last: int) -> Batch:
-    return Batch(Height(first), Height(last))
+def batch(first: int, last: int) -> LakeBatch:
+    return LakeBatch(Height(first), Height(last))
 
 
 @pytest.mark.parametrize(

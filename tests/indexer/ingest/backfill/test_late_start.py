@@ -6,7 +6,7 @@ from sqlalchemy import Engine, select
 from indexer.errors import ConfigurationError, InconsistentAnswer
 from indexer.facts.checks import blocks_join
 from indexer.ingest.backfill import BackfillProgress, backfill
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from warehouse_schema.events import oft_sent
@@ -21,7 +21,7 @@ def make_followed_chain(engine: Engine) -> FakeChain:
     """A chain of 30 blocks that is followed from block 20 on."""
     chain = FakeChain(LATE_START)
     chain.grow(30)
-    drain_once(engine, chain, LATE_START)
+    ingest_once(engine, chain, LATE_START)
     return chain
 
 

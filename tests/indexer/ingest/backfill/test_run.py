@@ -19,7 +19,7 @@ from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
 from indexer.facts.checks import blocks_join
 from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
 from indexer.ingest.backfill.commit import backfiller
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
@@ -160,7 +160,7 @@ def test_what_others_say_at_a_shared_endpoint_is_not_kept(
     assert stored(indexer_engine) == expected
     backfill(indexer_engine, chain, NETWORK, Height(1), Height(LAST), ignore)
     assert stored(indexer_engine) == expected
-    drain_once(indexer_engine, chain, NETWORK)
+    ingest_once(indexer_engine, chain, NETWORK)
     with indexer_engine.connect() as conn:
         kept = select(blocks.c.events).where(blocks.c.height.in_([3, 40, 85]))
         assert list(conn.scalars(kept)) == [2, 2, 2]
@@ -176,14 +176,14 @@ def test_a_chunk_is_as_wide_as_what_the_node_gives_not_as_what_is_kept():
 
 def test_history_joins_what_is_followed(indexer_engine: Engine):
     chain = make_chain()
-    drain_once(indexer_engine, chain, NETWORK)
+    ingest_once(indexer_engine, chain, NETWORK)
     run(indexer_engine, chain, last=79)
     assert blocks_join(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, NETWORK) == []
 
 
 def test_another_chains_history_is_refused_at_the_seam(indexer_engine: Engine):
-    drain_once(indexer_engine, make_chain(), NETWORK)
+    ingest_once(indexer_engine, make_chain(), NETWORK)
     other = FakeChain(NETWORK)
     other.grow(90, fork="other")
     with pytest.raises(InconsistentAnswer, match="block 79 does not join above"):
@@ -207,7 +207,7 @@ def test_a_range_that_the_follower_will_begin_with_is_refused(indexer_engine: En
     with pytest.raises(RangeRefused, match=r"begins at 80 and has not begun.* up to 79, not 80"):
         run(indexer_engine, make_chain(), last=80)
     run(indexer_engine, make_chain(), last=79)
-    drain_once(indexer_engine, make_chain(), NETWORK)
+    ingest_once(indexer_engine, make_chain(), NETWORK)
     assert blocks_join(indexer_engine, ETHEREUM) == []
 
 
@@ -316,7 +316,7 @@ def test_a_second_backfill_of_a_chain_is_refused(indexer_engine: Engine):
 @pytest.mark.usefixtures("small")
 def test_what_is_not_folded_yet_is_no_difference(indexer_engine: Engine):
     chain = make_chain()
-    drain_once(indexer_engine, chain, NETWORK)
+    ingest_once(indexer_engine, chain, NETWORK)
     with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
         backfill(indexer_engine, reader, NETWORK, Height(1), Height(79), killing(5))
     ((_, _, done, folded),) = under_way(indexer_engine)
@@ -332,7 +332,7 @@ def test_what_is_not_folded_yet_is_no_difference(indexer_engine: Engine):
 @pytest.mark.usefixtures("small")
 def test_what_is_wrong_beside_a_backfill_is_still_found(indexer_engine: Engine):
     chain = make_chain()
-    drain_once(indexer_engine, chain, NETWORK)
+    ingest_once(indexer_engine, chain, NETWORK)
     with reading(FakeEvmNode(chain)) as reader, pytest.raises(Killed):
         backfill(indexer_engine, reader, NETWORK, Height(1), Height(70), killing(5))
     with indexer_engine.begin() as conn:

@@ -15,8 +15,8 @@ from indexer.ingest.backfill import (
     BackfillProgress,
     Span,
     backfill,
-    bring_in,
     finish_backfill,
+    ingest_span,
     plan_spans,
     run,
     spool,
@@ -25,7 +25,7 @@ from indexer.ingest.backfill import (
 from indexer.ingest.backfill.chunks import chunk_of_range
 from indexer.ingest.backfill.commit import backfiller
 from indexer.ingest.backfill.spool import spool_in
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.factories.fake_evm_node import FakeEvmNode
@@ -80,7 +80,7 @@ def bring(
     node: FakeEvmNode | None = None,
 ) -> None:
     with reading(node or FakeEvmNode(make_chain())) as reader:
-        bring_in(engine, reader, NETWORK, WHOLE, span, folder, report, check)
+        ingest_span(engine, reader, NETWORK, WHOLE, span, folder, report, check)
 
 
 def heights(engine: Engine) -> list[int]:
@@ -320,16 +320,16 @@ def test_the_seam_neither_loses_nor_repeats_a_row_at_any_offset(
     late, straight = (fake_network(confirmations=3, start_height=first) for first in (start, 1))
     chain = FakeChain(late)
     chain.grow(14, sends=2)
-    drain_once(indexer_engine, chain, late)
+    ingest_once(indexer_engine, chain, late)
     whole = (Height(1), Height(11 if replaced else start - 1))
     for span in plan_spans(indexer_engine, chain, late, *whole, 2):
-        bring_in(indexer_engine, chain, late, whole, span, tmp_path, ignore)
+        ingest_span(indexer_engine, chain, late, whole, span, tmp_path, ignore)
         chain.grow(1, sends=2)
-        drain_once(indexer_engine, chain, late)
+        ingest_once(indexer_engine, chain, late)
     finish_backfill(indexer_engine, late, ETHEREUM, whole, ignore)
     assert differences(indexer_engine, late) == []
     assert blocks_join(indexer_engine, ETHEREUM) == []
     found = stored(indexer_engine)
     empty(engine, "facts.cursors")
-    drain_once(indexer_engine, chain, straight)
+    ingest_once(indexer_engine, chain, straight)
     assert found == stored(indexer_engine)

@@ -27,7 +27,7 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (store, "remove_range"),
     (store, "append"),
     (rows, "release"),
-    (quarantine, "refold_transfers"),
+    (quarantine, "refold_movements"),
     (quarantine, "rebuild_book"),
     (quarantine, "_notify"),
 )
@@ -167,7 +167,7 @@ def test_rows_that_the_warehouse_refuses_stay_out_of_it(
     def refuse(conn: Connection, *_: Any) -> None:
         raise IntegrityError("INSERT", {}, psycopg.errors.CheckViolation("some check"))
 
-    monkeypatch.setattr(quarantine, "refold_transfers", refuse)
+    monkeypatch.setattr(quarantine, "refold_movements", refuse)
     retry_untried(indexer_engine, network(), DEVNET.id)
     (row,) = standing(indexer_engine)
     assert row.reason == "the warehouse refuses its rows: some check"

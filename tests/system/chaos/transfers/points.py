@@ -55,7 +55,7 @@ POINTS: Mapping[str, tuple[str, ...]] = {
     "sender": ("relay.webhook_states", "relay.webhook_deliveries", "relay.webhook_senders"),
 }
 """Process → tables that it writes to. Missing are `relay.refund_orders`, which an operator's
-command writes, and `relay.breaks`: no account of ours stops here."""
+command writes, and `relay.halts`: no account of ours stops here."""
 
 _AT = """
 SELECT a.pid, a.client_port, a.xact_start::text, l.relation::regclass::text

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 
 from api.errors import BadRequest
 from api.orderbook.filters import FILTERS, parse_filters, parse_provider
-from indexer.market.escrow_events import Direction
+from indexer.market.escrow_events import OrderDirection
 from warehouse_schema.identifiers import Height, StellarAddress
 
 WISHES = (*FILTERS, "provider", "channel", "markers", "after")
@@ -29,7 +29,7 @@ class Topic:
 
     channel: Channel
     provider: StellarAddress
-    direction: Direction
+    direction: OrderDirection
     currency: str
     rails: tuple[str, ...]
     """An order has one."""
@@ -41,7 +41,7 @@ class Filters:
 
     rail: str | None = None
     currency: str | None = None
-    direction: Direction | None = None
+    direction: OrderDirection | None = None
     provider: StellarAddress | None = None
     channel: Channel | None = None
 
@@ -57,7 +57,7 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SubscribeRequest:
     """What a client asked for as it connected."""
 
     filters: Filters = Filters()
@@ -67,9 +67,11 @@ class Wish:
     """Has the book as of this ledger, and wants what came since."""
 
 
-def parse_wish(query: Mapping[str, str]) -> Wish:
+def parse_subscribe_request(query: Mapping[str, str]) -> SubscribeRequest:
     """Raises `BadRequest` that names the parameter."""
-    return Wish(_filters(query), _flag("markers", query), _after(query.get("after", "")))
+    return SubscribeRequest(
+        _filters(query), _flag("markers", query), _after(query.get("after", ""))
+    )
 
 
 def _filters(query: Mapping[str, str]) -> Filters:

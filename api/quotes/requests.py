@@ -13,7 +13,14 @@ from api.errors import BadRequest, NotTheOwner
 from api.parsing import Strict
 from indexer.addresses import evm_address, stellar_account
 from indexer.config.networks import EvmChain, Network, StellarChain
-from indexer.config.routes import FundingMode, Route, RouteEnd, RouteId, find_route, routes
+from indexer.config.routes import (
+    FundingMode,
+    RouteId,
+    TransferRoute,
+    TransferRouteEnd,
+    find_route,
+    routes,
+)
 from warehouse_schema.identifiers import (
     Address,
     BaseUnits,
@@ -39,25 +46,25 @@ class NewQuote(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class QuoteRequest:
     """A transfer that this network could do for its owner."""
 
     owner: Address
-    route: Route
-    source: RouteEnd
-    dest: RouteEnd
+    route: TransferRoute
+    source: TransferRouteEnd
+    dest: TransferRouteEnd
     source_address: Address
     dest_address: Address
     amount: BaseUnits
     funding_mode: FundingMode | None
 
 
-def read_wish(asked: NewQuote, network: Network, owner: StellarAddress) -> Wish:
+def read_quote_request(asked: NewQuote, network: Network, owner: StellarAddress) -> QuoteRequest:
     """The wish of a body. Raises `BadRequest`, or `NotTheOwner`."""
     route = _route(asked.route, network)
     source = _end(asked.source_chain, "source_chain", route.source_chains)
     dest = _dest(asked.dest_chain, route)
-    wish = Wish(
+    wish = QuoteRequest(
         owner=Address(owner),
         route=route,
         source=source,
@@ -71,7 +78,7 @@ def read_wish(asked: NewQuote, network: Network, owner: StellarAddress) -> Wish:
     return wish
 
 
-def _route(text: str, network: Network) -> Route:
+def _route(text: str, network: Network) -> TransferRoute:
     route = find_route(network, text)
     if route is None or not route.enabled:
         known = ", ".join(each.id for each in routes(network) if each.enabled)
@@ -79,7 +86,7 @@ def _route(text: str, network: Network) -> Route:
     return route
 
 
-def _end(text: str, member: str, ends: tuple[RouteEnd, ...]) -> RouteEnd:
+def _end(text: str, member: str, ends: tuple[TransferRouteEnd, ...]) -> TransferRouteEnd:
     for end in ends:
         if end.chain == text:
             return end
@@ -89,7 +96,7 @@ def _end(text: str, member: str, ends: tuple[RouteEnd, ...]) -> RouteEnd:
     )
 
 
-def _dest(text: str | None, route: Route) -> RouteEnd:
+def _dest(text: str | None, route: TransferRoute) -> TransferRouteEnd:
     """Where there is one chain only, it need not be named."""
     if text is None and route.direction != "withdraw":
         return route.dest_chains[0]
@@ -101,7 +108,7 @@ def _dest(text: str | None, route: Route) -> RouteEnd:
     return _end(text, "dest_chain", route.dest_chains)
 
 
-def _amount(text: str, end: RouteEnd) -> BaseUnits:
+def _amount(text: str, end: TransferRouteEnd) -> BaseUnits:
     if not _AMOUNT.fullmatch(text):
         raise BadRequest(
             f"amount_in must be a whole number of base units of {end.asset}, in digits alone",
@@ -125,14 +132,14 @@ def _amount(text: str, end: RouteEnd) -> BaseUnits:
     return BaseUnits(amount)
 
 
-def _source_address(text: str, end: RouteEnd, network: Network) -> Address:
+def _source_address(text: str, end: TransferRouteEnd, network: Network) -> Address:
     problem = _problem(text, end.chain, network)
     if problem is not None:
         raise BadRequest(f"source_address must be {problem}", code="BAD_SOURCE_ADDRESS")
     return _read(text, end.chain)
 
 
-def _dest_address(text: str, end: RouteEnd, network: Network) -> Address:
+def _dest_address(text: str, end: TransferRouteEnd, network: Network) -> Address:
     problem = _problem(text, end.chain, network)
     if problem is not None:
         raise BadRequest(f"dest_address must be {problem}", code="BAD_DEST_ADDRESS")
@@ -176,7 +183,9 @@ def _issuers(chain: StellarChain) -> frozenset[str]:
     return frozenset(asset.rpartition(":")[2] for asset in assets)
 
 
-def _funding_mode(text: str | None, route: Route, source: RouteEnd) -> FundingMode | None:
+def _funding_mode(
+    text: str | None, route: TransferRoute, source: TransferRouteEnd
+) -> FundingMode | None:
     if route.direction != "deposit":
         if text is None:
             return None
@@ -194,7 +203,7 @@ def _funding_mode(text: str | None, route: Route, source: RouteEnd) -> FundingMo
     raise BadRequest(f"funding_mode must be {known}", code="BAD_FUNDING_MODE")
 
 
-def _check_owner(wish: Wish) -> None:
+def _check_owner(wish: QuoteRequest) -> None:
     if wish.route.direction == "deposit":
         if wish.dest_address != wish.owner:
             raise NotTheOwner("dest_address must be your own account: deposits go to nobody else")

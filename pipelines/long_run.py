@@ -10,14 +10,14 @@ import dagster as dg
 from pydantic import Field
 from sqlalchemy import Engine
 
-from pipelines.defs.resources import Warehouse
-from pipelines.failures import told_to_dagster
-from pipelines.keeping import MINUTES
-from pipelines.reports import Reporter, S, Told
+from pipelines.defs.resources import WarehouseResource
+from pipelines.failures import failures_for_dagster
+from pipelines.reports import AssetReporter, Reporter, S
+from pipelines.restart_sensor import MINUTES
 from pipelines.stopping import stopping
 
 
-class ShiftConfig(dg.Config):
+class LongRunConfig(dg.Config):
     """How long to go on, and how often to say so."""
 
     minutes: float = Field(ge=0, le=MINUTES)
@@ -28,7 +28,7 @@ class ShiftConfig(dg.Config):
 
 
 @dataclass(frozen=True, slots=True)
-class Shift(Generic[S]):
+class ActiveRun(Generic[S]):
     """What a long run works with."""
 
     engine: Engine
@@ -38,21 +38,21 @@ class Shift(Generic[S]):
 
 
 @contextmanager
-def shift(
+def long_run(
     context: dg.OpExecutionContext,
-    warehouse: Warehouse,
-    told: Sequence[Told[S]],
-    config: ShiftConfig,
-) -> Iterator[Shift[S]]:
+    warehouse: WarehouseResource,
+    told: Sequence[AssetReporter[S]],
+    config: LongRunConfig,
+) -> Iterator[ActiveRun[S]]:
     """A long run, from its beginning to its last report.
 
-    Raises what `told_to_dagster` makes of the indexer's errors.
+    Raises what `failures_for_dagster` makes of the indexer's errors.
     """
     with ExitStack() as doors:
-        doors.enter_context(told_to_dagster(context))
+        doors.enter_context(failures_for_dagster(context))
         engine = doors.enter_context(warehouse.engine())
         report = Reporter(context.log_event, told, config.report_seconds)
         doors.callback(report.flush)
         deadline = time.monotonic() + 60 * (config.minutes or MINUTES)
         stop = doors.enter_context(stopping())
-        yield Shift(engine, report, lambda: stop.asked or time.monotonic() > deadline)
+        yield ActiveRun(engine, report, lambda: stop.asked or time.monotonic() > deadline)

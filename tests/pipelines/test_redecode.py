@@ -6,11 +6,11 @@ import dagster as dg
 import pytest
 from sqlalchemy import func, select, update
 
-from indexer.ingest.ranges import drain_once
+from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from indexer.ingest.redecode import run as revision
-from indexer.ingest.redecode.run import RevisionProgress
-from pipelines.defs.revise import REVISE, FillReporter, revisions
+from indexer.ingest.redecode.run import RedecodeProgress
+from pipelines.defs.redecode import REDECODE, FillReporter, revisions
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
 from tests.pipelines.factories import warehouse_of
 from warehouse_schema.events import oft_sent
@@ -27,7 +27,7 @@ def revise(instance, indexer_engine):
     definitions = dg.Definitions.merge(
         revisions(NETWORK), dg.Definitions(resources={"warehouse": warehouse_of(indexer_engine)})
     )
-    job = definitions.resolve_job_def(REVISE)
+    job = definitions.resolve_job_def(REDECODE)
 
     def run(**configs) -> dg.ExecuteInProcessResult:
         return job.execute_in_process(
@@ -44,7 +44,7 @@ def decoded_wrong(engine, indexer_engine):
     """A followed chain whose sends an older build decoded wrong."""
     chain = FakeChain(NETWORK)
     chain.grow(BLOCKS)
-    drain_once(indexer_engine, chain, NETWORK)
+    ingest_once(indexer_engine, chain, NETWORK)
     with engine.begin() as conn:
         conn.execute(update(oft_sent).values(amount_sent=1))
         conn.execute(update(movements).values(amount_in=1))
@@ -101,7 +101,7 @@ def test_told_so_it_swaps(revise, engine):
 def test_without_a_revision_it_is_about_projections(revise, engine, indexer_engine):
     chain = FakeChain(NETWORK)
     chain.grow(BLOCKS)
-    drain_once(indexer_engine, chain, NETWORK)
+    ingest_once(indexer_engine, chain, NETWORK)
     with engine.begin() as conn:
         conn.execute(update(movements).values(amount_in=1))
     assert found_of(revise())["changed"] == BLOCKS
@@ -115,11 +115,11 @@ def test_each_chain_says_where_it_begins_and_ends_and_how_long_it_takes(instance
 
     @dg.op
     def step(context: dg.OpExecutionContext) -> None:
-        first = RevisionProgress(ETHEREUM, Height(100), Height(1_000))
+        first = RedecodeProgress(ETHEREUM, Height(100), Height(1_000))
         with FillReporter(context, 10.0, lambda: now[0]) as report:
             for now[0], height in ((0.0, 100), (5.0, 200), (10.0, 300), (11.0, 1_000)):
                 report(replace(first, height=Height(height)))
-            report(RevisionProgress(ChainId("eip155:2"), Height(7), Height(7)))
+            report(RedecodeProgress(ChainId("eip155:2"), Height(7), Height(7)))
 
     @dg.job
     def job() -> None:

@@ -13,7 +13,7 @@ from indexer.chains.stellar.lake import LakeReader
 from indexer.chains.stellar.lake_store import LakeStore
 from indexer.config.settings import Settings
 from indexer.ingest.rebuild import differences
-from pipelines.defs.heal import HEAL, SENSOR, healing, next_healing
+from pipelines.defs.repair import REPAIR_GAPS, SENSOR, gap_repair, next_repair
 from tests.factories.forgetful import Forgetful
 from tests.factories.quarantine import alarms, drained, history, network
 from tests.factories.stellar_lake import write_lake
@@ -34,7 +34,7 @@ class Site:
     """The job and its sensor over a warehouse."""
 
     def __init__(self, settings: Settings, engine: Engine, instance: dg.DagsterInstance) -> None:
-        self._definitions = healing(replace(settings, network=network()))
+        self._definitions = gap_repair(replace(settings, network=network()))
         self._warehouse = warehouse_of(engine)
         self._instance = instance
 
@@ -48,7 +48,7 @@ class Site:
 
     def runs(self, reader: Any, gaps: str) -> bool:
         """Whether the job succeeds."""
-        job = self._with(reader).resolve_job_def(HEAL)
+        job = self._with(reader).resolve_job_def(REPAIR_GAPS)
         result = job.execute_in_process(
             instance=self._instance, raise_on_error=False, tags={"isthmus/gaps": gaps}
         )
@@ -56,7 +56,7 @@ class Site:
 
     def ended_at(self) -> float:
         """When the last run ended, in unix seconds."""
-        (record,) = self._instance.get_run_records(dg.RunsFilter(job_name=HEAL), limit=1)
+        (record,) = self._instance.get_run_records(dg.RunsFilter(job_name=REPAIR_GAPS), limit=1)
         assert record.end_time is not None
         return record.end_time
 
@@ -95,9 +95,9 @@ def test_what_has_the_gap_still_fails_and_is_tried_ever_later(
     for pause in (60, 300, 1_800):
         assert not site.runs(node, FOUND)
         due = site.ended_at() + pause
-        early = next_healing(instance, FOUND, due - 1)
+        early = next_repair(instance, FOUND, due - 1)
         assert early == dg.SkipReason(f"{FOUND} was read again in vain; next in 1 s")
-        assert isinstance(next_healing(instance, FOUND, due), dg.RunRequest)
+        assert isinstance(next_repair(instance, FOUND, due), dg.RunRequest)
 
 
 def test_another_gap_does_not_wait_for_one_that_cannot_be_closed(

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import dagster as dg
 from sqlalchemy import Engine
 
-from pipelines.defs.resources import Warehouse
+from pipelines.defs.resources import WarehouseResource
 from pipelines.failures import stopped_by
 from pipelines.instance import died
-from pipelines.supervision import IN_FLIGHT, LongRun, Standing, next_step
+from pipelines.supervision import IN_FLIGHT, LongRun, RunState, next_step
 
 MINUTES = 360.0
 """How long a long run lasts. The next one starts within seconds; a run that never ended would
@@ -28,7 +28,7 @@ LONG_RUN_TAGS = {
 
 
 def keeper(
-    job: str, progress: dg.AssetKey, standing: Callable[[Engine, float | None], Standing]
+    job: str, progress: dg.AssetKey, standing: Callable[[Engine, float | None], RunState]
 ) -> dg.SensorDefinition:
     """A sensor that keeps one run of the job going.
 
@@ -44,7 +44,7 @@ def keeper(
         default_status=dg.DefaultSensorStatus.RUNNING,
     )
     def sensor(
-        context: dg.SensorEvaluationContext, warehouse: Warehouse
+        context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
         with warehouse.engine() as engine:
             stands = standing(engine, last_materialized(context.instance, progress))
@@ -53,13 +53,13 @@ def keeper(
     return sensor
 
 
-def since(moved: str, *, never: str) -> Callable[[Engine, float | None], Standing]:
+def since(moved: str, *, never: str) -> Callable[[Engine, float | None], RunState]:
     """How things stand by the asset alone: `moved` so many seconds ago, or `never`."""
 
-    def standing(_: Engine, moved_at: float | None) -> Standing:
+    def standing(_: Engine, moved_at: float | None) -> RunState:
         if moved_at is None:
-            return Standing(never)
-        return Standing(f"{moved} {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
+            return RunState(never)
+        return RunState(f"{moved} {max(0.0, time.time() - moved_at):.0f} s ago", moved_at)
 
     return standing
 

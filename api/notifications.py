@@ -56,19 +56,19 @@ class Unsure:
 
 
 @dataclass(frozen=True, slots=True)
-class TransfersTold:
+class TransfersChanged:
     """A transaction after which this owner is to be told something of its transfers committed."""
 
     owner: StellarAddress
 
 
-Told: TypeAlias = Committed | TransfersTold | Unsure
-Subscriber: TypeAlias = Callable[[Told], None]
+Notification: TypeAlias = Committed | TransfersChanged | Unsure
+Subscriber: TypeAlias = Callable[[Notification], None]
 """Called in the listener's thread: it neither waits nor raises, or nobody hears the next one."""
-Session: TypeAlias = psycopg.Connection[tuple[object, ...]]
+ListenSession: TypeAlias = psycopg.Connection[tuple[object, ...]]
 
 
-class Changes:
+class NotificationListener:
     """The process's one listener.
 
     `engine` is its own, under the role of the room: a listener does not queue with requests.
@@ -130,9 +130,9 @@ class Changes:
                 pause = min(_LONGEST_PAUSE, pause * 2)
 
     @contextmanager
-    def _listening(self) -> Iterator[Session]:
+    def _listening(self) -> Iterator[ListenSession]:
         pooled = self._engine.raw_connection()
-        session: Session = pooled.driver_connection  # type: ignore[assignment]
+        session: ListenSession = pooled.driver_connection  # type: ignore[assignment]
         # A session that listens is closed, never handed on to whoever asks the pool next.
         pooled.detach()
         with closing(session):
@@ -148,20 +148,20 @@ class Changes:
                 self._connected = False
                 self._tell(Unsure(connected=False))
 
-    def _hear(self, session: Session) -> None:
+    def _hear(self, session: ListenSession) -> None:
         while not self._over.is_set():
             for notice in session.notifies(timeout=_STOP_CHECK):
                 self._tell(_read(notice))
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: Notification) -> None:
         for subscriber in self._subscribers:
             subscriber(told)
 
 
-def _read(notice: Notify) -> Told:
+def _read(notice: Notify) -> Notification:
     """Any user of the database may write to a channel: what is not ours may mean anything."""
     if notice.channel == channels.TRANSFERS:
-        return TransfersTold(StellarAddress(notice.payload))
+        return TransfersChanged(StellarAddress(notice.payload))
     chain, _, height = notice.payload.rpartition(":")
     if chain and height.isdecimal():
         return Committed(ChainId(chain), Height(int(height)))

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, select, update
 
 from indexer.transfers import outbox
-from indexer.transfers.outbox import News, tell
+from indexer.transfers.outbox import TransferChange, tell
 from indexer.transfers.store import refold, refold_all
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import DIRECT, USDC
@@ -85,8 +85,8 @@ def test_what_is_rolled_back_is_told_to_nobody_and_leaves_no_gap(engine: Engine)
         assert [(row[0], row[2]) for row in heard(conn)[2:]] == [(3, "SUBMITTED")]
 
 
-def news(transfer: str, owner: StellarAddress = DIRECT.owner) -> News:
-    return News(
+def news(transfer: str, owner: StellarAddress = DIRECT.owner) -> TransferChange:
+    return TransferChange(
         owner=owner, transfer=transfer, stage="FUNDED", status="pending_anchor", reason=None
     )
 
@@ -108,7 +108,7 @@ def test_who_comes_second_waits_so_that_no_number_appears_behind_a_higher_one(en
         assert [row[:2] for row in heard(conn, OTHER)] == [(1, "free")]
 
 
-def tell_and_commit(engine: Engine, said: list[News]) -> None:
+def tell_and_commit(engine: Engine, said: list[TransferChange]) -> None:
     with engine.begin() as conn:
         tell(conn, said)
 

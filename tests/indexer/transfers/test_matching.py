@@ -10,13 +10,13 @@ from indexer.bridges.cctp.message import burn_key
 from indexer.bridges.tokens.events import AssetMovement
 from indexer.chains.events import Event
 from indexer.movements.fold import Burn, Mint, pair_burns
-from indexer.transfers.inputs import Terms
+from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.matching import (
     ANYONE,
-    Moved,
+    UnlabelledMovement,
     assign,
-    judge_burn,
-    judge_mint,
+    match_burn,
+    match_mint,
     moved_by_oft,
     moved_by_payment,
 )
@@ -120,15 +120,15 @@ def make_mint(domain: int = 0, **changes) -> Mint:
 
 
 def test_what_the_transfer_issued_claims_it():
-    assert judge_burn(NETWORK, HERE, make_burn()) == "claims"
-    assert judge_burn(NETWORK, OUT, make_burn_out()) == "claims"
-    assert judge_mint(NETWORK, HERE, make_mint()) == "claims"
+    assert match_burn(NETWORK, HERE, make_burn()) == "claims"
+    assert match_burn(NETWORK, OUT, make_burn_out()) == "claims"
+    assert match_mint(NETWORK, HERE, make_mint()) == "claims"
 
 
 def test_a_deposit_address_is_who_burns():
     paid_in = replace(HERE, deposit_address=DEPOSIT)
-    assert judge_burn(NETWORK, paid_in, make_burn(depositor=DEPOSIT)) == "claims"
-    assert judge_burn(NETWORK, paid_in, make_burn()) == "pays too"
+    assert match_burn(NETWORK, paid_in, make_burn(depositor=DEPOSIT)) == "claims"
+    assert match_burn(NETWORK, paid_in, make_burn()) == "pays too"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_deposit_address_is_who_burns():
     ],
 )
 def test_without_the_id_it_is_not_ours(changes):
-    assert judge_burn(NETWORK, HERE, make_burn(**changes)) is None
+    assert match_burn(NETWORK, HERE, make_burn(**changes)) is None
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_without_the_id_it_is_not_ours(changes):
     ],
 )
 def test_another_burn_that_pays_the_owner_pays_too(changes):
-    assert judge_burn(NETWORK, HERE, make_burn(**changes)) == "pays too"
+    assert match_burn(NETWORK, HERE, make_burn(**changes)) == "pays too"
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_another_burn_that_pays_the_owner_pays_too(changes):
     ],
 )
 def test_a_copied_id_that_pays_somebody_else_or_nobody_is_strange(changes):
-    assert judge_burn(NETWORK, HERE, make_burn(**changes)) == "strange"
+    assert match_burn(NETWORK, HERE, make_burn(**changes)) == "strange"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_copied_id_that_pays_somebody_else_or_nobody_is_strange(changes):
     ],
 )
 def test_a_withdrawal_is_held_to_all_of_it_too(changes, verdict: str):
-    assert judge_burn(NETWORK, OUT, make_burn_out(**changes)) == verdict
+    assert match_burn(NETWORK, OUT, make_burn_out(**changes)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_withdrawal_is_held_to_all_of_it_too(changes, verdict: str):
     ],
 )
 def test_a_delivery_is_held_to_its_attested_body(mint: Mint, verdict: str | None):
-    assert judge_mint(NETWORK, HERE, mint) == verdict
+    assert match_mint(NETWORK, HERE, mint) == verdict
 
 
 # Without a label.
@@ -210,18 +210,20 @@ OFT = replace(HERE, mechanism="oft", source_token=Address(OFT_USDT), amount_in=B
 RECIPIENT = account_as_bytes32(ACCOUNT)
 
 
-def send(height: int = 100, tx: str = "a", recipient: Bytes32 = RECIPIENT, **changes) -> Moved:
+def send(
+    height: int = 100, tx: str = "a", recipient: Bytes32 = RECIPIENT, **changes
+) -> UnlabelledMovement:
     sent = replace(make_oft_sent(), seen=seen(ETHEREUM, height, tx), **changes)
     moved = moved_by_oft(NETWORK, sent, make_packet_sent(send_to=recipient))
     assert moved is not None
     return moved
 
 
-def named(number: int, **changes) -> Terms:
+def named(number: int, **changes) -> TransferTerms:
     return replace(OFT, id=f"{number:032x}", started_at=UnixSeconds(START + number), **changes)
 
 
-def owners(given: dict[str, tuple[Moved, ...]]) -> dict[int, list[str]]:
+def owners(given: dict[str, tuple[UnlabelledMovement, ...]]) -> dict[int, list[str]]:
     return {int(transfer, 16): [each.tx[2] for each in own] for transfer, own in given.items()}
 
 

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api.actions.evm_source import FewOfEvm
+from api.actions.evm_source import LimitedEvmSource
+from api.concurrency import MOST_AT_ONCE
 from api.errors import Unavailable
-from api.few import MOST_AT_ONCE
-from api.quotes.fees import FewOfFees
+from api.quotes.fees import LimitedFees
 from indexer.actions.mint_check import MintRefusal
 from tests.factories.acting import FixedEvm
 from tests.factories.quotes import FixedFees
@@ -36,7 +36,7 @@ def recipients(silence: Silence) -> Callable[[ChainId], object]:
             silence(chain)
             return None
 
-    few = FewOfEvm(Source())
+    few = LimitedEvmSource(Source())
     return lambda chain: few.mint_refusal(chain, RECIPIENT)
 
 
@@ -46,7 +46,7 @@ def gas_prices(silence: Silence) -> Callable[[ChainId], object]:
             silence(chain)
             return BaseUnits(10**9)
 
-    return FewOfFees(Source()).gas_price
+    return LimitedFees(Source()).gas_price
 
 
 @pytest.mark.parametrize("source", [recipients, gas_prices])

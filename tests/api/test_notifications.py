@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, Engine, column, create_engine, func, select, text
 from sqlalchemy.engine import URL
 
-from api.changes import Changes, Committed, Told, TransfersTold
+from api.notifications import Committed, Notification, NotificationListener, TransfersChanged
 from tests.api.heard import GAINED, LOST, PATIENCE, Heard
 from warehouse_schema import channels
 from warehouse_schema.engine import make_engine
@@ -18,13 +18,13 @@ OUR_SESSIONS = "application_name = 'isthmus-api-changes' AND datname = current_d
 
 
 @pytest.fixture
-def make_changes(api_database: URL) -> Iterator[Callable[..., tuple[Changes, Heard]]]:
+def make_changes(api_database: URL) -> Iterator[Callable[..., tuple[NotificationListener, Heard]]]:
     """Call it for a started listener, and who hears it; all are stopped."""
     engines, started = [], []
 
-    def make(database: URL = api_database) -> tuple[Changes, Heard]:
+    def make(database: URL = api_database) -> tuple[NotificationListener, Heard]:
         engines.append(make_engine(database, room="api", pool_size=1))
-        changes, heard = Changes(engines[-1]), Heard()
+        changes, heard = NotificationListener(engines[-1]), Heard()
         changes.subscribe(heard.tell)
         changes.start()
         started.append(changes)
@@ -59,7 +59,7 @@ def test_an_owner_whose_transfers_moved_is_told_of_by_name(make_changes, owner):
     _, heard = make_changes()
     with owner.begin() as connection:
         connection.execute(select(func.pg_notify(channels.TRANSFERS, "GABC")))
-    assert heard.next() == TransfersTold("GABC")
+    assert heard.next() == TransfersChanged("GABC")
 
 
 def test_every_subscriber_is_told_and_every_process(make_changes, owner):
@@ -131,7 +131,7 @@ def test_while_the_database_refuses_it_is_not_connected_and_tries_again(
 
 
 def test_nothing_is_heard_before_it_starts(reader):
-    assert not Changes(reader).connected
+    assert not NotificationListener(reader).connected
     assert reader.pool.checkedout() == 0
 
 
@@ -149,7 +149,7 @@ def test_a_stopped_listener_says_so_and_leaves_no_session(make_changes, owner):
 
 def test_it_stops_while_there_is_no_database(caplog):
     engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
-    changes = Changes(engine)
+    changes = NotificationListener(engine)
     changes.start()
     changes.stop()
     assert not changes.connected
@@ -184,7 +184,7 @@ def test_a_subscriber_that_raises_leaves_nobody_in_the_belief_that_it_listens(
     monkeypatch.setattr(threading, "excepthook", lambda args: seen.put(args.exc_value))
     changes, heard = make_changes()
 
-    def fail(told: Told) -> None:
+    def fail(told: Notification) -> None:
         if isinstance(told, Committed):
             raise ZeroDivisionError
 

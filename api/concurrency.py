@@ -18,7 +18,7 @@ WAIT_SECONDS = 1.0
 """For one of those places."""
 
 
-class Few:
+class ConcurrencyLimit:
     """Places for the threads that wait for one source. Threads share it."""
 
     def __init__(self, most: int = MOST_AT_ONCE) -> None:
@@ -42,13 +42,13 @@ class Few:
             self._places.release()
 
 
-class FewOfEach:
-    """A `Few` for each of several sources. Threads share it."""
+class ConcurrencyLimits:
+    """A `ConcurrencyLimit` for each of several sources. Threads share it."""
 
     def __init__(self, most: int = MAX_PER_CHAIN) -> None:
         self._most = most
-        self._sources: dict[str, Few] = {}
+        self._sources: dict[str, ConcurrencyLimit] = {}
 
-    def of(self, source: str) -> Few:
+    def of(self, source: str) -> ConcurrencyLimit:
         """The places of one source."""
-        return self._sources.setdefault(source, Few(self._most))
+        return self._sources.setdefault(source, ConcurrencyLimit(self._most))

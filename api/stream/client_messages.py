@@ -6,7 +6,7 @@ import orjson
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TransfersRequest:
     """Wants to be told of its own transfers."""
 
     token: str = field(repr=False)
@@ -18,7 +18,7 @@ class Unclear(Exception):
     """It asks for transfers, and not in a way that can be understood."""
 
 
-def read_speech(text: str) -> Asked | None:
+def read_speech(text: str) -> TransfersRequest | None:
     """What a message asks for; None for what asks for nothing. Raises `Unclear`."""
     try:
         said = orjson.loads(text)
@@ -30,4 +30,4 @@ def read_speech(text: str) -> Asked | None:
     # True and false are numbers to Python.
     if not isinstance(token, str) or not (after is None or (type(after) is int and after >= 0)):
         raise Unclear
-    return Asked(token, after)
+    return TransfersRequest(token, after)

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 import pytest
 
 from devnet.webhook_receiver import make_certificate
-from relay.webhooks.post import Answer, _Deadline, is_public, post
+from relay.webhooks.post import WebhookResponse, _Deadline, is_public, post
 
 ANY = lambda _: True  # noqa: E731
 
@@ -84,7 +84,7 @@ def test_it_is_sent_whole_and_its_status_is_told(contexts) -> None:
     with answering(server, b"HTTP/1.1 204 No Content\r\n\r\n") as (port, heard):
         url = f"https://localhost:{port}/hooks?a=b"
         said = post(url, b'{"a": 1}', {"webhook-id": "7"}, context=client, admits=ANY)
-    assert said == Answer(204, None)
+    assert said == WebhookResponse(204, None)
     assert said.is_taken
     assert heard[0].startswith(b"POST /hooks?a=b HTTP/1.1\r\n")
     assert b"webhook-id: 7" in heard[0]
@@ -95,7 +95,7 @@ def test_a_redirect_is_an_answer_like_any_other_and_followed_nowhere(contexts) -
     moved = b"HTTP/1.1 307 X\r\nLocation: https://localhost:1/\r\nContent-Length: 0\r\n\r\n"
     with answering(server, moved) as (port, heard):
         said = post(f"https://localhost:{port}/", b"{}", {}, context=client, admits=ANY)
-    assert said == Answer(307, None)
+    assert said == WebhookResponse(307, None)
     assert not said.is_taken
     assert len(heard) == 1
 
@@ -104,7 +104,7 @@ def test_a_name_that_means_an_address_inside_is_not_even_connected_to(contexts) 
     server, client = contexts
     with answering(server) as (port, heard):
         said = post(f"https://localhost:{port}/", b"{}", {}, context=client)
-        assert said == Answer(None, "NotPublic")
+        assert said == WebhookResponse(None, "NotPublic")
         assert post(f"https://127.0.0.1:{port}/", b"{}", {}, context=client) == said
     assert heard == []
 
@@ -113,7 +113,7 @@ def test_one_address_inside_among_public_ones_is_too_many(contexts, monkeypatch)
     mixed = [(2, 1, 6, "", (each, 443)) for each in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: mixed)
     said = post("https://mixed.example/", b"{}", {}, context=contexts[1])
-    assert said == Answer(None, "NotPublic")
+    assert said == WebhookResponse(None, "NotPublic")
 
 
 def test_an_answer_that_never_comes_to_its_end_has_one(contexts) -> None:
@@ -130,7 +130,7 @@ def test_a_certificate_of_somebody_else_is_told_nothing(contexts) -> None:
     with answering(server, b"HTTP/1.1 200 OK\r\n\r\n") as (port, heard):
         stranger = ssl.create_default_context()
         said = post(f"https://localhost:{port}/", b"{}", {}, context=stranger, admits=ANY)
-    assert said == Answer(None, "SSLCertVerificationError")
+    assert said == WebhookResponse(None, "SSLCertVerificationError")
     assert heard == []
 
 
@@ -178,7 +178,7 @@ def test_a_name_that_was_looked_up_for_too_long_is_not_written_to(contexts, monk
     with answering(server, b"HTTP/1.1 200 OK\r\n\r\n") as (port, heard):
         url = f"https://localhost:{port}/"
         said = post(url, b"{}", {}, context=client, admits=ANY, whole_seconds=0.1)
-    assert said == Answer(None, "TimeoutError")
+    assert said == WebhookResponse(None, "TimeoutError")
     assert heard == []
 
 
@@ -190,4 +190,4 @@ def test_where_one_address_leads_nowhere_another_is_tried(contexts, monkeypatch)
             socket, "getaddrinfo", lambda host, *_, **__: both[host == "127.0.0.1" :]
         )
         said = post(f"https://localhost:{port}/", b"{}", {}, context=client, admits=ANY)
-    assert said == Answer(204, None)
+    assert said == WebhookResponse(204, None)

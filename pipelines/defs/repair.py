@@ -13,11 +13,11 @@ import dagster as dg
 from indexer.config.networks import Network
 from indexer.config.settings import Settings
 from pipelines.defs.backfill import POOL, BackfillReporter
-from pipelines.defs.resources import ChainNodes, Warehouse
-from pipelines.failures import told_to_dagster
+from pipelines.defs.resources import ChainNodes, WarehouseResource
+from pipelines.failures import failures_for_dagster
 from pipelines.supervision import IN_FLIGHT
 
-HEAL = "heal"
+REPAIR_GAPS = "heal"
 SENSOR = "gaps_are_healed"
 
 _LOOK_SECONDS = 30
@@ -27,7 +27,7 @@ _FOUND = "isthmus/gaps"
 """Tag of a run: the gaps that it was started for."""
 
 
-def healing(settings: Settings) -> dg.Definitions:
+def gap_repair(settings: Settings) -> dg.Definitions:
     """The job and its sensor; nothing where the Stellar chain has no node."""
     network = settings.network
     if network.stellar not in settings.followed:
@@ -37,23 +37,25 @@ def healing(settings: Settings) -> dg.Definitions:
 
 def _job(network: Network) -> dg.JobDefinition:
     @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
-    def read_again(context: dg.OpExecutionContext, warehouse: Warehouse, nodes: ChainNodes) -> None:
+    def read_again(
+        context: dg.OpExecutionContext, warehouse: WarehouseResource, nodes: ChainNodes
+    ) -> None:
         """Read what lies in a gap, and write the order book anew. Fails while a gap is left."""
-        from indexer.ingest.gap_repair import heal
+        from indexer.ingest.gap_repair import repair_gaps
 
         with (
-            told_to_dagster(context),
+            failures_for_dagster(context),
             warehouse.engine() as engine,
             nodes.history(network.stellar.id) as reader,
             BackfillReporter(context, every=10) as report,
         ):
-            outcome = heal(engine, reader, network, report)
+            outcome = repair_gaps(engine, reader, network, report)
         context.log.info(str(outcome))
         if outcome.left:
             raise dg.Failure(str(outcome), allow_retries=False)
 
     @dg.job(
-        name=HEAL,
+        name=REPAIR_GAPS,
         description="Reads again the ledgers where a provider's events have a gap. Safe to kill "
         "and to run again.",
         executor_def=dg.in_process_executor,
@@ -68,13 +70,13 @@ def _job(network: Network) -> dg.JobDefinition:
 def _sensor(network: Network) -> dg.SensorDefinition:
     @dg.sensor(
         name=SENSOR,
-        job_name=HEAL,
+        job_name=REPAIR_GAPS,
         minimum_interval_seconds=_LOOK_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
         description="Starts the job while a provider's events have a gap.",
     )
     def sensor(
-        context: dg.SensorEvaluationContext, warehouse: Warehouse
+        context: dg.SensorEvaluationContext, warehouse: WarehouseResource
     ) -> dg.RunRequest | dg.SkipReason:
         from indexer.facts.gaps import stale_gaps
 
@@ -83,16 +85,16 @@ def _sensor(network: Network) -> dg.SensorDefinition:
         if not found:
             return dg.SkipReason("no provider has a gap")
         named = ",".join(f"{gap.first}-{gap.last}" for gap in found)
-        return next_healing(context.instance, named, time.time())
+        return next_repair(context.instance, named, time.time())
 
     return sensor
 
 
-def next_healing(
+def next_repair(
     instance: dg.DagsterInstance, found: str, now: float
 ) -> dg.RunRequest | dg.SkipReason:
     """Start a run for these gaps, or say why not yet; `now` is in unix seconds."""
-    records = instance.get_run_records(dg.RunsFilter(job_name=HEAL), limit=len(_PAUSES))
+    records = instance.get_run_records(dg.RunsFilter(job_name=REPAIR_GAPS), limit=len(_PAUSES))
     if records and records[0].dagster_run.status in IN_FLIGHT:
         return dg.SkipReason("a run is at it")
     wait = _pause(records, found) - _since(records, now)

@@ -19,9 +19,9 @@ from devnet.webhook_receiver import Posted, Receiver, make_certificate, receivin
 from indexer.errors import FollowerConflict, NodeUnavailable
 from relay.keys import LocalStellarKey
 from relay.webhooks import run, store
-from relay.webhooks.post import PROMPT_SECONDS, Answer
+from relay.webhooks.post import PROMPT_SECONDS, WebhookResponse
 from relay.webhooks.retrying import verdict
-from relay.webhooks.run import Poster, Sent, send_webhooks
+from relay.webhooks.run import DeliveryCounts, Poster, send_webhooks
 from tests.factories.projections import address
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import (
@@ -65,9 +65,9 @@ def sender(certificate: Path) -> Poster:
 
 
 @contextmanager
-def sending(engine: Engine, sender: Poster) -> Iterator[list[Sent]]:
+def sending(engine: Engine, sender: Poster) -> Iterator[list[DeliveryCounts]]:
     """While it is at work."""
-    stop, done, failed = threading.Event(), list[Sent](), list[BaseException]()
+    stop, done, failed = threading.Event(), list[DeliveryCounts](), list[BaseException]()
 
     def work() -> None:
         try:
@@ -312,7 +312,7 @@ def test_a_place_that_takes_slowly_leaves_the_prompt_ones(
     insert_state(connection, webhook, 0)
     tell_some(connection, 2)
     [due] = store.due(connection, "prompt", busy=(), limit=9)
-    taken = Answer(204, None, seconds=PROMPT_SECONDS)
+    taken = WebhookResponse(204, None, seconds=PROMPT_SECONDS)
     store.note(connection, due, taken, verdict(due.standing, taken, 0.0))
     assert store.due(connection, "prompt", busy=(), limit=9) == []
     [due] = store.due(connection, "slow", busy=(), limit=9)

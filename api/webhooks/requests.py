@@ -42,7 +42,7 @@ class NewWebhook(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class EventPageRequest:
     """Which of a webhook's events are asked for."""
 
     after: int
@@ -67,12 +67,14 @@ def _port(url: str) -> int:
     return int(host.partition(":")[2] or 443)
 
 
-def read_page(query: Mapping[str, str]) -> Page:
+def read_page(query: Mapping[str, str]) -> EventPageRequest:
     """Raises `BadRequest` that names the parameter."""
     missed = query.get("missed", "")
     if missed not in ("", "0", "1"):
         raise BadRequest("missed must be 0 or 1", code="BAD_FILTER")
-    return Page(_after(query.get("after", "")), _limit(query.get("limit", "")), missed == "1")
+    return EventPageRequest(
+        _after(query.get("after", "")), _limit(query.get("limit", "")), missed == "1"
+    )
 
 
 def _after(text: str) -> int:

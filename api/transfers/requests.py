@@ -36,7 +36,7 @@ class NewTransfer(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class TransferPageRequest:
     """Which part of a list is asked for."""
 
     before: datetime | None
@@ -54,9 +54,9 @@ def read_key(text: str | None) -> str:
     return text
 
 
-def read_page(query: Mapping[str, str]) -> Page:
+def read_page(query: Mapping[str, str]) -> TransferPageRequest:
     """Raises `BadRequest` that names the parameter."""
-    return Page(_before(query.get("before", "")), _limit(query.get("limit", "")))
+    return TransferPageRequest(_before(query.get("before", "")), _limit(query.get("limit", "")))
 
 
 def _before(text: str) -> datetime | None:

@@ -12,13 +12,13 @@ from pydantic import Field
 
 from indexer.config.networks import Network
 from indexer.ingest.redecode import run
-from indexer.ingest.redecode.run import RevisionProgress
+from indexer.ingest.redecode.run import RedecodeProgress
 from pipelines.defs.facts.names import events_key
-from pipelines.defs.resources import Warehouse
-from pipelines.failures import told_to_dagster
+from pipelines.defs.resources import WarehouseResource
+from pipelines.failures import failures_for_dagster
 from warehouse_schema.identifiers import ChainId, Height
 
-REVISE = "revise"
+REDECODE = "revise"
 POOL = "revises"
 
 _SOON = 30.0
@@ -45,10 +45,12 @@ def revisions(network: Network) -> dg.Definitions:
     """The job over a network."""
 
     @dg.op(pool=POOL, out=dg.Out(dg.Nothing))
-    def fill(context: dg.OpExecutionContext, config: FillConfig, warehouse: Warehouse) -> None:
+    def fill(
+        context: dg.OpExecutionContext, config: FillConfig, warehouse: WarehouseResource
+    ) -> None:
         """Decode raw facts anew beside the live tables, up to what is final."""
         with (
-            told_to_dagster(context),
+            failures_for_dagster(context),
             warehouse.engine() as engine,
             FillReporter(context, config.report_seconds) as report,
         ):
@@ -59,9 +61,9 @@ def revisions(network: Network) -> dg.Definitions:
                     report(progress)
 
     @dg.op(pool=POOL, ins={"filled": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
-    def check(context: dg.OpExecutionContext, warehouse: Warehouse) -> dg.Output[None]:
+    def check(context: dg.OpExecutionContext, warehouse: WarehouseResource) -> dg.Output[None]:
         """Compare everything at one snapshot: what a swap would change. Changes nothing."""
-        with told_to_dagster(context), warehouse.engine() as engine:
+        with failures_for_dagster(context), warehouse.engine() as engine:
             found = run.check(engine, network)
         for progress in found.filled:
             context.log.info(
@@ -73,18 +75,20 @@ def revisions(network: Network) -> dg.Definitions:
         return dg.Output(None, metadata=check_metadata(found))
 
     @dg.op(pool=POOL, ins={"checked": dg.In(dg.Nothing)}, out=dg.Out(dg.Nothing))
-    def swap(context: dg.OpExecutionContext, config: SwapConfig, warehouse: Warehouse) -> None:
+    def swap(
+        context: dg.OpExecutionContext, config: SwapConfig, warehouse: WarehouseResource
+    ) -> None:
         """Put the revision in the place of what is live, in one transaction, if told so."""
         if not config.swap:
             context.log.info("nothing was changed: launch again with swap: true to swap")
             return
-        with told_to_dagster(context), warehouse.engine() as engine:
+        with failures_for_dagster(context), warehouse.engine() as engine:
             swapped = run.swap(engine, network)
         for line in swapped.lines():
             context.log.info(line)
 
     @dg.job(
-        name=REVISE,
+        name=REDECODE,
         description="Fills a revision that was begun, checks it and, with swap: true, swaps it in.",
         executor_def=dg.in_process_executor,
     )
@@ -94,7 +98,7 @@ def revisions(network: Network) -> dg.Definitions:
     return dg.Definitions(jobs=[job])
 
 
-def check_metadata(found: run.Check) -> dict[str, dg.MetadataValue]:
+def check_metadata(found: run.SwapCheck) -> dict[str, dg.MetadataValue]:
     """What a swap would change, as numbers and in words."""
     tables = [*(table for of in found.facts.values() for table in of), *found.projections]
     lines = "\n".join(found.lines())
@@ -125,7 +129,7 @@ class FillReporter:
         self._clock = clock
         self._begun: dict[ChainId, tuple[float, Height]] = {}
         self._said_at = float("-inf")
-        self._unsaid: RevisionProgress | None = None
+        self._unsaid: RedecodeProgress | None = None
 
     def __enter__(self) -> "FillReporter":
         return self
@@ -133,7 +137,7 @@ class FillReporter:
     def __exit__(self, *error: object) -> None:
         self._say()
 
-    def __call__(self, progress: RevisionProgress) -> None:
+    def __call__(self, progress: RedecodeProgress) -> None:
         """Take note of one range; report if it is time."""
         if progress.chain not in self._begun:
             # The chain before it is done, or this is the first.

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
-from api.auth.claims import LONGEST_TOKEN, BadToken, Session, claimed_issuer
+from api.auth.claims import LONGEST_TOKEN, AuthSession, BadToken, claimed_issuer
 from api.auth.revocation import Revocations
 from api.errors import Unauthorized
 
@@ -29,18 +29,18 @@ class Issuer(Protocol):
     def issuer(self) -> str:
         """`iss` of its tokens, to the letter."""
 
-    def verify(self, token: str) -> Session:
+    def verify(self, token: str) -> AuthSession:
         """Whose the token is. Raises `BadToken`, and another `ApiError` when it cannot be said."""
 
 
-class Gate:
+class Authenticator:
     """Admits who brings a good token of one of these issuers."""
 
     def __init__(self, issuers: Iterable[Issuer], revocations: Revocations) -> None:
         self._issuers = {each.issuer: each for each in issuers}
         self._revocations = revocations
 
-    def admit(self, authorization: str | None) -> Session:
+    def admit(self, authorization: str | None) -> AuthSession:
         """Who asks, by the value of the request's Authorization header.
 
         Raises `Unauthorized`, and what else an `Issuer` may. Servers join a header that was sent
@@ -54,7 +54,7 @@ class Gate:
             logger.info("token refused reason=%r", error.reason)
             raise
 
-    def _admit(self, token: str) -> Session:
+    def _admit(self, token: str) -> AuthSession:
         issuer = self._issuers.get(claimed_issuer(token))
         if issuer is None:
             raise BadToken("of no issuer that counts")
