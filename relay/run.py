@@ -202,7 +202,7 @@ def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[AccountWo
     with closing(_stellar_nodes(settings, payer)) as nodes:
 
         def view(question: Operation) -> bytes:
-            return nodes.tried(view_call(payer.chain.passphrase, question).envelope).value
+            return nodes.simulate(view_call(payer.chain.passphrase, question).envelope).value
 
         look = trustline_look(payer.chain, nodes, view)
         yield Recipients(payer.chain.id, look, time.monotonic)

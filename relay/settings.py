@@ -30,7 +30,7 @@ from typing import TypeAlias, cast
 
 from indexer.config.networks import Chain, EvmChain, StellarChain
 from indexer.config.secrets import secret
-from indexer.config.settings import Settings, in_capitals, rpc_variable
+from indexer.config.settings import Settings, rpc_variable, variable_suffix
 from indexer.errors import ConfigurationError
 from relay.account import SpendLimits
 from relay.jobs.onboardings import SponsorBounds
@@ -174,7 +174,7 @@ def address_of(account: RelayAccount) -> str:
 
 def relay_variable(what: str, chain: ChainId) -> str:
     """Name of a chain's variable: `KEY`, `KMS`, `BUDGET`, `FLOOR`, or `SPONSOR…`."""
-    return f"{_PREFIX}{what}_{in_capitals(chain)}"
+    return f"{_PREFIX}{what}_{variable_suffix(chain)}"
 
 
 def _evm_key(env: Mapping[str, str], chain: ChainId) -> EvmKey | None:

@@ -156,7 +156,7 @@ class SponsorSender(StellarSequences):
         take its signatures now.
         """
         who, passphrase = call.newcomer, self.chain.passphrase
-        account = self.nodes.seen(who.owner)
+        account = self.nodes.snapshot(who.owner)
         try:
             shown = read_onboarding(passphrase, read_tx(passphrase, call.consent))
         except (ValueError, EOFError) as error:

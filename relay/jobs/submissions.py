@@ -12,7 +12,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from indexer.chains.stellar.account_state import Applied, LookupWindow, StellarAccountNodes
+from indexer.chains.stellar.account_state import (
+    AppliedTransaction,
+    LookupWindow,
+    StellarAccountNodes,
+)
 from indexer.config.networks import StellarChain
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.policy.paid_failures import paid_failures
@@ -64,7 +68,7 @@ class Submission:
 
 def next_step(
     submission: Submission,
-    applied: Mapping[TxHash, Applied],
+    applied: Mapping[TxHash, AppliedTransaction],
     window: LookupWindow,
     final: Height | None,
 ) -> NextStep:
@@ -153,9 +157,9 @@ class Submitter:
 
     def _look(
         self, conn: Connection, waiting: Mapping[TxHash, Submitted]
-    ) -> tuple[Mapping[TxHash, Applied], LookupWindow, Height | None]:
+    ) -> tuple[Mapping[TxHash, AppliedTransaction], LookupWindow, Height | None]:
         bumps = [each.tx for one in self._under_way(conn, waiting) for each in one.slot.attempts]
-        applied, window = self._nodes.applied([*waiting, *bumps])
+        applied, window = self._nodes.find_applied([*waiting, *bumps])
         with conn.begin():
             return applied, window, store.final_height(conn, self._chain.id)
 

@@ -1,6 +1,6 @@
 """Stellar as an account of ours meets it when it has a contract to call."""
 
-from indexer.chains.stellar.checked_nodes import consistent
+from indexer.chains.stellar.checked_nodes import inconsistent_on_error
 from indexer.chains.stellar.xdr.scval import Kind, ScVal, boolean, parse
 from indexer.errors import CallReverted, NodeUnavailable
 from indexer.policy.relay_accounts import Duty
@@ -41,11 +41,11 @@ class StellarSender(StellarSequences):
         source, passphrase = self.address, self.chain.passphrase
         bounds = self.bounds(seconds)
         envelope = unsigned(source, passphrase, number, call, bid, bounds)
-        envelope = with_resources(envelope, self.nodes.tried(envelope.to_xdr()))
+        envelope = with_resources(envelope, self.nodes.simulate(envelope.to_xdr()))
         return signed(self.key, envelope)
 
     def _try(self, number: int, call: Invocation) -> ScVal:
         bounds = Bounds(UnixSeconds(0), UnixSeconds(0))
         envelope = unsigned(self.address, self.chain.passphrase, number, call, BID, bounds)
-        with consistent(self.chain.id):
-            return parse(self.nodes.tried(envelope.to_xdr()).value)
+        with inconsistent_on_error(self.chain.id):
+            return parse(self.nodes.simulate(envelope.to_xdr()).value)

@@ -52,7 +52,7 @@ class StellarSequences:
 
     def look(self, transactions: Sequence[TxHash]) -> AccountState:
         """The account now, and what became of these."""
-        applied, self._window = self.nodes.applied(transactions)
+        applied, self._window = self.nodes.find_applied(transactions)
         funds = self.nodes.funds(self.address)
         if funds is None:
             raise PermanentChainError(f"{self.chain.id} has no account {self.address}: fund it")
@@ -87,7 +87,7 @@ class StellarSequences:
         whichever we have read.
         """
         bounds = [bounds_of(each.raw) for each in slot.attempts]
-        return self.nodes.are_dead(
+        return self.nodes.are_expired(
             [each.tx for each in slot.attempts],
             since=min(each.first for each in bounds),
             last=max(each.last for each in bounds),

@@ -21,7 +21,7 @@ from stellar_sdk import (
 from stellar_sdk.operation import BumpSequence, InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
-from indexer.chains.stellar.xdr.simulation import Simulated
+from indexer.chains.stellar.xdr.simulation import SimulationResult
 from relay.keys import StellarKey, stellar_address, stellar_signature
 from relay.nonces import SignedTransaction
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
@@ -74,7 +74,7 @@ def composed(
     return builder.build()
 
 
-def with_resources(envelope: TransactionEnvelope, found: Simulated) -> TransactionEnvelope:
+def with_resources(envelope: TransactionEnvelope, found: SimulationResult) -> TransactionEnvelope:
     """The same with what its call was found to need."""
     data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
     [call] = envelope.transaction.operations

@@ -204,4 +204,4 @@ def test_what_takes_more_than_consent_to_itself_is_not_signed(stand: LedgerStand
     bounds = Bounds(UnixSeconds(0), UnixSeconds(0))
     envelope = unsigned(address, STELLAR.passphrase, number, call, 100, bounds)
     with pytest.raises(CallReverted, match="more than the consent"):
-        nodes.tried(envelope.to_xdr())
+        nodes.simulate(envelope.to_xdr())

@@ -48,7 +48,7 @@ class Looks:
         self.recipients = Recipients(STELLAR.id, look, lambda: self.time)
 
     def view(self, question: Operation) -> bytes:
-        return self.nodes.tried(view_call(STELLAR.passphrase, question).envelope).value
+        return self.nodes.simulate(view_call(STELLAR.passphrase, question).envelope).value
 
     def look(self, seconds: float = AGAIN_SECONDS) -> None:
         self.time += seconds
