@@ -9,7 +9,7 @@ from devnet.stellar.accounts import PASSPHRASE, SEP10, address, keypair
 from indexer.config.networks import load_network
 from indexer.config.settings import load_settings
 from relay.settings import load_webhook_poster
-from relay.webhooks.signing import public_text
+from relay.webhooks.signing import encode_public_key
 from warehouse_schema.identifiers import UnixSeconds
 
 URL = "http://127.0.0.1:8080"
@@ -39,7 +39,7 @@ def test_the_api_publishes_the_key_that_the_relay_signs_webhooks_with(tmp_path: 
     made = make_relay_keys(tmp_path / "relay", load_network("devnet"))
     sender = load_webhook_poster(load_settings({}), made)
     assert sender is not None
-    assert public_text(sender.key) == published
+    assert encode_public_key(sender.key) == published
 
 
 def test_keys_are_made_once_and_nobody_else_reads_them(tmp_path: Path) -> None:

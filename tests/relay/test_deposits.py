@@ -436,7 +436,7 @@ def test_a_deposit_that_its_chain_took_back_is_not_paid_for_again(stand: Deposit
 def live(stand: DepositStand, bomb: Bomb) -> None:
     """A life of the relay: turns, with all becoming final between."""
     relay = stand.relay(nodes=evm_nodes(bomb))
-    with store.writer(stand.relay_engine, relay.account) as conn:
+    with store.account_session(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         relay.turn(conn)
         stand.ingest()
