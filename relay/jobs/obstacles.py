@@ -37,7 +37,7 @@ _AWAITED = text("""
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class PaymentObstacle:
     """Why a transfer cannot go on."""
 
     kind: ObstacleKind
@@ -54,7 +54,7 @@ class AwaitedRecipient:
     asset: AssetId
     amount: BaseUnits
     """Least that is to be paid, base units of the chain."""
-    standing: Obstacle | None
+    standing: PaymentObstacle | None
     waits: bool
     """Whether a delivery is still to come."""
 
@@ -67,24 +67,24 @@ def awaited_recipients(conn: Connection, chain: ChainId) -> Sequence[AwaitedReci
             recipient=row.dest_address,
             asset=row.dest_asset,
             amount=BaseUnits(int(row.amount_out)),
-            standing=None if row.kind is None else Obstacle(row.kind, row.detail),
+            standing=None if row.kind is None else PaymentObstacle(row.kind, row.detail),
             waits=row.waits,
         )
         for row in conn.execute(_AWAITED, {"chain": chain})
     ]
 
 
-def set_if_changed(conn: Connection, transfer: str, found: Obstacle | None) -> None:
+def set_if_changed(conn: Connection, transfer: str, found: PaymentObstacle | None) -> None:
     """As `settle`, unless that very thing stands already, or nothing does."""
     columns = obstacles.c
     query = select(columns.kind, columns.detail)
     query = query.where(columns.transfer == transfer, columns.cleared_at.is_(None))
     row = conn.execute(query).one_or_none()
-    if found != (None if row is None else Obstacle(row.kind, row.detail)):
+    if found != (None if row is None else PaymentObstacle(row.kind, row.detail)):
         replace_obstacle(conn, transfer, found)
 
 
-def replace_obstacle(conn: Connection, transfer: str, found: Obstacle | None) -> None:
+def replace_obstacle(conn: Connection, transfer: str, found: PaymentObstacle | None) -> None:
     """What was found is what stands from now on; who keeps transfers is told."""
     columns = obstacles.c
     standing = (columns.transfer == transfer, columns.cleared_at.is_(None))

@@ -13,7 +13,7 @@ from indexer.actions.stellar_pause import View, cctp_pause
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
 from relay.jobs import obstacles
-from relay.jobs.obstacles import AwaitedRecipient, Obstacle
+from relay.jobs.obstacles import AwaitedRecipient, PaymentObstacle
 from relay.store import AccountId
 from warehouse_schema.identifiers import AssetId, ChainId, EvmAddress, StellarAddress
 
@@ -37,7 +37,7 @@ class Recipients:
     def __init__(
         self,
         chain: ChainId,
-        look: Callable[[AwaitedRecipient], Obstacle | None],
+        look: Callable[[AwaitedRecipient], PaymentObstacle | None],
         clock: Callable[[], float],
     ) -> None:
         """`look` says why somebody cannot be paid (`trustline_look`, `mint_look`), and raises what
@@ -71,34 +71,36 @@ class Recipients:
 
 def trustline_check(
     chain: StellarChain, accounts: Trustlines, view: View
-) -> Callable[[AwaitedRecipient], Obstacle | None]:
+) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
     """Why the holder of a trustline on Stellar cannot be paid: USDC is minted by CCTP alone."""
 
-    def look(each: AwaitedRecipient) -> Obstacle | None:
+    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
         line = accounts.trustline(StellarAddress(each.recipient), each.asset)
         code = each.asset.split(":")[1]
         if line is None:
-            return Obstacle("no_trustline", f"{each.recipient} has no trustline for {code}")
+            return PaymentObstacle("no_trustline", f"{each.recipient} has no trustline for {code}")
         if not line.is_authorized:
-            return Obstacle(
+            return PaymentObstacle(
                 "frozen",
                 f"the issuer of {code} has not authorized the trustline of the recipient",
             )
         if line.room < each.amount:
-            return Obstacle("no_trustline", f"the trustline for {code} has no room for the amount")
+            return PaymentObstacle(
+                "no_trustline", f"the trustline for {code} has no room for the amount"
+            )
         refusal = cctp_pause(chain, view) if each.asset == chain.usdc else None
-        return None if refusal is None else Obstacle(refusal.kind, refusal.detail)
+        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
 
     return look
 
 
-def mint_check(chain: EvmChain, word: Word) -> Callable[[AwaitedRecipient], Obstacle | None]:
+def mint_check(chain: EvmChain, word: Word) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
     """Why CCTP does not mint to somebody on an EVM chain; of other assets nothing is known."""
 
-    def look(each: AwaitedRecipient) -> Obstacle | None:
+    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
         if not each.asset.endswith(f":{chain.usdc}"):
             return None
         refusal = mint_refusal(chain, EvmAddress(each.recipient), word)
-        return None if refusal is None else Obstacle(refusal.kind, refusal.detail)
+        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
 
     return look

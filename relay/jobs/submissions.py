@@ -23,7 +23,7 @@ from indexer.policy.paid_failures import paid_failures
 from relay import store
 from relay.account import TurnReport
 from relay.jobs import obstacles
-from relay.jobs.obstacles import Obstacle
+from relay.jobs.obstacles import PaymentObstacle
 from relay.jobs.preflight import submission_problem
 from relay.keys import StellarKey
 from relay.limits import Backoff, SpendLimits
@@ -223,7 +223,7 @@ class Submitter:
         self._backoff.failed(each.tx)
         turn.refused.append(f"submit {each.tx}: {problem}")
         with conn.begin():
-            obstacles.set_if_changed(conn, each.transfer, Obstacle("would_fail", problem))
+            obstacles.set_if_changed(conn, each.transfer, PaymentObstacle("would_fail", problem))
         return False
 
     def _replace(

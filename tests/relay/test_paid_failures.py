@@ -11,7 +11,7 @@ from devnet.stellar.accounts import USDC
 from indexer.policy.paid_failures import BACKOFF_SECONDS, MAX_PAID_FAILURES, paid_failures
 from relay.account import MAX_FAILURES, TurnReport
 from relay.jobs import obstacles
-from relay.jobs.obstacles import Obstacle
+from relay.jobs.obstacles import PaymentObstacle
 from tests.factories.relay import STELLAR
 from tests.factories.relay import signed as sign
 from tests.relay.conftest import Message, Stand
@@ -41,7 +41,9 @@ def test_delivery_that_recipient_makes_fail_is_paid_three_times_at_most(
         stand.grow_older(15)
         stand.turns(stand.relay())
         with stand.engine.begin() as conn:
-            obstacles.replace_obstacle(conn, id_of(message), Obstacle("no_trustline", "closed"))
+            obstacles.replace_obstacle(
+                conn, id_of(message), PaymentObstacle("no_trustline", "closed")
+            )
         stand.close()
         stand.turns(stand.relay())
         stand.chain.run(message.holder, ChangeTrust(USDC))
