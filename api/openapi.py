@@ -41,7 +41,7 @@ from api.description import (
 )
 from api.errors import CODES
 from api.parsing import JSON
-from api.rates import FREE
+from api.rate_limits import UNLIMITED_PATHS
 from api.webhooks.description import POSTED
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -89,7 +89,7 @@ GUARDED: Mapping[int, tuple[str, ...]] = {
 """And what any path may that asks for a token."""
 
 COUNTED: Mapping[int, tuple[str, ...]] = {429: ("TOO_MANY",)}
-"""And what any path may whose requests are counted (`api.rates`)."""
+"""And what any path may whose requests are counted (`api.rate_limits`)."""
 
 REQUEST_ID = HeaderDoc("X-Request-Id", "Names this request in our log.")
 
@@ -116,7 +116,7 @@ def openapi(app: Flask) -> Json:
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
         for method, operation in _operations(rule):
             path = paths.setdefault(template(rule.rule), {})
-            general = _general(_auth_rule(app, rule), is_counted=rule.rule not in FREE)
+            general = _general(_auth_rule(app, rule), is_counted=rule.rule not in UNLIMITED_PATHS)
             path[method] = _operation(operation, _auth_rule(app, rule), general, components)
     return {
         "openapi": "3.1.0",

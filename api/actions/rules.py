@@ -13,8 +13,8 @@ from sqlalchemy import Connection, func, insert, select
 
 from api.actions import schema
 from api.actions.onboarding import sponsored
-from api.needs import NeededTrustline
 from api.transfers.progress import progress_of
+from api.trustlines import NeededTrustline
 from indexer.actions.agreed import Agreement
 from indexer.actions.evm_calls import EvmOrder, UnsignedCall, read_order
 from indexer.actions.stellar_issues import Issue, read_issue

@@ -7,9 +7,8 @@ from sqlalchemy import Connection, func, insert, select
 
 from api.actions.onboarding import is_number_used, keep_consent, shown_onboardings
 from api.actions.rules import decide, issued_on_stellar, issued_orders
-from api.errors import BadRequest, Conflict, Unacceptable
-from api.identifiers import canonical_hex
-from api.parsing import Strict
+from api.errors import BadRequest, Conflict, Unprocessable
+from api.parsing import Strict, canonical_hex
 from api.transfers.progress import progress_of
 from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import Match, Mined, Mismatch, check, check_payment
@@ -170,7 +169,7 @@ def refuse_known(conn: Connection, transfer: str, tx: TxHash) -> None:
 def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) -> AcceptedSubmission:
     """The logs that are what was asked for. Raises `Unacceptable`."""
     if mined is None:
-        raise Unacceptable(
+        raise Unprocessable(
             f"{tx} is not mined on {wanted.chain}, as far as enough nodes know: send it again",
             code="NOT_MINED",
         )
@@ -234,7 +233,7 @@ def _refuse_after_failures(conn: Connection, transfer: str) -> None:
     """The relay would not pay for it, and it would wait until its time is over."""
     failures = paid_failures(conn, transfer).get("submitter")
     if failures is not None and failures.are_too_many:
-        raise Unacceptable(
+        raise Unprocessable(
             f"{failures.failed} transactions for you failed today at our expense: we send no more "
             "before the next UTC day; send it to the network yourself, or sign again then",
             code="TOO_MANY_FAILURES",
@@ -245,9 +244,9 @@ def _duplicate(tx: TxHash) -> Conflict:
     return Conflict(f"{tx} was submitted before", code="DUPLICATE_SUBMISSION")
 
 
-def _mismatch(found: Mismatch) -> Unacceptable:
-    return Unacceptable(found.message, code="SUBMISSION_MISMATCH", fields=list(found.fields))
+def _mismatch(found: Mismatch) -> Unprocessable:
+    return Unprocessable(found.message, code="SUBMISSION_MISMATCH", fields=list(found.fields))
 
 
-def _unasked(kind: str) -> Unacceptable:
+def _unasked(kind: str) -> Unprocessable:
     return _mismatch(Mismatch(("kind",), f"no {kind} was asked for: see the transfer's actions"))

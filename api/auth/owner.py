@@ -11,7 +11,7 @@ from api.auth.authenticator import Authenticator
 from api.auth.claims import AuthSession
 from api.auth.revocation import Revocations
 from api.deps import Deps
-from api.rates import count_owner
+from api.rate_limits import count_owner
 from warehouse_schema.identifiers import StellarAddress
 
 _KEY = "isthmus-gate"

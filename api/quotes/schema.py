@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText, Time
-from api.needs import NeededTrustline
+from api.trustlines import NeededTrustline
 
 
 class FeeDetail(TypedDict):

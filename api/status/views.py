@@ -4,8 +4,8 @@ from flask import Blueprint
 from sqlalchemy import select
 
 from api.auth.owner import public
+from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
-from api.ingestion import complaints, followed
 from api.responses import cacheable
 from api.status import schema
 from api.status.shapes import shape_status
@@ -23,6 +23,6 @@ def show_status() -> schema.Status:
     with snapshot() as conn:
         row = conn.execute(select(reconciliation)).one_or_none()
         network = deps().network
-        statuses = followed(network, chain_status_on(conn, network))
-        reasons = complaints(conn, network, statuses)
+        statuses = followed_chains(network, chain_status_on(conn, network))
+        reasons = health_problems(conn, network, statuses)
     return shape_status(row, reasons)

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection, select
 
 from api.errors import NotFound
-from api.identifiers import canonical_hex
+from api.parsing import canonical_hex
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers
 

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from api.times import iso_moment, iso_time
+from api.responses import iso_microseconds, iso_time
 from api.transfers import schema
 from api.transfers.progress import Known, TransferAgreement
 from indexer.chains.services.answers import Attestation
@@ -44,8 +44,8 @@ def shape_transfer(network: Network, known: Known) -> schema.Transfer:
         "deposit": _deposit(agreed),
         "external_transaction_id": progress.external_tx,
         "stellar_transaction_id": progress.stellar_tx,
-        "started_at": iso_moment(agreed.started_at),
-        "updated_at": iso_moment(known.changed_at or agreed.started_at),
+        "started_at": iso_microseconds(agreed.started_at),
+        "updated_at": iso_microseconds(known.changed_at or agreed.started_at),
         "completed_at": _time(_completed_at(progress)),
         "expires_at": iso_time(UnixSeconds(int(agreed.expires_at.timestamp()))),
         "eta": _time(eta(route, agreed, progress)),

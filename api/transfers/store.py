@@ -12,9 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from api.errors import ChainUnavailable, Conflict, NotFound, Unacceptable
-from api.ingestion import refuse_unwell
-from api.relaying import refuse_unrelayed
+from api.availability import require_healthy_chains, require_relay
+from api.errors import ChainUnavailable, Conflict, NotFound, Unprocessable
 from api.transfers.limits import refuse_over_limits
 from api.transfers.progress import progress_of
 from api.transfers.requests import NewTransfer, TransferPageRequest
@@ -72,8 +71,8 @@ def make_transfer(
     chains = (quote.source_chain, quote.dest_chain)
     statuses = chain_status_on(conn, terms.network)
     what = "no transfer over it can be started"
-    refuse_unwell(terms.network, statuses, chains, what)
-    refuse_unrelayed(conn, quote.mechanism, *chains, quote.funding_mode, what)
+    require_healthy_chains(terms.network, statuses, chains, what)
+    require_relay(conn, quote.mechanism, *chains, quote.funding_mode, what)
     refuse_over_limits(conn, terms.network, owner, quote.source_chain, quote.amount_in, quote.now)
     transfer = _row(terms, quote, key, asked.fingerprint)
     conn.execute(insert(transfers).values(transfer))
@@ -95,7 +94,7 @@ def _of_key(conn: Connection, owner: StellarAddress, key: str) -> Row[Any, Any] 
 
 def _refuse_other_body(known: Row[Any, Any], asked: NewTransfer) -> None:
     if known.fingerprint != asked.fingerprint:
-        raise Unacceptable(
+        raise Unprocessable(
             f"this Idempotency-Key made transfer {known.id} of another quote: send a new key for "
             "a new transfer",
             code="IDEMPOTENCY_KEY_REUSED",

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 from api.auth.owner import owner, owner_only
 from api.deps import deps, snapshot
 from api.parsing import read_body, read_query
-from api.times import iso_moment
+from api.responses import iso_microseconds
 from api.transfers import schema
 from api.transfers.access import access_transfer
 from api.transfers.progress import begun, known
@@ -38,7 +38,7 @@ def show_page() -> schema.TransferList:
         shown = [shape_transfer(deps().network, each) for each in known(conn, deps().network, ids)]
     return {
         "transfers": shown,
-        "next_before": None if following is None else iso_moment(following),
+        "next_before": None if following is None else iso_microseconds(following),
     }
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from api.orderbook.shapes import decimal
-from api.times import iso_time
+from api.responses import iso_time
 
 
 @pytest.mark.parametrize(

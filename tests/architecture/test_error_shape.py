@@ -10,7 +10,7 @@ from flask import Flask, abort
 from sqlalchemy import Engine, create_engine, text
 from werkzeug.test import create_environ
 
-from api.errors import CODES, ApiError, BadRequest, code_of
+from api.errors import CODES, ApiError, BadRequest, code_for_status
 from tests.factories.app import make_app
 
 PROVIDERS, INTENTS = "/api/v1/providers", "/api/v1/intents"
@@ -190,7 +190,7 @@ CODE = re.compile(r'\bcode ?= ?"([A-Z_]+)"')
 def test_every_code_of_the_source_is_in_the_table_and_no_other():
     sources = [path.read_text() for path in API.rglob("*.py")]
     used = {code for source in sources for code in CODE.findall(source)}
-    used |= {code_of(status) for status in range(400, 600)}
+    used |= {code_for_status(status) for status in range(400, 600)}
     positional = {"PROVIDER_NOT_FOUND", "INTENT_NOT_FOUND", "BAD_QUERY"}
     assert used | positional == set(CODES)
 
