@@ -4,15 +4,24 @@ What cannot be read is a `503`.
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from api.concurrency import MAX_CONCURRENT, ConcurrencyLimit
+from api.concurrency import MOST_AT_ONCE, ConcurrencyLimit
 from api.errors import Unavailable
-from api.ports import Accounts
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules, Trustline
 from warehouse_schema.identifiers import AssetId, StellarAddress
 
 T = TypeVar("T")
+
+
+class Accounts(Protocol):
+    """Where accounts are read."""
+
+    def signing_rules(self, account: StellarAddress) -> SigningRules | None:
+        """None when there is definitely no such account; raises for everything in between."""
+
+    def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
+        """None when there is definitely none."""
 
 
 class LedgerUnavailable(Unavailable):
@@ -24,7 +33,7 @@ class LedgerUnavailable(Unavailable):
 class LimitedAccounts:
     """Accounts that only some of a process's threads may wait for."""
 
-    def __init__(self, accounts: Accounts, most: int = MAX_CONCURRENT) -> None:
+    def __init__(self, accounts: Accounts, most: int = MOST_AT_ONCE) -> None:
         self._accounts = accounts
         self._few = ConcurrencyLimit(most)
 
@@ -37,7 +46,7 @@ class LimitedAccounts:
         return self._asked(lambda: self._accounts.trustline(account, asset))
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        with self._few.slot(
+        with self._few.waiting(
             busy=LedgerUnavailable("too many accounts are being read right now"),
             failed=LedgerUnavailable("the ledger cannot be read right now"),
         ):

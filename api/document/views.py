@@ -8,9 +8,10 @@ import orjson
 from flask import Blueprint, Flask, Response, current_app
 
 from api.auth.owner import public
+from api.bodies import StoredBody
 from api.document import page
 from api.errors import NotFound
-from api.responses import StoredBody, send
+from api.responses import send
 
 document = Blueprint("document", __name__)
 document.before_request(public)
@@ -33,7 +34,7 @@ class Documents:
             return self._made[name]
 
 
-def register_documents(app: Flask, documents: Documents) -> None:
+def hold_documents(app: Flask, documents: Documents) -> None:
     """Give an app the documents that its views answer with."""
     app.extensions[_KEY] = documents
 

@@ -6,10 +6,11 @@ from functools import cache
 from flask import Blueprint, Response
 
 from api.auth.owner import public
+from api.bodies import StoredBody
 from api.deps import deps
 from api.errors import NotFound
 from api.market.assets import TYPES, load_bundle
-from api.responses import StoredBody, send
+from api.responses import send
 
 market = Blueprint("market", __name__)
 market.before_request(public)
@@ -34,7 +35,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
 }
-"""Sent with everything here, beside what every answer has (`api.browser_headers`)."""
+"""Sent with everything here, beside what every answer has (`api.web`)."""
 
 
 @market.get("/")

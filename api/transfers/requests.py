@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pydantic import field_validator
 
 from api.errors import BadRequest
-from api.parsing import Strict, canonical_hex
+from api.identifiers import canonical_hex
+from api.parsing import Strict
 
 DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
 

@@ -26,8 +26,7 @@ from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.relay_accounts import Duty
 from indexer.policy.sponsorship import Newcomer, deposit_refusal, payers_of
 from relay import store
-from relay.account import AccountRelay
-from relay.limits import SpendLimits
+from relay.account import AccountRelay, SpendLimits
 from relay.nonces import (
     AccountState,
     CloseSlot,
@@ -40,7 +39,7 @@ from relay.nonces import (
     WaitForChain,
 )
 from relay.senders.stellar_sequences import StellarSequences
-from relay.senders.stellar_signing import sign_stellar
+from relay.senders.stellar_signing import signed
 from relay.store import AccountId
 from warehouse_schema.identifiers import BaseUnits, TxHash
 
@@ -157,7 +156,7 @@ class SponsorSender(StellarSequences):
         take its signatures now.
         """
         who, passphrase = call.newcomer, self.chain.passphrase
-        account = self.nodes.snapshot(who.owner)
+        account = self.nodes.seen(who.owner)
         try:
             shown = read_onboarding(passphrase, read_tx(passphrase, call.consent))
         except (ValueError, EOFError) as error:
@@ -176,7 +175,7 @@ class SponsorSender(StellarSequences):
         envelope = TransactionBuilder.from_xdr(consent, passphrase)
         if not isinstance(envelope, TransactionEnvelope):
             raise CallReverted("a fee bump")
-        made = sign_stellar(self.key, envelope)
+        made = signed(self.key, envelope)
         most = made.most_cost + reserves(creates_account=expected.creates_account)
         return SignedTransaction(made.tx, made.raw, most)
 

@@ -13,13 +13,13 @@ from indexer.actions.stellar_pause import View, cctp_pause
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
 from relay.jobs import obstacles
-from relay.jobs.obstacles import AwaitedRecipient, PaymentObstacle
+from relay.jobs.obstacles import Awaited, Found
 from relay.store import AccountId
 from warehouse_schema.identifiers import AssetId, ChainId, EvmAddress, StellarAddress
 
-RECHECK_SECONDS = 5.0
+AGAIN_SECONDS = 5.0
 """Between two looks at one recipient."""
-MAX_PER_TURN = 20
+MOST_AT_ONCE = 20
 """In a turn; those who waited longest for a look first."""
 _LOCK = "recipients"
 
@@ -35,10 +35,7 @@ class Recipients:
     """Looks at the recipients of a chain. One thread's."""
 
     def __init__(
-        self,
-        chain: ChainId,
-        look: Callable[[AwaitedRecipient], PaymentObstacle | None],
-        clock: Callable[[], float],
+        self, chain: ChainId, look: Callable[[Awaited], Found | None], clock: Callable[[], float]
     ) -> None:
         """`look` says why somebody cannot be paid (`trustline_look`, `mint_look`), and raises what
         nodes raise. `clock` counts seconds: it paces the looks, and nothing rests on it."""
@@ -50,57 +47,55 @@ class Recipients:
     def turn(self, conn: Connection) -> None:
         """Look at whoever is due. Raises what the nodes raise."""
         with conn.begin():
-            waiting = obstacles.awaited_recipients(conn, self._chain)
+            waiting = obstacles.awaited(conn, self._chain)
         self._looked = {each.transfer: self._last(each) for each in waiting}
-        before = self._clock() - RECHECK_SECONDS
+        before = self._clock() - AGAIN_SECONDS
         due = [each for each in waiting if self._last(each) <= before]
-        for each in sorted(due, key=self._last)[:MAX_PER_TURN]:
+        for each in sorted(due, key=self._last)[:MOST_AT_ONCE]:
             # Before the look: of whom no node will speak goes behind the others all the same.
             self._looked[each.transfer] = self._clock()
             found = self._look(each) if each.waits else None
             if found != each.standing:
                 with conn.begin():
-                    obstacles.replace_obstacle(conn, each.transfer, found)
+                    obstacles.settle(conn, each.transfer, found)
 
     def tell_unwell(self, conn: Connection, reason: str) -> None:
         """The account that delivers says so itself, in its own turns."""
 
-    def _last(self, each: AwaitedRecipient) -> float:
+    def _last(self, each: Awaited) -> float:
         return self._looked.get(each.transfer, float("-inf"))
 
 
-def trustline_check(
+def trustline_look(
     chain: StellarChain, accounts: Trustlines, view: View
-) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
+) -> Callable[[Awaited], Found | None]:
     """Why the holder of a trustline on Stellar cannot be paid: USDC is minted by CCTP alone."""
 
-    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
+    def look(each: Awaited) -> Found | None:
         line = accounts.trustline(StellarAddress(each.recipient), each.asset)
         code = each.asset.split(":")[1]
         if line is None:
-            return PaymentObstacle("no_trustline", f"{each.recipient} has no trustline for {code}")
+            return Found("no_trustline", f"{each.recipient} has no trustline for {code}")
         if not line.is_authorized:
-            return PaymentObstacle(
+            return Found(
                 "frozen",
                 f"the issuer of {code} has not authorized the trustline of the recipient",
             )
         if line.room < each.amount:
-            return PaymentObstacle(
-                "no_trustline", f"the trustline for {code} has no room for the amount"
-            )
+            return Found("no_trustline", f"the trustline for {code} has no room for the amount")
         refusal = cctp_pause(chain, view) if each.asset == chain.usdc else None
-        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
+        return None if refusal is None else Found(refusal.kind, refusal.detail)
 
     return look
 
 
-def mint_check(chain: EvmChain, word: Word) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
+def mint_look(chain: EvmChain, word: Word) -> Callable[[Awaited], Found | None]:
     """Why CCTP does not mint to somebody on an EVM chain; of other assets nothing is known."""
 
-    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
+    def look(each: Awaited) -> Found | None:
         if not each.asset.endswith(f":{chain.usdc}"):
             return None
         refusal = mint_refusal(chain, EvmAddress(each.recipient), word)
-        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
+        return None if refusal is None else Found(refusal.kind, refusal.detail)
 
     return look

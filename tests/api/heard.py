@@ -2,10 +2,10 @@
 
 import queue
 
-from api.notifications import Notification, Resync
+from api.notifications import Notification, Unsure
 
 PATIENCE = 20
-GAINED, LOST = Resync(connected=True), Resync(connected=False)
+GAINED, LOST = Unsure(connected=True), Unsure(connected=False)
 
 
 class Heard:

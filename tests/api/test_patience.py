@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import create_engine, text
 
-from api.worker import (
+from api.patience import (
     ARRIVING_SECONDS,
     MAX_QUEUED,
     MOST_HELD,
