@@ -64,7 +64,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
         *("--bind", bind),
         *(() if metrics == OFF else ("--bind", metrics)),
         *("--workers", str(workers)),
-        *("--worker-class", "api.stream.worker.Worker", "--threads", THREADS),
+        *("--worker-class", "api.worker.Worker", "--threads", THREADS),
         *("--timeout", SILENCE_SECONDS),
         *("--graceful-timeout", GRACE_SECONDS),
         *("--keep-alive", KEEP_ALIVE_SECONDS),

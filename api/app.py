@@ -8,29 +8,29 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from api.actions.views import actions
 from api.asyncapi import asyncapi
-from api.auth.owner import init_authenticator
+from api.auth.owner import hold_gate
 from api.auth.session import session
-from api.auth.views import auth, init_sep10_responses
-from api.deps import Deps, hold
-from api.document.views import Documents, document, hold_documents
-from api.errors import BadRequest, answer_errors
+from api.auth.views import auth, speak_to_wallets
+from api.browser_headers import register_browser_headers
+from api.deps import Deps, register_deps
+from api.document.views import Documents, document, register_documents
+from api.errors import BadRequest, register_error_handlers
 from api.health.views import health
 from api.market.views import market
-from api.metrics import count_requests
+from api.metrics import register_request_metrics
 from api.openapi import openapi
 from api.orderbook.books import Books
-from api.orderbook.views import hold_books, orderbook
-from api.parsing import MAX_BODY_BYTES, refuse_bad_query
+from api.orderbook.views import orderbook, register_books
+from api.parsing import MAX_BODY_BYTES, validate_query
 from api.quotes.views import quotes
-from api.rates import limit_rates
-from api.refusals import answer_broken_bodies
-from api.request_log import log_failure, log_requests
+from api.rate_limits import register_rate_limits
+from api.request_log import log_failure, register_request_log
 from api.responses import OrjsonProvider
 from api.routes.views import routes
+from api.server_errors import register_body_errors
 from api.status.views import status
-from api.stream.socket import hold_stream, stream
+from api.stream.socket import register_stream, stream
 from api.transfers.views import transfers
-from api.web import talk_to_browsers
 from api.webhooks.views import webhooks
 
 
@@ -55,20 +55,20 @@ def create_app(deps: Deps) -> Flask:
     # Flask cuts a body of no announced length here without a word: one byte past the limit shows
     # that it was too large.
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
-    hold(app, deps)
-    init_authenticator(app, deps)
-    hold_books(app, Books(deps.engine, deps.network.stellar.id, deps.changes))
-    hold_stream(app, deps)
-    hold_documents(app, Documents(openapi=lambda: openapi(app), asyncapi=asyncapi))
-    log_requests(app)
-    count_requests(app, deps.metrics)
-    talk_to_browsers(app, deps.web)
-    limit_rates(app, deps.limiter)
+    register_deps(app, deps)
+    hold_gate(app, deps)
+    register_books(app, Books(deps.engine, deps.network.stellar.id, deps.listener))
+    register_stream(app, deps)
+    register_documents(app, Documents(openapi=lambda: openapi(app), asyncapi=asyncapi))
+    register_request_log(app)
+    register_request_metrics(app, deps.metrics)
+    register_browser_headers(app, deps.web)
+    register_rate_limits(app, deps.limiter)
     app.before_request(_refuse_bad_body)
-    app.before_request(refuse_bad_query)
-    answer_errors(app)
-    answer_broken_bodies(app)
-    init_sep10_responses(app)
+    app.before_request(validate_query)
+    register_error_handlers(app)
+    register_body_errors(app)
+    speak_to_wallets(app)
     for blueprint in (
         *(health, auth, session, document, market),
         *(routes, status, quotes, transfers, actions, webhooks),

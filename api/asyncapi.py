@@ -6,7 +6,7 @@ from typing import Any
 from api.description import Parameter
 from api.errors import CODES
 from api.openapi import Components, Json, examples, handshake_refusals
-from api.stream.client import SENT
+from api.stream.client import CLOSE_REASONS
 from api.stream.description import QUERY
 from api.stream.schema import MESSAGES, Authentication
 
@@ -49,7 +49,7 @@ def asyncapi() -> Json:
                 "bindings": {"ws": {"method": "GET", "query": _query(), "bindingVersion": "0.1.0"}},
                 "x-handshake-refusals": list(_refusals()),
                 "x-close-codes": [
-                    {"code": ending.code, "reason": ending.reason} for ending in SENT
+                    {"code": ending.code, "reason": ending.reason} for ending in CLOSE_REASONS
                 ],
             }
         },
@@ -80,7 +80,7 @@ def _of_channel(name: str) -> Json:
 
 
 def _endings() -> list[str]:
-    sent = [f"- {ending.code} `{ending.reason}`" for ending in SENT]
+    sent = [f"- {ending.code} `{ending.reason}`" for ending in CLOSE_REASONS]
     return ["The server ends a connection with one of these codes and reasons:", "", *sent]
 
 

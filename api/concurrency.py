@@ -10,7 +10,7 @@ from indexer.errors import ConfigurationError, PermanentChainError, RetryableCha
 
 logger = logging.getLogger(__name__)
 
-MOST_AT_ONCE = 4
+MAX_CONCURRENT = 4
 """Of a process's eight threads: a source that hangs must not stop what needs none."""
 MAX_PER_CHAIN = 3
 """As `MOST_AT_ONCE`, of each EVM chain: with one that hangs, the others are still read."""
@@ -21,11 +21,11 @@ WAIT_SECONDS = 1.0
 class ConcurrencyLimit:
     """Places for the threads that wait for one source. Threads share it."""
 
-    def __init__(self, most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, most: int = MAX_CONCURRENT) -> None:
         self._places = threading.BoundedSemaphore(most)
 
     @contextmanager
-    def waiting(self, *, busy: Unavailable, failed: Unavailable) -> Iterator[None]:
+    def slot(self, *, busy: Unavailable, failed: Unavailable) -> Iterator[None]:
         """A place for as long as the block runs.
 
         Raises `busy` when none comes free in time, and `failed`, with a word in the log, for what a

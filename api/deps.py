@@ -1,4 +1,4 @@
-"""What the app needs from the world, as one value, and how views get at it."""
+"""The app's dependencies as one value, and how views get at it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -8,25 +8,17 @@ from typing import Any
 from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 
-from api.actions.evm_source import EvmSource, LimitedEvmSource
-from api.actions.stellar_source import LimitedStellarSource, StellarSource
-from api.auth.accounts import Accounts
 from api.auth.identity import IdentityProvider
 from api.auth.sep10 import Sep10
 from api.auth.tokens import Tokens
+from api.browser_headers import BrowserPolicy
 from api.errors import Unavailable
 from api.metrics import Metrics
 from api.notifications import NotificationListener
-from api.quotes.fees import FeeSource, LimitedFees
-from api.rates import Limiter, Rates
+from api.ports import Accounts, EvmSource, FeeSource, StellarSource
+from api.rate_limits import RateBudgets, RateLimiter
 from api.stream.limits import StreamLimits
-from api.web import Web
-from indexer.chain_state.evm import open_evm_state
-from indexer.chain_state.fees import open_fees
-from indexer.chain_state.stellar import open_stellar_state
 from indexer.config.networks import Network
-from indexer.config.settings import Settings
-from indexer.ingest.readers import open_accounts
 from warehouse_schema.identifiers import UnixSeconds
 
 _KEY = "isthmus"
@@ -36,59 +28,53 @@ TRANSFER_SECONDS = 1_800
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """Everything a view reaches beyond its request."""
+    """Everything a view reaches beyond its request. A feature whose dependency is None is off."""
 
     engine: Engine
     """The warehouse, under the api's role."""
     network: Network
     clock: Callable[[], UnixSeconds]
-    """The time of day: for what is said about time, never for what a ledger decides."""
-    changes: NotificationListener | None = None
-    """Tells what commits; None: nothing is told, and every answer is read anew."""
+    """Wall clock: for expiries and ages, never for what a ledger decides."""
+    listener: NotificationListener | None = None
+    """Reports commits; without it every answer reads the warehouse."""
     stream: StreamLimits = field(default_factory=StreamLimits)
-    web: Web = field(default_factory=Web)
-    """Which pages may use the API."""
+    web: BrowserPolicy = field(default_factory=BrowserPolicy)
     metrics: Metrics = field(default_factory=Metrics)
-    """Counts, for operators."""
-    limiter: Limiter = field(default_factory=lambda: Limiter(Rates()))
-    """Counts requests; by default there is no limit."""
+    limiter: RateLimiter = field(default_factory=lambda: RateLimiter(RateBudgets()))
+    """By default without limits."""
     tokens: Tokens | None = None
-    """Issues and verifies our own tokens; None: there are none, and none is good."""
+    """Issues and verifies our own tokens."""
     identity: IdentityProvider | None = None
-    """Verifies the identity provider's tokens; None: none is good."""
+    """Verifies the identity provider's tokens."""
     sep10: Sep10 | None = None
-    """Makes and reads challenges; None: nobody signs in with an account."""
+    """Makes and reads SEP-10 challenges."""
     accounts: Accounts | None = None
-    """Where it is read who may sign for an account, and what it can be paid."""
     statement: Mapping[str, Any] = field(default_factory=dict)
-    """What the operator says of itself in stellar.toml."""
+    """The operator's entries in stellar.toml."""
     fees: FeeSource | None = None
-    """Where it is read what others charge; None: what depends on it is priced by nobody."""
     evm: EvmSource | None = None
-    """Where EVM chains are read for who signs there; None: nobody is shown anything to sign."""
     stellar: StellarSource | None = None
-    """Where the ledger is asked for who signs there; None: as above."""
     webhook_key: str | None = None
-    """Public key of who sends to webhooks; None: nobody does."""
+    """Public key of the webhook sender."""
     quote_seconds: int = QUOTE_SECONDS
-    """How long a quote is good for."""
+    """Lifetime of a quote."""
     transfer_seconds: int = TRANSFER_SECONDS
-    """How long a transfer waits for what its owner has to do."""
+    """How long a transfer waits for its owner's transactions."""
 
 
-def hold(app: Flask, deps: Deps) -> None:
+def register_deps(app: Flask, deps: Deps) -> None:
     """Give an app its dependencies."""
     app.extensions[_KEY] = deps
 
 
 def deps() -> Deps:
     """The dependencies of the app that serves this request."""
-    held: Deps = current_app.extensions[_KEY]
-    return held
+    found: Deps = current_app.extensions[_KEY]
+    return found
 
 
-def held_accounts() -> Accounts:
-    """Where accounts are read. Raises `Unavailable` where they are not."""
+def require_accounts() -> Accounts:
+    """The source of accounts. Raises `Unavailable` without one."""
     accounts = deps().accounts
     if accounts is None:
         raise Unavailable("this process reads no accounts", code="LEDGER_UNAVAILABLE")
@@ -96,39 +82,16 @@ def held_accounts() -> Accounts:
 
 
 def snapshot() -> AbstractContextManager[Connection]:
-    """`reading` of the app's warehouse."""
-    return reading(deps().engine)
+    """`read_snapshot` of the app's warehouse."""
+    return read_snapshot(deps().engine)
 
 
 @contextmanager
-def reading(engine: Engine) -> Iterator[Connection]:
-    """A read-only transaction that sees one state of the warehouse, whatever commits meanwhile.
-
-    What one answer says, header and body, is read through one of these.
-    """
+def read_snapshot(engine: Engine) -> Iterator[Connection]:
+    """A read-only REPEATABLE READ transaction: one answer, header and body, uses one of these."""
     with engine.connect() as connection:
-        reading = connection.execution_options(
+        snapshot = connection.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
-        with reading.begin():
-            yield reading
-
-
-def accounts_of(settings: Settings) -> Accounts:
-    """The Stellar accounts of the network. Raises `ConfigurationError` without a node."""
-    return open_accounts(settings)
-
-
-def fees_of(settings: Settings) -> FeeSource:
-    """The fees of the network."""
-    return LimitedFees(open_fees(settings))
-
-
-def evm_of(settings: Settings) -> EvmSource:
-    """The EVM chains of the network that have nodes."""
-    return LimitedEvmSource(open_evm_state(settings))
-
-
-def stellar_of(settings: Settings) -> StellarSource:
-    """The network's Stellar chain. Raises `ConfigurationError` without a node."""
-    return LimitedStellarSource(open_stellar_state(settings))
+        with snapshot.begin():
+            yield snapshot

@@ -23,7 +23,7 @@ ApiError                     status, code and a sentence
 
 Views raise; `answer_errors` registers who answers. The router's own refusals (404, 405, 413, …), a
 lost or slow database (503) and anything unforeseen (500) leave in the same shape; what the server
-refuses before there is an app does so by `refusal` (`api.stream.worker`).
+refuses before there is an app does so by `refusal` (`api.worker`).
 A `code` is stable, and `CODES` has all of them; a `message` is for people and may change.
 """
 
@@ -187,7 +187,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.headers = self.headers if headers is None else headers
         self.message = message
-        self.said_code = code or self.code
+        self.error_code = code or self.code
         self.members: Mapping[str, Any] = members
         """Further members of the body."""
 
@@ -258,21 +258,21 @@ class Conflict(ApiError):
     code = "CONFLICT"
 
 
-class NotTheSame(ApiError):
+class PreconditionFailed(ApiError):
     """It is not what the client believes it to be."""
 
     status = 412
     code = "NOT_THE_SAME"
 
 
-class WrongMediaType(ApiError):
+class UnsupportedMediaType(ApiError):
     """A body of another kind than this path takes."""
 
     status = 415
     code = "UNSUPPORTED_MEDIA_TYPE"
 
 
-class Unacceptable(ApiError):
+class Unprocessable(ApiError):
     """It can be read, and is refused."""
 
     status = 422
@@ -287,7 +287,7 @@ class UpgradeRequired(ApiError):
     headers = MappingProxyType({"Upgrade": "websocket", "Sec-WebSocket-Version": "13"})
 
 
-class TooMany(ApiError):
+class TooManyRequests(ApiError):
     """More of it than one address may have."""
 
     status = 429
@@ -339,24 +339,24 @@ class ProcessNotReady(Unavailable):
         super().__init__("; ".join(reasons), reasons=list(reasons), **members)
 
 
-def answer_errors(app: Flask) -> None:
+def register_error_handlers(app: Flask) -> None:
     """Register the handler for everything a view or the router can raise."""
-    app.register_error_handler(ApiError, answer)
+    app.register_error_handler(ApiError, error_response)
     app.register_error_handler(HTTPException, _answer_routers)
     app.register_error_handler(OperationalError, _answer_lost_database)
     app.register_error_handler(NoFreeConnection, _answer_lost_database)
 
 
-def answer(error: ApiError) -> Response:
+def error_response(error: ApiError) -> Response:
     """The error as it is sent."""
-    response = _response(error.status, error.said_code, error.message, error.members)
+    response = _response(error.status, error.error_code, error.message, error.members)
     response.headers.update(error.headers)
     return response
 
 
 def _answer_routers(error: HTTPException) -> Response:
     """Flask wraps what nobody foresaw into werkzeug's 500 after logging it, so that is here too."""
-    code = code_of(error.code or 500)
+    code = code_for_status(error.code or 500)
     message = _MESSAGES.get(code) or error.description or error.name
     response = _response(error.code or 500, code, message, {})
     # Such as `Allow` beside a 405.
@@ -366,21 +366,21 @@ def _answer_routers(error: HTTPException) -> Response:
     return response
 
 
-def code_of(status: int) -> str:
+def code_for_status(status: int) -> str:
     """The code of what was refused outside of views; a status without one of its own is generic."""
     return _ROUTER_CODES.get(status) or ("BAD_REQUEST" if status < 500 else "INTERNAL")
 
 
-def refusal(status: int) -> bytes:
+def error_body(status: int) -> bytes:
     """The body of an error that is sent where there is no app."""
-    code = code_of(status)
+    code = code_for_status(status)
     return orjson.dumps({"message": _MESSAGES.get(code, CODES[code].meaning), "code": code})
 
 
 def _answer_lost_database(error: OperationalError | NoFreeConnection) -> Response:
     # Not the error as a whole: it would quote the statement's parameters.
     logger.error("database unavailable: %s", getattr(error, "orig", None) or error.args[0])
-    return answer(
+    return error_response(
         Unavailable("the database does not answer right now", code="DATABASE_UNAVAILABLE")
     )
 

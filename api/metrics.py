@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from api.ingestion import followed
+from api.availability import followed_chains
 from indexer.config.networks import Network
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status
@@ -83,7 +83,7 @@ class Metrics:
         self._refused.labels(budget).inc()
 
     def shed(self, reason: str) -> None:
-        """A request was dropped under overload; see `api.patience` for the reasons."""
+        """A request was dropped under overload; see `api.worker` for the reasons."""
         self._shed.labels(reason).inc()
 
     def login(self, kind: str, result: str) -> None:
@@ -108,7 +108,7 @@ _OUR_CODES = frozenset({1000, 1001, 1002, 1006, 1007, 1008, 1009, 1011, 1012, 10
 """1013 is a reader that was too slow."""
 
 
-def count_requests(app: Flask, metrics: Metrics) -> None:
+def register_request_metrics(app: Flask, metrics: Metrics) -> None:
     """Count every answer of the app, errors among them."""
     app.extensions[_KEY] = metrics
 
@@ -124,7 +124,7 @@ def count_requests(app: Flask, metrics: Metrics) -> None:
     app.after_request(count)
 
 
-def find_metrics(app: object) -> Metrics | None:
+def metrics_of(app: object) -> Metrics | None:
     """The metrics of an app; None before there is one."""
     return app.extensions.get(_KEY) if isinstance(app, Flask) else None
 
@@ -164,7 +164,7 @@ class WarehouseMetrics(Collector):
             "isthmus_orderbook_age_seconds", "Since the last folded ledger closed."
         )
         try:
-            statuses = followed(self._network, chain_status(self._engine, self._network))
+            statuses = followed_chains(self._network, chain_status(self._engine, self._network))
             seconds = self._book_age()
         except SQLAlchemyError:
             # That is the figure; whoever needs to know more reads the log of those who need it.

@@ -48,7 +48,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsure:
+class Resync:
     """Anything may have changed."""
 
     connected: bool
@@ -62,7 +62,7 @@ class TransfersChanged:
     owner: StellarAddress
 
 
-Notification: TypeAlias = Committed | TransfersChanged | Unsure
+Notification: TypeAlias = Committed | TransfersChanged | Resync
 Subscriber: TypeAlias = Callable[[Notification], None]
 """Called in the listener's thread: it neither waits nor raises, or nobody hears the next one."""
 ListenSession: TypeAlias = psycopg.Connection[tuple[object, ...]]
@@ -142,11 +142,11 @@ class NotificationListener:
                 session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
             try:
                 self._connected = True
-                self._tell(Unsure(connected=True))
+                self._tell(Resync(connected=True))
                 yield session
             finally:
                 self._connected = False
-                self._tell(Unsure(connected=False))
+                self._tell(Resync(connected=False))
 
     def _hear(self, session: ListenSession) -> None:
         while not self._over.is_set():
@@ -165,4 +165,4 @@ def _read(notice: Notify) -> Notification:
     chain, _, height = notice.payload.rpartition(":")
     if chain and height.isdecimal():
         return Committed(ChainId(chain), Height(int(height)))
-    return Unsure(connected=True)
+    return Resync(connected=True)

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document of an app: its routes, each as its feature describes it.
 
-Paths, methods and auth rules come from the app, bodies from the types that `responses.py` returns.
-Only the descriptions are written by hand.
+Paths, methods and who may ask are read from the app, bodies from the types that its shapes return:
+only words are written by hand.
 """
 
 import json
@@ -41,7 +41,7 @@ from api.description import (
 )
 from api.errors import CODES
 from api.parsing import JSON
-from api.rates import FREE
+from api.rate_limits import UNLIMITED_PATHS
 from api.webhooks.description import POSTED
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -89,7 +89,7 @@ GUARDED: Mapping[int, tuple[str, ...]] = {
 """And what any path may that asks for a token."""
 
 COUNTED: Mapping[int, tuple[str, ...]] = {429: ("TOO_MANY",)}
-"""And what any path may whose requests are counted (`api.rates`)."""
+"""And what any path may whose requests are counted (`api.rate_limits`)."""
 
 REQUEST_ID = HeaderDoc("X-Request-Id", "Names this request in our log.")
 
@@ -116,7 +116,7 @@ def openapi(app: Flask) -> Json:
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
         for method, operation in _operations(rule):
             path = paths.setdefault(template(rule.rule), {})
-            general = _general(_auth_rule(app, rule), is_counted=rule.rule not in FREE)
+            general = _general(_auth_rule(app, rule), is_counted=rule.rule not in UNLIMITED_PATHS)
             path[method] = _operation(operation, _auth_rule(app, rule), general, components)
     return {
         "openapi": "3.1.0",
@@ -219,7 +219,7 @@ class Components:
         """Raises `ValueError` where two types have one name."""
         schema = _untitled(schema)
         if self.schemas.setdefault(name, schema) != schema:
-            raise ValueError(f"two response types are called {name}")
+            raise ValueError(f"two shapes are called {name}")
 
 
 @cache

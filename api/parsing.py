@@ -7,6 +7,7 @@ in a message: they may be secret.
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn, TypeVar
@@ -15,16 +16,16 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from flask import request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from api.errors import BadRequest, WrongMediaType
+from api.errors import BadRequest, UnsupportedMediaType
 from indexer.chains.http.nesting import nests_deeper
 
 MAX_BODY_BYTES = 64 * 1024
 """Of any body; the largest that this service has use for is a Stellar transaction."""
-MOST_DEEP = 32
+MAX_DEPTH = 32
 """Objects and arrays inside one another."""
-MOST_DIGITS = 78
+MAX_DIGITS = 78
 """Of a whole number: amounts are text, and none is longer."""
-MOST_PARAMETERS = 64
+MAX_PARAMETERS = 64
 _MOST_SHOWN = 64
 """Characters of a client's own name for something."""
 
@@ -63,7 +64,7 @@ def read_query(known: Collection[str], *, others: bool = False) -> dict[str, str
     return _parameters(request.query_string, known, "parameter", others=others)
 
 
-def refuse_bad_query() -> None:
+def validate_query() -> None:
     """Before every request: nobody has to think of these any more. Raises `BadRequest`."""
     if request.query_string:
         _decoded(unquote_to_bytes(request.query_string), "the query string", "BAD_QUERY")
@@ -71,10 +72,10 @@ def refuse_bad_query() -> None:
 
 def _expect(*kinds: str) -> None:
     if request.mimetype not in kinds:
-        raise WrongMediaType(f"the body must be {' or '.join(kinds)}")
+        raise UnsupportedMediaType(f"the body must be {' or '.join(kinds)}")
     charset = request.mimetype_params.get("charset", "utf-8")
     if charset.lower() not in ("utf-8", "utf8"):
-        raise WrongMediaType("the body must be UTF-8")
+        raise UnsupportedMediaType("the body must be UTF-8")
 
 
 def _body(model: type[M]) -> M:
@@ -105,8 +106,8 @@ def _decoded(raw: bytes, what: str, code: str) -> str:
 
 def _read_json(text: str) -> None:
     """Raises `BadRequest` on what is no object, and on what readers of JSON do not agree about."""
-    if nests_deeper(text, MOST_DEEP):
-        raise _bad_body(f"the body is more than {MOST_DEEP} objects and arrays deep")
+    if nests_deeper(text, MAX_DEPTH):
+        raise _bad_body(f"the body is more than {MAX_DEPTH} objects and arrays deep")
     try:
         value = json.loads(
             text,
@@ -143,7 +144,7 @@ def _finite(text: str) -> float:
 
 def _whole(text: str) -> int:
     # Before it is made a number: that takes time with the square of its length.
-    if len(text) > MOST_DIGITS:
+    if len(text) > MAX_DIGITS:
         raise _bad_body("the body holds a number that is too large")
     return int(text)
 
@@ -179,9 +180,9 @@ def _parameters(
 ) -> dict[str, str]:
     _decoded(unquote_to_bytes(raw), f"a {what}", code)
     try:
-        pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+        pairs = parse_qsl(raw.decode(), keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError as error:
-        raise BadRequest(f"there are more than {MOST_PARAMETERS} {what}s", code=code) from error
+        raise BadRequest(f"there are more than {MAX_PARAMETERS} {what}s", code=code) from error
     found: dict[str, str] = {}
     for name, value in pairs:
         if name not in known:
@@ -221,3 +222,12 @@ def _bad_body(message: str) -> BadRequest:
 def _shown(name: str) -> str:
     """A name that a client chose, as it may stand in a message."""
     return repr(name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…")
+
+
+_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]+)")
+
+
+def canonical_hex(text: str, digits: int) -> str | None:
+    """The identifier in lower case without `0x`; None if it is not that many hex digits."""
+    found = _HEX.fullmatch(text)
+    return found[1].lower() if found and len(found[1]) == digits else None

@@ -29,14 +29,14 @@ class Hit(NamedTuple):
     """Unix seconds by this process's clock."""
 
 
-class Storage(Protocol):
+class RateStorage(Protocol):
     """Counts requests by key."""
 
     def hit(self, key: str, seconds: int) -> Hit:
         """Count one request in the key's window, which is that long."""
 
 
-class Memory:
+class MemoryRateStorage:
     """Counts of this process alone. Costs no more when there are many keys."""
 
     def __init__(self, clock: Callable[[], float] = time.time, max_keys: int = MAX_KEYS) -> None:
@@ -72,7 +72,7 @@ class Memory:
             del self._windows[first]
 
 
-class Postgres:
+class PostgresRateStorage:
     """Counts that all processes share, by the database's clock; one statement a request.
 
     The table is not logged: counting waits for no disk, and a crash of the database forgives.

@@ -33,7 +33,7 @@ def log_failure(error: BaseException | None) -> None:
     )
 
 
-def log_requests(app: Flask) -> None:
+def register_request_log(app: Flask) -> None:
     """Log every request that the app answers."""
     app.before_request(_begin)
     app.after_request(_end)

@@ -45,7 +45,7 @@ from urllib.parse import urlsplit
 from limits import RateLimitItem
 from limits import parse as parse_rate
 
-from api.rates import BUDGETS, OWNER, READS, SIGN_IN, Rates
+from api.rate_limits import BUDGETS, OWNER, READS, SIGN_IN, RateBudgets
 from indexer.config.secrets import secret
 from indexer.errors import ConfigurationError
 
@@ -96,7 +96,7 @@ class ApiSettings:
     origins: frozenset[str] = frozenset({"*"})
     """Of pages that may read answers and open the stream, in lower case."""
     hsts_seconds: int = 0
-    rates: Rates = field(default_factory=Rates)
+    rates: RateBudgets = field(default_factory=RateBudgets)
     metrics: str = ""
     """`HOST:PORT` where `/metrics` is served, or `off`."""
     metrics_folder: str | None = None
@@ -226,7 +226,7 @@ def _origins(env: Mapping[str, str]) -> frozenset[str]:
     return frozenset(each.lower() for each in given) or frozenset({"*"})
 
 
-def _rates(env: Mapping[str, str]) -> Rates:
+def _rates(env: Mapping[str, str]) -> RateBudgets:
     chosen = {budget: _rate(env, budget) for budget in BUDGETS}
     named = env.get("ISTHMUS_LIMITS_SHARED") or SHARED
     shared = frozenset() if named == "none" else frozenset(named.split(","))
@@ -234,7 +234,9 @@ def _rates(env: Mapping[str, str]) -> Rates:
         raise ConfigurationError(
             f"ISTHMUS_LIMITS_SHARED is {named!r}; it must name some of {','.join(BUDGETS)}, or none"
         )
-    return Rates({budget: item for budget, item in chosen.items() if item is not None}, shared)
+    return RateBudgets(
+        {budget: item for budget, item in chosen.items() if item is not None}, shared
+    )
 
 
 def _rate(env: Mapping[str, str], budget: str) -> RateLimitItem | None:

@@ -15,7 +15,7 @@ from devnet.evm import dev_account
 from devnet.local_http import HOST
 from devnet.stellar.accounts import IS_FOR_WALLETS, SEP10, keypair
 from indexer.config.networks import Network
-from indexer.config.settings import in_capitals
+from indexer.config.settings import variable_suffix
 from warehouse_schema.identifiers import EvmAddress
 
 RELAY = "relay"
@@ -68,9 +68,9 @@ def make_relay_keys(folder: Path, network: Network) -> dict[str, str]:
     webhooks = _kept(folder / "webhooks", keypair(WEBHOOKS).secret)
     [chain] = network.evm
     return {
-        f"ISTHMUS_RELAY_KEY_{in_capitals(chain.id)}_FILE": str(evm),
-        f"ISTHMUS_RELAY_KEY_{in_capitals(network.stellar.id)}_FILE": str(stellar),
-        f"ISTHMUS_RELAY_SPONSOR_{in_capitals(network.stellar.id)}_FILE": str(sponsor),
+        f"ISTHMUS_RELAY_KEY_{variable_suffix(chain.id)}_FILE": str(evm),
+        f"ISTHMUS_RELAY_KEY_{variable_suffix(network.stellar.id)}_FILE": str(stellar),
+        f"ISTHMUS_RELAY_SPONSOR_{variable_suffix(network.stellar.id)}_FILE": str(sponsor),
         "ISTHMUS_WEBHOOK_KEY_FILE": str(webhooks),
     }
 

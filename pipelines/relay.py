@@ -21,7 +21,7 @@ from pipelines.webhooks import webhook_definitions
 from relay.account import TurnReport
 from relay.run import run_relay
 from relay.settings import load_relay_settings
-from relay.status import complaints
+from relay.status import relay_problems
 
 RELAY_JOB = "relay"
 RELAY_POOL = "relays"
@@ -145,7 +145,7 @@ def send(context: dg.OpExecutionContext, config: RelayConfig, warehouse: RelayWa
 def accounts_are_well(warehouse: RelayWarehouse) -> dg.AssetCheckResult:
     """Read what the relay says of itself, and look for what it cannot say."""
     with warehouse.engine() as engine, engine.connect() as conn:
-        found = complaints(conn)
+        found = relay_problems(conn)
     return dg.AssetCheckResult(
         passed=not found,
         severity=dg.AssetCheckSeverity.ERROR,

@@ -16,8 +16,8 @@ from pipelines.reports import AssetReporter, LaterReports, Metadata
 from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, checked, keeper, since
 from relay.settings import load_webhook_poster, need_webhook_poster
 from relay.webhooks.run import DeliveryCounts, send_webhooks
-from relay.webhooks.status import complaints
-from relay.webhooks.store import failing
+from relay.webhooks.status import webhook_problems
+from relay.webhooks.store import failing_webhooks
 
 JOB = "send_webhooks"
 POOL = "webhook_senders"
@@ -113,8 +113,8 @@ def send(
 def webhooks_are_sent(warehouse: WarehouseResource) -> dg.AssetCheckResult:
     """Read how webhooks stand."""
     with warehouse.engine() as engine, engine.connect() as conn:
-        found = complaints(conn)
-        refusing, stopped = failing(conn)
+        found = webhook_problems(conn)
+        refusing, stopped = failing_webhooks(conn)
     return dg.AssetCheckResult(
         passed=not found,
         severity=dg.AssetCheckSeverity.ERROR,

@@ -24,11 +24,11 @@ from indexer.stopping import stop_requested
 from relay import store
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund
-from relay.run import run_relay, sessions_of
+from relay.run import run_relay, session_count
 from relay.settings import address_of, load_relay_settings, need_webhook_poster
-from relay.status import complaints
+from relay.status import relay_problems
 from relay.webhooks.run import DeliveryCounts, send_webhooks
-from relay.webhooks.signing import public_text
+from relay.webhooks.signing import encode_public_key
 from warehouse_schema.identifiers import ChainId
 
 
@@ -81,7 +81,7 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
     for each in accounts:
         print(f"{each.chain.id}: {address_of(each)}", flush=True)
     should_stop = stop_requested()
-    engine = open_engine(settings, "relay", pool_size=max(1, sessions_of(accounts)))
+    engine = open_engine(settings, "relay", pool_size=max(1, session_count(accounts)))
     try:
         run_relay(engine, settings, accounts, should_stop=should_stop, on_turn=_print_turn)
     finally:
@@ -101,7 +101,7 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
                 f"{row.chain} {row.account}: balance {row.balance}, {row.spent_today} spent today, "
                 f"{row.open} open, {row.seen_ago:.0f} s ago"
             )
-        found = complaints(conn)
+        found = relay_problems(conn)
     for complaint in found:
         print(complaint)
     return 1 if found else 0
@@ -126,7 +126,7 @@ def _refund(settings: Settings, arguments: argparse.Namespace) -> int:
 
 def _webhooks(settings: Settings, _: argparse.Namespace) -> int:
     poster = need_webhook_poster(settings)
-    print(f"webhooks are signed by {public_text(poster.key)}", flush=True)
+    print(f"webhooks are signed by {encode_public_key(poster.key)}", flush=True)
     should_stop = stop_requested()
     engine = open_engine(settings, "relay", pool_size=1)
     try:
@@ -141,7 +141,7 @@ def _print_sent(sent: DeliveryCounts) -> None:
 
 
 def _webhook_key(settings: Settings, _: argparse.Namespace) -> int:
-    print(public_text(need_webhook_poster(settings).key))
+    print(encode_public_key(need_webhook_poster(settings).key))
     return 0
 
 

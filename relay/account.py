@@ -17,7 +17,7 @@ from indexer.errors import CallReverted, PermanentChainError, RetryableChainErro
 from indexer.policy.paid_failures import reason_to_wait
 from indexer.policy.relay_accounts import Duty
 from relay import store
-from relay.backoff import Backoff
+from relay.limits import Backoff, SpendLimits
 from relay.nonces import (
     AccountState,
     Attempt,
@@ -37,24 +37,12 @@ from warehouse_schema.identifiers import ChainId, Height, TxHash
 
 logger = logging.getLogger(__name__)
 
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 """Of one thing that were paid for in vain: the thing is let be, and a person looks. Of so many
 things of an account in a row: it opens its slots one by one, with pauses."""
 FAILING_PAUSE_SECONDS = 60
 """Between two slots of such an account; twice as long for each further thing that failed."""
 MAX_FAILING_PAUSE_SECONDS = 300
-
-
-@dataclass(frozen=True, slots=True)
-class SpendLimits:
-    """How far an account may go, in native base units."""
-
-    budget: int
-    """Most that it may spend in a UTC day, what is open counted at its most."""
-    floor: int
-    """Less than this on the account calls for an operator."""
-    max_cost: int = 1
-    """Of the dearest thing to be sent: without room for it the account is unwell."""
 
 
 @dataclass(slots=True)
@@ -167,7 +155,7 @@ class AccountRelay(Generic[C]):
         self._wire = wire
         self._ledger = ledger
         self._limits = limits
-        self._patience = Backoff(clock)
+        self._backoff = Backoff(clock)
         self.account = wire.account
 
     def turn(self, conn: Connection) -> TurnReport:
@@ -324,16 +312,16 @@ class AccountRelay(Generic[C]):
         self, conn: Connection, owed: Sequence[RelayJob[C]], sight: AccountState, turn: TurnReport
     ) -> RetryableChainError | PermanentChainError | None:
         """Open slots, as many as may be open; gives what the nodes failed with, if they did."""
-        waiting = [each for each in owed if self._patience.may(each.key)]
+        waiting = [each for each in owed if self._backoff.is_due(each.key)]
         if not waiting:
             return None
         with conn.begin():
-            if store.standing_halt(conn, self.account) is not None:
+            if store.current_halt(conn, self.account) is not None:
                 return None
             room = self._wire.most_open - len(store.open_slots(conn, self.account))
             run = store.failed_run(conn, self.account)
-            room = room_after(run, room)
-            if run.things >= MOST_FAILURES:
+            room = slots_allowed(run, room)
+            if run.things >= MAX_FAILURES:
                 # In their order, many that fail would come before one that does not.
                 waiting = random.sample(waiting, len(waiting))
             waiting = _not_taken(conn, self.account.chain, waiting) if room > 0 else []
@@ -344,11 +332,11 @@ class AccountRelay(Generic[C]):
                 refusal = None if self._wire.is_over(each) else self._open(conn, each, sight, turn)
             except (RetryableChainError, PermanentChainError) as error:
                 # It may be this one alone, of which no node will speak: then others come first.
-                self._patience.refused(each.key)
+                self._backoff.failed(each.key)
                 return error
             if refusal is not None:
                 turn.refused.append(f"{each.purpose} {each.key}: {refusal}")
-                self._patience.refused(each.key)
+                self._backoff.failed(each.key)
         return None
 
     def _open(
@@ -356,10 +344,10 @@ class AccountRelay(Generic[C]):
     ) -> str | None:
         """Sign and keep the first transaction for something, or say why not."""
         with conn.begin():
-            failures = store.failures_of(conn, self.account.chain, owed.purpose, owed.key)
+            failures = store.failure_count(conn, self.account.chain, owed.purpose, owed.key)
             backoff = reason_to_wait(conn, owed.subject)
             own = store.next_number(conn, self.account)
-        if failures >= MOST_FAILURES:
+        if failures >= MAX_FAILURES:
             return f"failed {failures} times"
         if backoff is not None:
             return backoff
@@ -414,14 +402,14 @@ class AccountRelay(Generic[C]):
             # It may have arrived; and what no node takes (some refuse a bid below the base fee) is
             # replaced in its time, and keeps no other from being sent meanwhile.
             with conn.begin():
-                store.note_sent(conn, slot.newest.tx, f"no node took it: {error}")
+                store.record_broadcast(conn, slot.newest.tx, f"no node took it: {error}")
             raise
         with conn.begin():
-            store.note_sent(conn, slot.newest.tx, answer)
+            store.record_broadcast(conn, slot.newest.tx, answer)
 
     def _tell(self, conn: Connection, sight: AccountState) -> None:
         with conn.begin():
-            reason = store.standing_halt(conn, self.account)
+            reason = store.current_halt(conn, self.account)
             spent, unit = self._spent(conn), self._wire.unit
             number = len(store.open_slots(conn, self.account))
             limits = self._limits
@@ -434,15 +422,15 @@ class AccountRelay(Generic[C]):
             store.set_health(conn, self.account, stands)
 
 
-def room_after(run: store.FailedRun, room: int) -> int:
+def slots_allowed(run: store.FailedRun, room: int) -> int:
     """How many slots an account may open after such failures.
 
     It is not stopped: recipients can make what is paid to them fail, and three of them could stop
     all deliveries of a chain.
     """
-    if run.things < MOST_FAILURES:
+    if run.things < MAX_FAILURES:
         return room
-    pause = FAILING_PAUSE_SECONDS * int(2 ** (run.things - MOST_FAILURES))
+    pause = FAILING_PAUSE_SECONDS * int(2 ** (run.things - MAX_FAILURES))
     allowed = int(run.last_ago / min(pause, MAX_FAILING_PAUSE_SECONDS))
     return min(room, 1, max(0, allowed - run.opened_since))
 

@@ -138,7 +138,7 @@ class WaitForChain:
 NextStep: TypeAlias = CloseSlot | ReplaceAttempt | SendAttempt | CheckEffect | WaitForChain
 
 
-def decided(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
+def final_outcome(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
     """What an attempt in a block that stays has come to."""
     if attempt.is_fill:
         return CloseSlot("filled", inclusion.cost)

@@ -27,7 +27,7 @@ from relay.jobs.cctp_deliveries import EvmDeliveries, StellarDeliveries
 from relay.jobs.deposits import EvmDeposits
 from relay.jobs.oft_deliveries import OftDeliveries
 from relay.jobs.onboardings import SponsorRelay, SponsorSender
-from relay.jobs.recipients import Recipients, mint_look, trustline_look
+from relay.jobs.recipients import Recipients, mint_check, trustline_check
 from relay.jobs.sources import JobSources
 from relay.jobs.submissions import Submitter
 from relay.keys import evm_address
@@ -119,7 +119,7 @@ class AccountWorker(Protocol):
 Opens: TypeAlias = Callable[[], AbstractContextManager[AccountWorker]]
 
 
-def sessions_of(accounts: Sequence[RelayAccount]) -> int:
+def session_count(accounts: Sequence[RelayAccount]) -> int:
     """Sessions of Postgres that these accounts take: one each, and one to look at recipients of
     each chain; on Stellar one more for what owners signed."""
     evm = sum(isinstance(each, EvmAccount) for each in accounts)
@@ -146,7 +146,7 @@ def _send_by(
         while not should_stop():
             with (
                 outlasting(f"relay {sender.account.chain}", _AGAIN_SECONDS, should_stop),
-                store.writer(engine, sender.account) as conn,
+                store.account_session(engine, sender.account) as conn,
             ):
                 _take_turns(conn, sender, should_stop, told)
 
@@ -157,19 +157,19 @@ def _opened(settings: Settings, account: RelayAccount) -> Iterator[AccountWorker
     if isinstance(account, EvmAccount):
         with closing(EvmAccountNodes(account.chain, urls, timeout=NODE_SECONDS)) as nodes:
             evm = EvmSender(account.chain, nodes, account.key)
-            owed = evm_ledger(settings.network, account.chain, evm_address(account.key))
+            owed = evm_jobs(settings.network, account.chain, evm_address(account.key))
             yield AccountRelay(evm, owed, account.limits, time.monotonic)
         return
     with closing(_stellar_nodes(settings, account)) as nodes_of_stellar:
         if isinstance(account, SponsorAccount):
-            yield sponsor(account, nodes_of_stellar)
+            yield sponsor_relay(account, nodes_of_stellar)
             return
         stellar = StellarSender(account.chain, nodes_of_stellar, account.key)
-        ledger = stellar_ledger(account.chain, address_of(account))
+        ledger = stellar_jobs(account.chain, address_of(account))
         yield AccountRelay(stellar, ledger, account.limits, time.monotonic)
 
 
-def evm_ledger(network: Network, chain: EvmChain, account: EvmAddress) -> JobSource[ContractCall]:
+def evm_jobs(network: Network, chain: EvmChain, account: EvmAddress) -> JobSource[ContractCall]:
     """What is owed on an EVM chain, where there is a factory by deposit addresses as well."""
     deliveries = EvmDeliveries(chain)
     if chain.deposit_factory is None:
@@ -177,7 +177,7 @@ def evm_ledger(network: Network, chain: EvmChain, account: EvmAddress) -> JobSou
     return JobSources(deliveries, EvmDeposits(network, chain, account))
 
 
-def stellar_ledger(chain: StellarChain, account: str) -> JobSource[Invocation]:
+def stellar_jobs(chain: StellarChain, account: str) -> JobSource[Invocation]:
     """What is owed on Stellar, where USDT0 comes to it of that as well."""
     deliveries = StellarDeliveries(chain)
     if chain.oft is None or chain.lz_endpoint is None:
@@ -185,7 +185,7 @@ def stellar_ledger(chain: StellarChain, account: str) -> JobSource[Invocation]:
     return JobSources(deliveries, OftDeliveries(chain, StellarAddress(account)))
 
 
-def sponsor(account: SponsorAccount, nodes: StellarAccountNodes) -> SponsorRelay:
+def sponsor_relay(account: SponsorAccount, nodes: StellarAccountNodes) -> SponsorRelay:
     """An account that opens trustlines."""
     wire = SponsorSender(account.chain, nodes, account.key)
     return SponsorRelay(wire, account.limits, account.bounds, time.monotonic)
@@ -202,9 +202,9 @@ def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[AccountWo
     with closing(_stellar_nodes(settings, payer)) as nodes:
 
         def view(question: Operation) -> bytes:
-            return nodes.tried(view_call(payer.chain.passphrase, question).envelope).value
+            return nodes.simulate(view_call(payer.chain.passphrase, question).envelope).value
 
-        look = trustline_look(payer.chain, nodes, view)
+        look = trustline_check(payer.chain, nodes, view)
         yield Recipients(payer.chain.id, look, time.monotonic)
 
 
@@ -213,7 +213,7 @@ def _evm_recipients(settings: Settings, account: EvmAccount) -> Iterator[Account
     chain = account.chain
     urls = settings.nodes[chain.id]
     with closing(EvmAccountNodes(chain, urls, timeout=NODE_SECONDS)) as nodes:
-        yield Recipients(chain.id, mint_look(chain, nodes.word), time.monotonic)
+        yield Recipients(chain.id, mint_check(chain, nodes.word), time.monotonic)
 
 
 def _stellar_nodes(

@@ -30,9 +30,8 @@ from typing import TypeAlias, cast
 
 from indexer.config.networks import Chain, EvmChain, StellarChain
 from indexer.config.secrets import secret
-from indexer.config.settings import Settings, in_capitals, rpc_variable
+from indexer.config.settings import Settings, rpc_variable, variable_suffix
 from indexer.errors import ConfigurationError
-from relay.account import SpendLimits
 from relay.jobs.onboardings import SponsorBounds
 from relay.keys import (
     EvmKey,
@@ -42,8 +41,9 @@ from relay.keys import (
     evm_address,
     stellar_address,
 )
+from relay.limits import SpendLimits
 from relay.webhooks.post import is_public
-from relay.webhooks.run import Poster
+from relay.webhooks.run import WebhookSender
 from warehouse_schema.identifiers import BaseUnits, ChainId
 
 EVM_LIMITS = SpendLimits(budget=5 * 10**16, floor=5 * 10**15)
@@ -127,7 +127,7 @@ def load_relay_settings(
 
 def load_webhook_poster(
     settings: Settings, environment: Mapping[str, str] | None = None
-) -> Poster | None:
+) -> WebhookSender | None:
     """Who posts to webhooks; None without a key.
 
     On the local chains alone it may be to this machine. Raises `ConfigurationError`, also for a
@@ -144,11 +144,11 @@ def load_webhook_poster(
             f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
         )
     if settings.network.name == "devnet":
-        return Poster(key, admits=lambda address: address.is_loopback or is_public(address))
-    return Poster(key)
+        return WebhookSender(key, admits=lambda address: address.is_loopback or is_public(address))
+    return WebhookSender(key)
 
 
-def need_webhook_poster(settings: Settings) -> Poster:
+def need_webhook_poster(settings: Settings) -> WebhookSender:
     """Who posts to webhooks. Raises `ConfigurationError`, also without a key."""
     poster = load_webhook_poster(settings)
     if poster is None:
@@ -174,7 +174,7 @@ def address_of(account: RelayAccount) -> str:
 
 def relay_variable(what: str, chain: ChainId) -> str:
     """Name of a chain's variable: `KEY`, `KMS`, `BUDGET`, `FLOOR`, or `SPONSOR…`."""
-    return f"{_PREFIX}{what}_{in_capitals(chain)}"
+    return f"{_PREFIX}{what}_{variable_suffix(chain)}"
 
 
 def _evm_key(env: Mapping[str, str], chain: ChainId) -> EvmKey | None:

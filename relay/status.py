@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Row, func, select
 from indexer.policy.relay_accounts import SILENT_SECONDS
 from indexer.transfers import state_machine
 from relay import store
-from relay.account import MOST_FAILURES
-from relay.store import ago
+from relay.account import MAX_FAILURES
+from relay.store import seconds_since
 from warehouse_schema.intake import transfers
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.relay import health, slots
@@ -17,7 +17,7 @@ STUCK_SECONDS = 3600.0
 """Longer than any chain of ours takes to be final, with room for a replacement or two."""
 
 
-def complaints(conn: Connection) -> list[str]:
+def relay_problems(conn: Connection) -> list[str]:
     """What an operator has to look at, a sentence each."""
     accounts = store.all_health(conn)
     if not accounts:
@@ -37,15 +37,15 @@ def complaints(conn: Connection) -> list[str]:
     ]
     for row in accounts:
         run = store.failed_run(conn, store.AccountId(row.chain, row.account))
-        if run.things >= MOST_FAILURES:
+        if run.things >= MAX_FAILURES:
             found.append(
                 f"{row.chain} {row.account}: the last {run.things} things to be done were included "
                 "and had no effect; it goes on one by one, with pauses"
             )
     found += [
-        f"{row.chain}: {row.purpose} of {row.subject} failed {MOST_FAILURES} times and is let be; "
+        f"{row.chain}: {row.purpose} of {row.subject} failed {MAX_FAILURES} times and is let be; "
         f"once its cause is mended: python -m relay resume {row.chain} {row.subject}"
-        for row in _given_up(conn, MOST_FAILURES)
+        for row in _given_up(conn, MAX_FAILURES)
     ]
     found += [
         f"{row.chain}: deposits wait for {row.operator}, which no relay has ever signed for"
@@ -56,7 +56,7 @@ def complaints(conn: Connection) -> list[str]:
 
 def _waiting_longest(conn: Connection, seconds: float) -> list[Row[Any]]:
     """Slots that were opened so many seconds ago and are open; `open_for` is how many."""
-    open_for = ago(slots.c.opened_at)
+    open_for = seconds_since(slots.c.opened_at)
     query = select(*slots.c, open_for.label("open_for")).where(
         slots.c.outcome.is_(None), open_for > seconds
     )

@@ -63,7 +63,7 @@ _LOOK_SECONDS = 0.1
 
 
 @contextmanager
-def writer(engine: Engine, account: AccountId) -> Iterator[Connection]:
+def account_session(engine: Engine, account: AccountId) -> Iterator[Connection]:
     """A session that alone signs for an account. Raises `FollowerConflict` when another does."""
     with engine.connect() as conn:
         deadline = time.monotonic() + _PATIENCE
@@ -121,8 +121,8 @@ def _attempts(conn: Connection, account: AccountId) -> Iterator[tuple[int, Attem
     query = (
         select(
             *(columns.number, columns.tx_hash, columns.signed, columns.purpose),
-            ago(columns.created_at).label("signed_ago"),
-            ago(columns.sent_at).label("sent_ago"),
+            seconds_since(columns.created_at).label("signed_ago"),
+            seconds_since(columns.sent_at).label("sent_ago"),
         )
         .join_from(attempts, slots)
         .where(*_of(slots, account), slots.c.outcome.is_(None))
@@ -141,7 +141,7 @@ def _attempts(conn: Connection, account: AccountId) -> Iterator[tuple[int, Attem
         )
 
 
-def ago(moment: Column[Any]) -> ColumnElement[float]:
+def seconds_since(moment: Column[Any]) -> ColumnElement[float]:
     """Seconds since then, by the database's clock."""
     return cast(extract("epoch", func.clock_timestamp() - moment), Float)
 
@@ -164,7 +164,7 @@ def taken_keys(
     )
 
 
-def failures_of(conn: Connection, chain: ChainId, purpose: JobPurpose, key: str) -> int:
+def failure_count(conn: Connection, chain: ChainId, purpose: JobPurpose, key: str) -> int:
     """How often something was paid for without effect, since an operator let it go on."""
     columns = slots.c
     count = select(func.count()).where(
@@ -298,7 +298,7 @@ def add_attempt(
     _tell(conn, slot.subject)
 
 
-def note_sent(conn: Connection, tx: TxHash, answer: str) -> None:
+def record_broadcast(conn: Connection, tx: TxHash, answer: str) -> None:
     """That a transaction was given to a node, and what that said."""
     columns = attempts.c
     conn.execute(
@@ -361,7 +361,7 @@ class Submitted:
     """With all signatures."""
 
 
-def oldest_submitted(conn: Connection, chain: ChainId, since: datetime | None) -> datetime:
+def oldest_waiting(conn: Connection, chain: ChainId, since: datetime | None) -> datetime:
     """From when on to look for what is not over: nothing before it is, or ever will be again.
 
     `since` is what this gave before; None looks through everything, as who begins has to. What is
@@ -373,7 +373,7 @@ def oldest_submitted(conn: Connection, chain: ChainId, since: datetime | None) -
     return found - _COMMITTED_WITHIN
 
 
-def submitted(conn: Connection, chain: ChainId, since: datetime) -> list[Submitted]:
+def waiting_submissions(conn: Connection, chain: ChainId, since: datetime) -> list[Submitted]:
     """What was accepted for transfers from a chain and is not over: of each owner the oldest first.
 
     What has an open slot is always among them, for it must be closed. Of more than are taken chance
@@ -433,7 +433,7 @@ def _not_over(chain: ChainId, since: datetime | None) -> Select[Any]:
     return query if since is None else query.where(columns.submitted_at >= since)
 
 
-def open_of_purpose(
+def open_slots_for(
     conn: Connection, chain: ChainId, purpose: JobPurpose
 ) -> list[tuple[AccountId, NonceSlot]]:
     """Slots of a purpose that may still take effect, of all accounts."""
@@ -453,7 +453,7 @@ def open_of_purpose(
     ]
 
 
-def spent_on(conn: Connection, chain: ChainId, purpose: JobPurpose) -> int:
+def spent_today_on(conn: Connection, chain: ChainId, purpose: JobPurpose) -> int:
     """As `spent_today`, of a purpose on a chain."""
     return _spent(conn, slots.c.chain == chain, slots.c.purpose == purpose)
 
@@ -461,7 +461,7 @@ def spent_on(conn: Connection, chain: ChainId, purpose: JobPurpose) -> int:
 # Breaks and health.
 
 
-def standing_halt(conn: Connection, account: AccountId) -> str | None:
+def current_halt(conn: Connection, account: AccountId) -> str | None:
     """Why an account stopped by itself; None when it did not."""
     query = select(halts.c.reason).where(*_of(halts, account), halts.c.resumed_at.is_(None))
     return conn.scalar(query)
@@ -578,7 +578,7 @@ def set_sponsor(conn: Connection, account: AccountId, **terms: int) -> None:
 
 def all_health(conn: Connection) -> list[Row[Any]]:
     """How every account was when it last said, and `seen_ago`, how many seconds ago."""
-    columns = (*health.c, ago(health.c.seen_at).label("seen_ago"))
+    columns = (*health.c, seconds_since(health.c.seen_at).label("seen_ago"))
     return list(conn.execute(select(*columns).order_by(health.c.chain, health.c.account)))
 
 

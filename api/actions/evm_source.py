@@ -1,31 +1,17 @@
 """What EVM chains say while an owner waits, as actions and submissions need it."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from api.concurrency import MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import ChainUnavailable
+from api.ports import EvmSource
 from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import Mined
 from indexer.actions.mint_check import MintRefusal
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, TxHash
 
 T = TypeVar("T")
-
-
-class EvmSource(Protocol):
-    """Where chains are read (`indexer.chain_state.evm.EvmState`). Raises what chains raise."""
-
-    def allowance(
-        self, chain: ChainId, order: EvmOrder, token: EvmAddress, payer: EvmAddress
-    ) -> BaseUnits | None:
-        """What the bridge may take already; None where it needs no leave."""
-
-    def mined(self, chain: ChainId, tx: TxHash) -> Mined | None:
-        """What became of a transaction; None while too few nodes know that it was mined."""
-
-    def mint_refusal(self, chain: ChainId, recipient: EvmAddress) -> MintRefusal | None:
-        """Why CCTP would not mint to somebody now; None: it would."""
 
 
 class LimitedEvmSource:
@@ -50,7 +36,7 @@ class LimitedEvmSource:
         return self._asked(chain, lambda: self._source.mint_refusal(chain, recipient))
 
     def _asked(self, chain: ChainId, ask: Callable[[], T]) -> T:
-        with self._few.of(chain).waiting(
+        with self._few.of(chain).slot(
             busy=ChainUnavailable(f"too many are asking about {chain} right now"),
             failed=ChainUnavailable(f"{chain} cannot be read right now"),
         ):

@@ -1,4 +1,4 @@
-"""Types of the actions that an owner can take; `responses.py` builds them."""
+"""What an owner is shown to do, as types: `shapes.py` makes them, the document is made of them."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText
-from api.needs import NeededTrustline
+from api.trustlines import NeededTrustline
 
 Idle: TypeAlias = Literal[
     "waiting",

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from typing import Protocol
 
-from api.concurrency import MOST_AT_ONCE, ConcurrencyLimit
+from api.concurrency import MAX_CONCURRENT, ConcurrencyLimit
 from api.errors import Unavailable
+from api.ports import StellarSource
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_issues import Issue
 from indexer.actions.stellar_orders import StellarOrder
@@ -13,27 +13,10 @@ from indexer.actions.stellar_tx import IssuedTransaction
 from warehouse_schema.identifiers import Height, StellarAddress, UnixSeconds
 
 
-class StellarSource(Protocol):
-    """Stellar, asked on request (`indexer.chain_state.stellar`). Raises `indexer.errors`."""
-
-    def following(
-        self,
-        order: StellarOrder,
-        owner: StellarAddress,
-        expires_at: UnixSeconds,
-        ingested: Height,
-        issued: Collection[Issue],
-    ) -> IssuedTransaction | None:
-        """The owner's next transaction; None until more is ingested. Raises `CallReverted`."""
-
-    def cctp_pause(self) -> MintRefusal | None:
-        """Why CCTP mints to no recipient now; None: it does."""
-
-
 class LimitedStellarSource:
     """The chain, for which only some of a process's threads may wait."""
 
-    def __init__(self, source: StellarSource, most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, source: StellarSource, most: int = MAX_CONCURRENT) -> None:
         self._source = source
         self._few = ConcurrencyLimit(most)
 
@@ -55,7 +38,7 @@ class LimitedStellarSource:
             return self._source.cctp_pause()
 
     def _waiting(self) -> AbstractContextManager[None]:
-        return self._few.waiting(
+        return self._few.slot(
             busy=Unavailable("too many are asking the ledger", code="LEDGER_UNAVAILABLE"),
             failed=Unavailable("the ledger cannot be read right now", code="LEDGER_UNAVAILABLE"),
         )

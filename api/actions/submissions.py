@@ -7,11 +7,9 @@ from sqlalchemy import Connection, func, insert, select
 
 from api.actions.onboarding import is_number_used, keep_consent, shown_onboardings
 from api.actions.rules import decide, issued_on_stellar, issued_orders
-from api.errors import BadRequest, Conflict, Unacceptable
-from api.identifiers import canonical_hex
-from api.parsing import Strict
-from api.transfers.access import OwnedTransferId
-from api.transfers.details import transfer_state
+from api.errors import BadRequest, Conflict, Unprocessable
+from api.parsing import Strict, canonical_hex
+from api.transfers.progress import progress_of
 from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import Match, Mined, Mismatch, check, check_payment
 from indexer.actions.onboarding import read_onboarding
@@ -85,7 +83,7 @@ def read_signed(asked: NewSubmission) -> str:
     return asked.signed_xdr
 
 
-def deposit_address(conn: Connection, transfer: OwnedTransferId) -> DepositTarget | None:
+def deposit_address(conn: Connection, transfer: str) -> DepositTarget | None:
     """Where a transfer is paid in; None for one whose owner sends the burn or send."""
     query = (
         select(quotes.c.source_chain, transfers.c.deposit_address)
@@ -111,7 +109,7 @@ def check_hint(network: Network, paid_in: DepositTarget, mined: Mined | None) ->
         raise _mismatch(verdict)
 
 
-def expected(conn: Connection, transfer: OwnedTransferId) -> Expected:
+def expected(conn: Connection, transfer: str) -> Expected:
     """What was shown to the owner. Raises `Unacceptable` when that was no EVM call."""
     query = (
         select(quotes.c.source_chain, quotes.c.source_address)
@@ -133,9 +131,7 @@ class ExpectedOnStellar:
     sponsored: tuple[IssuedTransaction, ...]
 
 
-def expected_on_stellar(
-    conn: Connection, network: Network, transfer: OwnedTransferId
-) -> ExpectedOnStellar:
+def expected_on_stellar(conn: Connection, network: Network, transfer: str) -> ExpectedOnStellar:
     """As `expected`."""
     own = tuple(each.issued for each in issued_on_stellar(conn, network, transfer))
     by_sponsors = tuple(shown_onboardings(conn, network.stellar, transfer))
@@ -162,7 +158,7 @@ def find_signed(
             raise _mismatch(Mismatch((verdict.field,), verdict.message))
 
 
-def refuse_known(conn: Connection, transfer: OwnedTransferId, tx: TxHash) -> None:
+def refuse_known(conn: Connection, transfer: str, tx: TxHash) -> None:
     """Raises `Conflict` for what the transfer has already: no node need be asked."""
     columns = submissions.c
     query = select(columns.log).where(columns.transfer == transfer, columns.tx_hash == tx)
@@ -173,7 +169,7 @@ def refuse_known(conn: Connection, transfer: OwnedTransferId, tx: TxHash) -> Non
 def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) -> AcceptedSubmission:
     """The logs that are what was asked for. Raises `Unacceptable`."""
     if mined is None:
-        raise Unacceptable(
+        raise Unprocessable(
             f"{tx} is not mined on {wanted.chain}, as far as enough nodes know: send it again",
             code="NOT_MINED",
         )
@@ -185,9 +181,7 @@ def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) ->
             raise _mismatch(verdict)
 
 
-def keep(
-    conn: Connection, network: Network, transfer: OwnedTransferId, found: AcceptedSubmission
-) -> None:
+def keep(conn: Connection, network: Network, transfer: str, found: AcceptedSubmission) -> None:
     """Make the transaction the transfer's. Raises `Conflict` when it is not to be had any more.
 
     Under the lock under which a transfer is cancelled: whoever comes second sees the first.
@@ -211,9 +205,7 @@ def keep(
     conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
 
 
-def _consent(
-    conn: Connection, network: Network, transfer: OwnedTransferId, tx: TxHash, signed: bytes
-) -> None:
+def _consent(conn: Connection, network: Network, transfer: str, tx: TxHash, signed: bytes) -> None:
     known = select(consents.c.tx_hash).where(consents.c.tx_hash == tx)
     if conn.scalar(known) is not None:
         raise _duplicate(tx)
@@ -225,12 +217,10 @@ def _consent(
     keep_consent(conn, transfer, tx, made, signed)
 
 
-def _refuse_unawaited(
-    conn: Connection, network: Network, transfer: OwnedTransferId, awaiting: Stage
-) -> None:
+def _refuse_unawaited(conn: Connection, network: Network, transfer: str, awaiting: Stage) -> None:
     """What is only now to be sent must not be, once the transfer is called off or moves already."""
     [loaded] = load(conn, network, [transfer])
-    stage = transfer_state(loaded).stage
+    stage = progress_of(loaded).stage
     if stage != awaiting:
         raise Conflict(
             f"the transfer is {stage}: no transaction is sent for it now",
@@ -239,11 +229,11 @@ def _refuse_unawaited(
         )
 
 
-def _refuse_after_failures(conn: Connection, transfer: OwnedTransferId) -> None:
+def _refuse_after_failures(conn: Connection, transfer: str) -> None:
     """The relay would not pay for it, and it would wait until its time is over."""
     failures = paid_failures(conn, transfer).get("submitter")
     if failures is not None and failures.are_too_many:
-        raise Unacceptable(
+        raise Unprocessable(
             f"{failures.failed} transactions for you failed today at our expense: we send no more "
             "before the next UTC day; send it to the network yourself, or sign again then",
             code="TOO_MANY_FAILURES",
@@ -254,9 +244,9 @@ def _duplicate(tx: TxHash) -> Conflict:
     return Conflict(f"{tx} was submitted before", code="DUPLICATE_SUBMISSION")
 
 
-def _mismatch(found: Mismatch) -> Unacceptable:
-    return Unacceptable(found.message, code="SUBMISSION_MISMATCH", fields=list(found.fields))
+def _mismatch(found: Mismatch) -> Unprocessable:
+    return Unprocessable(found.message, code="SUBMISSION_MISMATCH", fields=list(found.fields))
 
 
-def _unasked(kind: str) -> Unacceptable:
+def _unasked(kind: str) -> Unprocessable:
     return _mismatch(Mismatch(("kind",), f"no {kind} was asked for: see the transfer's actions"))

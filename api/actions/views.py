@@ -6,13 +6,6 @@ from flask import Blueprint
 from sqlalchemy import Connection
 
 from api.actions import schema
-from api.actions.evm_source import EvmSource
-from api.actions.responses import (
-    shape_address,
-    shape_calls,
-    shape_transaction,
-    shape_trustline,
-)
 from api.actions.rules import (
     DepositTask,
     FromStellar,
@@ -22,6 +15,12 @@ from api.actions.rules import (
     due,
     issue,
     onboard,
+)
+from api.actions.shapes import (
+    shape_address,
+    shape_calls,
+    shape_transaction,
+    shape_trustline,
 )
 from api.actions.submissions import (
     AcceptedSubmission,
@@ -38,14 +37,15 @@ from api.actions.submissions import (
     refuse_known,
 )
 from api.auth.owner import owner, owner_only
-from api.deps import deps, held_accounts, snapshot
+from api.deps import deps, require_accounts, snapshot
 from api.errors import ChainUnavailable, Unavailable
-from api.needs import NeededTrustline, creates_account, needed_trustline
 from api.parsing import read_body
-from api.transfers.access import OwnedTransferId, access_transfer
-from api.transfers.details import load_details
-from api.transfers.responses import transfer_response
+from api.ports import EvmSource
+from api.transfers.access import access_transfer
+from api.transfers.progress import known
 from api.transfers.schema import Transfer
+from api.transfers.shapes import shape_transfer
+from api.trustlines import NeededTrustline, creates_account, needed_trustline
 from indexer.actions.evm_calls import UnsignedCalls, evm_calls, order_of
 from indexer.actions.payment_check import payer_problem
 from indexer.actions.stellar_check import unfunded
@@ -92,7 +92,7 @@ def submit(transfer: str) -> Transfer:
         return _shown(conn, mine)
 
 
-def _named(transfer: OwnedTransferId, asked: NewSubmission) -> AcceptedSubmission:
+def _named(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
     """The EVM transaction of that hash, as it is on its chain."""
     tx = read_hash(asked)
     with snapshot() as conn:
@@ -101,19 +101,19 @@ def _named(transfer: OwnedTransferId, asked: NewSubmission) -> AcceptedSubmissio
     return find(deps().network, wanted, tx, _evm().mined(wanted.chain, tx))
 
 
-def _signed(transfer: OwnedTransferId, asked: NewSubmission) -> AcceptedSubmission:
+def _signed(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
     """The Stellar transaction that the owner signed, for the relay to send."""
     signed, network = read_signed(asked), deps().network
     with snapshot() as conn:
         wanted = expected_on_stellar(conn, network, transfer)
     account = owner()
-    rules = held_accounts().signing_rules(account) or unfunded(account)
+    rules = require_accounts().signing_rules(account) or unfunded(account)
     return find_signed(network, wanted, rules, signed, deps().clock())
 
 
-def _shown(conn: Connection, transfer: OwnedTransferId) -> Transfer:
-    [found] = load_details(conn, deps().network, [transfer])
-    return transfer_response(deps().network, found)
+def _shown(conn: Connection, transfer: str) -> Transfer:
+    [found] = known(conn, deps().network, [transfer])
+    return shape_transfer(deps().network, found)
 
 
 def _nothing(found: Nothing) -> schema.Actions:
@@ -141,7 +141,7 @@ def _made(task: Task) -> _Made | Nothing:
 def _trustline(task: Recipient) -> _Made | Nothing:
     """Of what is on its way already; the indexer may not have seen yet that nothing hinders it."""
     who, network = task.newcomer, deps().network
-    line = held_accounts().trustline(who.owner, who.asset)
+    line = require_accounts().trustline(who.owner, who.asset)
     if line is not None and not line.is_authorized:
         return Nothing("not_authorized")
     if line is not None:
@@ -176,7 +176,7 @@ def _obstacle(task: DepositTask | FromStellar) -> Nothing | None:
         return _mint_obstacle(terms)
     if _is_paused(terms):
         return Nothing("paused")
-    line = held_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
+    line = require_accounts().trustline(StellarAddress(terms.dest_address), task.dest_asset)
     if line is None:
         return Nothing("no_trustline")
     if not line.is_authorized:
@@ -208,7 +208,7 @@ def _transaction(task: FromStellar) -> _Made | Nothing:
         raise Unavailable("this process asks no ledger", code="LEDGER_UNAVAILABLE")
     terms, network = task.agreed.terms, deps().network
     # An approval succeeds without the money, and its fee would be paid in vain.
-    if payer_problem(held_accounts().trustline(terms.owner, task.source_asset), terms.amount_in):
+    if payer_problem(require_accounts().trustline(terms.owner, task.source_asset), terms.amount_in):
         return Nothing("would_fail")
     order = stellar_order(network, task.agreed)
     try:

@@ -4,24 +4,15 @@ What cannot be read is a `503`.
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from api.concurrency import MOST_AT_ONCE, ConcurrencyLimit
+from api.concurrency import MAX_CONCURRENT, ConcurrencyLimit
 from api.errors import Unavailable
+from api.ports import Accounts
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules, Trustline
 from warehouse_schema.identifiers import AssetId, StellarAddress
 
 T = TypeVar("T")
-
-
-class Accounts(Protocol):
-    """Where accounts are read."""
-
-    def signing_rules(self, account: StellarAddress) -> SigningRules | None:
-        """None when there is definitely no such account; raises for everything in between."""
-
-    def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
-        """None when there is definitely none."""
 
 
 class LedgerUnavailable(Unavailable):
@@ -33,7 +24,7 @@ class LedgerUnavailable(Unavailable):
 class LimitedAccounts:
     """Accounts that only some of a process's threads may wait for."""
 
-    def __init__(self, accounts: Accounts, most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, accounts: Accounts, most: int = MAX_CONCURRENT) -> None:
         self._accounts = accounts
         self._few = ConcurrencyLimit(most)
 
@@ -46,7 +37,7 @@ class LimitedAccounts:
         return self._asked(lambda: self._accounts.trustline(account, asset))
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        with self._few.waiting(
+        with self._few.slot(
             busy=LedgerUnavailable("too many accounts are being read right now"),
             failed=LedgerUnavailable("the ledger cannot be read right now"),
         ):

@@ -24,8 +24,8 @@ from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 ALGORITHM = "ES256"
 LEEWAY_SECONDS = 30
 """How far an issuer's clock may be off ours."""
-MAX_TOKEN_LENGTH = 8 * 1024
-MAX_DEPTH = 32
+LONGEST_TOKEN = 8 * 1024
+MOST_DEEP = 32
 """Objects and arrays inside one another, in a header or a payload."""
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
@@ -102,12 +102,12 @@ class Verifier:
         return expires
 
 
-def validate_format(token: str) -> None:
+def check_shape(token: str) -> None:
     """Refuse what is no compact JWS, or too long, before anything is decoded.
 
     Raises `BadToken`.
     """
-    if len(token) > MAX_TOKEN_LENGTH:
+    if len(token) > LONGEST_TOKEN:
         raise BadToken("too long")
     if not _COMPACT.fullmatch(token):
         raise BadToken("no compact JWS")
@@ -123,11 +123,11 @@ def _check_json(part: str) -> None:
     # With one, the reader takes it for UTF-16, and reads another text than is looked at here.
     if "\0" in text:
         raise BadToken("a part that holds a NUL")
-    if nests_deeper(text, MAX_DEPTH):
+    if nests_deeper(text, MOST_DEEP):
         raise BadToken("nests too deep")
 
 
-def unverified_header(token: str) -> Mapping[str, Any]:
+def header_of(token: str) -> Mapping[str, Any]:
     """The header as it stands, verified by nobody. Raises `BadToken`."""
     try:
         return jwt.get_unverified_header(token)
@@ -136,12 +136,12 @@ def unverified_header(token: str) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def unverified_issuer(token: str) -> str:
+def claimed_issuer(token: str) -> str:
     """`iss` as it stands, verified by nobody: good for choosing a verifier and nothing else.
 
     Remembered by the token's text, on which alone it depends. Raises `BadToken`.
     """
-    validate_format(token)
+    check_shape(token)
     try:
         issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
     except jwt.PyJWTError as error:

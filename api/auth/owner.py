@@ -11,7 +11,7 @@ from api.auth.authenticator import Authenticator
 from api.auth.claims import AuthSession
 from api.auth.revocation import Revocations
 from api.deps import Deps
-from api.rates import count_owner
+from api.rate_limits import count_owner
 from warehouse_schema.identifiers import StellarAddress
 
 _KEY = "isthmus-gate"
@@ -44,13 +44,13 @@ RULES: tuple[Callable[[], None], ...] = (public, owner_only)
 """The rules a blueprint may state."""
 
 
-def init_authenticator(app: Flask, deps: Deps) -> None:
+def hold_gate(app: Flask, deps: Deps) -> None:
     """Give an app the gate that `owner_only` asks."""
     issuers = [issuer for issuer in (deps.tokens, deps.identity) if issuer is not None]
     app.extensions[_KEY] = Authenticator(issuers, Revocations(deps.engine))
 
 
-def get_authenticator(app: Flask) -> Authenticator:
+def gate_of(app: Flask) -> Authenticator:
     """The gate of an app, for who is let in by other ways than a request's header."""
     gate: Authenticator = app.extensions[_KEY]
     return gate

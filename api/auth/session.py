@@ -7,7 +7,7 @@ from api.auth.owner import current_session, owner_only
 from api.auth.revocation import Revocations
 from api.deps import deps
 from api.errors import BadRequest
-from api.times import iso_time
+from api.responses import iso_time
 
 session = Blueprint("session", __name__)
 session.before_request(owner_only)

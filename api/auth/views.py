@@ -10,7 +10,6 @@ from flask import Blueprint, Flask, Response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from api.auth import schema
-from api.auth.accounts import Accounts
 from api.auth.challenges import use
 from api.auth.owner import public
 from api.auth.sep10 import Sep10
@@ -19,6 +18,7 @@ from api.auth.tokens import Tokens
 from api.deps import deps
 from api.errors import BadRequest, NotFound
 from api.parsing import Strict, read_body_or_form, read_query
+from api.ports import Accounts
 from api.responses import cacheable
 from indexer.addresses import stellar_account
 
@@ -102,10 +102,10 @@ def _transaction() -> str:
 # What browsers need, and clients of SEP-10
 
 
-def init_sep10_responses(app: Flask) -> None:
+def speak_to_wallets(app: Flask) -> None:
     """Say what SEP-10 wants said on every answer of its path, errors of the router too.
 
-    That pages of any origin may read it is said in `api.web`.
+    That pages of any origin may read it is said in `api.browser_headers`.
     """
     app.after_request(_as_wallets_want)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from api.bodies import StoredBody
+from api.responses import StoredBody
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"

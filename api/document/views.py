@@ -8,10 +8,9 @@ import orjson
 from flask import Blueprint, Flask, Response, current_app
 
 from api.auth.owner import public
-from api.bodies import StoredBody
 from api.document import page
 from api.errors import NotFound
-from api.responses import send
+from api.responses import StoredBody, send
 
 document = Blueprint("document", __name__)
 document.before_request(public)
@@ -34,7 +33,7 @@ class Documents:
             return self._made[name]
 
 
-def hold_documents(app: Flask, documents: Documents) -> None:
+def register_documents(app: Flask, documents: Documents) -> None:
     """Give an app the documents that its views answer with."""
     app.extensions[_KEY] = documents
 

@@ -6,10 +6,10 @@ from flask import Blueprint
 from sqlalchemy.exc import OperationalError
 
 from api.auth.owner import public
+from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
 from api.errors import ProcessNotReady
 from api.health import schema
-from api.ingestion import complaints, followed
 from indexer.facts.health import assess
 from indexer.facts.status import ChainStatus, chain_status_on
 from warehouse_schema.migrate import current_revision, head_revision
@@ -45,8 +45,8 @@ def _examine() -> tuple[list[str], list[schema.ChainReadiness]]:
         return [f"the database is at revision {revision}, this build at {_newest_revision()}"], []
     network = deps().network
     with snapshot() as connection:
-        statuses = followed(network, chain_status_on(connection, network))
-        reasons = complaints(connection, network, statuses)
+        statuses = followed_chains(network, chain_status_on(connection, network))
+        reasons = health_problems(connection, network, statuses)
     return reasons, [_shape_chain(status) for status in statuses]
 
 

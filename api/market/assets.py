@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from string import Template
 
-from api.bodies import StoredBody
+from api.responses import StoredBody
 
 STATIC = Path(__file__).parent / "static"
 PAGE = "index.html"
@@ -61,4 +61,4 @@ def load_bundle() -> Bundle:
 
 
 def _asset(suffix: str, content: bytes) -> Asset:
-    return Asset(TYPES[suffix], StoredBody(content, packs=suffix not in _PACKED_ALREADY))
+    return Asset(TYPES[suffix], StoredBody(content, compress=suffix not in _PACKED_ALREADY))

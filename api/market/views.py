@@ -6,11 +6,10 @@ from functools import cache
 from flask import Blueprint, Response
 
 from api.auth.owner import public
-from api.bodies import StoredBody
 from api.deps import deps
 from api.errors import NotFound
 from api.market.assets import TYPES, load_bundle
-from api.responses import send
+from api.responses import StoredBody, send
 
 market = Blueprint("market", __name__)
 market.before_request(public)
@@ -35,7 +34,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=()",
 }
-"""Sent with everything here, beside what every answer has (`api.web`)."""
+"""Sent with everything here, beside what every answer has (`api.browser_headers`)."""
 
 
 @market.get("/")

@@ -20,22 +20,22 @@ from typing import Any, NamedTuple, assert_never
 import orjson
 from sqlalchemy import Connection, Engine
 
-from api.bodies import StoredBody
-from api.deps import reading
+from api.deps import read_snapshot
 from api.errors import OrderBookNotReady, Unavailable
 from api.notifications import (
     Committed,
     Notification,
     NotificationListener,
+    Resync,
     TransfersChanged,
-    Unsure,
 )
 from api.orderbook import queries
 from api.orderbook.filters import OfferFilters
 from api.orderbook.prepared import Listing, Prepared, RecordKey
 from api.orderbook.queries import Book, Mark
 from api.orderbook.recent import RecentOrders, recent_orders
-from api.orderbook.responses import shape_order, shape_provider, shape_summary
+from api.orderbook.shapes import shape_order, shape_provider, shape_summary
+from api.responses import StoredBody
 from warehouse_schema.identifiers import Bytes32, ChainId, StellarAddress
 
 LEASE = 0.09
@@ -133,7 +133,7 @@ class Books:
         known = prepared.records.get(key)
         if known is not None:
             return BookAnswer(prepared.book, known)
-        with reading(self._engine) as connection:
+        with read_snapshot(self._engine) as connection:
             mark, book = self._open(connection)
             found = read(connection, book)
         body = None if found is None else StoredBody(orjson.dumps(found))
@@ -176,7 +176,7 @@ class Books:
     def _read(self, known: Prepared | None) -> Prepared:
         if known is not None and self._mark() == known.mark:
             return known
-        with reading(self._engine) as connection:
+        with read_snapshot(self._engine) as connection:
             mark, book = self._open(connection)
             if known is not None and known.mark.last_message == mark.last_message:
                 listing = known.listing
@@ -207,7 +207,7 @@ class Books:
         """In the listener's thread, which alone counts."""
         unsure, committed = self._heard
         match told:
-            case Unsure():
+            case Resync():
                 self._heard = Heard(unsure + 1, committed)
             case Committed(chain=chain):
                 if chain == self._chain:

@@ -14,7 +14,7 @@ from api.description import (
     cached,
 )
 from api.orderbook import schema
-from api.orderbook.recent import DEFAULT_LIMIT, LARGEST_LIMIT
+from api.orderbook.recent import DEFAULT_LIMIT, MAX_LIMIT
 
 _AMOUNT: Schema = {
     "type": "string",
@@ -91,7 +91,7 @@ OPERATIONS: Mapping[str, Operation] = {
             Parameter(
                 "limit",
                 f"Most orders to list; {DEFAULT_LIMIT} if none is named.",
-                {"type": "integer", "minimum": 1, "maximum": LARGEST_LIMIT},
+                {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT},
             ),
             Parameter("provider", "Of this provider alone.", HOLDER_OR_NONE),
             *CONDITIONS,

@@ -20,7 +20,7 @@ from warehouse_schema.identifiers import StellarAddress
 WANTS = ("limit", "provider")
 """The query's parameters; others are left alone."""
 DEFAULT_LIMIT = 50
-LARGEST_LIMIT = 200
+MAX_LIMIT = 200
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -44,9 +44,9 @@ def parse_recent(query: Mapping[str, str]) -> RecentOrders:
 def _limit(text: str) -> int:
     if not text:
         return DEFAULT_LIMIT
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= LARGEST_LIMIT:
+    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MAX_LIMIT:
         raise BadRequest(
-            f"limit is {text!r}; it must be a number from 1 to {LARGEST_LIMIT}", code="BAD_LIMIT"
+            f"limit is {text!r}; it must be a number from 1 to {MAX_LIMIT}", code="BAD_LIMIT"
         )
     return int(text)
 

@@ -5,12 +5,11 @@ from flask import Blueprint, Flask, Response, current_app, g
 from api.auth.owner import public
 from api.deps import deps
 from api.errors import BadRequest, NotFound
-from api.identifiers import canonical_hex
 from api.orderbook.books import BookAnswer, Books
 from api.orderbook.filters import FILTERS, parse_filters, parse_provider
 from api.orderbook.queries import Book
 from api.orderbook.recent import WANTS, parse_recent
-from api.parsing import read_query
+from api.parsing import canonical_hex, read_query
 from api.responses import send
 from warehouse_schema.identifiers import Bytes32
 
@@ -20,7 +19,7 @@ orderbook.before_request(public)
 _KEY = "isthmus.books"
 
 
-def hold_books(app: Flask, books: Books) -> None:
+def register_books(app: Flask, books: Books) -> None:
     """Give an app the order book that its views answer from."""
     app.extensions[_KEY] = books
 

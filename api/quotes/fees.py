@@ -1,10 +1,11 @@
 """What others ask for carrying money across, as pricing needs it; what cannot be had is a `503`."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from api.concurrency import MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import FeesUnavailable
+from api.ports import FeeSource
 from indexer.chain_state.fees import BurnTerms, SendTerms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 
@@ -12,19 +13,6 @@ T = TypeVar("T")
 
 _BURNS = "burns"
 """Circle's service has places of its own: it answers for every chain."""
-
-
-class FeeSource(Protocol):
-    """Where fees are read (`indexer.chain_state.fees.Fees`). Raises what chains raise."""
-
-    def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
-        """Of a CCTP burn."""
-
-    def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
-        """Of an OFT's send."""
-
-    def gas_price(self, chain: ChainId) -> BaseUnits:
-        """Wei for a unit of gas."""
 
 
 class LimitedFees:
@@ -47,7 +35,7 @@ class LimitedFees:
         return self._asked(chain, chain, lambda: self._source.gas_price(chain))
 
     def _asked(self, places: str, chain: ChainId, ask: Callable[[], T]) -> T:
-        with self._few.of(places).waiting(
+        with self._few.of(places).slot(
             busy=FeesUnavailable("too many quotes are being priced right now"),
             failed=FeesUnavailable(
                 f"what others charge for a transfer over {chain} cannot be read right now"

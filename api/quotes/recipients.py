@@ -1,7 +1,7 @@
 """Whether a recipient could be paid at all, asked before a quote: a burn cannot be undone."""
 
 from api.deps import deps
-from api.errors import ChainUnavailable, Unacceptable
+from api.errors import ChainUnavailable, Unprocessable
 from api.quotes.requests import QuoteRequest
 from warehouse_schema.identifiers import EvmAddress, StellarAddress, is_evm
 
@@ -50,8 +50,8 @@ def _refuse_paused(wish: QuoteRequest) -> None:
         raise ChainUnavailable(refusal.detail)
 
 
-def _refused(wish: QuoteRequest) -> Unacceptable:
-    return Unacceptable(
+def _refused(wish: QuoteRequest) -> Unprocessable:
+    return Unprocessable(
         f"the issuer of {wish.dest.asset} does not let dest_address be paid",
         code="RECIPIENT_REFUSED",
     )

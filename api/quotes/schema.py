@@ -1,4 +1,4 @@
-"""What `/v1/quotes` shows, as types: `responses.py` makes them, the document is made of them."""
+"""What `/v1/quotes` shows, as types: `shapes.py` makes them, the document is made of them."""
 
 from typing import Annotated, Literal
 
@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText, Time
-from api.needs import NeededTrustline
+from api.trustlines import NeededTrustline
 
 
 class FeeDetail(TypedDict):

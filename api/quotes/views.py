@@ -3,13 +3,12 @@
 from flask import Blueprint
 
 from api.auth.owner import owner, owner_only
+from api.availability import require_healthy_chains, require_relay
 from api.deps import deps, snapshot
 from api.errors import BadRequest, FeesUnavailable
-from api.ingestion import refuse_unwell
-from api.needs import NeededTrustline, needed_trustline
 from api.parsing import read_body
+from api.ports import FeeSource
 from api.quotes import schema
-from api.quotes.fees import FeeSource
 from api.quotes.pricing import (
     Price,
     burn_price,
@@ -20,9 +19,9 @@ from api.quotes.pricing import (
 )
 from api.quotes.recipients import refuse_unpayable
 from api.quotes.requests import NewQuote, QuoteRequest, read_quote_request
-from api.quotes.responses import shape_fee, shape_quote
+from api.quotes.shapes import shape_fee, shape_quote
 from api.quotes.store import store
-from api.relaying import refuse_unrelayed
+from api.trustlines import NeededTrustline, needed_trustline
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.facts.status import chain_status_on
 from indexer.movements.fold import STELLAR_PER_SHARED
@@ -55,8 +54,8 @@ def _refuse_unwell(wish: QuoteRequest) -> None:
     what = "no transfer over it can be quoted"
     with snapshot() as conn:
         statuses = chain_status_on(conn, deps().network)
-        refuse_unwell(deps().network, statuses, (source, dest), what)
-        refuse_unrelayed(conn, wish.route.mechanism, source, dest, wish.funding_mode, what)
+        require_healthy_chains(deps().network, statuses, (source, dest), what)
+        require_relay(conn, wish.route.mechanism, source, dest, wish.funding_mode, what)
 
 
 def _needs(wish: QuoteRequest) -> NeededTrustline | None:

@@ -3,11 +3,11 @@
 from flask import Blueprint
 
 from api.auth.owner import public
+from api.availability import relayed_chains
 from api.deps import deps, snapshot
-from api.relaying import relayed
 from api.responses import cacheable
 from api.routes import schema
-from api.routes.responses import shape_route
+from api.routes.shapes import shape_route
 from indexer.config.routes import routes as all_routes
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status_on
@@ -22,7 +22,7 @@ def list_routes() -> schema.Routes:
     """Every route, with the chains that can be relied on now marked as available."""
     network = deps().network
     with snapshot() as conn:
-        statuses, senders = chain_status_on(conn, network), relayed(conn)
+        statuses, senders = chain_status_on(conn, network), relayed_chains(conn)
     well = {
         status.chain for status in statuses if assess(network.chain(status.chain), status).is_well
     }

@@ -4,11 +4,11 @@ from flask import Blueprint
 from sqlalchemy import select
 
 from api.auth.owner import public
+from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
-from api.ingestion import complaints, followed
 from api.responses import cacheable
 from api.status import schema
-from api.status.responses import shape_status
+from api.status.shapes import shape_status
 from indexer.facts.status import chain_status_on
 from warehouse_schema.projections import reconciliation
 
@@ -23,6 +23,6 @@ def show_status() -> schema.Status:
     with snapshot() as conn:
         row = conn.execute(select(reconciliation)).one_or_none()
         network = deps().network
-        statuses = followed(network, chain_status_on(conn, network))
-        reasons = complaints(conn, network, statuses)
+        statuses = followed_chains(network, chain_status_on(conn, network))
+        reasons = health_problems(conn, network, statuses)
     return shape_status(row, reasons)

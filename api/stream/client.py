@@ -44,7 +44,7 @@ UNCHECKED = Ending(1013, "token not checked")
 SLOW = Ending(1013, "slow reader")
 FOREIGN = Ending(1002, "bad frame")
 """1007 with the same reason where it is text that is none."""
-SENT = (
+CLOSE_REASONS = (
     *(STOPPING, FOREIGN, UNFIT, SILENT, REFUSED, EXPIRED, REVOKED, OTHER),
     *(TOO_BIG, BROKEN, REVISED, SLOW, UNCHECKED),
 )

@@ -8,9 +8,9 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from api.deps import reading
+from api.deps import read_snapshot
 from api.errors import OrderBookNotReady
-from api.notifications import Committed, Notification, NotificationListener, Unsure
+from api.notifications import Committed, Notification, NotificationListener, Resync
 from api.stream import outbox
 from api.stream.outbox import BookMessages, ReadPosition, Start
 from warehouse_schema.identifiers import ChainId
@@ -81,7 +81,7 @@ class Feeder:
             self._on_end()
 
     def _hear(self, told: Notification) -> None:
-        if isinstance(told, Unsure) or (isinstance(told, Committed) and told.chain == self._chain):
+        if isinstance(told, Resync) or (isinstance(told, Committed) and told.chain == self._chain):
             self._look.set()
 
     def _read_patiently(self) -> None:
@@ -95,13 +95,13 @@ class Feeder:
             self._look.set()
 
     def _read(self) -> None:
-        with reading(self._engine) as connection:
+        with read_snapshot(self._engine) as connection:
             news = outbox.read_on(connection, self._chain, self._since)
         if news is not None:
             self._on_news(news)
             self._since = news.standing
         if news is None or any(batch.revised for batch in news.batches):
-            with reading(self._engine) as connection:
+            with read_snapshot(self._engine) as connection:
                 start = outbox.read_start(connection, self._chain)
             logger.warning("stream begins anew at ledger=%d", start.standing.ledger)
             self._on_restart(start)

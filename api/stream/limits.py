@@ -4,8 +4,8 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from api.clients import neighbourhood
-from api.errors import TooMany, Unavailable
+from api.errors import TooManyRequests, Unavailable
+from api.rate_limits import client_network
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class StreamSlots:
         """A place for a client. Raises `Unavailable` or `TooMany` when there is none."""
         if not self._limits.clients:
             raise Unavailable("this process serves no stream", code="STREAM_NOT_SERVED")
-        who = neighbourhood(address)
+        who = client_network(address)
         with self._lock:
             if self._inside.total() >= self._limits.clients:
                 raise Unavailable("all places of the stream are taken", code="STREAM_FULL")
             if self._inside[who] >= self._limits.clients_per_address:
-                raise TooMany(
+                raise TooManyRequests(
                     f"{self._limits.clients_per_address} streams are open from your address",
                     code="TOO_MANY_STREAMS",
                 )

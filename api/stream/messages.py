@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from api.auth.claims import AuthSession
-from api.orderbook.responses import shape_offer, shape_order
+from api.orderbook.shapes import shape_offer, shape_order
+from api.responses import iso_time
 from api.stream import frames
 from api.stream.owned import Mode
 from api.stream.requests import Channel, Topic
-from api.times import iso_time
 from indexer.orderbook.offers import OfferKey, OfferRow, offer_of
 from indexer.orderbook.orders import order_of
 from warehouse_schema.identifiers import Height, UnixSeconds

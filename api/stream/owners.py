@@ -18,9 +18,9 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from api.auth.claims import AuthSession
-from api.deps import reading
+from api.deps import read_snapshot
 from api.errors import ApiError, Forbidden, Unauthorized
-from api.notifications import Notification, NotificationListener, TransfersChanged, Unsure
+from api.notifications import Notification, NotificationListener, Resync, TransfersChanged
 from api.stream import owned
 from api.stream.client import EXPIRED, OTHER, REFUSED, REVOKED, UNCHECKED, Client, Ending
 from api.stream.client_messages import TransfersRequest
@@ -170,7 +170,7 @@ class Owners:
 
     def _hear(self, told: Notification) -> None:
         # Whoever is not known here yet reads everything when it comes.
-        if isinstance(told, Unsure) or (
+        if isinstance(told, Resync) or (
             isinstance(told, TransfersChanged) and told.owner in self._positions
         ):
             self._wake.set()
@@ -209,7 +209,7 @@ class Owners:
         if not self._sessions and not self._joining:
             return
         network, owners = self._access.network, self._positions
-        with reading(self._engine) as conn:
+        with read_snapshot(self._engine) as conn:
             self._end_revoked(owned.revoked_among(conn, self._ids()))
             news = owned.read_owner_messages(conn, network, owners) if owners else None
             greetings = [

@@ -18,11 +18,11 @@ from flask_sock import Sock
 
 from api.auth.authenticator import Authenticator
 from api.auth.claims import AuthSession
-from api.auth.owner import get_authenticator, public
-from api.deps import Deps, deps, reading
+from api.auth.owner import gate_of, public
+from api.deps import Deps, deps, read_snapshot
 from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired
 from api.parsing import read_query
-from api.rates import OWNER
+from api.rate_limits import OWNER
 from api.stream import outbox
 from api.stream.client import Client
 from api.stream.hub import Hub
@@ -70,10 +70,10 @@ class Stream:
     def _start(self) -> Hub:
         given = self._deps
         chain = given.network.stellar.id
-        with reading(given.engine) as connection:
+        with read_snapshot(given.engine) as connection:
             start = outbox.read_start(connection, chain)
         access = Access(self._admit, given.network, given.clock)
-        hub = Hub(given.engine, chain, given.changes, start, given.metrics, access)
+        hub = Hub(given.engine, chain, given.listener, start, given.metrics, access)
         hub.start()
         return hub
 
@@ -84,13 +84,13 @@ class Stream:
         return session
 
 
-def hold_stream(app: Flask, deps: Deps) -> None:
+def register_stream(app: Flask, deps: Deps) -> None:
     """Give an app its stream."""
-    app.extensions[_KEY] = Stream(deps, get_authenticator(app))
+    app.extensions[_KEY] = Stream(deps, gate_of(app))
     app.config["SOCK_SERVER_OPTIONS"] = {"thread_class": _NoThread}
 
 
-def find_stream(app: object) -> Stream | None:
+def stream_of(app: object) -> Stream | None:
     """The stream of an app, if it is one that has one."""
     return app.extensions.get(_KEY) if isinstance(app, Flask) else None
 
@@ -163,7 +163,7 @@ def _check_origin(origin: str | None) -> None:
     What is no page names no origin, and may come in. No cookie is looked at, and
     a token that is said afterwards is one that the page holds.
     """
-    if not deps().web.admits(origin):
+    if not deps().web.allows(origin):
         raise Forbidden("pages of your origin may not open the stream", code="ORIGIN_NOT_ALLOWED")
 
 
@@ -171,7 +171,7 @@ def _missed(wish: SubscribeRequest) -> Missed | None:
     if wish.after is None:
         return None
     given = deps()
-    with reading(given.engine) as connection:
+    with read_snapshot(given.engine) as connection:
         return outbox.read_missed(
             connection,
             given.network.stellar.id,

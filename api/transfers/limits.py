@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, false, func, or_, select
 
-from api.errors import Unacceptable
-from api.transfers.details import transfer_state
+from api.errors import Unprocessable
+from api.transfers.progress import progress_of
 from indexer.config.networks import Network
 from indexer.config.routes import STELLAR_DECIMALS
 from indexer.policy.limits import OUTSTANDING_USD, STARTED_USD, UNITS_PER_USD, units
@@ -54,11 +54,11 @@ def _refuse_over_day(conn: Connection, owner: StellarAddress, more: int, now: da
     rows = conn.execute(query).all()
     started = sum(units(chain, amount) for chain, amount, _ in rows)
     if sum(number for _, _, number in rows) >= STARTED:
-        raise Unacceptable(
+        raise Unprocessable(
             f"no more than {STARTED} transfers can be started in a UTC day", code="DAILY_LIMIT"
         )
     if started + more > STARTED_USD * UNITS_PER_USD:
-        raise Unacceptable(
+        raise Unprocessable(
             f"no more than {STARTED_USD} USD can be started in a UTC day: "
             f"{_dollars(STARTED_USD * UNITS_PER_USD - started)} are left",
             code="DAILY_LIMIT",
@@ -82,7 +82,7 @@ def _refuse_over_outstanding(
         return
     room -= _folded(conn, network, list(behind))
     if more > room:
-        raise Unacceptable(
+        raise Unprocessable(
             f"no more than {OUTSTANDING_USD} USD can be under way at a time: "
             f"{_dollars(room)} are left until a transfer is over",
             code="OUTSTANDING_LIMIT",
@@ -121,7 +121,7 @@ def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:
     terms = (
         loaded.evidence.terms
         for loaded in load(conn, network, ids)
-        if state_machine.is_outstanding(transfer_state(loaded).stage)
+        if state_machine.is_outstanding(progress_of(loaded).stage)
     )
     return sum(units(each.source_chain, each.amount_in) for each in terms)
 

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from pydantic import field_validator
 
 from api.errors import BadRequest
-from api.identifiers import canonical_hex
-from api.parsing import Strict
+from api.parsing import Strict, canonical_hex
 
 DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
 

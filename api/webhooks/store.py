@@ -14,8 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, not_, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from api.errors import BadRequest, NotFound, Unacceptable, Unavailable
-from api.identifiers import canonical_hex
+from api.errors import BadRequest, NotFound, Unavailable, Unprocessable
+from api.parsing import canonical_hex
 from api.webhooks.requests import EventPageRequest
 from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
@@ -23,9 +23,9 @@ from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
-MAX_WEBHOOKS = 5
+MOST = 5
 """Webhooks of an owner."""
-MAX_PER_DAY = 50
+MOST_A_DAY = 50
 """That an owner registers within 24 hours, whatever becomes of them: rows are kept."""
 
 
@@ -81,15 +81,13 @@ def register(conn: Connection, owner: StellarAddress, url: str, after: int | Non
 
 
 def _refuse_over_limits(conn: Connection, owner: StellarAddress, how_many: int) -> None:
-    if how_many >= MAX_WEBHOOKS:
-        raise Unacceptable(
-            f"no more than {MAX_WEBHOOKS} webhooks: delete one first", code="WEBHOOK_LIMIT"
-        )
+    if how_many >= MOST:
+        raise Unprocessable(f"no more than {MOST} webhooks: delete one first", code="WEBHOOK_LIMIT")
     lately = webhooks.c.created_at > func.now() - timedelta(days=1)
     count = select(func.count()).where(webhooks.c.owner == owner, lately)
-    if (conn.scalar(count) or 0) >= MAX_PER_DAY:
-        raise Unacceptable(
-            f"no more than {MAX_PER_DAY} webhooks can be registered within a day",
+    if (conn.scalar(count) or 0) >= MOST_A_DAY:
+        raise Unprocessable(
+            f"no more than {MOST_A_DAY} webhooks can be registered within a day",
             code="WEBHOOK_LIMIT",
         )
 

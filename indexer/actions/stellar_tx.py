@@ -13,7 +13,7 @@ from stellar_sdk import Account, TransactionBuilder, TransactionEnvelope, xdr
 from stellar_sdk.operation import InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
-from indexer.chains.stellar.xdr.simulation import Simulated
+from indexer.chains.stellar.xdr.simulation import SimulationResult
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
 
 INCLUSION_FEE = 100
@@ -90,7 +90,9 @@ def view_call(passphrase: str, question: Operation) -> IssuedTransaction:
     return draft(passphrase, NOBODY, 1, FAR_OFF, [question])
 
 
-def completed(passphrase: str, drafted: IssuedTransaction, found: Simulated) -> IssuedTransaction:
+def completed(
+    passphrase: str, drafted: IssuedTransaction, found: SimulationResult
+) -> IssuedTransaction:
     """The draft of one contract call with what it needs.
 
     Raises `ValueError` when that is more than the source's consent to this very call: a node could

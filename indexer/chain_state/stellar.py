@@ -33,11 +33,11 @@ from indexer.actions.stellar_tx import (
     next_sequence,
     view_call,
 )
-from indexer.chains.stellar.accounts import AccountReader, SeenAccount
+from indexer.chains.stellar.accounts import AccountReader, AccountSnapshot
 from indexer.chains.stellar.calls import StellarCalls
-from indexer.chains.stellar.checked_nodes import consistent
+from indexer.chains.stellar.checked_nodes import inconsistent_on_error
 from indexer.chains.stellar.xdr.scval import amount, parse, record, vector
-from indexer.chains.stellar.xdr.simulation import Simulated, Trapped
+from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
 from indexer.config.networks import StellarChain
 from indexer.config.settings import Settings, rpc_variable
 from indexer.errors import CallReverted, ConfigurationError
@@ -64,19 +64,19 @@ class StellarState:
         self._accounts = AccountReader(chain, urls)
         self._calls = StellarCalls(chain, urls)
 
-    def account(self, address: StellarAddress) -> SeenAccount | None:
+    def account(self, address: StellarAddress) -> AccountSnapshot | None:
         """Who may sign for an account, and its number; None when there is none.
 
         Raises `RetryableChainError` or `PermanentChainError`, as all of these do.
         """
-        return self._accounts.seen(address)
+        return self._accounts.snapshot(address)
 
     def step(self, order: StellarOrder, owner: StellarAddress, ledger: Height) -> StellarStep:
         """What the owner has to sign next: the order, or an approval before it."""
         if not isinstance(order, BurnOnStellar):
             return order
         answer = self._asked(allowance_call(order, owner))
-        with consistent(order.token):
+        with inconsistent_on_error(order.token):
             allowance = amount(parse(answer))
         return approval(order, allowance, ledger) or order
 
@@ -92,7 +92,7 @@ class StellarState:
         if isinstance(step, Pay):
             return drafted
         found = self._tried(drafted)
-        with consistent(self._chain.id):
+        with inconsistent_on_error(self._chain.id):
             return completed(self._chain.passphrase, drafted, found)
 
     def following(
@@ -111,7 +111,7 @@ class StellarState:
         account = self.account(owner)
         if account is None:
             raise CallReverted(f"{self._chain.id} has no account {owner}")
-        spent = Spent(account.sequence, account.spent_at)
+        spent = Spent(account.sequence, account.sequence_ledger)
         number = next_sequence(spent, ingested, [each.numbered for each in issued])
         if number is None:
             return None
@@ -123,7 +123,7 @@ class StellarState:
     def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, given: BaseUnits) -> OftQuote:
         """What the OFT would do with an amount. Raises `CallReverted` when nothing."""
         answer = self._asked(quote_oft_call(oft, NOBODY, eid, to, given))
-        with consistent(oft):
+        with inconsistent_on_error(oft):
             limit, _, receipt = vector(parse(answer))
             limits, moved = record("limit", limit), record("receipt", receipt)
             return OftQuote(
@@ -136,7 +136,7 @@ class StellarState:
     def quote_send(self, send: SendOnStellar) -> BaseUnits:
         """Stroops of XLM that the message of a send costs; its own fee does not matter."""
         answer = self._asked(quote_send_call(send, NOBODY))
-        with consistent(send.oft):
+        with inconsistent_on_error(send.oft):
             fee = record("fee", parse(answer))
             if fee.read("zro_fee", amount):
                 raise ValueError("a fee in a token that is not paid")
@@ -155,9 +155,9 @@ class StellarState:
         """What a view returns, as XDR of an SCVal."""
         return self._tried(view_call(self._chain.passphrase, question)).value
 
-    def _tried(self, drafted: IssuedTransaction) -> Simulated:
+    def _tried(self, drafted: IssuedTransaction) -> SimulationResult:
         found = self._calls.simulate(drafted.envelope)
-        if isinstance(found, Trapped):
+        if isinstance(found, SimulationFailure):
             raise CallReverted(f"{self._chain.id}: {found.message}")
         return found
 

@@ -36,9 +36,9 @@ from indexer.config.networks import (
     load_network,
     parse_log_proof,
 )
-from indexer.config.networks.variables import in_capitals as in_capitals
 from indexer.config.networks.variables import log_proof_variable as log_proof_variable
 from indexer.config.networks.variables import rpc_variable as rpc_variable
+from indexer.config.networks.variables import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -130,17 +130,17 @@ def _load_network(env: Mapping[str, str], name: str) -> Network:
 
 def lake_variable(chain: ChainId) -> str:
     """Name of the variable that holds a chain's data lake."""
-    return f"ISTHMUS_LAKE_{in_capitals(chain)}"
+    return f"ISTHMUS_LAKE_{variable_suffix(chain)}"
 
 
 def start_variable(chain: ChainId) -> str:
     """Name of the variable that says where reading a chain starts."""
-    return f"ISTHMUS_START_{in_capitals(chain)}"
+    return f"ISTHMUS_START_{variable_suffix(chain)}"
 
 
 def operator_variable(chain: ChainId) -> str:
     """Name of the variable that says who moves deposits on."""
-    return f"ISTHMUS_DEPOSIT_OPERATOR_{in_capitals(chain)}"
+    return f"ISTHMUS_DEPOSIT_OPERATOR_{variable_suffix(chain)}"
 
 
 def _with_starts(env: Mapping[str, str], network: Network) -> Network:

@@ -15,7 +15,7 @@ from stellar_sdk import scval
 
 from indexer.config.networks import EvmChain, StellarChain
 from indexer.errors import ConfigurationError
-from relay.jobs.extras import objection_to_extra, within_limits
+from relay.jobs.extras import reject_extra, within_limits
 from relay.nonces import RelayJob
 from relay.senders.evm_signing import ContractCall
 from relay.senders.stellar_signing import Invocation
@@ -92,7 +92,7 @@ class StellarDeliveries:
 
     def objection(self, conn: Connection, owed: RelayJob[Invocation]) -> str | None:
         """To extras beyond a daily limit alone: a second delivery costs a fee at most."""
-        return objection_to_extra(conn, owed.subject, owed.key)
+        return reject_extra(conn, owed.subject, owed.key)
 
     def _delivery(self, row: Row[Any]) -> RelayJob[Invocation]:
         """Minted and forwarded in one; over once its nonce is used, whoever used it."""
@@ -125,7 +125,7 @@ class EvmDeliveries:
 
     def objection(self, conn: Connection, owed: RelayJob[ContractCall]) -> str | None:
         """As on Stellar."""
-        return objection_to_extra(conn, owed.subject, owed.key)
+        return reject_extra(conn, owed.subject, owed.key)
 
 
 def delivery(

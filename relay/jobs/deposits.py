@@ -37,8 +37,8 @@ from relay.jobs.refund_orders import (
     NATIVE,
     RefundOrder,
     is_ordered,
-    objection_to_order,
-    standing_orders,
+    open_orders,
+    reject_order,
 )
 from relay.nonces import RelayJob
 from relay.senders.evm_signing import ContractCall
@@ -119,7 +119,7 @@ class EvmDeposits:
     def owed(self, conn: Connection) -> list[RelayJob[ContractCall]]:
         """Deposits that wait to be moved on, and tokens that go back."""
         wanted = {"chain": self._chain.id, "account": self._account}
-        orders = standing_orders(conn, self._chain.id)
+        orders = open_orders(conn, self._chain.id)
         bounds = {"release": RELEASE_AFTER, "most": _MOST}
         ordered = {"ordered": [each.transfer for each in orders]}
         rows = conn.execute(_CONCERNED, wanted | bounds | ordered).all()
@@ -142,7 +142,7 @@ class EvmDeposits:
             return None if progress.stage == "FUNDED" else f"the transfer is {progress.stage}"
         token = _token_of(owed.key)
         if is_ordered(owed.key):
-            return objection_to_order(loaded.evidence, progress, token)
+            return reject_order(loaded.evidence, progress, token)
         return None if token in {*progress.goes_back} else f"nothing of {token} goes back now"
 
     def _known(self, conn: Connection, transfers: Collection[str]) -> dict[str, _Known]:

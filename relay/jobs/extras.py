@@ -33,7 +33,7 @@ def within_limits(conn: Connection, extras: Iterable[Row[Any]]) -> list[Row[Any]
     return [each for each in rows if each.is_signed or _amount(each) <= room[each.owner]]
 
 
-def objection_to_extra(conn: Connection, transfer: str, nonce: str) -> str | None:
+def reject_extra(conn: Connection, transfer: str, nonce: str) -> str | None:
     """Why an extra must not be signed for now; None for what is none.
 
     Holds the owner's lock until commit, so that accounts of several chains share one limit. Waits

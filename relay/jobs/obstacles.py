@@ -13,7 +13,7 @@ from warehouse_schema import channels
 from warehouse_schema.identifiers import Address, AssetId, BaseUnits, ChainId
 from warehouse_schema.relay import obstacles
 
-Kind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fail"]
+ObstacleKind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fail"]
 
 # What an extra delivery of a transfer waits for is the same recipient's to mend. Two indexes find
 # what is looked at; one condition for both would have every transfer read.
@@ -37,16 +37,16 @@ _AWAITED = text("""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PaymentObstacle:
     """Why a transfer cannot go on."""
 
-    kind: Kind
+    kind: ObstacleKind
     detail: str
     """A sentence for who asks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class AwaitedRecipient:
     """A transfer that is to be delivered on a chain, or has an obstacle that stands."""
 
     transfer: str
@@ -54,37 +54,37 @@ class Awaited:
     asset: AssetId
     amount: BaseUnits
     """Least that is to be paid, base units of the chain."""
-    standing: Found | None
+    standing: PaymentObstacle | None
     waits: bool
     """Whether a delivery is still to come."""
 
 
-def awaited(conn: Connection, chain: ChainId) -> Sequence[Awaited]:
+def awaited_recipients(conn: Connection, chain: ChainId) -> Sequence[AwaitedRecipient]:
     """All of them, by their ids."""
     return [
-        Awaited(
+        AwaitedRecipient(
             transfer=row.transfer,
             recipient=row.dest_address,
             asset=row.dest_asset,
             amount=BaseUnits(int(row.amount_out)),
-            standing=None if row.kind is None else Found(row.kind, row.detail),
+            standing=None if row.kind is None else PaymentObstacle(row.kind, row.detail),
             waits=row.waits,
         )
         for row in conn.execute(_AWAITED, {"chain": chain})
     ]
 
 
-def note(conn: Connection, transfer: str, found: Found | None) -> None:
+def set_if_changed(conn: Connection, transfer: str, found: PaymentObstacle | None) -> None:
     """As `settle`, unless that very thing stands already, or nothing does."""
     columns = obstacles.c
     query = select(columns.kind, columns.detail)
     query = query.where(columns.transfer == transfer, columns.cleared_at.is_(None))
     row = conn.execute(query).one_or_none()
-    if found != (None if row is None else Found(row.kind, row.detail)):
-        settle(conn, transfer, found)
+    if found != (None if row is None else PaymentObstacle(row.kind, row.detail)):
+        replace_obstacle(conn, transfer, found)
 
 
-def settle(conn: Connection, transfer: str, found: Found | None) -> None:
+def replace_obstacle(conn: Connection, transfer: str, found: PaymentObstacle | None) -> None:
     """What was found is what stands from now on; who keeps transfers is told."""
     columns = obstacles.c
     standing = (columns.transfer == transfer, columns.cleared_at.is_(None))

@@ -26,7 +26,8 @@ from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.relay_accounts import Duty
 from indexer.policy.sponsorship import Newcomer, deposit_refusal, payers_of
 from relay import store
-from relay.account import AccountRelay, SpendLimits
+from relay.account import AccountRelay
+from relay.limits import SpendLimits
 from relay.nonces import (
     AccountState,
     CloseSlot,
@@ -39,7 +40,7 @@ from relay.nonces import (
     WaitForChain,
 )
 from relay.senders.stellar_sequences import StellarSequences
-from relay.senders.stellar_signing import signed
+from relay.senders.stellar_signing import sign_stellar
 from relay.store import AccountId
 from warehouse_schema.identifiers import BaseUnits, TxHash
 
@@ -156,7 +157,7 @@ class SponsorSender(StellarSequences):
         take its signatures now.
         """
         who, passphrase = call.newcomer, self.chain.passphrase
-        account = self.nodes.seen(who.owner)
+        account = self.nodes.snapshot(who.owner)
         try:
             shown = read_onboarding(passphrase, read_tx(passphrase, call.consent))
         except (ValueError, EOFError) as error:
@@ -175,7 +176,7 @@ class SponsorSender(StellarSequences):
         envelope = TransactionBuilder.from_xdr(consent, passphrase)
         if not isinstance(envelope, TransactionEnvelope):
             raise CallReverted("a fee bump")
-        made = signed(self.key, envelope)
+        made = sign_stellar(self.key, envelope)
         most = made.most_cost + reserves(creates_account=expected.creates_account)
         return SignedTransaction(made.tx, made.raw, most)
 

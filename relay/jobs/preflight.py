@@ -29,7 +29,7 @@ def submission_problem(
     [operation] = built.transaction.operations
     if isinstance(operation, InvokeHostFunction):
         try:
-            nodes.try_signed(text)
+            nodes.simulate_signed(text)
         except CallReverted as error:
             return str(error)
         return None

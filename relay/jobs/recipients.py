@@ -13,13 +13,13 @@ from indexer.actions.stellar_pause import View, cctp_pause
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
 from relay.jobs import obstacles
-from relay.jobs.obstacles import Awaited, Found
+from relay.jobs.obstacles import AwaitedRecipient, PaymentObstacle
 from relay.store import AccountId
 from warehouse_schema.identifiers import AssetId, ChainId, EvmAddress, StellarAddress
 
-AGAIN_SECONDS = 5.0
+RECHECK_SECONDS = 5.0
 """Between two looks at one recipient."""
-MOST_AT_ONCE = 20
+MAX_PER_TURN = 20
 """In a turn; those who waited longest for a look first."""
 _LOCK = "recipients"
 
@@ -35,7 +35,10 @@ class Recipients:
     """Looks at the recipients of a chain. One thread's."""
 
     def __init__(
-        self, chain: ChainId, look: Callable[[Awaited], Found | None], clock: Callable[[], float]
+        self,
+        chain: ChainId,
+        look: Callable[[AwaitedRecipient], PaymentObstacle | None],
+        clock: Callable[[], float],
     ) -> None:
         """`look` says why somebody cannot be paid (`trustline_look`, `mint_look`), and raises what
         nodes raise. `clock` counts seconds: it paces the looks, and nothing rests on it."""
@@ -47,55 +50,57 @@ class Recipients:
     def turn(self, conn: Connection) -> None:
         """Look at whoever is due. Raises what the nodes raise."""
         with conn.begin():
-            waiting = obstacles.awaited(conn, self._chain)
+            waiting = obstacles.awaited_recipients(conn, self._chain)
         self._looked = {each.transfer: self._last(each) for each in waiting}
-        before = self._clock() - AGAIN_SECONDS
+        before = self._clock() - RECHECK_SECONDS
         due = [each for each in waiting if self._last(each) <= before]
-        for each in sorted(due, key=self._last)[:MOST_AT_ONCE]:
+        for each in sorted(due, key=self._last)[:MAX_PER_TURN]:
             # Before the look: of whom no node will speak goes behind the others all the same.
             self._looked[each.transfer] = self._clock()
             found = self._look(each) if each.waits else None
             if found != each.standing:
                 with conn.begin():
-                    obstacles.settle(conn, each.transfer, found)
+                    obstacles.replace_obstacle(conn, each.transfer, found)
 
     def tell_unwell(self, conn: Connection, reason: str) -> None:
         """The account that delivers says so itself, in its own turns."""
 
-    def _last(self, each: Awaited) -> float:
+    def _last(self, each: AwaitedRecipient) -> float:
         return self._looked.get(each.transfer, float("-inf"))
 
 
-def trustline_look(
+def trustline_check(
     chain: StellarChain, accounts: Trustlines, view: View
-) -> Callable[[Awaited], Found | None]:
+) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
     """Why the holder of a trustline on Stellar cannot be paid: USDC is minted by CCTP alone."""
 
-    def look(each: Awaited) -> Found | None:
+    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
         line = accounts.trustline(StellarAddress(each.recipient), each.asset)
         code = each.asset.split(":")[1]
         if line is None:
-            return Found("no_trustline", f"{each.recipient} has no trustline for {code}")
+            return PaymentObstacle("no_trustline", f"{each.recipient} has no trustline for {code}")
         if not line.is_authorized:
-            return Found(
+            return PaymentObstacle(
                 "frozen",
                 f"the issuer of {code} has not authorized the trustline of the recipient",
             )
         if line.room < each.amount:
-            return Found("no_trustline", f"the trustline for {code} has no room for the amount")
+            return PaymentObstacle(
+                "no_trustline", f"the trustline for {code} has no room for the amount"
+            )
         refusal = cctp_pause(chain, view) if each.asset == chain.usdc else None
-        return None if refusal is None else Found(refusal.kind, refusal.detail)
+        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
 
     return look
 
 
-def mint_look(chain: EvmChain, word: Word) -> Callable[[Awaited], Found | None]:
+def mint_check(chain: EvmChain, word: Word) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
     """Why CCTP does not mint to somebody on an EVM chain; of other assets nothing is known."""
 
-    def look(each: Awaited) -> Found | None:
+    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
         if not each.asset.endswith(f":{chain.usdc}"):
             return None
         refusal = mint_refusal(chain, EvmAddress(each.recipient), word)
-        return None if refusal is None else Found(refusal.kind, refusal.detail)
+        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
 
     return look

@@ -62,7 +62,7 @@ def order_refund(conn: Connection, network: Network, transfer: str, token: str |
     return ChainId(found.source_chain)
 
 
-def standing_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
+def open_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
     """Those of a chain that were not carried out, the oldest first."""
     columns = refund_orders.c
     key = func.concat(columns.transfer, ":", columns.token, f":{_MARK} ", columns.id)
@@ -91,7 +91,7 @@ def standing_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
     return [RefundOrder(*row) for row in conn.execute(query)]
 
 
-def objection_to_order(evidence: TransferInputs, progress: TransferState, token: str) -> str | None:
+def reject_order(evidence: TransferInputs, progress: TransferState, token: str) -> str | None:
     """Why it must not be carried out now: it would take what may yet be carried on."""
     if token != evidence.terms.source_token:
         return None

@@ -12,17 +12,21 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from indexer.chains.stellar.account_state import Applied, LookupWindow, StellarAccountNodes
+from indexer.chains.stellar.account_state import (
+    AppliedTransaction,
+    LookupWindow,
+    StellarAccountNodes,
+)
 from indexer.config.networks import StellarChain
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.policy.paid_failures import paid_failures
 from relay import store
-from relay.account import SpendLimits, TurnReport
-from relay.backoff import Backoff
+from relay.account import TurnReport
 from relay.jobs import obstacles
-from relay.jobs.obstacles import Found
+from relay.jobs.obstacles import PaymentObstacle
 from relay.jobs.preflight import submission_problem
 from relay.keys import StellarKey
+from relay.limits import Backoff, SpendLimits
 from relay.nonces import (
     Attempt,
     CloseSlot,
@@ -34,7 +38,7 @@ from relay.nonces import (
     SlotOutcome,
     WaitForChain,
 )
-from relay.senders.stellar_signing import bounds_of, bumped, sequence_of, source_of
+from relay.senders.stellar_signing import bounds_of, sequence_of, sign_fee_bump, source_of
 from relay.store import AccountId, Submitted
 from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
 
@@ -64,7 +68,7 @@ class Submission:
 
 def next_step(
     submission: Submission,
-    applied: Mapping[TxHash, Applied],
+    applied: Mapping[TxHash, AppliedTransaction],
     window: LookupWindow,
     final: Height | None,
 ) -> NextStep:
@@ -106,7 +110,7 @@ class Submitter:
     ) -> None:
         """`clock` counts seconds: it paces what would fail, and nothing rests on it."""
         self._chain, self._nodes, self._key, self._limits = chain, nodes, key, limits
-        self._patience = Backoff(clock)
+        self._backoff = Backoff(clock)
         self.account = AccountId(chain.id, _LOCK)
         """Not one: the name under which one process of all sends them."""
         self._since: datetime | None = None
@@ -116,8 +120,8 @@ class Submitter:
         turn = TurnReport()
         with conn.begin():
             # So that a turn costs what is open, and not all that ever was.
-            self._since = store.oldest_submitted(conn, self._chain.id, self._since)
-            found = store.submitted(conn, self._chain.id, self._since)
+            self._since = store.oldest_waiting(conn, self._chain.id, self._since)
+            found = store.waiting_submissions(conn, self._chain.id, self._since)
             waiting = {each.tx: each for each in found}
         if not waiting:
             return turn
@@ -143,19 +147,19 @@ class Submitter:
         except (RetryableChainError, PermanentChainError) as error:
             # It may have arrived; and others come first before this one is sent again.
             with conn.begin():
-                store.note_sent(conn, attempt.tx, f"no node took it: {error}")
+                store.record_broadcast(conn, attempt.tx, f"no node took it: {error}")
             raise
         with conn.begin():
-            store.note_sent(conn, attempt.tx, answer)
+            store.record_broadcast(conn, attempt.tx, answer)
 
     def tell_unwell(self, conn: Connection, reason: str) -> None:
         """The account that pays says so itself, in its own turns."""
 
     def _look(
         self, conn: Connection, waiting: Mapping[TxHash, Submitted]
-    ) -> tuple[Mapping[TxHash, Applied], LookupWindow, Height | None]:
+    ) -> tuple[Mapping[TxHash, AppliedTransaction], LookupWindow, Height | None]:
         bumps = [each.tx for one in self._under_way(conn, waiting) for each in one.slot.attempts]
-        applied, window = self._nodes.applied([*waiting, *bumps])
+        applied, window = self._nodes.find_applied([*waiting, *bumps])
         with conn.begin():
             return applied, window, store.final_height(conn, self._chain.id)
 
@@ -163,7 +167,7 @@ class Submitter:
         with conn.begin():
             return [
                 Submission(account, slot, bounds_of(waiting[TxHash(slot.key)].envelope).last)
-                for account, slot in store.open_of_purpose(conn, self._chain.id, _KIND)
+                for account, slot in store.open_slots_for(conn, self._chain.id, _KIND)
                 if slot.key in waiting
             ]
 
@@ -187,10 +191,10 @@ class Submitter:
                     continue
             except (RetryableChainError, PermanentChainError) as error:
                 # It may be this one alone that nodes cannot try: the others go on.
-                self._patience.refused(tx)
+                self._backoff.failed(tx)
                 failure = failure or error
                 continue
-            signed = bumped(self._key, self._chain.passphrase, each.envelope, BID)
+            signed = sign_fee_bump(self._key, self._chain.passphrase, each.envelope, BID)
             number = sequence_of(each.envelope)
             attempt = Attempt.unsent(signed)
             slot = NonceSlot(number, _KIND, tx, each.transfer, (attempt,))
@@ -199,14 +203,14 @@ class Submitter:
                     turn.refused.append(f"submit {tx}: over the day's budget")
                     continue
                 store.open_slot(conn, AccountId(self._chain.id, tx), slot, signed.most_cost)
-                obstacles.note(conn, each.transfer, None)
+                obstacles.set_if_changed(conn, each.transfer, None)
             turn.opened += 1
             logger.info("bumped chain=%s transfer=%s tx=%s", self._chain.id, each.transfer, tx)
         return failure
 
     def _may_pay(self, conn: Connection, each: Submitted, turn: TurnReport) -> bool:
         """Whether it would succeed now, and few enough of its owner's failed today."""
-        if not self._patience.may(each.tx):
+        if not self._backoff.is_due(each.tx):
             return False
         with conn.begin():
             failures = paid_failures(conn, each.transfer).get("submitter")
@@ -216,10 +220,10 @@ class Submitter:
             problem = submission_problem(self._chain, self._nodes, each.envelope)
         if problem is None:
             return True
-        self._patience.refused(each.tx)
+        self._backoff.failed(each.tx)
         turn.refused.append(f"submit {each.tx}: {problem}")
         with conn.begin():
-            obstacles.note(conn, each.transfer, Found("would_fail", problem))
+            obstacles.set_if_changed(conn, each.transfer, PaymentObstacle("would_fail", problem))
         return False
 
     def _replace(
@@ -231,7 +235,7 @@ class Submitter:
             # would count against the day's budget until the bounds end.
             return
         bid = BID * 10 ** len(each.slot.attempts)
-        signed = bumped(self._key, self._chain.passphrase, submitted.envelope, bid)
+        signed = sign_fee_bump(self._key, self._chain.passphrase, submitted.envelope, bid)
         attempt = Attempt.unsent(signed)
         with conn.begin() as kept:
             store.add_attempt(conn, each.account, each.slot, attempt, signed.most_cost)
@@ -254,5 +258,5 @@ class Submitter:
         )
 
     def _is_too_much(self, conn: Connection, cost: int) -> bool:
-        spent = store.spent_on(conn, self._chain.id, _KIND)
+        spent = store.spent_today_on(conn, self._chain.id, _KIND)
         return spent + cost > self._limits.budget

@@ -7,12 +7,12 @@ from indexer.config.networks import EvmChain
 from indexer.policy.relay_accounts import Duty
 from relay.keys import EvmKey, evm_address
 from relay.nonces import AccountState, Inclusion, NextStep, NonceSlot, RelayJob, SignedTransaction
-from relay.senders.evm_decide import bid, fees_of, next_step, raised
-from relay.senders.evm_signing import ContractCall, sign
+from relay.senders.evm_decide import bid_of, first_bid, next_step, raised_bid
+from relay.senders.evm_signing import ContractCall, sign_evm
 from relay.store import AccountId
 from warehouse_schema.identifiers import Height, TxHash
 
-MOST_OPEN = 8
+MAX_OPEN = 8
 """Slots of an account at once: what one that waits for its fee may hold up."""
 _GAS_MARGIN = 4
 """A quarter more than was estimated; what is not used is not paid."""
@@ -26,7 +26,7 @@ class EvmSender:
 
     duty: Duty = "deliver"
     unit = "wei"
-    most_open = MOST_OPEN
+    most_open = MAX_OPEN
 
     def __init__(self, chain: EvmChain, nodes: EvmAccountNodes, key: EvmKey) -> None:
         self._chain, self._nodes, self._key = chain, nodes, key
@@ -77,18 +77,18 @@ class EvmSender:
     def sign(self, number: int, call: ContractCall) -> SignedTransaction:
         """A first transaction."""
         call = self._priced(call)
-        return sign(
-            self._key, self._chain.number, number, call, self._gas_of(call), bid(self._price)
+        return sign_evm(
+            self._key, self._chain.number, number, call, self._gas_of(call), first_bid(self._price)
         )
 
     def sign_again(self, slot: NonceSlot, call: ContractCall | None) -> SignedTransaction:
         """One that bids a tenth more at least."""
         call = None if call is None else self._priced(call)
         gas = _FILL_GAS if call is None else self._gas_of(call)
-        old = fees_of(slot.newest.raw)
-        fees = raised(old, self._price) or old
+        old = bid_of(slot.newest.raw)
+        fees = raised_bid(old, self._price) or old
         nothing = ContractCall(self._address, b"")
-        return sign(self._key, self._chain.number, slot.number, call or nothing, gas, fees)
+        return sign_evm(self._key, self._chain.number, slot.number, call or nothing, gas, fees)
 
     def send(self, raw: bytes) -> str:
         """Give a transaction to a node."""

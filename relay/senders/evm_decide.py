@@ -22,12 +22,12 @@ from relay.nonces import (
     ReplaceAttempt,
     SendAttempt,
     WaitForChain,
-    decided,
+    final_outcome,
 )
 from relay.senders.evm_signing import GasBid
 from warehouse_schema.identifiers import TxHash
 
-MOST_ATTEMPTS = 6
+MAX_ATTEMPTS = 6
 """Of a slot: five replacements raise a bid by 61 % at least."""
 RESEND_SECONDS = 20.0
 REPLACE_SECONDS = 60.0
@@ -62,30 +62,30 @@ def next_step(
         return SendAttempt()
     is_old = newest.signed_ago > max(REPLACE_SECONDS, REPLACE_BLOCKS * block_seconds)
     is_next = sight.furthest_number >= slot.number
-    may_replace = is_next and len(slot.attempts) < MOST_ATTEMPTS
-    if is_old and may_replace and raised(fees_of(newest.raw), price) is not None:
+    may_replace = is_next and len(slot.attempts) < MAX_ATTEMPTS
+    if is_old and may_replace and raised_bid(bid_of(newest.raw), price) is not None:
         return ReplaceAttempt()
     return SendAttempt() if newest.sent_ago > RESEND_SECONDS else WaitForChain()
 
 
 def _close(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
     """What was carried counts as spent, though some of it may have come back."""
-    close = decided(attempt, inclusion)
+    close = final_outcome(attempt, inclusion)
     carried = value_of(attempt.raw) if inclusion.succeeded else 0
     return replace(close, spent=close.spent + carried)
 
 
-def bid(price: GasPrice) -> GasBid:
+def first_bid(price: GasPrice) -> GasBid:
     """What to bid at first: good until the base fee has doubled."""
     return GasBid(2 * price.base + price.tip, price.tip)
 
 
-def raised(old: GasBid, price: GasPrice) -> GasBid | None:
+def raised_bid(old: GasBid, price: GasPrice) -> GasBid | None:
     """A bid that replaces an old one; None while the old one is far above what is asked for.
 
     Nodes take a replacement whose both figures are higher by a tenth.
     """
-    asked = bid(price)
+    asked = first_bid(price)
     if old.most >= _OUTBID * asked.most and old.tip >= _OUTBID * asked.tip:
         return None
     most, tip = max(_more(old.most), asked.most), max(_more(old.tip), asked.tip)
@@ -96,7 +96,7 @@ def _more(wei: int) -> int:
     return wei + wei // 10 + 1
 
 
-def fees_of(raw: bytes) -> GasBid:
+def bid_of(raw: bytes) -> GasBid:
     """The bid inside a signed transaction."""
     return GasBid(_number(raw, 3), _number(raw, 2))
 

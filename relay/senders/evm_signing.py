@@ -37,7 +37,7 @@ class ContractCall:
     """A view that says how much wei it has to carry, in place of `value`: asked at each signing."""
 
 
-def sign(
+def sign_evm(
     key: EvmKey, chain: int, nonce: int, call: ContractCall, gas: int, fees: GasBid
 ) -> SignedTransaction:
     """Sign a call for a chain's EIP-155 number. Raises `WrongSignature`."""

@@ -1,12 +1,18 @@
 """Stellar as an account of ours meets it when it has a contract to call."""
 
-from indexer.chains.stellar.checked_nodes import consistent
+from indexer.chains.stellar.checked_nodes import inconsistent_on_error
 from indexer.chains.stellar.xdr.scval import Kind, ScVal, boolean, parse
 from indexer.errors import CallReverted, NodeUnavailable
 from indexer.policy.relay_accounts import Duty
 from relay.nonces import NonceSlot, RelayJob, SignedTransaction
 from relay.senders.stellar_sequences import BID, VALID_SECONDS, StellarSequences, again
-from relay.senders.stellar_signing import Bounds, Invocation, signed, unsigned, with_resources
+from relay.senders.stellar_signing import (
+    Bounds,
+    Invocation,
+    build_call,
+    sign_stellar,
+    with_resources,
+)
 from warehouse_schema.identifiers import UnixSeconds
 
 
@@ -40,12 +46,12 @@ class StellarSender(StellarSequences):
     def _sign(self, number: int, call: Invocation, bid: int, seconds: int) -> SignedTransaction:
         source, passphrase = self.address, self.chain.passphrase
         bounds = self.bounds(seconds)
-        envelope = unsigned(source, passphrase, number, call, bid, bounds)
-        envelope = with_resources(envelope, self.nodes.tried(envelope.to_xdr()))
-        return signed(self.key, envelope)
+        envelope = build_call(source, passphrase, number, call, bid, bounds)
+        envelope = with_resources(envelope, self.nodes.simulate(envelope.to_xdr()))
+        return sign_stellar(self.key, envelope)
 
     def _try(self, number: int, call: Invocation) -> ScVal:
         bounds = Bounds(UnixSeconds(0), UnixSeconds(0))
-        envelope = unsigned(self.address, self.chain.passphrase, number, call, BID, bounds)
-        with consistent(self.chain.id):
-            return parse(self.nodes.tried(envelope.to_xdr()).value)
+        envelope = build_call(self.address, self.chain.passphrase, number, call, BID, bounds)
+        with inconsistent_on_error(self.chain.id):
+            return parse(self.nodes.simulate(envelope.to_xdr()).value)

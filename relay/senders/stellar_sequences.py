@@ -20,9 +20,9 @@ from relay.nonces import (
     SendAttempt,
     SignedTransaction,
     WaitForChain,
-    decided,
+    final_outcome,
 )
-from relay.senders.stellar_signing import Bounds, bounds_of, signed, unsigned
+from relay.senders.stellar_signing import Bounds, bounds_of, build_call, sign_stellar
 from relay.store import AccountId
 from warehouse_schema.identifiers import Height, TxHash, UnixSeconds
 
@@ -52,7 +52,7 @@ class StellarSequences:
 
     def look(self, transactions: Sequence[TxHash]) -> AccountState:
         """The account now, and what became of these."""
-        applied, self._window = self.nodes.applied(transactions)
+        applied, self._window = self.nodes.find_applied(transactions)
         funds = self.nodes.funds(self.address)
         if funds is None:
             raise PermanentChainError(f"{self.chain.id} has no account {self.address}: fund it")
@@ -69,7 +69,7 @@ class StellarSequences:
         included = [each for each in slot.attempts if each.tx in self._sight.inclusions]
         for attempt in included:
             if attempt.tx in buried:
-                return decided(attempt, self._sight.inclusions[attempt.tx])
+                return final_outcome(attempt, self._sight.inclusions[attempt.tx])
         if included:
             return WaitForChain()
         if self._sight.next_number > slot.number:
@@ -87,7 +87,7 @@ class StellarSequences:
         whichever we have read.
         """
         bounds = [bounds_of(each.raw) for each in slot.attempts]
-        return self.nodes.are_dead(
+        return self.nodes.are_expired(
             [each.tx for each in slot.attempts],
             since=min(each.first for each in bounds),
             last=max(each.last for each in bounds),
@@ -110,7 +110,9 @@ class StellarSequences:
         """A transaction of nothing that takes a slot's number."""
         bid, seconds = again(slot)
         bounds, passphrase = self.bounds(seconds), self.chain.passphrase
-        return signed(self.key, unsigned(self.address, passphrase, slot.number, None, bid, bounds))
+        return sign_stellar(
+            self.key, build_call(self.address, passphrase, slot.number, None, bid, bounds)
+        )
 
 
 def again(slot: NonceSlot) -> tuple[int, int]:

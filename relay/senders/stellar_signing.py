@@ -21,7 +21,7 @@ from stellar_sdk import (
 from stellar_sdk.operation import BumpSequence, InvokeHostFunction
 from stellar_sdk.operation.operation import Operation
 
-from indexer.chains.stellar.xdr.simulation import Simulated
+from indexer.chains.stellar.xdr.simulation import SimulationResult
 from relay.keys import StellarKey, stellar_address, stellar_signature
 from relay.nonces import SignedTransaction
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
@@ -44,7 +44,7 @@ class Bounds:
     last: UnixSeconds
 
 
-def unsigned(
+def build_call(
     source: StellarAddress,
     passphrase: str,
     number: int,
@@ -55,10 +55,10 @@ def unsigned(
     """A transaction of one call, or of nothing; `fee` is what its inclusion bids, stroops."""
     # Bumping to a number that is passed already does nothing.
     operation = BumpSequence(0) if call is None else _operation(call)
-    return composed(source, passphrase, number, [operation], fee, bounds)
+    return build_transaction(source, passphrase, number, [operation], fee, bounds)
 
 
-def composed(
+def build_transaction(
     source: StellarAddress,
     passphrase: str,
     number: int,
@@ -74,7 +74,7 @@ def composed(
     return builder.build()
 
 
-def with_resources(envelope: TransactionEnvelope, found: Simulated) -> TransactionEnvelope:
+def with_resources(envelope: TransactionEnvelope, found: SimulationResult) -> TransactionEnvelope:
     """The same with what its call was found to need."""
     data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
     [call] = envelope.transaction.operations
@@ -85,7 +85,7 @@ def with_resources(envelope: TransactionEnvelope, found: Simulated) -> Transacti
     return envelope
 
 
-def signed(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransaction:
+def sign_stellar(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransaction:
     """Add the key's signature to those of a transaction. Raises `WrongSignature`."""
     digest = envelope.hash()
     signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
@@ -97,7 +97,7 @@ def signed(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransaction:
     return SignedTransaction(TxHash(digest.hex()), raw, envelope.transaction.fee)
 
 
-def bumped(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> SignedTransaction:
+def sign_fee_bump(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> SignedTransaction:
     """Somebody's signed transaction in a fee bump of the key's account (CAP-15).
 
     `bid` is stroops an operation, of which the bump itself counts as one; what a contract call

@@ -50,7 +50,7 @@ class RetryDecision:
     """Why nothing is sent there any more."""
 
 
-def verdict(before: WebhookState, answer: WebhookResponse, chance: float) -> RetryDecision:
+def decide_retry(before: WebhookState, answer: WebhookResponse, chance: float) -> RetryDecision:
     """What follows. `chance` is from 0 to 1."""
     if answer.is_taken:
         return RetryDecision("delivered")

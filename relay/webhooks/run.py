@@ -28,8 +28,8 @@ from relay.webhooks.post import (
     is_public,
     post,
 )
-from relay.webhooks.retrying import verdict
-from relay.webhooks.signing import public_text, signed_headers
+from relay.webhooks.retrying import decide_retry
+from relay.webhooks.signing import encode_public_key, signed_headers
 from relay.webhooks.store import DueEvent, Lane, TransferEvent
 from warehouse_schema import channels
 from warehouse_schema.identifiers import UnixSeconds
@@ -61,7 +61,7 @@ class DeliveryCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Poster:
+class WebhookSender:
     """Who posts: with which key, and to whom."""
 
     key: StellarKey = field(repr=False)
@@ -78,7 +78,7 @@ class Poster:
 
         Raises `RetryableChainError` when a key's service does not answer.
         """
-        body = body_of(due.event)
+        body = event_body(due.event)
         at = UnixSeconds(int(self.clock()))
         headers = signed_headers(self.key, event_id(due.event), at, body, due.secret)
         return post(
@@ -96,7 +96,7 @@ def event_id(event: TransferEvent) -> str:
     return f"evt_{event.transfer}_{event.number}"
 
 
-def body_of(event: TransferEvent) -> bytes:
+def event_body(event: TransferEvent) -> bytes:
     """What is posted: that something changed, and nothing of money or addresses."""
     return orjson.dumps(
         {
@@ -116,7 +116,7 @@ def body_of(event: TransferEvent) -> bytes:
 
 def send_webhooks(
     engine: Engine,
-    poster: Poster,
+    poster: WebhookSender,
     *,
     should_stop: Callable[[], bool],
     on_progress: Callable[[DeliveryCounts], None] = lambda _: None,
@@ -139,7 +139,7 @@ def send_webhooks(
 class _Posting:
     """What one session has under way."""
 
-    def __init__(self, conn: Connection, poster: Poster, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, conn: Connection, poster: WebhookSender, pool: ThreadPoolExecutor) -> None:
         self._conn, self._poster, self._pool = conn, poster, pool
         self._under_way: dict[Future[WebhookResponse], tuple[DueEvent, Lane]] = {}
         self._due_at = {self._show: 0.0, self._forget: 0.0}
@@ -167,7 +167,7 @@ class _Posting:
                     self._due_at[task] = now + task()
 
     def _show(self) -> float:
-        store.note_sender(self._conn, public_text(self._poster.key))
+        store.note_sender(self._conn, encode_public_key(self._poster.key))
         return _SEEN_EVERY_SECONDS
 
     def _forget(self) -> float:
@@ -207,7 +207,7 @@ class _Posting:
                 logger.warning("key of webhooks: %s", error)
                 self._key_rests_until = time.monotonic() + _KEY_RESTS_SECONDS
                 continue
-            came = verdict(due.standing, answer, random.random())
+            came = decide_retry(due.standing, answer, random.random())
             with self._conn.begin():
                 store.note(self._conn, due, answer, came)
             delivered += answer.is_taken

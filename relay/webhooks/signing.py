@@ -36,7 +36,7 @@ def signed_headers(
     }
 
 
-def public_text(key: StellarKey) -> str:
+def encode_public_key(key: StellarKey) -> str:
     """As the specification writes a public key."""
     return f"whpk_{_base64(key.public_key)}"
 

@@ -11,7 +11,7 @@ LATE_SECONDS = 300.0
 _MOST_NAMED = 10
 
 
-def complaints(conn: Connection) -> list[str]:
+def webhook_problems(conn: Connection) -> list[str]:
     """What an operator has to look at, a sentence each."""
     silent = store.seconds_silent(conn)
     found = []

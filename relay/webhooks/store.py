@@ -255,7 +255,7 @@ def waiting(conn: Connection, seconds: float) -> list[tuple[str, float]]:
     return [(row.webhook, row.waits) for row in conn.execute(query.order_by(waits.desc()))]
 
 
-def failing(conn: Connection) -> tuple[int, int]:
+def failing_webhooks(conn: Connection) -> tuple[int, int]:
     """Webhooks of which the last attempt was not taken, and those that were stopped; of those that
     nobody took back."""
     states = webhook_states.c

@@ -2,10 +2,10 @@
 
 import queue
 
-from api.notifications import Notification, Unsure
+from api.notifications import Notification, Resync
 
 PATIENCE = 20
-GAINED, LOST = Unsure(connected=True), Unsure(connected=False)
+GAINED, LOST = Resync(connected=True), Resync(connected=False)
 
 
 class Heard:

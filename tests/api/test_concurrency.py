@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from api.actions.evm_source import LimitedEvmSource
-from api.concurrency import MOST_AT_ONCE
+from api.concurrency import MAX_CONCURRENT
 from api.errors import Unavailable
 from api.quotes.fees import LimitedFees
 from indexer.actions.mint_check import MintRefusal
@@ -55,8 +55,8 @@ def test_silent_chain_holds_up_no_other_chain(
 ) -> None:
     silence = Silence()
     ask = source(silence)
-    with ThreadPoolExecutor(MOST_AT_ONCE) as threads:
-        waiting = [threads.submit(ask, SILENT) for _ in range(MOST_AT_ONCE)]
+    with ThreadPoolExecutor(MAX_CONCURRENT) as threads:
+        waiting = [threads.submit(ask, SILENT) for _ in range(MAX_CONCURRENT)]
         try:
             with pytest.raises(Unavailable):
                 ask(SILENT)

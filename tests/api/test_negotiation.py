@@ -5,7 +5,7 @@ import gzip
 import orjson
 import pytest
 
-from api.responses import takes_gzip
+from api.responses import accepts_gzip
 from tests.factories.projections import PROVIDER, address, insert_offer, insert_provider
 
 PATH = "/api/v1/orderbook"
@@ -34,7 +34,7 @@ GZIP = {"Accept-Encoding": "gzip"}
     ],
 )
 def test_gzip_is_for_those_who_would_rather_have_it(said, taken):
-    assert takes_gzip(said) is taken
+    assert accepts_gzip(said) is taken
 
 
 @pytest.fixture

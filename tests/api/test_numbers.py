@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.orderbook.responses import decimal
-from api.times import iso_time
+from api.orderbook.shapes import decimal
+from api.responses import iso_time
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 from flask import Flask
 
-from api.errors import answer_errors
+from api.errors import register_error_handlers
 from api.parsing import Strict, read_body, read_body_or_form, read_query
 
 
@@ -24,7 +24,7 @@ PATHS = {"/json": read_body, "/either": read_body_or_form}
 @pytest.fixture
 def app() -> Flask:
     app = Flask("parsing")
-    answer_errors(app)
+    register_error_handlers(app)
     for path, read in PATHS.items():
         app.add_url_rule(path, path, lambda read=read: read(Payment).model_dump(), methods=["POST"])
     app.add_url_rule("/query", view_func=lambda: read_query(("one", "other")))

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from api.orderbook.recent import LARGEST_LIMIT, RecentOrders, newest
+from api.orderbook.recent import MAX_LIMIT, RecentOrders, newest
 from indexer.addresses import stellar_holder
 from tests.factories.projections import (
     CLOSE_TIME,
@@ -54,7 +54,7 @@ def test_there_are_as_many_as_asked_for_and_fifty_if_nothing_is_said(client, boo
         insert(book, number, created_at=CLOSE_TIME - number)
     assert ids(client.get(f"{PATH}?limit=3")) == [0, 1, 2]
     assert ids(client.get(f"{PATH}?limit=")) == list(range(50))
-    assert len(ids(client.get(f"{PATH}?limit={LARGEST_LIMIT}"))) == 60
+    assert len(ids(client.get(f"{PATH}?limit={MAX_LIMIT}"))) == 60
 
 
 @pytest.mark.parametrize("limit", ["0", "201", "-1", "1.5", "x", "９", "1e1", "9" * 30])

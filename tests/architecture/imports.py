@@ -139,12 +139,12 @@ analytics → cli, where → is "is imported by". Bridges do not know each other
 
 ONLY: Mapping[str, tuple[str, ...]] = {
     # Of the chains, the identity provider's part uses how an HTTP request gets an end.
-    "indexer.chains.evm": ("indexer", "relay", "devnet", "api.deps"),
+    "indexer.chains.evm": ("indexer", "relay", "devnet"),
     "indexer.chains.stellar": (
-        *("indexer", "relay", "devnet", "api.deps"),
+        *("indexer", "relay", "devnet", "api.ports"),
         *("api.auth.accounts", "api.auth.sep10", "api.actions.submissions"),
     ),
-    "indexer.ingest.readers": ("indexer", "relay", "api.deps", "pipelines.defs.resources"),
+    "indexer.ingest.readers": ("indexer", "relay", "api.wsgi", "pipelines.defs.resources"),
     "devnet": ("devnet",),
     # Holds keys that move money: the processes that have none cannot even name what reads them.
     "relay": ("relay", "devnet", "pipelines.relay", "pipelines.webhooks"),
@@ -191,10 +191,10 @@ FEATURES_MEET = (
     # Who is let in by a token, in a request's header or otherwise.
     *("api.auth.claims.AuthSession", "api.auth.authenticator.Authenticator"),
     # Whatever is done with a transfer goes through its one door, and shows it in one shape.
-    *("api.transfers.access", "api.transfers.details", "api.transfers.responses"),
+    *("api.transfers.access", "api.transfers.progress", "api.transfers.shapes"),
     "api.transfers.schema",
     # The stream says what the order book shows.
-    *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.responses"),
+    *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.shapes"),
     *("api.orderbook.schema", "api.orderbook.description"),
 )
 """What one feature of the api may import of another."""

@@ -12,9 +12,9 @@ from stellar_sdk import Account, Keypair, TransactionBuilder, TransactionEnvelop
 from stellar_sdk.operation import ManageData, Operation
 
 from api.app import create_app
-from api.auth.accounts import Accounts
 from api.auth.sep10 import Sep10
 from api.deps import Deps
+from api.ports import Accounts
 from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules, Trustline
 from indexer.config.networks import Network, load_network
 from tests.documented import CheckedClient

@@ -25,9 +25,10 @@ from devnet.world import remotes_of_evm
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.config.networks import EvmChain, load_network
 from relay import store
-from relay.account import AccountRelay, SpendLimits, TurnReport
+from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries
 from relay.keys import LocalEvmKey
+from relay.limits import SpendLimits
 from relay.senders.evm import EvmSender
 from tests.devnet.stellar.cctp import REMOTES
 from tests.devnet.stellar.chain import Chain
@@ -118,7 +119,7 @@ class Stand:
     def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
         """So many turns of a process that begins now; what the last one did."""
         turn = TurnReport()
-        with store.writer(self.relay_engine, relay.account) as conn:
+        with store.account_session(self.relay_engine, relay.account) as conn:
             for _ in range(number):
                 self._settle()
                 turn = relay.turn(conn)

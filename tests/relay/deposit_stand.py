@@ -26,12 +26,13 @@ from indexer.facts.store import note_finality, read_cursor
 from indexer.ingest.ranges import ingest_once
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import is_behind, refold, refold_final
-from relay.account import AccountRelay, SpendLimits
+from relay.account import AccountRelay
 from relay.jobs.refund_orders import order_refund
 from relay.keys import LocalEvmKey
-from relay.run import evm_ledger
+from relay.limits import SpendLimits
+from relay.run import evm_jobs
 from relay.senders.evm import EvmSender
-from relay.status import complaints
+from relay.status import relay_problems
 from tests.factories.intake import ask, cancel
 from tests.relay.conftest import LIMITS, OPERATOR, RELAYER, Stand
 from warehouse_schema.facts import expiries
@@ -189,7 +190,7 @@ class DepositStand(Stand):
         asked = nodes(self.chain, urls or [self.url], timeout=30.0)
         opened = self.doors.enter_context(closing(asked))
         wire = EvmSender(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
-        ledger = evm_ledger(self.network, self.chain, EvmAddress(wire.account.address))
+        ledger = evm_jobs(self.network, self.chain, EvmAddress(wire.account.address))
         return AccountRelay(wire, ledger, limits, time.monotonic)
 
     def settle(self, relay: AccountRelay[Any]) -> None:
@@ -230,7 +231,7 @@ class DepositStand(Stand):
     def complaints(self) -> list[str]:
         """What an operator has to look at."""
         with self.relay_engine.connect() as conn:
-            return complaints(conn)
+            return relay_problems(conn)
 
     def drop_transactions(self, paid: Paid) -> None:
         """Let the node forget what was signed for it and is in no block."""

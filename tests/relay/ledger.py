@@ -16,9 +16,10 @@ from devnet.stellar.accounts import RELAYER, keypair
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import load_network
 from relay import store
-from relay.account import AccountRelay, SpendLimits, TurnReport
+from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import StellarDeliveries
 from relay.keys import LocalStellarKey
+from relay.limits import SpendLimits
 from relay.senders.stellar import StellarSender
 from tests.devnet.stellar.cctp import inbound
 from tests.devnet.stellar.chain import Chain
@@ -81,7 +82,7 @@ class LedgerStand:
 
     def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
         turn = TurnReport()
-        with store.writer(self.relay_engine, relay.account) as conn:
+        with store.account_session(self.relay_engine, relay.account) as conn:
             for _ in range(number):
                 turn = relay.turn(conn)
         return turn

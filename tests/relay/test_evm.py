@@ -12,7 +12,7 @@ from indexer.errors import FollowerConflict, NodeUnavailable
 from relay import store
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries
-from relay.senders.evm import MOST_OPEN
+from relay.senders.evm import MAX_OPEN
 from tests.factories.projections import address
 from tests.factories.relay import owe, signed
 from tests.relay.bomb import Bomb, Killed, evm_nodes
@@ -115,10 +115,10 @@ def test_a_message_that_would_revert_is_not_paid_for(stand: Stand):
 
 
 def test_many_go_side_by_side_and_no_more_than_may_be_open(stand: Stand):
-    messages = [stand.owed() for _ in range(MOST_OPEN + 2)]
+    messages = [stand.owed() for _ in range(MAX_OPEN + 2)]
     relay = stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
-    assert stand.turns(relay).opened == MOST_OPEN
+    assert stand.turns(relay).opened == MAX_OPEN
     assert stand.turns(relay).opened == 0
     stand.devnet.rpc("evm_setAutomine", True)
     stand.devnet.rpc("evm_mine")
@@ -276,7 +276,7 @@ def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
 def test_one_process_signs_for_an_account(stand: Stand):
     relay = stand.relay()
     with (
-        store.writer(stand.relay_engine, relay.account),
+        store.account_session(stand.relay_engine, relay.account),
         pytest.raises(FollowerConflict, match="another process signs"),
     ):
         stand.turns(stand.relay())
@@ -288,7 +288,7 @@ def test_one_process_signs_for_an_account(stand: Stand):
 def live(stand: Stand, bomb: Bomb) -> None:
     """A life of the relay: three turns, with all becoming final between."""
     relay = stand.relay(nodes=evm_nodes(bomb))
-    with store.writer(stand.relay_engine, relay.account) as conn:
+    with store.account_session(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         for _ in range(3):
             relay.turn(conn)

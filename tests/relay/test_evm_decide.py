@@ -19,14 +19,18 @@ from relay.nonces import (
     SendAttempt,
     WaitForChain,
 )
-from relay.senders.evm_decide import MOST_ATTEMPTS, bid, fees_of, next_step, raised
-from relay.senders.evm_signing import ContractCall, GasBid, sign
+from relay.senders.evm_decide import MAX_ATTEMPTS, bid_of, first_bid, next_step, raised_bid
+from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
 from warehouse_schema.identifiers import BlockHash, EvmAddress, Height
 
 KEY = LocalEvmKey.from_text("5f" * 32, "KEY")
 PRICE = GasPrice(base=100, tip=10)
-FIRST = sign(KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, bid(PRICE))
-NEWER = sign(KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, GasBid(400, 40))
+FIRST = sign_evm(
+    KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, first_bid(PRICE)
+)
+NEWER = sign_evm(
+    KEY, 1, 5, ContractCall(EvmAddress("0x" + "7a" * 20), b""), 50_000, GasBid(400, 40)
+)
 FRESH = Attempt(FIRST.tx, FIRST.raw, False, 1.0, None)
 SENT = replace(FRESH, signed_ago=30.0, sent_ago=5.0)
 OLD = replace(FRESH, signed_ago=300.0, sent_ago=25.0)
@@ -60,8 +64,8 @@ def test_what_waits_long_is_replaced_if_it_is_next():
 
 
 def test_replacing_has_an_end():
-    assert step(*[OLD] * MOST_ATTEMPTS) == SendAttempt()
-    rich = replace(OLD, raw=sign(KEY, 1, 5, _nothing(), 1, GasBid(10_000, 1_000)).raw)
+    assert step(*[OLD] * MAX_ATTEMPTS) == SendAttempt()
+    rich = replace(OLD, raw=sign_evm(KEY, 1, 5, _nothing(), 1, GasBid(10_000, 1_000)).raw)
     assert step(rich) == SendAttempt()
 
 
@@ -96,14 +100,14 @@ wei = st.integers(0, 10**12)
 @settings(max_examples=60)
 def test_a_replacement_bids_a_tenth_more_at_least_and_what_is_asked(most, tip, base, asked):
     old, price = GasBid(max(most, tip), tip), GasPrice(base, asked)
-    new = raised(old, price)
+    new = raised_bid(old, price)
     if new is None:
-        assert old.most >= 3 * bid(price).most
+        assert old.most >= 3 * first_bid(price).most
         return
     assert new.most * 10 >= old.most * 11
     assert new.tip * 10 >= old.tip * 11
-    assert new.most >= max(bid(price).most, new.tip)
+    assert new.most >= max(first_bid(price).most, new.tip)
 
 
 def test_the_bid_is_read_off_the_signed_bytes():
-    assert fees_of(NEWER.raw) == GasBid(400, 40)
+    assert bid_of(NEWER.raw) == GasBid(400, 40)

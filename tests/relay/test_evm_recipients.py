@@ -13,7 +13,7 @@ from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.config.networks import load_network
 from indexer.transfers.load import load
 from relay import store
-from relay.jobs.recipients import AGAIN_SECONDS, Recipients, mint_look
+from relay.jobs.recipients import RECHECK_SECONDS, Recipients, mint_check
 from tests.relay.conftest import AMOUNT, EVM, Message, Stand
 from warehouse_schema.identifiers import EvmAddress
 from warehouse_schema.intake import quotes
@@ -29,11 +29,11 @@ class Looks:
         self.stand, self.time = stand, 0.0
         nodes = EvmAccountNodes(EVM, [stand.url], timeout=30.0)
         opened = stand.doors.enter_context(closing(nodes))
-        self.recipients = Recipients(EVM.id, mint_look(EVM, opened.word), lambda: self.time)
+        self.recipients = Recipients(EVM.id, mint_check(EVM, opened.word), lambda: self.time)
 
     def look(self) -> None:
-        self.time += AGAIN_SECONDS
-        with store.writer(self.stand.relay_engine, self.recipients.account) as conn:
+        self.time += RECHECK_SECONDS
+        with store.account_session(self.stand.relay_engine, self.recipients.account) as conn:
             self.recipients.turn(conn)
 
 

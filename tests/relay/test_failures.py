@@ -8,8 +8,14 @@ import pytest
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import NodeUnavailable
 from relay import store
-from relay.account import FAILING_PAUSE_SECONDS, MOST_FAILURES, AccountRelay, TurnReport, room_after
-from relay.status import complaints
+from relay.account import (
+    FAILING_PAUSE_SECONDS,
+    MAX_FAILURES,
+    AccountRelay,
+    TurnReport,
+    slots_allowed,
+)
+from relay.status import relay_problems
 from relay.store import FailedRun
 from tests.relay.conftest import AMOUNT, Message, Stand
 from warehouse_schema.identifiers import ChainId, EvmAddress
@@ -98,10 +104,10 @@ def test_what_fails_again_and_again_is_let_be_and_stops_nothing_else(stand: Stan
     # Its recipient may be who makes it fail, by what he does in the same ledger.
     message = given_up(stand)
     turn = stand.turns(stand.relay())
-    assert f"failed {MOST_FAILURES} times" in turn.refused[0]
+    assert f"failed {MAX_FAILURES} times" in turn.refused[0]
     with stand.relay_engine.connect() as conn:
-        [complaint] = complaints(conn)
-    assert f"deliver of {message.nonce[2:34]} failed {MOST_FAILURES} times" in complaint
+        [complaint] = relay_problems(conn)
+    assert f"deliver of {message.nonce[2:34]} failed {MAX_FAILURES} times" in complaint
     assert f"resume {stand.chain.id} {message.nonce[2:34]}" in complaint
     other = stand.owed()
     assert stand.turns(stand.relay()).opened == 1
@@ -119,7 +125,7 @@ def test_what_was_let_be_is_tried_again_once_an_operator_says_so(stand: Stand):
     assert stand.received(message) == 0
     with stand.relay_engine.begin() as conn:
         assert store.reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 1
-        assert complaints(conn) == []
+        assert relay_problems(conn) == []
     with stand.relay_engine.begin() as conn:
         assert store.reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 0, (
             "it goes on already"
@@ -127,7 +133,7 @@ def test_what_was_let_be_is_tried_again_once_an_operator_says_so(stand: Stand):
     for _ in range(2):
         stand.turns(stand.relay())
         stand.ingest()
-    assert stand.slots_of(message)[-1] == (MOST_FAILURES, "done")
+    assert stand.slots_of(message)[-1] == (MAX_FAILURES, "done")
     assert stand.received(message) == AMOUNT
 
 
@@ -136,7 +142,7 @@ def test_who_is_let_go_on_fails_as_often_as_before_and_no_more(stand: Stand):
     with stand.relay_engine.begin() as conn:
         assert store.reset_failures(conn, stand.chain.id, None) == 1
     fail_each_time(stand)
-    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * 2 * MOST_FAILURES
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * 2 * MAX_FAILURES
     assert stand.turns(stand.relay()).opened == 0
 
 
@@ -147,24 +153,22 @@ def test_a_pardon_signs_nothing_anew_for_what_may_still_land(stand: Stand):
         with stand.relay_engine.begin() as conn:
             store.reset_failures(conn, stand.chain.id, None)
         stand.turns(relay)
-    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES + [
-        None
-    ]
-    assert len(stand.signed_for(message)) == MOST_FAILURES + 1
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MAX_FAILURES + [None]
+    assert len(stand.signed_for(message)) == MAX_FAILURES + 1
 
 
 def given_up(stand: Stand) -> Message:
     """What has failed too often."""
     message = stand.owed()
     fail_each_time(stand)
-    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MOST_FAILURES
+    assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MAX_FAILURES
     return message
 
 
 def fail_each_time(stand: Stand) -> None:
     """What is owed fails as often as it is sent, by processes that begin each time."""
     stand.devnet.rpc("evm_setAutomine", False)
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         assert stand.turns(stand.relay()).sent == 1
         fail(stand)
         assert stand.turns(stand.relay()).failed == 1
@@ -173,18 +177,21 @@ def fail_each_time(stand: Stand) -> None:
 
 
 def test_failing_recipients_do_not_stop_the_account(stand: Stand):
-    messages, relay = [stand.owed() for _ in range(MOST_FAILURES)], stand.relay()
+    messages, relay = [stand.owed() for _ in range(MAX_FAILURES)], stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     fail(stand)
-    assert stand.turns(relay).failed == MOST_FAILURES
+    assert stand.turns(relay).failed == MAX_FAILURES
     stand.devnet.rpc("evm_setAutomine", True)
     others = [stand.owed(), stand.owed()]
     assert stand.health().well, "routes stay available"
     with stand.relay_engine.connect() as conn:
-        assert "the last 3 things to be done were included and had no effect" in complaints(conn)[0]
+        assert (
+            "the last 3 things to be done were included and had no effect"
+            in relay_problems(conn)[0]
+        )
     assert stand.turns(relay).opened == 0, "a pause"
-    stand.outwait(int(FAILING_PAUSE_SECONDS) * (MOST_FAILURES + 1))
+    stand.outwait(int(FAILING_PAUSE_SECONDS) * (MAX_FAILURES + 1))
     # One by one, until one has its effect: nobody had to resume.
     assert stand.turns(stand.relay()).opened == 1
     assert stand.turns(stand.relay()).opened == 0
@@ -195,12 +202,12 @@ def test_failing_recipients_do_not_stop_the_account(stand: Stand):
     stand.turns(stand.relay())
     assert [stand.received(each) for each in (*messages, *others)] == [AMOUNT] * 5
     with stand.relay_engine.connect() as conn:
-        assert complaints(conn) == []
+        assert relay_problems(conn) == []
 
 
 def test_account_pauses_longer_with_each_further_failure(stand: Stand):
     def allowed(things: int, last_ago: float, opened_since: int = 0) -> int:
-        return room_after(FailedRun(things, last_ago, opened_since), 8)
+        return slots_allowed(FailedRun(things, last_ago, opened_since), 8)
 
     assert allowed(2, 0) == 8
     assert [allowed(3, 59), allowed(3, 61), allowed(3, 61, 1), allowed(3, 121, 1)] == [0, 1, 0, 1]

@@ -20,7 +20,7 @@ from relay.keys import (
     stellar_address,
     stellar_signature,
 )
-from relay.senders.evm_signing import ContractCall, GasBid, sign
+from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
 from warehouse_schema.identifiers import EvmAddress
 
 SECRET = "5f" * 32
@@ -60,7 +60,7 @@ def evm_key(text: str = SECRET) -> LocalEvmKey:
 def test_a_signed_transaction_is_what_every_library_would_sign(
     nonce: int, value: int, data: bytes, gas: int, tip: int, most: int
 ) -> None:
-    ours = sign(evm_key(), 10, nonce, ContractCall(TO, data, value), gas, GasBid(most, tip))
+    ours = sign_evm(evm_key(), 10, nonce, ContractCall(TO, data, value), gas, GasBid(most, tip))
     theirs = Account.sign_transaction(
         {
             "type": 2,

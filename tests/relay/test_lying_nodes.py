@@ -83,7 +83,7 @@ def relay_of(stand: Stand, *nodes: FaultyHttp) -> AccountRelay[Any]:
 
 def is_stopped(stand: Stand, relay: AccountRelay[Any]) -> bool:
     with stand.relay_engine.begin() as conn:
-        return store.standing_halt(conn, relay.account) is not None
+        return store.current_halt(conn, relay.account) is not None
 
 
 def settle(stand: Stand, relay: AccountRelay[Any]) -> None:

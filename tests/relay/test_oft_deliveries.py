@@ -21,9 +21,9 @@ from indexer.facts.rows import EVENT_SHELVES, copy_into
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.oft_deliveries import EXECUTOR_SECONDS, LONG_SECONDS
 from relay.keys import LocalStellarKey
-from relay.run import stellar_ledger
+from relay.run import stellar_jobs
 from relay.senders.stellar import StellarSender
-from relay.senders.stellar_signing import Bounds, Invocation, unsigned
+from relay.senders.stellar_signing import Bounds, Invocation, build_call
 from tests.devnet.stellar.test_oft import deliver, packet_for, verify
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
@@ -146,7 +146,7 @@ def relay(stand: LedgerStand, signer: str = RELAYER) -> AccountRelay[Any]:
     stand.opened.append(StellarAccountNodes(STELLAR, [stand.url], timeout=30.0))
     key = keypair(signer)
     wire = StellarSender(STELLAR, stand.opened[-1], LocalStellarKey(key))
-    return AccountRelay(wire, stellar_ledger(STELLAR, key.public_key), LIMITS, time.monotonic)
+    return AccountRelay(wire, stellar_jobs(STELLAR, key.public_key), LIMITS, time.monotonic)
 
 
 def test_who_can_be_paid_again_is_paid(stand: LedgerStand):
@@ -202,6 +202,6 @@ def test_what_takes_more_than_consent_to_itself_is_not_signed(stand: LedgerStand
     call = Invocation(StellarAddress(str(STELLAR.oft)), "send", arguments)
     address, number = StellarAddress(holder.public_key), 1
     bounds = Bounds(UnixSeconds(0), UnixSeconds(0))
-    envelope = unsigned(address, STELLAR.passphrase, number, call, 100, bounds)
+    envelope = build_call(address, STELLAR.passphrase, number, call, 100, bounds)
     with pytest.raises(CallReverted, match="more than the consent"):
-        nodes.tried(envelope.to_xdr())
+        nodes.simulate(envelope.to_xdr())

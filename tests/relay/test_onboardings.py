@@ -16,10 +16,11 @@ from devnet.stellar.accounts import ROOT, USDC, keypair
 from indexer.actions.onboarding import BID, MAX_COST, RESERVE, OnboardingTerms, onboarding_tx
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from relay import store
-from relay.account import SpendLimits, TurnReport
+from relay.account import TurnReport
 from relay.jobs.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay
 from relay.keys import LocalStellarKey
-from relay.run import sponsor
+from relay.limits import SpendLimits
+from relay.run import sponsor_relay
 from relay.settings import SPONSOR_BOUNDS, SponsorAccount
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
@@ -44,9 +45,9 @@ class Deposit:
 
     def sign(self, by: SponsorRelay, number: int | None = None, **changes: Any) -> str:
         """Sign the transaction that is next, as the api shows and accepts it; its hash."""
-        chain, sponsor = self.stand.chain, StellarAddress(by.account.address)
+        chain, sponsor_relay = self.stand.chain, StellarAddress(by.account.address)
         made = OnboardingTerms(
-            sponsor=sponsor,
+            sponsor=sponsor_relay,
             sequence=next_number(self.stand, by) if number is None else number,
             creates_account=chain.account(self.owner.public_key) is None,
             first=UnixSeconds(chain.now - 60),
@@ -138,7 +139,7 @@ def relay(
     if stand.chain.account(key.public_key) is None:
         stand.chain.run(keypair(ROOT), CreateAccount(key.public_key, "100"))
     account = SponsorAccount(STELLAR, LocalStellarKey(key), limits, bounds)
-    return sponsor(account, stand.opened[-1])
+    return sponsor_relay(account, stand.opened[-1])
 
 
 def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:
@@ -376,7 +377,7 @@ def test_spoiled_transactions_stop_no_sponsor(stand: LedgerStand):
         stand.turns(by)
         assert finish(stand, by) == TurnReport(late=1)
     with stand.relay_engine.begin() as conn:
-        assert store.standing_halt(conn, by.account) is None
+        assert store.current_halt(conn, by.account) is None
 
 
 @pytest.mark.parametrize(
@@ -410,7 +411,7 @@ def test_onboardings_that_cost_nothing_are_no_failures(stand: LedgerStand):
 def test_whatever_is_killed_there_is_one_trustline_and_one_fee(stand: LedgerStand):
     def live(waiting: Deposit, name: str, bomb: Bomb) -> None:
         by = relay(stand, name, stellar_nodes(bomb))
-        with store.writer(stand.relay_engine, by.account) as conn:
+        with store.account_session(stand.relay_engine, by.account) as conn:
             bomb.watch(conn)
             by.turn(conn)
             by.turn(conn)

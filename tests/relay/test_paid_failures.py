@@ -9,9 +9,9 @@ from stellar_sdk.operation import ChangeTrust
 
 from devnet.stellar.accounts import USDC
 from indexer.policy.paid_failures import BACKOFF_SECONDS, MAX_PAID_FAILURES, paid_failures
-from relay.account import MOST_FAILURES, TurnReport
+from relay.account import MAX_FAILURES, TurnReport
 from relay.jobs import obstacles
-from relay.jobs.obstacles import Found
+from relay.jobs.obstacles import PaymentObstacle
 from tests.factories.relay import STELLAR
 from tests.factories.relay import signed as sign
 from tests.relay.conftest import Message, Stand
@@ -41,14 +41,16 @@ def test_delivery_that_recipient_makes_fail_is_paid_three_times_at_most(
         stand.grow_older(15)
         stand.turns(stand.relay())
         with stand.engine.begin() as conn:
-            obstacles.settle(conn, id_of(message), Found("no_trustline", "closed"))
+            obstacles.replace_obstacle(
+                conn, id_of(message), PaymentObstacle("no_trustline", "closed")
+            )
         stand.close()
         stand.turns(stand.relay())
         stand.chain.run(message.holder, ChangeTrust(USDC))
         with stand.engine.begin() as conn:
-            obstacles.settle(conn, id_of(message), None)
+            obstacles.replace_obstacle(conn, id_of(message), None)
             conn.execute(update(slots).values(closed_at=slots.c.closed_at - timedelta(minutes=5)))
-    assert stand.slots_of(message) == ["late"] * MOST_FAILURES
+    assert stand.slots_of(message) == ["late"] * MAX_FAILURES
 
 
 def test_owner_waits_after_failure_and_other_owners_do_not(stand: Stand):

@@ -22,7 +22,7 @@ from indexer.transfers.store import is_behind
 from relay import store
 from relay.jobs import recipients
 from relay.jobs.cctp_deliveries import StellarDeliveries
-from relay.jobs.recipients import AGAIN_SECONDS, Recipients, trustline_look
+from relay.jobs.recipients import RECHECK_SECONDS, Recipients, trustline_check
 from tests.factories.sep10 import FixedAccounts
 from tests.relay.ledger import STELLAR, LedgerStand, Message
 from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
@@ -44,15 +44,15 @@ class Looks:
         self.accounts = accounts or FixedAccounts()
         self.nodes = StellarAccountNodes(STELLAR, [stand.url], timeout=30.0)
         stand.opened.append(self.nodes)
-        look = trustline_look(STELLAR, self.accounts, self.view)
+        look = trustline_check(STELLAR, self.accounts, self.view)
         self.recipients = Recipients(STELLAR.id, look, lambda: self.time)
 
     def view(self, question: Operation) -> bytes:
-        return self.nodes.tried(view_call(STELLAR.passphrase, question).envelope).value
+        return self.nodes.simulate(view_call(STELLAR.passphrase, question).envelope).value
 
-    def look(self, seconds: float = AGAIN_SECONDS) -> None:
+    def look(self, seconds: float = RECHECK_SECONDS) -> None:
         self.time += seconds
-        with store.writer(self.stand.relay_engine, self.recipients.account) as conn:
+        with store.account_session(self.stand.relay_engine, self.recipients.account) as conn:
             self.recipients.turn(conn)
 
     def line(self, message: Message, *, authorized: bool = True, room: int = AMOUNT) -> None:
@@ -151,7 +151,7 @@ def test_pause_on_stellar_is_obstacle_while_it_lasts(stand: LedgerStand, name: s
 def test_each_is_looked_at_every_few_seconds_and_no_row_is_written_twice(stand: LedgerStand):
     message, looks = owed(stand), Looks(stand)
     looks.look()
-    looks.look(AGAIN_SECONDS / 2)
+    looks.look(RECHECK_SECONDS / 2)
     assert len(looks.accounts.asked) == 1
     looks.look()
     assert len(looks.accounts.asked) == 2
@@ -163,7 +163,7 @@ def test_each_is_looked_at_every_few_seconds_and_no_row_is_written_twice(stand: 
 def test_many_have_their_turns_one_after_the_other(stand: LedgerStand, monkeypatch):
     monkeypatch.setattr(recipients, "MOST_AT_ONCE", 2)
     messages, looks = [owed(stand) for _ in range(3)], Looks(stand)
-    for seconds in (AGAIN_SECONDS, 0, AGAIN_SECONDS):
+    for seconds in (RECHECK_SECONDS, 0, RECHECK_SECONDS):
         looks.look(seconds)
     counts = [looks.accounts.asked.count(each.recipient) for each in messages]
     assert sorted(counts) == [1, 2, 2]

@@ -54,7 +54,7 @@ def test_a_node_that_is_away_is_waited_for_and_said(stand: Stand, monkeypatch):
 
 def test_a_second_process_is_turned_away(stand: Stand):
     with (
-        store.writer(stand.relay_engine, stand.relay().account),
+        store.account_session(stand.relay_engine, stand.relay().account),
         pytest.raises(FollowerConflict, match="another process signs"),
     ):
         run_relay(

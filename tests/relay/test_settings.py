@@ -11,8 +11,8 @@ from stellar_sdk import Keypair
 from indexer.config.settings import load_settings
 from indexer.errors import ConfigurationError
 from relay.__main__ import main
-from relay.account import SpendLimits
 from relay.keys import LocalEvmKey, LocalStellarKey
+from relay.limits import SpendLimits
 from relay.settings import (
     EVM_LIMITS,
     STELLAR_LIMITS,

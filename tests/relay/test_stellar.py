@@ -112,7 +112,7 @@ def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
     assert stand.slots_of(message) == ["overtaken"]
     assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
-        assert "somebody else signs" in str(store.standing_halt(conn, relay.account))
+        assert "somebody else signs" in str(store.current_halt(conn, relay.account))
 
 
 def test_channels_share_the_work_and_none_does_what_another_does(stand: Stand):
@@ -133,7 +133,7 @@ def test_an_account_that_is_not_there_is_said(stand: Stand):
 def live(stand: Stand, bomb: Bomb) -> None:
     """A life of the relay: turns, with a ledger after each."""
     relay = stand.relay(nodes=stellar_nodes(bomb))
-    with store.writer(stand.relay_engine, relay.account) as conn:
+    with store.account_session(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         for _ in range(2):
             relay.turn(conn)

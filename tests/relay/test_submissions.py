@@ -20,9 +20,10 @@ from indexer.transfers.fold import fold
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.load import load
 from relay import store
-from relay.account import SpendLimits, TurnReport
+from relay.account import TurnReport
 from relay.jobs.submissions import REPLACE_SECONDS, Submitter
 from relay.keys import LocalStellarKey
+from relay.limits import SpendLimits
 from tests.factories.intake import ask
 from tests.factories.relay import signed as sign
 from tests.factories.stage_history import make_terms
@@ -105,7 +106,7 @@ def submitter(
 
 
 def turns(stand: LedgerStand, sender: Submitter) -> TurnReport:
-    with store.writer(stand.relay_engine, sender.account) as conn:
+    with store.account_session(stand.relay_engine, sender.account) as conn:
         return sender.turn(conn)
 
 
@@ -318,7 +319,7 @@ def test_who_submits_much_keeps_himself_waiting_and_nobody_else(stand: LedgerSta
     own = [accepted(stand, 600 + number, owner).tx for number in range(60)]
     other = accepted(stand).tx
     with stand.engine.connect() as conn:
-        waiting = [each.tx for each in store.submitted(conn, STELLAR.id, EVER)]
+        waiting = [each.tx for each in store.waiting_submissions(conn, STELLAR.id, EVER)]
     assert waiting == [own[0], other, *own[1:3]]
 
 
@@ -330,7 +331,7 @@ def test_refused_submissions_of_many_owners_do_not_block_later_ones(stand: Ledge
     seen: set[str] = set()
     with stand.engine.connect() as conn:
         for _ in range(100):
-            waiting = {each.tx for each in store.submitted(conn, STELLAR.id, EVER)}
+            waiting = {each.tx for each in store.waiting_submissions(conn, STELLAR.id, EVER)}
             assert (len(waiting), first.tx in waiting) == (51, True)
             seen |= waiting
     assert later.tx in seen
@@ -367,7 +368,7 @@ def test_open_submissions_of_many_owners_leave_room_for_others(stand: LedgerStan
     for tx, transfer in stuck.items():
         open_slot(stand, transfer, tx)
     with stand.engine.connect() as conn:
-        waiting = {each.tx for each in store.submitted(conn, STELLAR.id, EVER)}
+        waiting = {each.tx for each in store.waiting_submissions(conn, STELLAR.id, EVER)}
     assert waiting == {first.tx, *stuck}
 
 
@@ -382,14 +383,16 @@ def test_what_is_over_is_looked_at_no_more_and_what_is_not_is_never_passed_over(
         columns = intake.submissions.c
         conn.execute(update(intake.submissions).values(submitted_at=columns.submitted_at - LONG))
     with stand.relay_engine.connect() as conn:
-        since = store.oldest_submitted(conn, STELLAR.id, None)
-        assert [each.tx for each in store.submitted(conn, STELLAR.id, since)] == [waits.tx]
-        assert store.oldest_submitted(conn, STELLAR.id, since) == since, "it stays where that waits"
+        since = store.oldest_waiting(conn, STELLAR.id, None)
+        assert [each.tx for each in store.waiting_submissions(conn, STELLAR.id, since)] == [
+            waits.tx
+        ]
+        assert store.oldest_waiting(conn, STELLAR.id, since) == since, "it stays where that waits"
     turns(stand, sender := submitter(stand))
     stand.close()
     assert turns(stand, sender).done == 1
     with stand.relay_engine.connect() as conn:
-        assert store.oldest_submitted(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
+        assert store.oldest_waiting(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
     assert outcomes(stand, done) == outcomes(stand, waits) == ["done"]
 
 
@@ -451,7 +454,7 @@ def test_failed_trial_of_one_submission_keeps_no_other_waiting(stand: LedgerStan
 def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
     def live(bomb: Bomb) -> None:
         sender = submitter(stand, stellar_nodes(bomb))
-        with store.writer(stand.relay_engine, sender.account) as conn:
+        with store.account_session(stand.relay_engine, sender.account) as conn:
             bomb.watch(conn)
             sender.turn(conn)
             stand.close()

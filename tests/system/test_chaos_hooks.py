@@ -13,7 +13,7 @@ from devnet.keys import public_webhook_key
 from devnet.stellar.accounts import keypair
 from devnet.webhook_receiver import Posted, Receiver
 from relay.keys import LocalStellarKey
-from relay.webhooks.run import body_of, event_id
+from relay.webhooks.run import event_body, event_id
 from relay.webhooks.signing import signed_headers
 from relay.webhooks.store import TransferEvent
 from tests.system.chaos.transfers.hooks import Hooks, Place
@@ -47,7 +47,7 @@ def listed(number: int, stage: str, state: str = "delivered") -> WebhookEvent:
 def told(place: Place, *numbers: int) -> Place:
     """A place that took these of its owner's events, of which there are three."""
     for number in numbers:
-        body = body_of(event(number, STAGES[number - 1]))
+        body = event_body(event(number, STAGES[number - 1]))
         place.take(Told.model_validate_json(_with_id(body, number)), body)
     place.listed = tuple(listed(number, stage) for number, stage in enumerate(STAGES, 1))
     return place
@@ -76,7 +76,7 @@ def test_a_miss_and_a_disorder_are_seen(numbers: tuple[int, ...], said: str) -> 
 
 def test_an_id_that_comes_with_another_body_is_seen() -> None:
     place = told(Place("a"), 1, 2, 3)
-    again = body_of(replace(event(2, STAGES[1]), reason="another"))
+    again = event_body(replace(event(2, STAGES[1]), reason="another"))
     place.take(Told.model_validate_json(_with_id(again, 2)), again)
     [problem] = place.problems(ENDS)
     assert problem.endswith("was told with another body")
@@ -102,7 +102,7 @@ class _Wallet:
 
 
 def post(key: Keypair, number: int) -> Posted:
-    body = body_of(event(number, "FUNDED"))
+    body = event_body(event(number, "FUNDED"))
     signer = LocalStellarKey.from_text(key.secret, "test")
     at = UnixSeconds(int(time.time()))
     return Posted("/hooks/0", signed_headers(signer, f"evt_{number}", at, body), body)

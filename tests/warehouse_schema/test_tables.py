@@ -21,10 +21,11 @@ def refuses(connection: Connection, constraint: str, table: Table, row: dict[str
         connection.execute(insert(table), row)
 
 
-@pytest.mark.parametrize("table", KEYED, ids=str)
-def test_a_fact_is_keyed_by_where_it_came_from(table: Table) -> None:
-    assert [column.name for column in table.columns][:6] == PROVENANCE
-    assert [column.name for column in table.primary_key] == ["chain", "block_hash", "position"]
+def test_fact_tables_are_keyed_by_provenance() -> None:
+    for table in KEYED:
+        assert [column.name for column in table.columns][:6] == PROVENANCE, table
+        keys = [column.name for column in table.primary_key]
+        assert keys == ["chain", "block_hash", "position"], table
 
 
 @pytest.mark.parametrize("amount", [0, 2**256 - 1, -(2**127), 10**78 - 1])

@@ -19,15 +19,15 @@ from indexer.chains.http.witnesses import (
     reached,
 )
 from indexer.chains.stellar.accounts import AccountReader, read_entry
-from indexer.chains.stellar.calls import simulated
+from indexer.chains.stellar.calls import simulate
 from indexer.chains.stellar.checked_nodes import CheckedStellarNode
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.chains.stellar.xdr.ledger_entries import account_key
-from indexer.chains.stellar.xdr.simulation import Simulated, Trapped
+from indexer.chains.stellar.xdr.simulation import SimulationFailure, SimulationResult
 from indexer.errors import CallReverted, InconsistentAnswer
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
 
-NOBODY = TxHash("0" * 64)
+UNKNOWN_HASH = TxHash("0" * 64)
 """A hash that no transaction has: asked about, a node says what ledgers it has."""
 
 _PENDING = "PENDING"
@@ -46,7 +46,7 @@ class AccountFunds:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedTransaction:
     """A transaction in a ledger."""
 
     ledger: Height
@@ -97,9 +97,9 @@ class StellarAccountNodes(AccountReader):
         )
         return [(operator, each) for operator, each in said if each is not None]
 
-    def applied(
+    def find_applied(
         self, transactions: Collection[TxHash]
-    ) -> tuple[Mapping[TxHash, Applied], LookupWindow]:
+    ) -> tuple[Mapping[TxHash, AppliedTransaction], LookupWindow]:
         """Those of the transactions that are in a ledger, and the window that all looked in.
 
         Of each node, the ledgers of its first answer. Raises `SourcesDisagree` when one has a
@@ -108,7 +108,7 @@ class StellarAccountNodes(AccountReader):
         said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
         return _together(said, self._nodes.needed)
 
-    def are_dead(
+    def are_expired(
         self, transactions: Collection[TxHash], since: UnixSeconds, last: UnixSeconds
     ) -> bool:
         """Whether no ledger has any of these, or can have: all between these times are looked in.
@@ -125,7 +125,7 @@ class StellarAccountNodes(AccountReader):
             raise NotEnoughSources(f"{self._nodes.needed} independent nodes have to say it")
         return True
 
-    def tried(self, envelope: str) -> Simulated:
+    def simulate(self, envelope: str) -> SimulationResult:
         """What the one call of a transaction (base64 XDR, unsigned) would come to now.
 
         Raises `CallReverted` when it would fail, or wants more than its source's consent to the
@@ -133,7 +133,7 @@ class StellarAccountNodes(AccountReader):
         """
         return self._nodes.ask(lambda node: _tried(node, envelope))
 
-    def try_signed(self, envelope: str) -> None:
+    def simulate_signed(self, envelope: str) -> None:
         """Try the one call of a transaction (base64 XDR) that its owner has signed.
 
         The owner has consented to all that it does, calls below it included. Raises `CallReverted`
@@ -182,14 +182,14 @@ def _spendable(funds: AccountFunds) -> int:
 class _Looked:
     """What one node found, and where."""
 
-    found: Mapping[TxHash, Applied]
+    found: Mapping[TxHash, AppliedTransaction]
     window: LookupWindow
     ledgers: range
 
 
 def _together(
     said: Sequence[tuple[str, _Looked]], needed: int
-) -> tuple[dict[TxHash, Applied], LookupWindow]:
+) -> tuple[dict[TxHash, AppliedTransaction], LookupWindow]:
     found = {tx: each for _, looked in said for tx, each in looked.found.items()}
     for tx, each in found.items():
         for operator, looked in said:
@@ -202,8 +202,8 @@ def _together(
 
 
 def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Looked:
-    answers = {tx: rpc.call("getTransaction", {"hash": tx}) for tx in [NOBODY, *transactions]}
-    first = answers[NOBODY]
+    answers = {tx: rpc.call("getTransaction", {"hash": tx}) for tx in [UNKNOWN_HASH, *transactions]}
+    first = answers[UNKNOWN_HASH]
     window = LookupWindow(_seconds(first, "oldestLedgerCloseTime"), _seconds(first, _LATEST))
     found = {
         tx: _applied_of(answer)
@@ -218,7 +218,7 @@ def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Looked:
 _LATEST = "latestLedgerCloseTime"
 
 
-def _applied_of(answer: Mapping[str, Any]) -> Applied:
+def _applied_of(answer: Mapping[str, Any]) -> AppliedTransaction:
     status, ledger, result = (answer.get(name) for name in ("status", "ledger", "resultXdr"))
     if status not in ("SUCCESS", "FAILED") or not isinstance(ledger, int):
         raise InconsistentAnswer(f"a transaction of status {status!r} in ledger {ledger!r}")
@@ -226,7 +226,7 @@ def _applied_of(answer: Mapping[str, Any]) -> Applied:
         outcome = xdr.TransactionResult.from_xdr(str(result))
     except (ValueError, EOFError) as error:
         raise InconsistentAnswer(f"the result of a transaction is {result!r:.80}") from error
-    return Applied(Height(ledger), status == "SUCCESS", outcome.fee_charged.int64)
+    return AppliedTransaction(Height(ledger), status == "SUCCESS", outcome.fee_charged.int64)
 
 
 def _ledger(answer: Mapping[str, Any], name: str) -> int:
@@ -243,14 +243,14 @@ def _seconds(answer: Mapping[str, Any], name: str) -> UnixSeconds:
     return UnixSeconds(int(text))
 
 
-def _simulated(node: CheckedStellarNode, envelope: str) -> Simulated:
-    found = simulated(node, envelope)
-    if isinstance(found, Trapped):
+def _simulated(node: CheckedStellarNode, envelope: str) -> SimulationResult:
+    found = simulate(node, envelope)
+    if isinstance(found, SimulationFailure):
         raise CallReverted(found.message)
     return found
 
 
-def _tried(node: CheckedStellarNode, envelope: str) -> Simulated:
+def _tried(node: CheckedStellarNode, envelope: str) -> SimulationResult:
     found = _simulated(node, envelope)
     called = xdr.TransactionEnvelope.from_xdr(envelope)
     if not all(_is_bare_consent(entry, called) for entry in found.auth):

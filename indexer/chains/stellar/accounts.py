@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from indexer.chains.http.failover import REQUEST_SECONDS
-from indexer.chains.stellar.checked_nodes import CheckedStellarNode, consistent, vouched_nodes
+from indexer.chains.stellar.checked_nodes import (
+    CheckedStellarNode,
+    inconsistent_on_error,
+    open_nodes,
+)
 from indexer.chains.stellar.xdr.ledger_entries import (
     SigningRules,
     Trustline,
@@ -28,13 +32,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SeenAccount:
+class AccountSnapshot:
     """An account as of the end of a ledger."""
 
     ledger: Height
     sequence: int
     """The number that its last transaction spent."""
-    spent_at: Height
+    sequence_ledger: Height
     """The ledger that spent it, or a later one: no ledger after it has spent another."""
     rules: SigningRules
 
@@ -46,9 +50,9 @@ class AccountReader:
         self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-        self._nodes = vouched_nodes(chain, urls, timeout)
+        self._nodes = open_nodes(chain, urls, timeout)
 
-    def seen(self, account: StellarAddress) -> SeenAccount | None:
+    def snapshot(self, account: StellarAddress) -> AccountSnapshot | None:
         """Who may sign for an account and what it has signed; None without such an account.
 
         Raises as `signing_rules` does.
@@ -79,22 +83,22 @@ class AccountReader:
         self._nodes.close()
 
 
-def _seen(node: CheckedStellarNode, account: StellarAddress) -> SeenAccount | None:
+def _seen(node: CheckedStellarNode, account: StellarAddress) -> AccountSnapshot | None:
     answer = _entries(node, account_key(account))
-    with consistent(node.host):
+    with inconsistent_on_error(node.host):
         entry = _entry_of(answer)
         if entry is None:
             return None
         rules = _rules_of(entry, account)
         # The entry changes with each payment to the account; its own field only with its number.
-        spent_at = sequence_ledger(entry) or _last_modified(answer)
-        return SeenAccount(node.told(answer), sequence(entry), spent_at, rules)
+        changed = sequence_ledger(entry) or _last_modified(answer)
+        return AccountSnapshot(node.told(answer), sequence(entry), changed, rules)
 
 
 def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) -> T | None:
     """An entry of a node's newest ledger, or None when it has none. Raises what nodes raise."""
     answer = _entries(node, key)
-    with consistent(node.host):
+    with inconsistent_on_error(node.host):
         entry = _entry_of(answer)
         return None if entry is None else parse(entry)
 

@@ -8,8 +8,16 @@ one makes the transaction fail, and moves nothing. Threads may share it.
 from collections.abc import Sequence
 
 from indexer.chains.http.failover import REQUEST_SECONDS
-from indexer.chains.stellar.checked_nodes import CheckedStellarNode, consistent, vouched_nodes
-from indexer.chains.stellar.xdr.simulation import Simulated, Trapped, simulation
+from indexer.chains.stellar.checked_nodes import (
+    CheckedStellarNode,
+    inconsistent_on_error,
+    open_nodes,
+)
+from indexer.chains.stellar.xdr.simulation import (
+    SimulationFailure,
+    SimulationResult,
+    parse_simulation,
+)
 from indexer.config.networks import StellarChain
 
 
@@ -20,26 +28,26 @@ class StellarCalls:
         self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-        self._nodes = vouched_nodes(chain, urls, timeout)
+        self._nodes = open_nodes(chain, urls, timeout)
 
-    def simulate(self, envelope: str) -> Simulated | Trapped:
+    def simulate(self, envelope: str) -> SimulationResult | SimulationFailure:
         """What a transaction of one contract call would do; base64, unsigned.
 
         `Trapped` is the contract's answer, which another node would give as well. Raises
         `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
-        return self._nodes.ask(lambda node: simulated(node, envelope))
+        return self._nodes.ask(lambda node: simulate(node, envelope))
 
     def close(self) -> None:
         """Let go of the connections."""
         self._nodes.close()
 
 
-def simulated(node: CheckedStellarNode, envelope: str) -> Simulated | Trapped:
+def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | SimulationFailure:
     """As `StellarCalls.simulate`, of one node."""
     # Credentials that name an address are not ours to sign: the older form is as good.
     asked = {"transaction": envelope, "useUpgradedAuth": False}
     answer = node.rpc.call("simulateTransaction", asked)
     node.told(answer)
-    with consistent(node.host):
-        return simulation(answer)
+    with inconsistent_on_error(node.host):
+        return parse_simulation(answer)

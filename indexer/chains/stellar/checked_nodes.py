@@ -16,9 +16,9 @@ from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, Undecodable
 from warehouse_schema.identifiers import Height
 
-VOUCHED_SECONDS = 10.0
+CHECKED_SECONDS = 10.0
 """How long a node that served our network and was well needs not say so again."""
-MOST_LEDGERS_BEHIND = 12
+MAX_LEDGERS_BEHIND = 12
 """Instances behind one address may differ by some; about a minute is no longer the same state."""
 
 
@@ -39,7 +39,7 @@ class CheckedStellarNode:
         if health.get("status") != "healthy":
             raise NodeUnavailable(f"{self.host} is {health.get('status')!r}")
         self._latest = max(self._latest, _ledger(health))
-        self._until = time.monotonic() + VOUCHED_SECONDS
+        self._until = time.monotonic() + CHECKED_SECONDS
 
     def forget(self) -> None:
         """Let it show anew that it is fit."""
@@ -48,13 +48,13 @@ class CheckedStellarNode:
     def told(self, answer: Mapping[str, Any]) -> Height:
         """The ledger as of which it answered. Raises `NodeBehind` for one long gone."""
         latest = _ledger(answer)
-        if latest < self._latest - MOST_LEDGERS_BEHIND:
+        if latest < self._latest - MAX_LEDGERS_BEHIND:
             raise NodeBehind(f"{self.host}: answers of {latest} after {self._latest}")
         self._latest = max(self._latest, latest)
         return Height(latest)
 
 
-def vouched_nodes(
+def open_nodes(
     chain: StellarChain, urls: Sequence[str], timeout: float
 ) -> NodeFailover[CheckedStellarNode]:
     """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
@@ -63,7 +63,7 @@ def vouched_nodes(
 
 
 @contextmanager
-def consistent(host: str) -> Iterator[None]:
+def inconsistent_on_error(host: str) -> Iterator[None]:
     """What cannot be read in here is an answer that contradicts itself."""
     try:
         yield

@@ -21,7 +21,7 @@ from warehouse_schema.identifiers import StellarAddress
 
 EventFilter: TypeAlias = dict[str, Any]
 
-MOST_FILTERS = 5
+MAX_FILTERS = 5
 """Of one call; also the most contracts of one filter."""
 
 _TOKEN_EVENTS: tuple[tuple[str, int, tuple[int, ...]], ...] = (
@@ -38,7 +38,7 @@ _PARTIES = {
 }
 
 
-def is_asked_for(chain: StellarChain, event: StellarEvent) -> bool:
+def is_requested(chain: StellarChain, event: StellarEvent) -> bool:
     """Whether `filters_of_calls` asks for the event."""
     return event.contract in chain.event_contracts or event.contract in chain.tokens
 
@@ -47,7 +47,7 @@ def wanted_events(
     chain: StellarChain, watched: Watched, events: Iterable[StellarEvent]
 ) -> list[StellarEvent]:
     """Those of the events that are wanted, in their order."""
-    candidates = [(event, _accounts(event)) for event in events if is_asked_for(chain, event)]
+    candidates = [(event, _accounts(event)) for event in events if is_requested(chain, event)]
     named = {account for _, accounts in candidates for account in accounts}
     found = frozenset(as_watchlist(watched).among(named))
     return [
@@ -66,7 +66,7 @@ def _accounts(event: StellarEvent) -> Collection[StellarAddress]:
     return tuple(account for account in accounts if account is not None)
 
 
-def filters_of_calls(chain: StellarChain) -> list[list[EventFilter]]:
+def event_filters(chain: StellarChain) -> list[list[EventFilter]]:
     """All events of contracts and tokens, as getEvents calls: one list of filters each.
 
     All filters of a call constrain the same things: before 27.1.1, RPC lost events of one filter
@@ -82,5 +82,5 @@ def _filter(contracts: Sequence[StellarAddress]) -> EventFilter:
 
 def _chunks(items: Sequence[Any]) -> Iterator[list[Any]]:
     rest = iter(items)
-    while chunk := list(islice(rest, MOST_FILTERS)):
+    while chunk := list(islice(rest, MAX_FILTERS)):
         yield chunk

@@ -38,7 +38,7 @@ from indexer.chains.stellar.lake_store import (
 from indexer.chains.stellar.xdr.batches import BatchedLedger, split_batch
 from indexer.chains.stellar.xdr.close_meta import decode_meta
 from indexer.chains.stellar.xdr.ledgers import Ledger, check_linked
-from indexer.chains.stellar.xdr.prefilter import accounts_in, needles_of
+from indexer.chains.stellar.xdr.prefilter import accounts_in, prefilter_of
 from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
 from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import StellarChain
@@ -117,7 +117,7 @@ class LakeReader:
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`."""
-        needles, watchlist = needles_of(self._chain, self._issued()), as_watchlist(watched)
+        needles, watchlist = prefilter_of(self._chain, self._issued()), as_watchlist(watched)
         blocks: list[Block] = []
         events: list[StellarEvent] = []
         unread: list[UnreadLedger] = []
@@ -125,7 +125,7 @@ class LakeReader:
             blocks.append(ledger.block)
             raw, begin, end = ledger.batch, ledger.begin, ledger.end
             if not (
-                needles.are_in(raw, begin, end) or watchlist.among(accounts_in(raw, begin, end))
+                needles.matches(raw, begin, end) or watchlist.among(accounts_in(raw, begin, end))
             ):
                 self._check_miss(ledger)
                 continue

@@ -22,8 +22,8 @@ from indexer.chains.polling import Beat
 from indexer.chains.ports import Block, Range, StellarEvent
 from indexer.chains.stellar.filters import (
     EventFilter,
-    filters_of_calls,
-    is_asked_for,
+    event_filters,
+    is_requested,
     wanted_events,
 )
 from indexer.chains.stellar.node_version import check_software, upgrade_ahead
@@ -151,11 +151,11 @@ class StellarReader:
         check_linked(blocks)
         by_height = {block.height: block for block in blocks}
         found: dict[str, StellarEvent] = {}
-        for filters in filters_of_calls(self._chain):
+        for filters in event_filters(self._chain):
             for records in self._passing(first, last, filters):
                 events = [_event(record, by_height) for record in records]
                 for event in events:
-                    if not is_asked_for(self._chain, event):
+                    if not is_requested(self._chain, event):
                         raise _unasked(event)
                 # A page at a time: a token may have more events than fit into memory at once.
                 for event in wanted_events(self._chain, watched, events):

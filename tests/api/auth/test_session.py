@@ -75,10 +75,10 @@ def test_any_other_header_is_refused(signed_in, header):
     assert_refused(signed_in.get(PATH, environ_base=environ))
 
 
-@pytest.mark.parametrize("token", FORGERIES.values(), ids=FORGERIES)
-def test_a_forgery_is_refused_with_the_same_words(signed_in, token):
-    environ = {"HTTP_AUTHORIZATION": f"Bearer {token}"}
-    assert_refused(signed_in.get(PATH, environ_base=environ))
+def test_every_forgery_gets_the_same_response(signed_in):
+    for token in FORGERIES.values():
+        environ = {"HTTP_AUTHORIZATION": f"Bearer {token}"}
+        assert_refused(signed_in.get(PATH, environ_base=environ))
 
 
 def test_why_a_token_was_refused_is_for_the_log_alone(signed_in, caplog):

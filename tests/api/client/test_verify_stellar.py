@@ -22,7 +22,7 @@ from indexer.actions.stellar_orders import (
     stellar_order,
 )
 from indexer.actions.stellar_tx import completed, draft
-from indexer.chains.stellar.xdr.simulation import Simulated
+from indexer.chains.stellar.xdr.simulation import SimulationResult
 from indexer.config.networks import load_network
 from tests.factories.actions import MAINNET, OWNER, PAYER, TRANSFER, make_withdrawal
 from warehouse_schema.identifiers import BaseUnits, Height, StellarAddress, UnixSeconds
@@ -107,7 +107,7 @@ def shown(step: Any, *, below: Any = None, fee: int = 50_000, until: int = NOW +
     call = operation.host_function.invoke_contract
     assert call is not None
     root = consent(call, *(taken_by(step) if below is None else below))
-    found = Simulated(b"", data(fee), fee, (entry(root),))
+    found = SimulationResult(b"", data(fee), fee, (entry(root),))
     return completed(PASSPHRASE, drafted, found).envelope
 
 

@@ -12,8 +12,8 @@ from api.client import Isthmus, NotFound, WebhookNotTrusted, verify_webhook
 from api.client import webhooks as models
 from api.openapi import openapi
 from relay.keys import LocalStellarKey
-from relay.webhooks.run import body_of, event_id
-from relay.webhooks.signing import public_text, signed_headers
+from relay.webhooks.run import event_body, event_id
+from relay.webhooks.signing import encode_public_key, signed_headers
 from relay.webhooks.store import TransferEvent
 from tests.api.webhooks.conftest import kept, make_webhook_app
 from tests.documented import violations
@@ -35,7 +35,7 @@ def posted(kept: Connection) -> tuple[dict[str, str], bytes]:
     tell_some(kept)
     row = kept.exec_driver_sql("SELECT * FROM projections.transfer_events").one()
     event = TransferEvent(**{name: getattr(row, name) for name in TransferEvent.__slots__})
-    body = body_of(event)
+    body = event_body(event)
     return dict(signed_headers(KEY, event_id(event), UnixSeconds(NOW), body)), body
 
 
@@ -82,7 +82,7 @@ def test_what_is_posted_is_what_the_document_says(
 def test_what_the_service_signed_is_read(posted: tuple[dict[str, str], bytes]) -> None:
     headers, body = posted
     for said in (headers, {name.upper(): value for name, value in headers.items()}):
-        told = verify_webhook(public_text(KEY), said, body, now=NOW + 299)
+        told = verify_webhook(encode_public_key(KEY), said, body, now=NOW + 299)
         assert (told.id, told.type, told.data.number) == (
             headers["webhook-id"],
             "transfer.changed",
@@ -129,7 +129,7 @@ def test_another_body_or_key_is_not_believed(posted: tuple[dict[str, str], bytes
     with pytest.raises(WebhookNotTrusted):
         verify_webhook(PUBLIC_KEY, headers, body + b" ", now=NOW)
     with pytest.raises(WebhookNotTrusted):
-        verify_webhook(public_text(other), headers, body, now=NOW)
+        verify_webhook(encode_public_key(other), headers, body, now=NOW)
     unread = b'{"type": 7}'
     signed = signed_headers(KEY, "evt_1", UnixSeconds(NOW), unread)
     with pytest.raises(WebhookNotTrusted, match="this version"):

@@ -16,7 +16,7 @@ from devnet.webhook_receiver import make_certificate
 from relay.keys import LocalStellarKey
 from relay.webhooks.post import WHOLE_SECONDS, WebhookResponse
 from relay.webhooks.retrying import WebhookState
-from relay.webhooks.run import Poster
+from relay.webhooks.run import WebhookSender
 from relay.webhooks.store import DueEvent, TransferEvent
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import PUBLIC_KEY
@@ -66,10 +66,10 @@ def due(url: str, number: int, stage: str) -> DueEvent:
 def test_it_takes_what_the_service_posts_once_and_refuses_everybody_else(
     url: str, certificate: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def sender(seed: str) -> Poster:
+    def sender(seed: str) -> WebhookSender:
         key = LocalStellarKey.from_text(seed, "test")
         context = ssl.create_default_context(cafile=str(certificate))
-        return Poster(key, context, admits=lambda _: True)
+        return WebhookSender(key, context, admits=lambda _: True)
 
     ours = sender(SEED)
     first = due(url, 1, "SUBMITTED")

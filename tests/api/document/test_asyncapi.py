@@ -8,7 +8,7 @@ from jsonschema import Draft7Validator
 from sqlalchemy import create_engine
 
 from api.openapi import examples, openapi
-from api.stream.client import SENT
+from api.stream.client import CLOSE_REASONS
 from api.stream.requests import parse_subscribe_request
 from tests.documented import violations
 from tests.factories.app import make_app
@@ -36,7 +36,7 @@ def test_the_specification_that_it_is_held_against_would_refuse_another(document
 def test_it_names_every_way_in_which_the_server_ends_a_connection(document):
     listed = document["channels"]["stream"]["x-close-codes"]
     assert [(each["code"], each["reason"]) for each in listed] == [
-        (ending.code, ending.reason) for ending in SENT
+        (ending.code, ending.reason) for ending in CLOSE_REASONS
     ]
 
 

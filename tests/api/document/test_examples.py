@@ -19,23 +19,23 @@ from sqlalchemy import Connection, Engine, delete, func
 from api.actions.evm_source import LimitedEvmSource
 from api.auth.accounts import LedgerUnavailable
 from api.auth.claims import AuthSession
+from api.browser_headers import BrowserPolicy
 from api.errors import (
     ApiError,
     FeesUnavailable,
     IdentityUnavailable,
     NoStellarWallet,
     WalletChanged,
-    code_of,
-    refusal,
+    code_for_status,
+    error_body,
 )
 from api.openapi import BEFORE_THE_APP, EXAMPLES
 from api.orderbook import queries
-from api.rates import READS, Limiter, Rates
+from api.rate_limits import READS, RateBudgets, RateLimiter
 from api.stream import messages
 from api.stream.client_messages import read_speech
 from api.stream.limits import StreamLimits
-from api.stream.socket import find_stream
-from api.web import Web
+from api.stream.socket import stream_of
 from indexer.actions.mint_check import MintRefusal
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.errors import NodeUnavailable
@@ -219,15 +219,15 @@ def shake(client: FlaskClient, query: str = "", **headers: str) -> Any:
 
 def test_a_stream_that_has_no_place_says_so(reader: Engine, example: Any) -> None:
     app = make_app(reader, stream=StreamLimits(clients=1))
-    assert find_stream(app).doors.enter("192.0.2.1")
+    assert stream_of(app).slots.enter("192.0.2.1")
     example("openStream", "STREAM_FULL", shake(app.test_client()))
     app = make_app(reader, stream=StreamLimits(clients=0))
     example("openStream", "STREAM_NOT_SERVED", shake(app.test_client()))
-    app = make_app(reader, web=Web(origins=frozenset({"https://app.example"})))
+    app = make_app(reader, web=BrowserPolicy(origins=frozenset({"https://app.example"})))
     refused = shake(app.test_client(), Origin="https://evil.example")
     example("openStream", "ORIGIN_NOT_ALLOWED", refused)
     app = make_app(reader, stream=StreamLimits(clients_per_address=1))
-    assert find_stream(app).doors.enter("127.0.0.1")
+    assert stream_of(app).slots.enter("127.0.0.1")
     example("openStream", "TOO_MANY_STREAMS", shake(app.test_client()))
 
 
@@ -525,7 +525,7 @@ def test_signing_in_is_the_example(reader: Engine, cut_off: FlaskClient, example
 
 
 def test_one_request_too_many_is_the_example(reader: Engine, example: Any) -> None:
-    limiter = Limiter(Rates({READS: parse("6000/minute")}), clock=lambda: float(NOW))
+    limiter = RateLimiter(RateBudgets({READS: parse("6000/minute")}), clock=lambda: float(NOW))
     limiter.count(READS, "127.0.0.1")
     client = make_app(reader, limiter=limiter).test_client()
     answers = [client.get("/nothing") for _ in range(6000)]
@@ -534,7 +534,7 @@ def test_one_request_too_many_is_the_example(reader: Engine, example: Any) -> No
 
 def test_what_the_server_refuses_is_the_example(example: Any) -> None:
     for status in BEFORE_THE_APP:
-        example("*", code_of(status), json.loads(refusal(status)))
+        example("*", code_for_status(status), json.loads(error_body(status)))
 
 
 def test_what_any_path_may_say(cut_off: FlaskClient, example: Any) -> None:

@@ -14,7 +14,7 @@ from api.auth.owner import RULES, public
 from api.description import RATE_LIMITS
 from api.errors import CODES
 from api.openapi import EVERYWHERE, OPERATIONS, PAGES, examples, template
-from api.rates import OWNER, READS, SIGN_IN, Limiter, Rates
+from api.rate_limits import OWNER, READS, SIGN_IN, RateBudgets, RateLimiter
 from tests.documented import violations
 from tests.factories.app import make_app
 
@@ -103,7 +103,7 @@ def test_what_any_path_may_answer_is_said_of_each(document):
 
 
 def test_a_path_says_what_is_answered_to_one_request_too_many(engine_of_none, document):
-    limiter = Limiter(Rates(dict.fromkeys((READS, SIGN_IN, OWNER), parse("1/minute"))))
+    limiter = RateLimiter(RateBudgets(dict.fromkeys((READS, SIGN_IN, OWNER), parse("1/minute"))))
     client = make_app(engine_of_none, limiter=limiter).test_client()
     for path, method, operation in operations(document):
         # Twice and held against the document each time (`CheckedClient`).

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import Engine, update
 from wsproto.events import CloseConnection, TextMessage
 
-from api.deps import reading
+from api.deps import read_snapshot
 from api.metrics import Metrics
 from api.notifications import NotificationListener
 from api.stream import hub as hub_module
 from api.stream import outbox
-from api.stream.client import GONE, SENT, Client
+from api.stream.client import CLOSE_REASONS, GONE, Client
 from api.stream.hub import Hub
 from api.stream.limits import StreamLimits, StreamSlots
 from api.stream.outbox import Missed
@@ -67,7 +67,7 @@ class Bench:
 
 
 def missed_after(engine: Engine, ledger: int) -> Missed:
-    with reading(engine) as connection:
+    with read_snapshot(engine) as connection:
         found = outbox.read_missed(connection, CHAIN, Height(ledger), most=100_000)
     assert found is not None
     return found
@@ -82,7 +82,7 @@ def make_bench(database, api_engine, stand) -> Iterator[Callable[..., Bench]]:
     changes.start()
 
     def make(*, limits: StreamLimits = LIMITS, told: bool = True) -> Bench:
-        with reading(api_engine) as connection:
+        with read_snapshot(api_engine) as connection:
             start = outbox.read_start(connection, CHAIN)
         metrics = Metrics()
         hub = Hub(api_engine, CHAIN, changes if told else None, start, metrics)
@@ -147,7 +147,7 @@ def test_streams_are_counted_while_open_by_what_they_are_told_and_by_how_they_en
 
 def test_every_code_that_is_sent_is_counted_as_itself():
     metrics = Metrics()
-    for ending in (*SENT, GONE):
+    for ending in (*CLOSE_REASONS, GONE):
         metrics.stream_closed(ending.code)
     metrics.stream_closed(4711)
     counted = {
@@ -156,7 +156,7 @@ def test_every_code_that_is_sent_is_counted_as_itself():
         for sample in family.samples
         if sample.name == "isthmus_streams_closed_total"
     }
-    assert counted == {*(str(ending.code) for ending in (*SENT, GONE)), "other"}
+    assert counted == {*(str(ending.code) for ending in (*CLOSE_REASONS, GONE)), "other"}
 
 
 def test_whoever_knows_more_than_this_process_waits_for_it(make_bench, stand, api_engine):
@@ -183,7 +183,7 @@ def test_ledgers_without_a_change_go_back_for_nobody(make_bench, stand, engine, 
     """They leave no message, by which a process could see that it is behind."""
     bench = make_bench()
     known = stand.market.ledger
-    with reading(api_engine) as connection:
+    with read_snapshot(api_engine) as connection:
         # Time stands, so that nothing expires.
         clock = outbox.read_start(connection, CHAIN).standing.close_time
     # As another process has read it, a little earlier than this one does.

@@ -2,22 +2,22 @@
 
 import pytest
 
-from api.errors import TooMany, Unavailable
+from api.errors import TooManyRequests, Unavailable
 from api.stream.limits import StreamLimits, StreamSlots
 
 
 def test_an_address_has_its_share_and_no_more():
     doors = StreamSlots(StreamLimits(clients=5, clients_per_address=2))
     first, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.1")
-    with pytest.raises(TooMany) as refused:
+    with pytest.raises(TooManyRequests) as refused:
         doors.enter("10.0.0.1")
-    assert refused.value.said_code == "TOO_MANY_STREAMS"
+    assert refused.value.error_code == "TOO_MANY_STREAMS"
     doors.enter("10.0.0.2")
     first.leave()
     first.leave()
     assert len(doors) == 2
     doors.enter("10.0.0.1")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         doors.enter("10.0.0.1")
 
 
@@ -26,7 +26,7 @@ def test_when_all_places_are_taken_nobody_comes_in():
     place, _ = doors.enter("10.0.0.1"), doors.enter("10.0.0.2")
     with pytest.raises(Unavailable) as refused:
         doors.enter("10.0.0.3")
-    assert refused.value.said_code == "STREAM_FULL"
+    assert refused.value.error_code == "STREAM_FULL"
     place.leave()
     doors.enter("10.0.0.3")
 
@@ -34,7 +34,7 @@ def test_when_all_places_are_taken_nobody_comes_in():
 def test_a_process_may_serve_none():
     with pytest.raises(Unavailable) as refused:
         StreamSlots(StreamLimits(clients=0)).enter("10.0.0.1")
-    assert refused.value.said_code == "STREAM_NOT_SERVED"
+    assert refused.value.error_code == "STREAM_NOT_SERVED"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_one_network_of_ipv6_is_one_address(one, other, same):
     doors = StreamSlots(StreamLimits(clients_per_address=1))
     doors.enter(one)
     if same:
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyRequests):
             doors.enter(other)
     else:
         doors.enter(other)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import delete, func, insert, select, update
 
-from api.deps import reading
+from api.deps import read_snapshot
 from api.errors import OrderBookNotReady
 from api.stream import outbox
 from api.stream.book import LiveBook
@@ -26,7 +26,7 @@ def read(api_engine):
     """Call it for what a reader sees in one snapshot: `read(outbox.read_start)`."""
 
     def one(ask, *arguments, **options):
-        with reading(api_engine) as connection:
+        with read_snapshot(api_engine) as connection:
             return ask(connection, CHAIN, *arguments, **options)
 
     return one

@@ -17,7 +17,7 @@ from wsproto.events import TextMessage
 from api.auth.authenticator import Authenticator
 from api.auth.claims import AuthSession
 from api.auth.revocation import Revocations
-from api.deps import reading
+from api.deps import read_snapshot
 from api.errors import IdentityUnavailable
 from api.metrics import Metrics
 from api.notifications import NotificationListener
@@ -128,7 +128,7 @@ def house(database, engine: Engine, indexer_engine: Engine, api_engine: Engine) 
     now, gate = [NOW], Authenticator([TOKENS], Revocations(api_engine))
     admit: list[Callable[[str], AuthSession]] = [lambda shown: gate.admit(f"Bearer {shown}")]
     access = Access(lambda shown: admit[0](shown), NETWORK, lambda: UnixSeconds(now[0]))
-    with reading(api_engine) as conn:
+    with read_snapshot(api_engine) as conn:
         start = outbox.read_start(conn, NETWORK.stellar.id)
     hub = Hub(api_engine, NETWORK.stellar.id, changes, start, Metrics(), access)
     hub.start()

@@ -54,7 +54,7 @@ def test_every_parameter_is_read():
 def test_what_is_not_understood_is_refused_by_name(query, code):
     with pytest.raises(BadRequest) as refused:
         parse_subscribe_request(query)
-    assert refused.value.said_code == code
+    assert refused.value.error_code == code
     assert next(iter(query)) in refused.value.message
 
 

@@ -40,7 +40,9 @@ class Stand:
         """What the owner is shown next."""
         owner = agreed.terms.owner
         account = self.state.account(owner)
-        sequence = next_sequence(Spent(account.sequence, account.spent_at), account.ledger, [])
+        sequence = next_sequence(
+            Spent(account.sequence, account.sequence_ledger), account.ledger, []
+        )
         assert sequence is not None
         step = self.state.step(stellar_order(NETWORK, agreed), owner, account.ledger)
         return self.state.issue(step, owner, sequence, agreed.terms.expires_at)

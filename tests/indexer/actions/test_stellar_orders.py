@@ -22,7 +22,7 @@ from indexer.actions.stellar_tx import (
     draft,
     next_sequence,
 )
-from indexer.chains.stellar.xdr.simulation import Simulated
+from indexer.chains.stellar.xdr.simulation import SimulationResult
 from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
 from tests.factories import actions
@@ -195,7 +195,7 @@ DRAFT = draft(STELLAR.passphrase, OWNER, 7, EXPIRES, [operation_of(BURN, OWNER)]
 
 
 def found(*auth):
-    return Simulated(b"", data(), 5_000, auth)
+    return SimulationResult(b"", data(), 5_000, auth)
 
 
 def test_what_is_needed_is_filled_in_and_nothing_else_changes():

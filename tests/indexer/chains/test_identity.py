@@ -55,7 +55,7 @@ def test_evm_node_given_for_stellar_is_named(evm_url: str):
     assert refusal(StellarReader(STELLAR, [evm_url])) == expected
     accounts = AccountReader(STELLAR, [evm_url])
     with closing(accounts), pytest.raises(WrongChain, match="names an EVM node"):
-        accounts.seen(ACCOUNT)
+        accounts.snapshot(ACCOUNT)
 
 
 def test_stellar_node_given_for_evm_is_named(stellar_url: str):

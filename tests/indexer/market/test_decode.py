@@ -74,31 +74,30 @@ def test_every_event_decodes_field_by_field(name: str) -> None:
     assert decoded == TYPES[name](seen=event.seen, **renamed)
 
 
-@pytest.mark.parametrize(
-    ("name", "key"), [(name, key) for name in TYPES for key in (*_shape(name), "v")]
-)
-def test_a_field_that_is_missing_or_of_another_type_is_undecodable(name: str, key: str) -> None:
+@pytest.mark.parametrize("name", TYPES)
+def test_missing_or_mistyped_field_is_undecodable(name: str) -> None:
     # No field is an i256.
-    for value in (LEFT_OUT, scval.to_int256(1)):
-        with pytest.raises(Undecodable, match=name):
-            decode(_make(name, **{key: value}), CHAIN)
+    for key in (*_shape(name), "v"):
+        for value in (LEFT_OUT, scval.to_int256(1)):
+            with pytest.raises(Undecodable, match=name):
+                decode(_make(name, **{key: value}), CHAIN)
 
 
-@pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("version", [0, 2])
-def test_another_version_is_undecodable(name: str, version: int) -> None:
-    with pytest.raises(Undecodable, match=f"{name} has version {version}"):
-        decode(_make(name, v=version), CHAIN)
+def test_other_version_is_undecodable() -> None:
+    for name in TYPES:
+        for version in (0, 2):
+            with pytest.raises(Undecodable, match=f"{name} has version {version}"):
+                decode(_make(name, v=version), CHAIN)
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_a_key_that_nobody_knows_is_ignored(name: str) -> None:
-    event = _make(name)
-    fields = scval.from_map(event.value)
-    fields[scval.to_symbol("zz_new")] = scval.to_bool(True)
-    fields[scval.to_uint32(1)] = scval.to_bool(True)
-    value = scval.to_map(fields).to_xdr_bytes()
-    assert decode(dataclasses.replace(event, value=value), CHAIN) == decode(event, CHAIN)
+def test_unknown_key_is_ignored() -> None:
+    for name in TYPES:
+        event = _make(name)
+        fields = scval.from_map(event.value)
+        fields[scval.to_symbol("zz_new")] = scval.to_bool(True)
+        fields[scval.to_uint32(1)] = scval.to_bool(True)
+        value = scval.to_map(fields).to_xdr_bytes()
+        assert decode(dataclasses.replace(event, value=value), CHAIN) == decode(event, CHAIN), name
 
 
 def test_what_an_option_leaves_open_is_none() -> None:

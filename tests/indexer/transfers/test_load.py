@@ -6,7 +6,7 @@ from stellar_sdk import TransactionEnvelope
 
 from indexer.transfers.fold import fold
 from indexer.transfers.load import load
-from relay.senders.stellar_signing import Bounds, Invocation, unsigned
+from relay.senders.stellar_signing import Bounds, Invocation, build_call
 from tests.factories.intake import ask, tell
 from tests.factories.relay import signed
 from tests.factories.stage_history import SEND, WITHDRAWAL
@@ -19,7 +19,9 @@ def call(function: str) -> TransactionEnvelope:
     contract = StellarAddress(NETWORK.stellar.usdc_contract)
     bounds = Bounds(UnixSeconds(0), UnixSeconds(2_000_000_000))
     invocation = Invocation(contract, function, ())
-    return unsigned(StellarAddress(ACCOUNT), NETWORK.stellar.passphrase, 7, invocation, 100, bounds)
+    return build_call(
+        StellarAddress(ACCOUNT), NETWORK.stellar.passphrase, 7, invocation, 100, bounds
+    )
 
 
 def submitted(conn: Connection, transfer: str, envelope: TransactionEnvelope, outcome: str) -> str:

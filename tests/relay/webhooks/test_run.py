@@ -20,8 +20,8 @@ from indexer.errors import FollowerConflict, NodeUnavailable
 from relay.keys import LocalStellarKey
 from relay.webhooks import run, store
 from relay.webhooks.post import PROMPT_SECONDS, WebhookResponse
-from relay.webhooks.retrying import verdict
-from relay.webhooks.run import DeliveryCounts, Poster, send_webhooks
+from relay.webhooks.retrying import decide_retry
+from relay.webhooks.run import DeliveryCounts, WebhookSender, send_webhooks
 from tests.factories.projections import address
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import (
@@ -58,14 +58,14 @@ def receiver(certificate: Path) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def sender(certificate: Path) -> Poster:
+def sender(certificate: Path) -> WebhookSender:
     """To this machine as well, and trusting its receiver."""
     context = ssl.create_default_context(cafile=str(certificate))
-    return Poster(KEY, context=context, admits=lambda _: True, whole_seconds=5.0)
+    return WebhookSender(KEY, context=context, admits=lambda _: True, whole_seconds=5.0)
 
 
 @contextmanager
-def sending(engine: Engine, sender: Poster) -> Iterator[list[DeliveryCounts]]:
+def sending(engine: Engine, sender: WebhookSender) -> Iterator[list[DeliveryCounts]]:
     """While it is at work."""
     stop, done, failed = threading.Event(), list[DeliveryCounts](), list[BaseException]()
 
@@ -109,7 +109,7 @@ def until(engine: Engine, is_so: Callable[[Connection], bool]) -> None:
 
 
 def test_an_event_is_posted_when_it_is_told_with_all_that_verifies_it(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
         webhook, transfer = insert_webhook(conn, receiver.url, secret=SECRET), begun(conn)
@@ -145,7 +145,7 @@ def test_an_event_is_posted_when_it_is_told_with_all_that_verifies_it(
 
 
 def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
         tell_some(conn, 3)
@@ -162,7 +162,7 @@ def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
 
 
 def test_what_is_not_taken_is_tried_again_before_what_comes_behind_it(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     answers = iter([500, 500, *[204] * 20])
     receiver.answer = lambda _: next(answers)
@@ -199,7 +199,7 @@ def hurry(engine: Engine) -> None:
 
 
 def test_what_nobody_takes_is_given_up_after_a_day_and_in_the_end_so_is_the_place(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: 503
     with engine.begin() as conn:
@@ -220,7 +220,7 @@ def test_what_nobody_takes_is_given_up_after_a_day_and_in_the_end_so_is_the_plac
     assert heard(receiver, 3) == [1, 2, 3]
     with engine.connect() as conn:
         assert [each.outcome for each in deliveries_of(conn, webhook)] == ["given_up"] * 3
-        assert store.failing(conn) == (0, 1)
+        assert store.failing_webhooks(conn) == (0, 1)
     assert sum(each.given_up for each in done) == 3
 
 
@@ -233,7 +233,7 @@ def has_come_to(webhook: str, position: int) -> Callable[[Connection], bool]:
 
 
 def test_nothing_is_sent_to_a_place_that_was_taken_back(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
         remove_webhook(conn, insert_webhook(conn, f"{receiver.url}/old"))
@@ -260,7 +260,7 @@ def silent(receiver: Receiver) -> Iterator[Receiver]:
 
 
 def test_silent_places_delay_no_new_place(
-    engine: Engine, relay_engine: Engine, sender: Poster, silent: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, silent: Receiver
 ) -> None:
     with engine.begin() as conn:
         for number in range(60):
@@ -281,7 +281,7 @@ def test_silent_places_delay_no_new_place(
 
 
 def test_a_silent_new_place_is_left_after_prompt_seconds(
-    engine: Engine, relay_engine: Engine, sender: Poster, silent: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, silent: Receiver
 ) -> None:
     with engine.begin() as conn:
         webhook = insert_webhook(conn, f"{silent.url}/never")
@@ -313,11 +313,11 @@ def test_a_place_that_takes_slowly_leaves_the_prompt_ones(
     tell_some(connection, 2)
     [due] = store.due(connection, "prompt", busy=(), limit=9)
     taken = WebhookResponse(204, None, seconds=PROMPT_SECONDS)
-    store.note(connection, due, taken, verdict(due.standing, taken, 0.0))
+    store.note(connection, due, taken, decide_retry(due.standing, taken, 0.0))
     assert store.due(connection, "prompt", busy=(), limit=9) == []
     [due] = store.due(connection, "slow", busy=(), limit=9)
     again = replace(taken, seconds=0.1)
-    store.note(connection, due, again, verdict(due.standing, again, 0.0))
+    store.note(connection, due, again, decide_retry(due.standing, again, 0.0))
     assert state_of(connection, webhook).is_prompt
 
 
@@ -326,7 +326,7 @@ def to(posted: list[Posted], path: str) -> int:
 
 
 def test_what_was_posted_and_never_written_is_posted_again_under_the_same_id(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     answered = threading.Event()
 
@@ -373,7 +373,7 @@ class KeyOfAService:
 def test_while_the_keys_service_is_away_events_wait_and_nobody_has_refused_them(
     engine: Engine,
     relay_engine: Engine,
-    sender: Poster,
+    sender: WebhookSender,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -391,7 +391,7 @@ def test_while_the_keys_service_is_away_events_wait_and_nobody_has_refused_them(
         assert {row.attempts for row in deliveries_of(conn, webhook)} == {1}
 
 
-def test_only_one_process_posts(relay_engine: Engine, sender: Poster) -> None:
+def test_only_one_process_posts(relay_engine: Engine, sender: WebhookSender) -> None:
     with (
         store.writer(relay_engine),
         pytest.raises(FollowerConflict),
@@ -401,7 +401,7 @@ def test_only_one_process_posts(relay_engine: Engine, sender: Poster) -> None:
 
 
 def test_what_is_under_way_at_the_end_is_written(
-    engine: Engine, relay_engine: Engine, sender: Poster, receiver: Receiver
+    engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     began, over = threading.Event(), threading.Event()
 

@@ -14,7 +14,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from stellar_sdk import Keypair
 
 from relay.keys import LocalStellarKey
-from relay.webhooks.signing import public_text, signed_headers
+from relay.webhooks.signing import encode_public_key, signed_headers
 from warehouse_schema.identifiers import UnixSeconds
 
 ROOT = Path(__file__).parents[3]
@@ -26,7 +26,7 @@ def test_what_is_signed_is_id_time_and_body() -> None:
     headers = signed_headers(KEY, "evt_7", UnixSeconds(1_700_000_000), b'{"a":1}')
     version, _, text = headers["webhook-signature"].partition(",")
     assert (version, headers["webhook-id"]) == ("v1a", "evt_7")
-    public = VerifyKey(base64.b64decode(public_text(KEY).removeprefix("whpk_")))
+    public = VerifyKey(base64.b64decode(encode_public_key(KEY).removeprefix("whpk_")))
     public.verify(b'evt_7.1700000000.{"a":1}', base64.b64decode(text))
     with pytest.raises(BadSignatureError):
         public.verify(b'evt_7.1700000001.{"a":1}', base64.b64decode(text))

@@ -18,7 +18,7 @@ from stellar_sdk.xdr import constants
 
 from indexer.errors import ConfigurationError
 
-LONGEST = 0xFFFFFFFF
+MAX_LENGTH = 0xFFFFFFFF
 """Bytes or elements where a definition gives no limit."""
 
 
@@ -203,7 +203,7 @@ class _Parser:
     def _length(self) -> tuple[int, bool]:
         """`[n]`, `<n>` or `<>`."""
         counted = self._next() == "<"
-        most = LONGEST if self._peek() == ">" else _value(self._next())
+        most = MAX_LENGTH if self._peek() == ">" else _value(self._next())
         self._expect(">" if counted else "]")
         return most, counted
 

@@ -28,12 +28,12 @@ class Prefilter:
     keys: tuple[bytes, ...]
     """Contract ids and hashes of transactions."""
 
-    def are_in(self, raw: bytes, begin: int = 0, end: int = sys.maxsize) -> bool:
+    def matches(self, raw: bytes, begin: int = 0, end: int = sys.maxsize) -> bool:
         """Whether the ledger between `begin` and `end` has one of them."""
         return any(raw.find(key, begin, end) >= 0 for key in self.keys)
 
 
-def needles_of(chain: StellarChain, issued: Collection[TxHash] = ()) -> Prefilter:
+def prefilter_of(chain: StellarChain, issued: Collection[TxHash] = ()) -> Prefilter:
     """Needles for the events of the chain's contracts, and for issued transactions.
 
     `issued` are inner hashes: a fee bump's result names the transaction inside it too.

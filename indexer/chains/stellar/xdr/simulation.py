@@ -8,13 +8,13 @@ from typing import Any
 
 from stellar_sdk import xdr
 
-MOST_RESOURCE_FEE = 50_000_000
+MAX_RESOURCE_FEE = 50_000_000
 """Stroops: 5 XLM. Calls of ours cost a hundredth of it; who asks for more is wrong or lies."""
 _CONTRACT_ERROR = re.compile(r"Error\(Contract, #(\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class SimulationResult:
     """What a call returns now, and what its transaction has to carry; XDR as raw bytes."""
 
     value: bytes
@@ -28,21 +28,23 @@ class Simulated:
 
 
 @dataclass(frozen=True, slots=True)
-class Trapped:
+class SimulationFailure:
     """The call fails as things stand; `code` is the error of the contract that refused, if one."""
 
     message: str
     code: int | None
 
 
-def simulation(answer: Mapping[str, Any]) -> Simulated | Trapped:
+def parse_simulation(answer: Mapping[str, Any]) -> SimulationResult | SimulationFailure:
     """Read an answer. Raises `ValueError` for one that is neither a result nor an error."""
     error = answer.get("error")
     if isinstance(error, str) and error:
         return _trapped(error)
     if answer.get("restorePreamble"):
         # Archived entries come back by themselves since protocol 23; who says else is older.
-        return Trapped("entries of the contract are archived: they have to be restored first", None)
+        return SimulationFailure(
+            "entries of the contract are archived: they have to be restored first", None
+        )
     results = answer.get("results")
     if not isinstance(results, list) or len(results) != 1 or not isinstance(results[0], dict):
         raise ValueError("a simulation with no result and no error")
@@ -52,12 +54,14 @@ def simulation(answer: Mapping[str, Any]) -> Simulated | Trapped:
     auth = results[0].get("auth") or []
     if not isinstance(auth, list):
         raise ValueError("auth is no list")
-    return Simulated(_bytes(results[0].get("xdr")), data, fee, tuple(map(_bytes, auth)))
+    return SimulationResult(_bytes(results[0].get("xdr")), data, fee, tuple(map(_bytes, auth)))
 
 
-def _trapped(error: str) -> Trapped:
+def _trapped(error: str) -> SimulationFailure:
     found = _CONTRACT_ERROR.search(error)
-    return Trapped(error.partition("\n")[0][:200], None if found is None else int(found[1]))
+    return SimulationFailure(
+        error.partition("\n")[0][:200], None if found is None else int(found[1])
+    )
 
 
 def _check_data(data: bytes, fee: int) -> None:
@@ -65,7 +69,7 @@ def _check_data(data: bytes, fee: int) -> None:
         said = xdr.SorobanTransactionData.from_xdr_bytes(data).resource_fee.int64
     except EOFError as error:
         raise ValueError(f"transactionData is cut off: {error}") from error
-    if said != fee or not 0 <= fee <= MOST_RESOURCE_FEE:
+    if said != fee or not 0 <= fee <= MAX_RESOURCE_FEE:
         raise ValueError(f"a resource fee of {fee} stroops, {said} in the data")
 
 

@@ -81,7 +81,7 @@ def test_a_node_vouches_for_itself_once_in_a_while(node, reader, monkeypatch) ->
     reader.signing_rules(ALICE)
     reader.signing_rules(ALICE)
     assert asked(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
-    monkeypatch.setattr(checked_nodes, "VOUCHED_SECONDS", -1.0)
+    monkeypatch.setattr(checked_nodes, "CHECKED_SECONDS", -1.0)
     hasty = AccountReader(CHAIN, [node.url])
     node.calls.clear()
     hasty.signing_rules(ALICE)
@@ -136,21 +136,21 @@ NOT_DEFINITIVE: dict[str, tuple[str, Any, type[IndexerError]]] = {
 
 
 def test_ledger_of_last_number_is_read(node, reader) -> None:
-    seen = reader.seen(ALICE)
-    assert seen is not None
+    snapshot = reader.snapshot(ALICE)
+    assert snapshot is not None
     # The entry has no seqLedger: it counts as spent where the entry changed last.
-    assert (seen.ledger, seen.sequence, seen.spent_at) == (20, 1, 1)
+    assert (snapshot.ledger, snapshot.sequence, snapshot.sequence_ledger) == (20, 1, 1)
     node.entries[account_key(ALICE)] = make_account_entry(ALICE, seq_ledger=17)
-    seen = reader.seen(ALICE)
-    assert seen is not None
-    assert seen.spent_at == 17
+    snapshot = reader.snapshot(ALICE)
+    assert snapshot is not None
+    assert snapshot.sequence_ledger == 17
 
 
 def test_account_without_ledger_of_change_is_inconsistent(node, reader) -> None:
     entry = {"key": "", "xdr": make_account_entry(ALICE)}
     node.answer_with("getLedgerEntries", answers({"entries": [entry], "latestLedger": 20}))
     with pytest.raises(InconsistentAnswer, match="lastModifiedLedgerSeq"):
-        reader.seen(ALICE)
+        reader.snapshot(ALICE)
 
 
 @pytest.mark.parametrize("case", NOT_DEFINITIVE)

@@ -8,10 +8,10 @@ from stellar_sdk import scval, xdr
 
 from indexer.chains.stellar.calls import StellarCalls
 from indexer.chains.stellar.xdr.simulation import (
-    MOST_RESOURCE_FEE,
-    Simulated,
-    Trapped,
-    simulation,
+    MAX_RESOURCE_FEE,
+    SimulationFailure,
+    SimulationResult,
+    parse_simulation,
 )
 from indexer.config.networks import load_network
 from indexer.errors import InconsistentAnswer, NodeBehind, NodeUnavailable, WrongChain
@@ -65,7 +65,7 @@ def tried(*nodes: FakeStellarNode) -> Any:
 def test_what_a_call_returns_and_needs_is_read(node):
     says(node, make_answer())
     found = tried(node)
-    assert isinstance(found, Simulated)
+    assert isinstance(found, SimulationResult)
     assert (found.resource_fee, found.auth) == (5_000, ())
     assert scval.from_int128(xdr.SCVal.from_xdr_bytes(found.value)) == 7
     asked = {"transaction": "AAAA", "useUpgradedAuth": False}
@@ -75,15 +75,15 @@ def test_what_a_call_returns_and_needs_is_read(node):
 def test_a_contract_that_refuses_is_an_answer_and_no_failure_of_the_node(node):
     said = "HostError: Error(Contract, #10)\n\nEvent log (newest first):\n   0: ..."
     says(node, {"error": said, "latestLedger": 20})
-    assert tried(node) == Trapped("HostError: Error(Contract, #10)", 10)
+    assert tried(node) == SimulationFailure("HostError: Error(Contract, #10)", 10)
     says(node, {"error": "HostError: Error(Auth, InvalidAction)", "latestLedger": 20})
-    assert tried(node) == Trapped("HostError: Error(Auth, InvalidAction)", None)
+    assert tried(node) == SimulationFailure("HostError: Error(Auth, InvalidAction)", None)
 
 
 def test_entries_that_would_have_to_be_restored_stop_the_call():
     preamble = {"transactionData": make_data(), "minResourceFee": "1"}
-    found = simulation(make_answer(restorePreamble=preamble))
-    assert isinstance(found, Trapped)
+    found = parse_simulation(make_answer(restorePreamble=preamble))
+    assert isinstance(found, SimulationFailure)
     assert "archived" in found.message
 
 
@@ -93,7 +93,7 @@ def test_the_next_node_is_asked_when_one_fails(node):
         tried(node)
     with serving(FakeStellarNode(latest=20)) as second:
         says(second, make_answer())
-        assert isinstance(tried(node, second), Simulated)
+        assert isinstance(tried(node, second), SimulationResult)
 
 
 def test_a_node_of_another_network_or_of_long_ago_is_not_believed(node):
@@ -119,8 +119,8 @@ def test_a_node_of_another_network_or_of_long_ago_is_not_believed(node):
         {"minResourceFee": 5_000},
         {"minResourceFee": "-5000"},
         {
-            "minResourceFee": str(MOST_RESOURCE_FEE + 1),
-            "transactionData": make_data(MOST_RESOURCE_FEE + 1),
+            "minResourceFee": str(MAX_RESOURCE_FEE + 1),
+            "transactionData": make_data(MAX_RESOURCE_FEE + 1),
         },
         {"latestLedger": "20"},
     ],

@@ -51,7 +51,7 @@ def test_ledger_of_the_same_second_outside_the_window_proves_nothing() -> None:
     beyond_it = chain.node.latest.sequence - applied.ledger
     with nodes_of(chain, beyond_it) as nodes:
         tx = TxHash(sent.hash)
-        assert not nodes.are_dead([tx], since=signed_at, last=UnixSeconds(signed_at + 60))
-        assert nodes.are_dead(
+        assert not nodes.are_expired([tx], since=signed_at, last=UnixSeconds(signed_at + 60))
+        assert nodes.are_expired(
             [tx], since=UnixSeconds(signed_at + 1), last=UnixSeconds(signed_at + 60)
         )

@@ -33,7 +33,7 @@ from devnet.stellar.client import Failed, Refused, Rejected
 from devnet.supervisor import free_port
 from devnet.transfers import Holding, Played
 from devnet.webhook_receiver import make_certificate
-from indexer.config.settings import in_capitals, operator_variable
+from indexer.config.settings import operator_variable, variable_suffix
 from tests.system.chaos.chains import CHAINS, EVM, HOST, STELLAR, Chains, fresh_chains
 from tests.system.chaos.faults import FaultyNodes
 from tests.system.chaos.site import Site, database
@@ -205,15 +205,15 @@ def _specs(
     yield Spec("attester", "indexer", ("attest",), common)
     yield Spec("keeper", "indexer", ("transfers",), common)
     keys = {
-        f"ISTHMUS_RELAY_SPONSOR_{in_capitals(ChainId(STELLAR))}": keypair(SPONSOR).secret,
+        f"ISTHMUS_RELAY_SPONSOR_{variable_suffix(ChainId(STELLAR))}": keypair(SPONSOR).secret,
         # Transfers begin at one unit here.
-        f"ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_{in_capitals(ChainId(STELLAR))}": str(10**7),
-        f"ISTHMUS_RELAY_KEY_{in_capitals(ChainId(EVM))}": dev_account(RELAY_ACCOUNT).key.hex(),
-        f"ISTHMUS_RELAY_KEY_{in_capitals(ChainId(STELLAR))}": ",".join(
+        f"ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_{variable_suffix(ChainId(STELLAR))}": str(10**7),
+        f"ISTHMUS_RELAY_KEY_{variable_suffix(ChainId(EVM))}": dev_account(RELAY_ACCOUNT).key.hex(),
+        f"ISTHMUS_RELAY_KEY_{variable_suffix(ChainId(STELLAR))}": ",".join(
             secret_of(each) for each in _RELAYS
         ),
         # Of a chain whose blocks come fast and are dear.
-        f"ISTHMUS_RELAY_BUDGET_{in_capitals(ChainId(EVM))}": str(10**20),
+        f"ISTHMUS_RELAY_BUDGET_{variable_suffix(ChainId(EVM))}": str(10**20),
     }
     yield Spec("relay", "relay", ("run",), {**common, **keys})
     posting = {"ISTHMUS_WEBHOOK_KEY": secret_of(WEBHOOKS), "SSL_CERT_FILE": str(certificate)}

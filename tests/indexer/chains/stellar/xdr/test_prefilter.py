@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stellar_sdk import StrKey, scval, xdr
 
 from indexer.chains.stellar.filters import wanted_events
-from indexer.chains.stellar.xdr.prefilter import accounts_in, needles_of
+from indexer.chains.stellar.xdr.prefilter import accounts_in, prefilter_of
 from indexer.chains.stellar.xdr.walk import walk_ledger
 from tests.factories.stellar_events import account, contract
 from tests.factories.stellar_lake import (
@@ -27,13 +27,13 @@ ACCOUNTS = st.binary(min_size=32, max_size=32).map(StrKey.encode_ed25519_public_
 
 def test_nothing_of_ours_is_in_the_recorded_ledgers_but_the_usdc_asset() -> None:
     for height in HEIGHTS:
-        assert not needles_of(PUBNET).are_in(recorded_raws()[height])
+        assert not prefilter_of(PUBNET).matches(recorded_raws()[height])
 
 
 def test_a_token_alone_is_no_needle() -> None:
     raw = recorded_raws()[63092990]
     assert StrKey.decode_contract(PUBNET.usdc_contract) in raw
-    assert not needles_of(PUBNET).are_in(raw)
+    assert not prefilter_of(PUBNET).matches(raw)
 
 
 def test_every_wanted_event_of_a_recorded_ledger_makes_it_a_hit() -> None:
@@ -50,7 +50,7 @@ def test_every_wanted_event_of_a_recorded_ledger_makes_it_a_hit() -> None:
     assert accounts <= accounts_in(raw)
     for event in events:
         chain = dataclasses.replace(PUBNET, escrow=event.contract)
-        assert needles_of(chain).are_in(raw)
+        assert prefilter_of(chain).matches(raw)
 
 
 def test_a_ledger_of_a_devnet_is_a_hit_if_it_holds_a_wanted_event() -> None:
@@ -63,7 +63,7 @@ def test_a_ledger_of_a_devnet_is_a_hit_if_it_holds_a_wanted_event() -> None:
     }
 
     def is_hit(raw: bytes) -> bool:
-        return needles_of(DEVNET).are_in(raw) or not watched.isdisjoint(accounts_in(raw))
+        return prefilter_of(DEVNET).matches(raw) or not watched.isdisjoint(accounts_in(raw))
 
     assert all(is_hit(raw) for raw, wanted in hits.items() if wanted)
     assert 0 < sum(hits.values()) <= sum(map(is_hit, hits)) < len(hits)
@@ -109,9 +109,9 @@ def test_an_issued_transaction_makes_its_ledger_a_hit() -> None:
     ]
     for pair in bumps:
         name = TxHash(pair.transaction_hash.hash.hex())
-        assert needles_of(PUBNET, [name]).are_in(raw)
+        assert prefilter_of(PUBNET, [name]).matches(raw)
     assert len(bumps) == 4
-    assert not needles_of(PUBNET, [TxHash("ab" * 32)]).are_in(raw)
+    assert not prefilter_of(PUBNET, [TxHash("ab" * 32)]).matches(raw)
 
 
 def _processing(height: int) -> Any:
@@ -122,11 +122,11 @@ def _processing(height: int) -> Any:
 
 def test_a_ledger_of_a_batch_is_looked_through_alone() -> None:
     value = scval.to_address(account("a")).to_xdr_bytes()
-    needles = needles_of(dataclasses.replace(DEVNET, escrow=contract("e")))
+    needles = prefilter_of(dataclasses.replace(DEVNET, escrow=contract("e")))
     needle = value + StrKey.decode_contract(contract("e"))
     raw = bytes(50) + needle + bytes(50)
-    assert needles.are_in(raw, 50, 50 + len(needle))
+    assert needles.matches(raw, 50, 50 + len(needle))
     assert accounts_in(raw, 50, 50 + len(needle)) == {account("a")}
-    assert not needles.are_in(raw, 0, 50 + len(value) - 1)
+    assert not needles.matches(raw, 0, 50 + len(value) - 1)
     assert accounts_in(raw, 0, 50 + len(value) - 1) == set()
-    assert not needles.are_in(raw, 50 + len(needle) - 20, len(raw))
+    assert not needles.matches(raw, 50 + len(needle) - 20, len(raw))

@@ -12,7 +12,7 @@ from stellar_sdk import scval, xdr
 
 from indexer.chains.stellar.xdr import language
 from indexer.chains.stellar.xdr.language import (
-    LONGEST,
+    MAX_LENGTH,
     Array,
     Bool,
     Enumeration,
@@ -108,7 +108,7 @@ def test_recorded_ledgers_end_where_they_end(path: Any) -> None:
 def test_definitions_say_what_the_protocol_says() -> None:
     assert definition("SCSymbol") == Octets(32, counted=True)
     assert definition("Hash") == Octets(32, counted=False)
-    assert definition("LedgerEntryChanges") == Array(Named("LedgerEntryChange"), LONGEST, True)
+    assert definition("LedgerEntryChanges") == Array(Named("LedgerEntryChange"), MAX_LENGTH, True)
     assert definition("PublicKeyType") == Enumeration(frozenset({0}))
     assert definition("SponsorshipDescriptor") == Optional(Named("AccountID"))
     event = definition("ContractEvent")

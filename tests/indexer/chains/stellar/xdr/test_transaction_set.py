@@ -8,7 +8,6 @@ from indexer.chains.raw import Block
 from indexer.chains.stellar.xdr import transaction_set
 from indexer.chains.stellar.xdr.ledgers import block_of_meta
 from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
-from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer
 from tests.factories.stellar_lake import DEVNET, history_metas, recorded_raws
 from tests.factories.stellar_recorded import PUBNET
@@ -38,9 +37,10 @@ def _passes(raw: bytes, block: Block) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("chain", "raw"), LEDGERS)
-def test_a_ledgers_own_transactions_are_known(chain: StellarChain, raw: bytes) -> None:
-    _check(raw, block_of_meta(raw, chain.id))
+def test_own_transaction_sets_pass() -> None:
+    assert len(LEDGERS) > 50
+    for chain, raw in LEDGERS:
+        _check(raw, block_of_meta(raw, chain.id))
 
 
 @pytest.mark.parametrize("way", ["_as_decoded", "_as_some_length"])

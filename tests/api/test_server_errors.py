@@ -9,7 +9,7 @@ import pytest
 from gunicorn.http.errors import InvalidResponseHeader
 
 from api.errors import CODES
-from api.refusals import refuse
+from api.server_errors import reject_request
 from tests.factories.streaming import serving
 
 SECRET = b"hunter2"
@@ -72,7 +72,7 @@ def test_what_fails_outside_of_the_app_is_our_fault_and_logged_without_its_words
     ours, theirs = socket.socketpair()
     with ours, theirs:
         caplog.set_level(logging.DEBUG)
-        assert refuse(ours, "192.0.2.1", InvalidResponseHeader("hunter2")) == 500
+        assert reject_request(ours, "192.0.2.1", InvalidResponseHeader("hunter2")) == 500
         assert b'"code":"INTERNAL"' in theirs.recv(65536)
     assert "InvalidResponseHeader" in caplog.text
     assert "hunter2" not in caplog.text
@@ -82,7 +82,7 @@ def test_a_client_that_is_gone_is_no_failure(caplog):
     ours, theirs = socket.socketpair()
     theirs.close()
     with ours:
-        assert refuse(ours, "", RuntimeError("hunter2")) == 500
+        assert reject_request(ours, "", RuntimeError("hunter2")) == 500
     assert "hunter2" not in caplog.text
 
 

@@ -10,9 +10,9 @@ from sqlalchemy import create_engine, func, select, text, update
 
 from api.app import create_app
 from api.deps import Deps
-from api.errors import TooMany
-from api.rate_storage import Memory, Postgres
-from api.rates import OWNER, READS, SIGN_IN, Limiter, Rates
+from api.errors import TooManyRequests
+from api.rate_limits import OWNER, READS, SIGN_IN, RateBudgets, RateLimiter
+from api.rate_storage import MemoryRateStorage, PostgresRateStorage
 from api.settings import load_api_settings
 from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
@@ -34,15 +34,15 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def postgres_counts(api_engine) -> Postgres:
-    return Postgres(api_engine)
+def postgres_counts(api_engine) -> PostgresRateStorage:
+    return PostgresRateStorage(api_engine)
 
 
-def rates(*shared: str, **budgets: str) -> Rates:
-    return Rates({name: parse(each) for name, each in budgets.items()}, frozenset(shared))
+def rates(*shared: str, **budgets: str) -> RateBudgets:
+    return RateBudgets({name: parse(each) for name, each in budgets.items()}, frozenset(shared))
 
 
-def client_of(engine, limiter: Limiter) -> FlaskClient:
+def client_of(engine, limiter: RateLimiter) -> FlaskClient:
     deps = Deps(
         engine, load_network("testnet"), lambda: UnixSeconds(NOW), limiter=limiter
     )  # fmt: skip
@@ -66,7 +66,9 @@ def statuses(client: FlaskClient, path: str, address: str, times: int) -> list[i
 
 @pytest.mark.parametrize("kind", ["memory", "postgres"])
 def test_storage_counts_each_key_in_its_window(kind, request):
-    storage = Memory() if kind == "memory" else request.getfixturevalue("postgres_counts")
+    storage = (
+        MemoryRateStorage() if kind == "memory" else request.getfixturevalue("postgres_counts")
+    )
     before = time.time()
     hits = [storage.hit("a", 60) for _ in range(3)]
     assert [hit.hits for hit in hits] == [1, 2, 3]
@@ -76,7 +78,7 @@ def test_storage_counts_each_key_in_its_window(kind, request):
 
 
 def test_a_window_of_memory_ends(clock):
-    memory = Memory(clock)
+    memory = MemoryRateStorage(clock)
     ends = clock.now + 60
     assert [memory.hit("a", 60) for _ in range(3)] == [(1, ends), (2, ends), (3, ends)]
     clock.now += 59
@@ -86,7 +88,7 @@ def test_a_window_of_memory_ends(clock):
 
 
 def test_memory_is_bounded_and_forgets_the_oldest_first(clock):
-    memory = Memory(clock, max_keys=100)
+    memory = MemoryRateStorage(clock, max_keys=100)
     for number in range(1000):
         memory.hit(str(number), 60)
     assert len(memory) == 100
@@ -95,7 +97,7 @@ def test_memory_is_bounded_and_forgets_the_oldest_first(clock):
 
 
 def test_memory_forgets_windows_that_are_over(clock):
-    memory = Memory(clock)
+    memory = MemoryRateStorage(clock)
     for number in range(100):
         memory.hit(str(number), 60)
     clock.now += 60
@@ -117,7 +119,7 @@ def test_a_window_of_postgres_ends(engine, postgres_counts):
 
 
 def test_windows_that_are_over_are_deleted_in_passing(engine, api_engine, clock):
-    counts = Postgres(api_engine, clock)
+    counts = PostgresRateStorage(api_engine, clock)
     for name in "abc":
         counts.hit(name, 60)
     age(engine)
@@ -134,12 +136,15 @@ def test_the_table_of_counts_waits_for_no_disk(engine):
 
 
 def test_processes_that_count_together_miss_none(api_engine):
-    limiters = [Limiter(rates(SIGN_IN, sign_in="20/minute"), Postgres(api_engine)) for _ in "ab"]
+    limiters = [
+        RateLimiter(rates(SIGN_IN, sign_in="20/minute"), PostgresRateStorage(api_engine))
+        for _ in "ab"
+    ]
 
     def one(number: int) -> bool:
         try:
             limiters[number % 2].count(SIGN_IN, "192.0.2.1")
-        except TooMany:
+        except TooManyRequests:
             return False
         return True
 
@@ -152,18 +157,18 @@ def test_processes_that_count_together_miss_none(api_engine):
 
 def test_a_refused_client_is_refused_without_asking_again(api_engine, clock):
     storage = Counting(clock)
-    limiter = Limiter(rates(OWNER, owner="3/minute"), storage, clock=clock)
+    limiter = RateLimiter(rates(OWNER, owner="3/minute"), storage, clock=clock)
     for _ in range(3):
         limiter.count(OWNER, "G")
     for _ in range(50):
-        with pytest.raises(TooMany):
+        with pytest.raises(TooManyRequests):
             limiter.count(OWNER, "G")
     assert storage.asked == 4
     clock.now += 61
     limiter.count(OWNER, "G")
 
 
-class Counting(Memory):
+class Counting(MemoryRateStorage):
     """Memory that knows how often it was asked, and ends with the test's clock."""
 
     asked = 0
@@ -178,28 +183,30 @@ class Counting(Memory):
 
 def test_refusals_are_told_by_budget(clock):
     told: list[str] = []
-    limiter = Limiter(rates(reads="1/minute"), clock=clock, on_refusal=told.append)
+    limiter = RateLimiter(rates(reads="1/minute"), clock=clock, on_refusal=told.append)
     limiter.count(READS, "a")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         limiter.count(READS, "a")
     assert told == [READS]
 
 
 def test_while_the_database_is_away_each_process_counts_for_itself(nowhere, clock, caplog):
-    limiter = Limiter(rates(SIGN_IN, sign_in="3/minute"), Postgres(nowhere), clock=clock)
+    limiter = RateLimiter(
+        rates(SIGN_IN, sign_in="3/minute"), PostgresRateStorage(nowhere), clock=clock
+    )
     for _ in range(3):
         limiter.count(SIGN_IN, "192.0.2.1")
-    with pytest.raises(TooMany):
+    with pytest.raises(TooManyRequests):
         limiter.count(SIGN_IN, "192.0.2.1")
     # Once for all: it is not asked again at every request.
-    assert len([r for r in caplog.records if r.name == "api.rates"]) == 1
+    assert len([r for r in caplog.records if r.name == "api.rate_limits"]) == 1
 
 
 # Through HTTP
 
 
 def test_a_client_that_asks_too_much_is_told_when_to_come_again(reader, book, clock):
-    limiter = Limiter(rates(reads="3/minute"), clock=clock)
+    limiter = RateLimiter(rates(reads="3/minute"), clock=clock)
     client = client_of(reader, limiter)
     here = {"REMOTE_ADDR": "192.0.2.1"}
     for left in (2, 1, 0):
@@ -218,21 +225,21 @@ def test_a_client_that_asks_too_much_is_told_when_to_come_again(reader, book, cl
 
 
 def test_whoever_has_a_network_of_ipv6_has_one_budget(cut_off, nowhere):
-    client = client_of(nowhere, Limiter(rates(reads="2/minute")))
+    client = client_of(nowhere, RateLimiter(rates(reads="2/minute")))
     assert statuses(client, "/nothing", "2001:db8::1", 1) == [404]
     assert statuses(client, "/nothing", "2001:db8::ffff:1", 2) == [404, 429]
     assert statuses(client, "/nothing", "2001:db8:0:1::1", 1) == [404]
 
 
 def test_all_paths_share_the_budget_of_reads_and_health_is_free(nowhere):
-    client = client_of(nowhere, Limiter(rates(reads="3/minute")))
+    client = client_of(nowhere, RateLimiter(rates(reads="3/minute")))
     paths = ("/nothing", "/", "/readyz", "/v1/routes", "/api/v1/stream", "/api/v1/orderbook?x=%00")
     assert [client.get(path).status_code for path in paths] == [404, 200, 503, 429, 429, 429]
     assert client.get("/healthz").status_code == 200
 
 
 def test_signing_in_has_a_budget_of_its_own(nowhere):
-    client = client_of(nowhere, Limiter(rates(reads="1/minute", sign_in="2/minute")))
+    client = client_of(nowhere, RateLimiter(rates(reads="1/minute", sign_in="2/minute")))
     codes = [client.get("/auth").status_code for _ in range(3)]
     assert codes[2] == 429
     assert 429 not in codes[:2]
@@ -242,7 +249,7 @@ def test_signing_in_has_a_budget_of_its_own(nowhere):
 
 
 def test_a_header_that_anyone_can_send_changes_nobodys_budget(nowhere):
-    client = client_of(nowhere, Limiter(rates(reads="1/minute")))
+    client = client_of(nowhere, RateLimiter(rates(reads="1/minute")))
     for number, status in enumerate((404, 429)):
         headers = {"X-Forwarded-For": f"192.0.2.{number}", "Forwarded": f"for=192.0.2.{number}"}
         assert client.get("/nothing", headers=headers).status_code == status

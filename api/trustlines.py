@@ -6,13 +6,13 @@ from pydantic import Field
 from sqlalchemy import Connection
 from typing_extensions import TypedDict
 
-from api.deps import held_accounts
+from api.deps import require_accounts
 from api.description import BaseUnitsText
 from indexer.actions.onboarding import BID, reserves
 from indexer.config.networks import StellarChain
 from indexer.policy.sponsorship import Newcomer, SponsorRefusal, all_sponsors, refusal
 
-OWN_FEE = 2 * BID
+FEE_ALLOWANCE = 2 * BID
 """Stroops beside the reserves: ample for creating an account and opening a trustline."""
 
 
@@ -58,7 +58,7 @@ class NeededTrustline(TypedDict):
 
 def creates_account(who: Newcomer) -> bool:
     """Whether the owner has no account. Raises `LedgerUnavailable`."""
-    return held_accounts().signing_rules(who.owner) is None
+    return require_accounts().signing_rules(who.owner) is None
 
 
 def needed_trustline(
@@ -69,7 +69,7 @@ def needed_trustline(
     return {
         "asset": who.asset,
         "creates_account": is_new,
-        "reserve": str(reserves(creates_account=is_new) + OWN_FEE),
+        "reserve": str(reserves(creates_account=is_new) + FEE_ALLOWANCE),
         "sponsored": why is None,
         "reason": why,
     }

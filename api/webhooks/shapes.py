@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Row
 
-from api.times import iso_moment
+from api.responses import iso_microseconds
 from api.webhooks import schema
 from api.webhooks.requests import EventPageRequest
 
@@ -16,7 +16,7 @@ def shape_webhook(row: Row[Any]) -> schema.Webhook:
     return {
         "id": row.id,
         "url": row.url,
-        "created_at": iso_moment(row.created_at),
+        "created_at": iso_microseconds(row.created_at),
         "after": row.after,
         "state": _state(row),
         "stopped_reason": row.stopped,
@@ -47,7 +47,7 @@ def shape_events(
 def _event(webhook: Row[Any], row: Row[Any]) -> schema.WebhookEvent:
     return {
         "number": row.number,
-        "at": iso_moment(row.told_at),
+        "at": iso_microseconds(row.told_at),
         "transfer_id": row.transfer,
         "stage": row.stage,
         "status": row.status,
@@ -75,4 +75,4 @@ def _delivery(
 
 
 def _moment(at: datetime | None) -> str | None:
-    return None if at is None else iso_moment(at)
+    return None if at is None else iso_microseconds(at)

@@ -13,20 +13,21 @@ the same database.) A client that was refused is remembered here until its windo
 further tries cost no statement.
 """
 
+import ipaddress
 import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from flask import Flask, Response, current_app, g, has_request_context, request
 from limits import RateLimitItem
 from sqlalchemy.exc import SQLAlchemyError
 
-from api.clients import neighbourhood
-from api.errors import TooMany
-from api.rate_storage import Hit, Memory, Storage
+from api.errors import TooManyRequests
+from api.rate_storage import Hit, MemoryRateStorage, RateStorage
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ READS, SIGN_IN, OWNER = "reads", "sign_in", "owner"
 BUDGETS = (READS, SIGN_IN, OWNER)
 
 _KEY = "isthmus_rates"
-FREE = frozenset({"/healthz"})
+UNLIMITED_PATHS = frozenset({"/healthz"})
 """Paths that may be asked without end."""
 _SIGN_IN_PATHS = frozenset({"/auth"})
 _OUTAGE_SECONDS = 5.0
@@ -43,7 +44,7 @@ _MOST_REFUSED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class RateBudgets:
     """An operator's choice: requests in a window by budget; one that is not named has no end."""
 
     budgets: Mapping[str, RateLimitItem] = field(default_factory=dict)
@@ -76,13 +77,13 @@ class RateWindow:
         return f'"{self.budget}";r={self.remaining};t={self.reset_seconds}'
 
 
-class Limiter:
+class RateLimiter:
     """Counts, and refuses. Any thread may ask."""
 
     def __init__(
         self,
-        rates: Rates,
-        shared: Storage | None = None,
+        rates: RateBudgets,
+        shared: RateStorage | None = None,
         *,
         clock: Callable[[], float] = time.time,
         on_refusal: Callable[[str], None] = lambda _: None,
@@ -90,7 +91,7 @@ class Limiter:
         self._rates = rates
         self._clock = clock
         self._on_refusal = on_refusal
-        self._own = Memory(clock)
+        self._own = MemoryRateStorage(clock)
         self._shared = shared
         self._shared_again_at = 0.0
         self._lock = threading.Lock()
@@ -137,9 +138,9 @@ class Limiter:
                 del self._refused[next(iter(self._refused))]
 
 
-def _refusal(window: RateWindow) -> TooMany:
+def _refusal(window: RateWindow) -> TooManyRequests:
     item = window.item
-    return TooMany(
+    return TooManyRequests(
         f"more than {item.amount} requests in {item.get_expiry()} seconds; "
         f"try again in {window.reset_seconds} s",
         headers={
@@ -150,7 +151,7 @@ def _refusal(window: RateWindow) -> TooMany:
     )
 
 
-def limit_rates(app: Flask, limiter: Limiter) -> None:
+def register_rate_limits(app: Flask, limiter: RateLimiter) -> None:
     """Count every request by its address, before it is looked at any further."""
     app.extensions[_KEY] = limiter
     app.before_request(_count_address)
@@ -159,10 +160,10 @@ def limit_rates(app: Flask, limiter: Limiter) -> None:
 
 def _count_address() -> None:
     path = request.path
-    if path in FREE:
+    if path in UNLIMITED_PATHS:
         return
     budget = SIGN_IN if path in _SIGN_IN_PATHS and request.method != "OPTIONS" else READS
-    _count(budget, neighbourhood(request.remote_addr or ""))
+    _count(budget, client_network(request.remote_addr or ""))
 
 
 def count_owner(account: str) -> None:
@@ -171,7 +172,7 @@ def count_owner(account: str) -> None:
 
 
 def _count(budget: str, who: str) -> None:
-    limiter: Limiter = current_app.extensions[_KEY]
+    limiter: RateLimiter = current_app.extensions[_KEY]
     window = limiter.count(budget, who)
     if window is not None and has_request_context():
         g.setdefault("rate_windows", []).append(window)
@@ -184,3 +185,26 @@ def _add_headers(response: Response) -> Response:
         response.headers["RateLimit-Policy"] = ", ".join(window.policy for window in windows)
         response.headers["RateLimit"] = ", ".join(window.limit for window in windows)
     return response
+
+
+@lru_cache(maxsize=4096)
+def client_network(address: str) -> str:
+    """The address that counts: whoever has one of IPv6 has the other 2^64 of its network too."""
+    try:
+        parsed = ipaddress.ip_address(_without_port(address).partition("%")[0])
+    except ValueError:
+        # A Unix socket has none.
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+def _without_port(address: str) -> str:
+    """Some proxies name the port too: each connection would then be somebody else."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    host, _, rest = address.partition(":")
+    return address if ":" in rest else host

@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 
-from api.relaying import sends_at_end, sends_at_source
+from api.availability import relay_sends_at_dest, relay_sends_at_source
 from api.routes import schema
 from indexer.config.routes import TransferRoute, TransferRouteEnd
 from warehouse_schema.identifiers import ChainId
@@ -15,10 +15,10 @@ def shape_route(
     the relay sends."""
 
     def begins(chain: ChainId) -> bool:
-        return chain in well and (chain in relayed or not sends_at_source(chain))
+        return chain in well and (chain in relayed or not relay_sends_at_source(chain))
 
     def ends(chain: ChainId) -> bool:
-        return chain in well and (chain in relayed or not sends_at_end(route.mechanism))
+        return chain in well and (chain in relayed or not relay_sends_at_dest(route.mechanism))
 
     return {
         "id": route.id,

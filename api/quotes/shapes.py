@@ -2,12 +2,12 @@
 
 from typing import cast
 
-from api.needs import NeededTrustline
 from api.quotes import schema
 from api.quotes.pricing import Fee, Price, decimals, unit_price
 from api.quotes.requests import QuoteRequest
 from api.quotes.store import Stored
-from api.times import iso_time
+from api.responses import iso_time
+from api.trustlines import NeededTrustline
 
 
 def shape_fee(wish: QuoteRequest, price: Price) -> schema.QuoteFee:

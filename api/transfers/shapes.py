@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
-from api.times import iso_moment, iso_time
+from api.responses import iso_microseconds, iso_time
 from api.transfers import schema
-from api.transfers.details import TransferAgreement, TransferDetails
+from api.transfers.progress import Known, TransferAgreement
 from indexer.chains.services.answers import Attestation
 from indexer.config.networks import EvmChain, Network
 from indexer.config.routes import FundingMode, RouteId, TransferRoute, find_route
@@ -16,7 +16,7 @@ from warehouse_schema.identifiers import ChainId, TxHash, UnixSeconds, is_evm
 _UNTIL_ATTESTED: frozenset[Stage] = frozenset({"SUBMITTED", "CONFIRMING", "ATTESTING", "IN_FLIGHT"})
 
 
-def transfer_response(network: Network, known: TransferDetails) -> schema.Transfer:
+def shape_transfer(network: Network, known: Known) -> schema.Transfer:
     """A transfer."""
     agreed, progress = known.agreed, known.progress
     route = _route(network, agreed)
@@ -44,8 +44,8 @@ def transfer_response(network: Network, known: TransferDetails) -> schema.Transf
         "deposit": _deposit(agreed),
         "external_transaction_id": progress.external_tx,
         "stellar_transaction_id": progress.stellar_tx,
-        "started_at": iso_moment(agreed.started_at),
-        "updated_at": iso_moment(known.changed_at or agreed.started_at),
+        "started_at": iso_microseconds(agreed.started_at),
+        "updated_at": iso_microseconds(known.changed_at or agreed.started_at),
         "completed_at": _time(_completed_at(progress)),
         "expires_at": iso_time(UnixSeconds(int(agreed.expires_at.timestamp()))),
         "eta": _time(eta(route, agreed, progress)),

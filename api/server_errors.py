@@ -12,7 +12,7 @@ from http import HTTPStatus
 from flask import Flask, Response
 from gunicorn.http import errors as bad
 
-from api.errors import RETRY_AFTER_SECONDS, BadRequest, answer, refusal
+from api.errors import RETRY_AFTER_SECONDS, BadRequest, error_body, error_response
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _STATUSES: tuple[tuple[type[Exception], HTTPStatus], ...] = (
 )
 
 
-def refuse(client: socket.socket, address: str, error: Exception) -> HTTPStatus:
+def reject_request(client: socket.socket, address: str, error: Exception) -> HTTPStatus:
     """Answer for a request that never reached the app; the caller closes the connection."""
     status = next(
         (status for kind, status in _STATUSES if isinstance(error, kind)),
@@ -54,7 +54,7 @@ def refuse(client: socket.socket, address: str, error: Exception) -> HTTPStatus:
 def refusal_response(status: HTTPStatus) -> bytes:
     """The whole HTTP response that refuses a request outside of the app and closes."""
     retry = f"Retry-After: {RETRY_AFTER_SECONDS}\r\n" if status == _BUSY else ""
-    return closing_response(status, refusal(status), retry)
+    return closing_response(status, error_body(status), retry)
 
 
 def closing_response(status: HTTPStatus, body: bytes, headers: str = "") -> bytes:
@@ -70,11 +70,11 @@ def closing_response(status: HTTPStatus, body: bytes, headers: str = "") -> byte
     return head.encode() + body
 
 
-def answer_broken_bodies(app: Flask) -> None:
+def register_body_errors(app: Flask) -> None:
     """Chunks that make no sense show when the app reads them: the client's mistake all the same."""
     app.register_error_handler(bad.ParseException, _answer_broken_body)
 
 
 def _answer_broken_body(error: bad.ParseException) -> Response:
     logger.info("body refused reason=%s", type(error).__name__)
-    return answer(BadRequest("the body is not sent as HTTP has it", code="BAD_BODY"))
+    return error_response(BadRequest("the body is not sent as HTTP has it", code="BAD_BODY"))

@@ -4,26 +4,26 @@ import gzip
 
 import pytest
 
-from api.bodies import LEAST_PACKED, BodyCache, StoredBody
+from api.responses import MIN_GZIP_BYTES, BodyCache, StoredBody
 
 LONG = b"[" + b'{"rate":"1.02"},' * 500 + b"{}]"
 
 
 def test_a_body_is_packed_once_and_says_the_same():
     body = StoredBody(LONG)
-    assert gzip.decompress(body.packed) == LONG
-    assert body.packed is body.packed
-    assert len(body.packed) < len(LONG) / 4
+    assert gzip.decompress(body.gzipped) == LONG
+    assert body.gzipped is body.gzipped
+    assert len(body.gzipped) < len(LONG) / 4
 
 
 def test_what_fits_one_packet_is_not_packed():
-    assert StoredBody(b"x" * (LEAST_PACKED - 1)).packed is None
-    assert StoredBody(b"x" * LEAST_PACKED).packed is not None
+    assert StoredBody(b"x" * (MIN_GZIP_BYTES - 1)).gzipped is None
+    assert StoredBody(b"x" * MIN_GZIP_BYTES).gzipped is not None
 
 
 def test_two_processes_tag_and_pack_the_same_bytes_alike():
     one, other = StoredBody(LONG), StoredBody(LONG)
-    assert (one.digest, one.packed) == (other.digest, other.packed)
+    assert (one.digest, one.gzipped) == (other.digest, other.gzipped)
     assert one.digest != StoredBody(LONG + b" ").digest
 
 

@@ -12,21 +12,27 @@ from typing import Any
 from flask import Flask, Response, request
 from flask_cors.core import get_cors_options, set_cors_headers
 
-ANYONE = "*"
+ANY_ORIGIN = "*"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-ASKED = ("Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "X-Request-Id")
+REQUEST_HEADERS = (
+    "Authorization",
+    "Content-Type",
+    "Idempotency-Key",
+    "If-None-Match",
+    "X-Request-Id",
+)
 """Headers that a page may send."""
-EXPOSED = (
+EXPOSED_HEADERS = (
     *("X-Ledger", "X-Ledger-Age", "ETag", "Retry-After", "X-Request-Id"),
     *("RateLimit", "RateLimit-Policy", "Deprecation", "Sunset", "Location"),
 )
 """Headers that a page may read."""
 PREFLIGHT_SECONDS = 86_400
 _TO_ANYONE = (
-    ("Access-Control-Allow-Origin", ANYONE),
-    ("Access-Control-Expose-Headers", ", ".join(sorted(EXPOSED))),
+    ("Access-Control-Allow-Origin", ANY_ORIGIN),
+    ("Access-Control-Expose-Headers", ", ".join(sorted(EXPOSED_HEADERS))),
 )
-FOR_WALLETS = frozenset({"/auth", "/.well-known/stellar.toml"})
+WALLET_PATHS = frozenset({"/auth", "/.well-known/stellar.toml"})
 """Which wallets of any origin read: SEP-1 and SEP-10 want that."""
 
 _POLICY = "Content-Security-Policy"
@@ -40,31 +46,31 @@ _NO_PAGE = ((_POLICY, "default-src 'none'; frame-ancestors 'none'"),)
 
 
 @dataclass(frozen=True, slots=True)
-class Web:
+class BrowserPolicy:
     """An operator's choice."""
 
-    origins: frozenset[str] = frozenset({ANYONE})
+    origins: frozenset[str] = frozenset({ANY_ORIGIN})
     """Such as `https://app.example.com`, in lower case."""
     hsts_seconds: int = 0
     """How long browsers are to insist on https; 0: they are not told."""
 
-    def admits(self, origin: str | None) -> bool:
+    def allows(self, origin: str | None) -> bool:
         """Whether a page of that origin may use the API; what is no page sends none."""
-        return origin is None or ANYONE in self.origins or origin.lower() in self.origins
+        return origin is None or ANY_ORIGIN in self.origins or origin.lower() in self.origins
 
 
-def talk_to_browsers(app: Flask, web: Web) -> None:
+def register_browser_headers(app: Flask, web: BrowserPolicy) -> None:
     """Put what `web` says on every answer, errors among them."""
     hsts = (("Strict-Transport-Security", f"max-age={web.hsts_seconds}; includeSubDomains"),)
     for_pages = (*_EVERY_ANSWER, *(hsts if web.hsts_seconds else ()))
     for_data = (*for_pages, *_NO_PAGE)
-    everyone, chosen = _cors(app, {ANYONE}), _cors(app, web.origins)
+    everyone, chosen = _cors(app, {ANY_ORIGIN}), _cors(app, web.origins)
 
     to_anyone = (*for_data, *_TO_ANYONE)
 
     def finish(response: Response) -> Response:
         headers = response.headers
-        rules = everyone if request.path in FOR_WALLETS else chosen
+        rules = everyone if request.path in WALLET_PATHS else chosen
         is_page = _POLICY in headers
         if rules.allow_all_origins and request.method != "OPTIONS" and not is_page:
             # What flask-cors would say too, at a tenth of the time.
@@ -86,11 +92,11 @@ def _cors(app: Flask, origins: Iterable[str]) -> Any:
         {
             "origins": sorted(origins),
             "send_wildcard": True,
-            "always_send": ANYONE in origins,
+            "always_send": ANY_ORIGIN in origins,
             "vary_header": False,
             "methods": METHODS,
-            "allow_headers": ASKED,
-            "expose_headers": EXPOSED,
+            "allow_headers": REQUEST_HEADERS,
+            "expose_headers": EXPOSED_HEADERS,
             "max_age": PREFLIGHT_SECONDS,
         },
     )

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import create_engine, text
 
-from api.patience import (
+from api.worker import (
     ARRIVING_SECONDS,
     MAX_QUEUED,
     MOST_HELD,

@@ -22,11 +22,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
 from selectors import EVENT_READ
+from types import FrameType
 from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from api.refusals import closing_response, refusal_response
+from api.metrics import metrics_of
+from api.server_errors import closing_response, refusal_response, reject_request
+from api.stream.socket import Stream, stream_of
 
 ARRIVING_SECONDS = 10.0
 """From the first look for a request to its last byte."""
@@ -365,3 +368,45 @@ def _shut(sock: socket.socket, how: int) -> bool:
     except OSError:
         return False
     return True
+
+
+_GOODBYE_SECONDS = 3.0
+
+
+class Worker(PatientWorker):
+    """`--worker-class api.worker.Worker`."""
+
+    wsgi: Any = None
+    """The app, once it is loaded."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM: streams end while requests under way are still answered."""
+        super().handle_exit(sig, frame)
+        self._say_goodbye()
+
+    def run(self) -> None:
+        """Serve until told to stop, and until the last client has heard of it."""
+        super().run()
+        # If it was not told, its parent is gone.
+        stream = self._say_goodbye()
+        if stream is not None:
+            stream.wait(_GOODBYE_SECONDS)
+
+    def handle_error(
+        self, req: Any, client: socket.socket, addr: tuple[str, int] | None, exc: Exception
+    ) -> None:
+        """A request that could not be read, or failed outside of the app."""
+        # A Unix socket has no address.
+        reject_request(client, addr[0] if addr else "", exc)
+
+    def on_shed(self, reason: str) -> None:
+        """Count it."""
+        metrics = metrics_of(self.wsgi)
+        if metrics is not None:
+            metrics.shed(reason)
+
+    def _say_goodbye(self) -> Stream | None:
+        stream = stream_of(self.wsgi)
+        if stream is not None:
+            stream.stop()
+        return stream

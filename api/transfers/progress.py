@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from api.transfers.access import OwnedTransferId
 from indexer.chains.services.answers import Attestation
 from indexer.config.networks import Network
 from indexer.facts.messages import verified_by_nonce
@@ -34,7 +33,7 @@ MAX_EXTRAS = 20
 class TransferAgreement:
     """What a transfer and its quote say; never changes."""
 
-    id: OwnedTransferId
+    id: str
     quote: str
     route: str
     funding_mode: str | None
@@ -54,7 +53,7 @@ class TransferAgreement:
 
 
 @dataclass(frozen=True, slots=True)
-class TransferDetails:
+class Known:
     """A transfer, and where it is."""
 
     agreed: TransferAgreement
@@ -88,13 +87,9 @@ _AGREED = (
 )
 
 
-def load_details(
-    conn: Connection, network: Network, ids: Sequence[OwnedTransferId]
-) -> list[TransferDetails]:
+def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]:
     """These transfers, in the order of their ids as given."""
-    found = {
-        loaded.evidence.terms.id: transfer_state(loaded) for loaded in load(conn, network, ids)
-    }
+    found = {loaded.evidence.terms.id: progress_of(loaded) for loaded in load(conn, network, ids)}
     agreed = _agreed(conn, ids)
     extras = _waiting_extras(conn, found.values())
     nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
@@ -103,12 +98,10 @@ def load_details(
     return [_known(agreed[each], found[each], extras, finish, changed.get(each)) for each in ids]
 
 
-def new_transfer_details(conn: Connection, transfer: OwnedTransferId) -> TransferDetails:
+def begun(conn: Connection, transfer: str) -> Known:
     """As `known`, of a transfer that this very transaction made: its id has been seen by nobody."""
     [terms] = terms_of(conn, [transfer])
-    return TransferDetails(
-        _agreed(conn, [transfer])[transfer], fold(TransferInputs(terms=terms)), None
-    )
+    return Known(_agreed(conn, [transfer])[transfer], fold(TransferInputs(terms=terms)), None)
 
 
 def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, TransferAgreement]:
@@ -149,7 +142,7 @@ def _known(
     extras: Mapping[str, Row[Any, Any, Any]],
     finish: Mapping[tuple[ChainId, Bytes32], Attestation],
     changed_at: datetime | None,
-) -> TransferDetails:
+) -> Known:
     nonce, own = progress.self_finish, {*progress.extras}
     waiting = (
         (each.id, attested)
@@ -157,7 +150,7 @@ def _known(
         if each.id in own
         and (attested := finish.get((each.source_chain, each.message_id))) is not None
     )
-    return TransferDetails(
+    return Known(
         agreed,
         progress,
         None if nonce is None else finish.get((agreed.source_chain, nonce)),
@@ -166,7 +159,7 @@ def _known(
     )
 
 
-def transfer_state(loaded: Loaded) -> TransferState:
+def progress_of(loaded: Loaded) -> TransferState:
     """The fold. A story that cannot be is on hold until an operator has looked at it: the indexer
     raises an alarm for it, and keeps the stage that it stored."""
     try:

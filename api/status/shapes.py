@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from api.responses import iso_microseconds
 from api.status import schema
-from api.times import iso_moment
 
 
 def shape_status(row: Row[Any] | None, reasons: list[str]) -> schema.Status:
@@ -24,7 +24,7 @@ def shape_status(row: Row[Any] | None, reasons: list[str]) -> schema.Status:
             "findings": {},
         }
     return {
-        "at": iso_moment(row.at),
+        "at": iso_microseconds(row.at),
         "adds_up": not row.findings,
         "reasons": reasons,
         "flows": row.flows,

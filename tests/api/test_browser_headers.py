@@ -5,8 +5,8 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine
 
 from api.app import create_app
+from api.browser_headers import BrowserPolicy
 from api.deps import Deps
-from api.web import Web
 from indexer.config.networks import load_network
 from tests.factories.app import NOW
 from warehouse_schema.identifiers import UnixSeconds
@@ -15,7 +15,7 @@ APP, OTHER = "https://app.example.com", "https://evil.example.com"
 PATHS = ["/healthz", "/nothing", "/api/v1/orderbook", "/api/v1/orderbook?currency=EURO", "/"]
 
 
-def calls(engine: Engine, web: Web) -> FlaskClient:
+def calls(engine: Engine, web: BrowserPolicy) -> FlaskClient:
     deps = Deps(engine, load_network("testnet"), lambda: UnixSeconds(NOW), web=web)
     return create_app(deps).test_client()
 
@@ -23,7 +23,7 @@ def calls(engine: Engine, web: Web) -> FlaskClient:
 @pytest.fixture
 def chosen(reader: Engine) -> FlaskClient:
     """Calls an app for pages of `APP` alone."""
-    return calls(reader, Web(frozenset({APP}), hsts_seconds=600))
+    return calls(reader, BrowserPolicy(frozenset({APP}), hsts_seconds=600))
 
 
 @pytest.mark.parametrize("path", PATHS)

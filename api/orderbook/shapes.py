@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from api.orderbook import schema
 from api.orderbook.filters import DECIMALS
 from api.orderbook.queries import ProviderView
-from api.times import iso_time
+from api.responses import iso_time
 from indexer.orderbook.depth import RailDepthRow, Totals
 from indexer.orderbook.offers import OfferRow
 from indexer.orderbook.orders import OrderRow
