@@ -12,7 +12,7 @@ from api.errors import ChainUnavailable
 from indexer.analytics.reconciliation import MAX_AGE_SECONDS, is_overdue
 from indexer.config.networks import Network
 from indexer.config.routes import FundingMode, Mechanism
-from indexer.facts.health import SENTENCES, assess
+from indexer.facts.health import REASON_TEXTS, assess
 from indexer.facts.status import ChainStatus
 from indexer.policy.relay_accounts import senders
 from warehouse_schema.identifiers import ChainId, is_evm
@@ -25,7 +25,7 @@ def require_healthy_chains(
     for status in statuses:
         reason = assess(network.chain(status.chain), status).reason
         if status.chain in chains and reason is not None:
-            raise ChainUnavailable(f"{status.chain} {SENTENCES[reason]}: {what} now")
+            raise ChainUnavailable(f"{status.chain} {REASON_TEXTS[reason]}: {what} now")
 
 
 def health_problems(
@@ -33,7 +33,7 @@ def health_problems(
 ) -> list[str]:
     """Why not to rely on what is shown: chains that are unwell, and a reconciliation long ago."""
     reasons = {each.chain: assess(network.chain(each.chain), each).reason for each in statuses}
-    found = [f"{chain} {SENTENCES[reason]}" for chain, reason in reasons.items() if reason]
+    found = [f"{chain} {REASON_TEXTS[reason]}" for chain, reason in reasons.items() if reason]
     if is_overdue(conn):
         found.append(f"the last reconciliation is over {MAX_AGE_SECONDS // 60} minutes old")
     return found

@@ -39,20 +39,20 @@ from indexer.config.warehouse import open_engine
 from indexer.decode.build import decoder_build
 from indexer.errors import ConfigurationError, IndexerError
 from indexer.facts import quarantine
-from indexer.facts.backfills import under_way
-from indexer.facts.checks import blocks_join
-from indexer.facts.checks import open_alarms as alarms_of
+from indexer.facts.alarms import clear_alarms_about, open_alarms
+from indexer.facts.backfills import unfinished_backfills
+from indexer.facts.checks import alarm_lines as alarms_of
+from indexer.facts.checks import block_faults
 from indexer.facts.health import assess
 from indexer.facts.status import ChainStatus, chain_status
-from indexer.facts.store import clear_alarms_about, open_alarms
 from indexer.ingest.attestations import poll_attestations
 from indexer.ingest.follow import follow
 from indexer.ingest.quarantine import retry, retry_untried
 from indexer.ingest.ranges import RangeProgress
 from indexer.ingest.readers import open_reader
 from indexer.ingest.rebuild import differences, rebuild
-from indexer.ingest.retention import forget
-from indexer.stopping import stop_requested
+from indexer.ingest.retention import delete_old_rows
+from indexer.loops import stop_requested
 from indexer.transfers.keeper import keep_transfers
 from warehouse_schema.identifiers import ChainId
 
@@ -186,7 +186,7 @@ def _status(settings: Settings, _: argparse.Namespace) -> int:
     with engine.connect() as conn:
         for alarm in open_alarms(conn):
             print(f"{alarm.kind} {alarm.chain} {alarm.subject}: {alarm.detail}")
-        for backfill in under_way(conn):
+        for backfill in unfinished_backfills(conn):
             print(
                 f"{backfill.chain}: a backfill of {backfill.first} to {backfill.last} is at "
                 f"{backfill.done}, folded to {backfill.folded}"
@@ -212,7 +212,7 @@ def _check(settings: Settings, _: argparse.Namespace) -> int:
     engine = open_engine(settings, "indexer")
     problems = differences(engine, settings.network)
     for chain in settings.network.chains:
-        problems += blocks_join(engine, chain.id) + alarms_of(engine, chain.id)
+        problems += block_faults(engine, chain.id) + alarms_of(engine, chain.id)
     for problem in problems:
         print(problem)
     print("no differences" if not problems else f"{len(problems)} problems")
@@ -227,11 +227,11 @@ def _quarantine(settings: Settings, arguments: argparse.Namespace) -> int:
             if settings.nodes[chain.id]:
                 reader = doors.enter_context(closing(open_reader(settings, chain)))
             with engine.connect() as conn:
-                ledgers = quarantine.standing(conn, chain.id)
+                ledgers = quarantine.list_ledgers(conn, chain.id)
             for trial in retry(engine, settings.network, ledgers, reader):
                 print(trial, flush=True)
     with engine.connect() as conn:
-        left = quarantine.standing(conn)
+        left = quarantine.list_ledgers(conn)
     for ledger in left:
         print(ledger)
     print(f"{len(left)} in quarantine; this build is {decoder_build()}")
@@ -257,7 +257,7 @@ def _forget(settings: Settings, _: argparse.Namespace) -> int:
     engine = open_engine(settings, "indexer")
     try:
         with engine.begin() as conn:
-            gone = forget(conn)
+            gone = delete_old_rows(conn)
     finally:
         engine.dispose()
     print(f"forgotten: {gone.events} events, {gone.quotes} quotes")

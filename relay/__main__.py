@@ -20,7 +20,7 @@ from indexer.addresses import evm_address
 from indexer.config.settings import Settings, load_settings
 from indexer.config.warehouse import open_engine
 from indexer.errors import IndexerError
-from indexer.stopping import stop_requested
+from indexer.loops import stop_requested
 from relay import store
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund

@@ -19,8 +19,7 @@ from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import EvmChain, Network, StellarChain
 from indexer.config.settings import Settings
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
-from indexer.outages import outlasting
-from indexer.stopping import pause
+from indexer.loops import pause, pause_on_outage
 from relay import store
 from relay.account import AccountRelay, JobSource, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries, StellarDeliveries
@@ -145,7 +144,7 @@ def _send_by(
     with opens() as sender:
         while not should_stop():
             with (
-                outlasting(f"relay {sender.account.chain}", _AGAIN_SECONDS, should_stop),
+                pause_on_outage(f"relay {sender.account.chain}", _AGAIN_SECONDS, should_stop),
                 store.account_session(engine, sender.account) as conn,
             ):
                 _take_turns(conn, sender, should_stop, told)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, select
 
 from indexer.chains.services.answers import Attestation
 from indexer.config.networks import Network
-from indexer.facts.messages import verified_by_nonce
+from indexer.facts.messages import verified_attestations
 from indexer.transfers import state_machine
 from indexer.transfers.fold import StageChange, TransferState, fold
 from indexer.transfers.inputs import TransferInputs
@@ -93,7 +93,7 @@ def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]
     agreed = _agreed(conn, ids)
     extras = _waiting_extras(conn, found.values())
     nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
-    finish = verified_by_nonce(conn, [*nonces, *(each.message_id for each in extras.values())])
+    finish = verified_attestations(conn, [*nonces, *(each.message_id for each in extras.values())])
     changed = _changed_at(conn, ids)
     return [_known(agreed[each], found[each], extras, finish, changed.get(each)) for each in ids]
 

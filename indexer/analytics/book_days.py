@@ -17,7 +17,7 @@ _ZERO = pl.lit(0, pl.Int128)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DaySpan:
     """Days from `first` to `last` inclusive, both since 1970."""
 
     first: int
@@ -34,7 +34,7 @@ class Span:
         return (self.last + 1) * SECONDS
 
 
-def market_days(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
+def market_days(orders: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """A row for each day and market in which an order was opened or ended."""
     took = pl.col("ended_at") - pl.col("block_time")
     fulfilled = pl.col("turn") == "fulfilled"
@@ -61,7 +61,7 @@ def market_days(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
     )
 
 
-def provider_days(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.DataFrame:
+def provider_days(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """A row for each provider and day from its first Escrow event on.
 
     `balances` are the Escrow events of the span, with `free_after`, `locked_after`, `deposited` and
@@ -93,14 +93,14 @@ def provider_days(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> p
 # What orders did.
 
 
-def _turns(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
+def _turns(orders: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """Each order once as `opened` and once as its outcome, with the day of either, in the span."""
     opened = orders.with_columns(turn=pl.lit("opened"), at="block_time")
     ended = orders.with_columns(turn="outcome", at="outcome_at")
     return _within(pl.concat([opened, ended]), "at", span)
 
 
-def _within(frame: pl.DataFrame, time: str, span: Span) -> pl.DataFrame:
+def _within(frame: pl.DataFrame, time: str, span: DaySpan) -> pl.DataFrame:
     """The rows of the span, with their `day`."""
     in_span = frame.filter((pl.col(time) >= span.begin) & (pl.col(time) < span.end))
     return in_span.with_columns(day=pl.col(time) // SECONDS)
@@ -114,7 +114,7 @@ def _sum(column: str, turn: str) -> pl.Expr:
     return pl.col(column).filter(pl.col("turn") == turn).sum()
 
 
-def _provider_turns(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
+def _provider_turns(orders: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     took = (pl.col("ended_at") - pl.col("block_time")).filter(pl.col("turn") == "fulfilled")
     counts = [_count(turn) for turn in ("opened", "fulfilled", "cancelled", "expired")]
     sums = [_sum(column, "fulfilled") for column in ("released", "fee")]
@@ -128,7 +128,7 @@ def _provider_turns(orders: pl.DataFrame, span: Span) -> pl.DataFrame:
 # What lay in escrow.
 
 
-def _held(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.DataFrame:
+def _held(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """Available and locked at each day's end and summed over its seconds, by day and provider."""
     available = pl.col("free_after") + pl.col("lapsed")
     locked = pl.col("locked_after") - pl.col("lapsed")
@@ -153,7 +153,7 @@ def _held(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.DataFr
     )
 
 
-def _moments(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.DataFrame:
+def _moments(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """When anything of a provider's escrow changes, and at each midnight: one row a second.
 
     Balances are what they are from then on, null where the chain names none; `lapsed` is what is
@@ -181,11 +181,11 @@ def _moments(orders: pl.DataFrame, balances: pl.DataFrame, span: Span) -> pl.Dat
     )
 
 
-def _in_span(time: str, span: Span) -> pl.Expr:
+def _in_span(time: str, span: DaySpan) -> pl.Expr:
     return pl.max_horizontal(pl.col(time), pl.lit(span.begin)).alias("at")
 
 
-def _midnights(named: pl.DataFrame, span: Span) -> pl.DataFrame:
+def _midnights(named: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """The beginning of each day of the span that a provider was there before."""
     firsts = named.group_by("provider").agg(first=pl.col("at").min())
     days = pl.DataFrame({"at": range(span.begin, span.end, SECONDS)}, schema={"at": pl.Int64})

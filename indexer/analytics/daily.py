@@ -17,7 +17,7 @@ from datetime import date, timedelta
 import polars as pl
 from sqlalchemy import Connection, Engine, Table, delete, insert, select, text
 
-from indexer.analytics.book_days import SECONDS, Span, market_days, provider_days
+from indexer.analytics.book_days import SECONDS, DaySpan, market_days, provider_days
 from indexer.analytics.orders import orders_of
 from indexer.analytics.route_days import route_days
 from indexer.analytics.sources import balance_frame, movement_frame, order_frames
@@ -91,8 +91,8 @@ ROUTES = Figure("routes", (tables.route_days,), _all, False, _fold_routes)
 FIGURES = (BOOK, ROUTES)
 
 
-def _span(first: date, last: date) -> Span:
-    return Span(days.begin_of(first) // SECONDS, days.begin_of(last) // SECONDS)
+def _span(first: date, last: date) -> DaySpan:
+    return DaySpan(days.start_of(first) // SECONDS, days.start_of(last) // SECONDS)
 
 
 # What is due.
@@ -121,7 +121,7 @@ def _done(conn: Connection, figure: Figure) -> dict[date, int]:
     return {row.day: row.version for row in conn.execute(query)}
 
 
-def ranges_of(wanted: Sequence[date]) -> list[tuple[date, date]]:
+def contiguous_ranges(wanted: Sequence[date]) -> list[tuple[date, date]]:
     """Days in order as ranges without a gap: first and last of each."""
     ranges: list[tuple[date, date]] = []
     for day in wanted:

@@ -11,7 +11,7 @@ import polars as pl
 _PARTIES = ["order_id", "provider", "taker"]
 _PLACE = ["height", "position"]
 
-BEYOND = 9 * 10**18
+MAX_EXACT = 9 * 10**18
 """Twice the product of two amounts below it fits into 128 bits."""
 
 
@@ -59,5 +59,5 @@ def fiat_of_release() -> pl.Expr:
     Null if the amounts are too large for that to be exact: a provider can ask for any rate.
     """
     fiat, released, amount = pl.col("fiat_amount"), pl.col("released"), pl.col("amount")
-    fits = (fiat < BEYOND) & (released < BEYOND) & (amount < BEYOND) & (amount > 0)
+    fits = (fiat < MAX_EXACT) & (released < MAX_EXACT) & (amount < MAX_EXACT) & (amount > 0)
     return pl.when(fits).then((2 * fiat * released + amount) // (2 * amount))

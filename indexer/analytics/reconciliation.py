@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as as_type
 
 from indexer.config.networks import Network
-from indexer.facts.backfills import under_way
+from indexer.facts.backfills import unfinished_backfills
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.transfers import state_machine
 from indexer.transfers.state_machine import ActionBy
@@ -47,7 +47,7 @@ ReconciliationCheck: TypeAlias = Literal[
 ]
 CHECKS: tuple[ReconciliationCheck, ...] = get_args(ReconciliationCheck)
 
-PATIENCE: Mapping[ActionBy, int] = {
+MAX_WAIT_SECONDS: Mapping[ActionBy, int] = {
     "user": 900,
     "relay": 900,
     "chain": 3_600,
@@ -220,7 +220,7 @@ def _unfolded_facts(conn: Connection, network: Network) -> Iterator[Finding]:
 
     Not while a backfill is under way: it writes facts first and folds them at its end.
     """
-    if under_way(conn):
+    if unfinished_backfills(conn):
         return
     of_source, of_dest = _progress.source_chain, _progress.dest_chain
     pairs = (
@@ -327,7 +327,7 @@ def _late_transfers(conn: Connection) -> Iterator[Finding]:
     """Transfers that wait for longer than whose turn it is may take."""
     for row in conn.execute(_waiting()):
         turn = state_machine.turn(row.stage)
-        limit = PATIENCE.get(turn)
+        limit = MAX_WAIT_SECONDS.get(turn)
         waited = int(row.beyond if turn == "user" else row.waited)
         # Money that is safely across waits for a trustline for as long as its owner likes.
         if limit is not None and waited > limit and row.stage != "AWAITING_TRUSTLINE":
@@ -352,7 +352,7 @@ def _waiting() -> Select[Any]:
         .where(
             transfer_states.c.stage == any_of(_UNDER_WAY),
             # Who is not late by the least of the limits is late by none.
-            or_(waited > min(PATIENCE.values()), transfers.c.expires_at < func.now()),
+            or_(waited > min(MAX_WAIT_SECONDS.values()), transfers.c.expires_at < func.now()),
         )
         .order_by(transfers.c.id)
     )
@@ -364,6 +364,6 @@ def _lateness(row: Row[Any], turn: ActionBy, waited: int) -> str:
     return f"transfer {row.id} is {row.stage} {why} and waits {waited} s for the {turn}{said}"
 
 
-def sentences(findings: Iterable[Finding], check: ReconciliationCheck) -> list[str]:
+def finding_details(findings: Iterable[Finding], check: ReconciliationCheck) -> list[str]:
     """What one check found."""
     return [finding.detail for finding in findings if finding.check == check]

@@ -7,7 +7,7 @@ an OFT from the send, so the one counts where money arrives and the other where 
 
 import polars as pl
 
-from indexer.analytics.book_days import SECONDS, Span
+from indexer.analytics.book_days import SECONDS, DaySpan
 
 ELSEWHERE = "elsewhere"
 """A chain that is none of ours."""
@@ -15,7 +15,7 @@ ELSEWHERE = "elsewhere"
 _ROUTE = ["day", "mechanism", "source_chain", "dest_chain"]
 
 
-def route_days(movements: pl.DataFrame, span: Span) -> pl.DataFrame:
+def route_days(movements: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """A row for each day and route on which something was sent or delivered."""
     named = movements.with_columns(
         pl.col("source_chain", "dest_chain").fill_null(ELSEWHERE), pl.col("fee").fill_null(0)
@@ -38,7 +38,7 @@ def route_days(movements: pl.DataFrame, span: Span) -> pl.DataFrame:
 
 
 def _ends(
-    movements: pl.DataFrame, time: str, amount: str, takes_fee: str, span: Span
+    movements: pl.DataFrame, time: str, amount: str, takes_fee: str, span: DaySpan
 ) -> pl.DataFrame:
     fee = pl.when(pl.col("mechanism") == takes_fee).then("fee").otherwise(pl.lit(0, pl.Int128))
     return (

@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from indexer.analytics.agreement import differences
 from indexer.analytics.daily import FIGURES as FAMILIES
-from indexer.analytics.daily import compute, ranges_of
+from indexer.analytics.daily import compute, contiguous_ranges
 from indexer.analytics.daily import due_days as days_to_compute
 from indexer.analytics.export import SETS, ExportSet, due_days, export
 from indexer.config.settings import Settings
@@ -59,7 +59,7 @@ def _days(settings: Settings, arguments: argparse.Namespace) -> int:
     for figure in FAMILIES:
         with engine.connect() as conn:
             due = days_to_compute(conn, settings.network, figure)
-        for first, last in [asked] if asked else ranges_of(due):
+        for first, last in [asked] if asked else contiguous_ranges(due):
             for done in compute(engine, settings.network, figure, first, last):
                 rows = ", ".join(f"{count} {table}" for table, count in done.rows.items())
                 print(f"{done.first} to {done.last}: {rows}", flush=True)

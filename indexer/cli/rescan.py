@@ -10,7 +10,7 @@ from indexer.config.networks import EvmChain
 from indexer.config.settings import Settings
 from indexer.config.warehouse import open_engine
 from indexer.decode.evm import event_topics
-from indexer.facts import store
+from indexer.facts.cursors import read_cursor
 from indexer.ingest.ranges import MAX_BLOCKS
 from indexer.ingest.rescan import rescan
 from warehouse_schema.identifiers import Height
@@ -43,7 +43,7 @@ def _run(settings: Settings, arguments: argparse.Namespace) -> int:
     with closing(reader):
         try:
             with engine.begin() as conn:
-                cursor = store.read_cursor(conn, chain.id)
+                cursor = read_cursor(conn, chain.id)
             final = -1 if cursor is None else cursor.height - chain.confirmations
             if arguments.last > final:
                 parser.error(

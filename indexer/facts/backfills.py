@@ -31,27 +31,27 @@ class Backfill:
 _COLUMNS = [backfills.c[field.name] for field in fields(Backfill)]
 
 
-def standing(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
+def read_backfill(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
     """Where a backfill of that very range stands; at its beginning if none is under way."""
     row = conn.execute(select(*_COLUMNS).where(_is_of(chain, first, last))).one_or_none()
     below = Height(first - 1)
     return Backfill(chain, first, last, below, below, 0) if row is None else Backfill(*row)
 
 
-def under_way(conn: Connection) -> list[Backfill]:
+def unfinished_backfills(conn: Connection) -> list[Backfill]:
     """Every backfill that was begun and is not done, whether or not anybody is at it."""
     query = select(*_COLUMNS).order_by(backfills.c.chain, backfills.c.first, backfills.c.last)
     return [Backfill(*row) for row in conn.execute(query)]
 
 
-def write(conn: Connection, now: Backfill) -> None:
+def save_backfill(conn: Connection, now: Backfill) -> None:
     """Note how far it is."""
-    forget(conn, now)
+    delete_backfill(conn, now)
     values = dict(zip((column.name for column in _COLUMNS), astuple(now), strict=True))
     conn.execute(insert(backfills).values(values))
 
 
-def forget(conn: Connection, now: Backfill) -> None:
+def delete_backfill(conn: Connection, now: Backfill) -> None:
     """It is done: another one of the range begins anew."""
     conn.execute(delete(backfills).where(_is_of(now.chain, now.first, now.last)))
 

@@ -10,7 +10,7 @@ _SHOWN = 20
 """Of each kind of fault: an operator needs the first few, the rest is the same fault."""
 
 
-def blocks_join(engine: Engine, chain: ChainId, since: Height | None = None) -> list[str]:
+def block_faults(engine: Engine, chain: ChainId, since: Height | None = None) -> list[str]:
     """Holes between stored blocks, parent hashes that do not join, a cursor that is not on top.
 
     Looks at blocks from `since` on, or at all. At most 20 of each are named. What a backfill under
@@ -65,7 +65,7 @@ def _is_to_come(chain: ChainId, heights: FromClause) -> ColumnElement[bool]:
     )
 
 
-def open_alarms(engine: Engine, chain: ChainId) -> list[str]:
+def alarm_lines(engine: Engine, chain: ChainId) -> list[str]:
     """Alarms of the chain that nobody has cleared."""
     query = (
         select(alarms.c.kind, alarms.c.subject, alarms.c.detail)
@@ -77,10 +77,10 @@ def open_alarms(engine: Engine, chain: ChainId) -> list[str]:
         return [f"{kind} {subject}: {detail}" for kind, subject, detail in conn.execute(query)]
 
 
-def in_quarantine(engine: Engine, chain: ChainId) -> list[str]:
+def quarantine_lines(engine: Engine, chain: ChainId) -> list[str]:
     """Ledgers of the chain that nobody could decode so far, and why."""
     with engine.connect() as conn:
         return [
             f"{ledger.height} ({ledger.state}): {ledger.reason}"
-            for ledger in quarantine.standing(conn, chain)
+            for ledger in quarantine.list_ledgers(conn, chain)
         ]

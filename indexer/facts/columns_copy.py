@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 from sqlalchemy import ARRAY, Column, Connection, LargeBinary, Table
 
-from indexer.facts.rows import copying
+from indexer.facts.rows import copy_in
 from warehouse_schema.events import EVENT_TABLES
 from warehouse_schema.facts import blocks, evm_logs, quarantined_ledgers, stellar_events
 from warehouse_schema.projections import market_days, provider_days, route_days
@@ -107,5 +107,5 @@ def copy_text(conn: Connection, copied: CopyText) -> None:
 
     Raises SQLAlchemy's errors, as `Connection.execute` does.
     """
-    with copying(conn, TABLES[copied.table], copied.columns) as copy:
+    with copy_in(conn, TABLES[copied.table], copied.columns) as copy:
         copy.write(copied.text)

@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from indexer.facts.rows import copying_out
+from indexer.facts.rows import copy_out
 from warehouse_schema.columns import BaseUnitsType
 
 BYTES_A_FRAME = 8 * 2**20
@@ -100,7 +100,7 @@ def read_frames(conn: Connection, query: Select[Any]) -> Iterator[pl.DataFrame]:
     )
     parts: list[bytes] = []
     size = 0
-    for row in copying_out(conn, asked):
+    for row in copy_out(conn, asked):
         parts.append(row)
         size += len(row)
         if size >= BYTES_A_FRAME:

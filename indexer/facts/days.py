@@ -36,7 +36,7 @@ def day_of(time: UnixSeconds) -> date:
     return _EPOCH + timedelta(days=time // SECONDS)
 
 
-def begin_of(day: date) -> UnixSeconds:
+def start_of(day: date) -> UnixSeconds:
     """Its first second."""
     return UnixSeconds((day - _EPOCH).days * SECONDS)
 
@@ -121,25 +121,25 @@ def height_at(conn: Connection, chain: ChainId, time: UnixSeconds) -> Height:
 def heights_of(conn: Connection, chain: ChainId, first: date, last: date) -> tuple[Height, Height]:
     """Where the days `first … last` of a chain begin, and where the day after them does."""
     return (
-        height_at(conn, chain, begin_of(first)),
-        height_at(conn, chain, begin_of(last + _ONE)),
+        height_at(conn, chain, start_of(first)),
+        height_at(conn, chain, start_of(last + _ONE)),
     )
 
 
 # Changes.
 
 
-def note_change(conn: Connection, chain: ChainId, first: Height, last: Height | None) -> None:
+def record_change(conn: Connection, chain: ChainId, first: Height, last: Height | None) -> None:
     """Count a change of the facts at these heights (None: all from `first` on), by the days of the
     blocks that are stored there now."""
     height = blocks.c.height
     where = height >= first if last is None else height.between(first, last)
     day = day_column("time")
     touched = select(day).where(blocks.c.chain == chain, where).distinct().order_by(day)
-    note_changed_days(conn, chain, conn.scalars(touched).all())
+    record_changed_days(conn, chain, conn.scalars(touched).all())
 
 
-def note_changed_days(conn: Connection, chain: ChainId, days: Collection[date]) -> None:
+def record_changed_days(conn: Connection, chain: ChainId, days: Collection[date]) -> None:
     """Count a change of the facts of these days."""
     if not days:
         return

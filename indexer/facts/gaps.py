@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, select, union_all
 
 from indexer.chains.events import Event
-from indexer.facts.rows import EVENT_SHELVES
+from indexer.facts.rows import EVENT_MAPPINGS
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress
 from warehouse_schema.projections import providers as provider_rows
@@ -73,10 +73,10 @@ def find_gaps(
 
 
 def _numbered(chain: ChainId, providers: Sequence[StellarAddress]) -> Iterable[Select[Any]]:
-    for event_type in EVENT_SHELVES:
+    for event_type in EVENT_MAPPINGS:
         for series in _SERIES:
             if series in _names(event_type):
-                table = EVENT_SHELVES[event_type].table.c
+                table = EVENT_MAPPINGS[event_type].table.c
                 yield select(
                     table.provider,
                     literal(series).label("series"),

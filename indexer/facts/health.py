@@ -16,7 +16,7 @@ HealthReason: TypeAlias = Literal[
 ]
 """Why a chain is unwell. Stable: clients may match on it."""
 
-SENTENCES: Mapping[HealthReason, str] = {
+REASON_TEXTS: Mapping[HealthReason, str] = {
     "NOT_STARTED": "has not been ingested yet",
     "ON_HOLD": "is on hold",
     "NOT_FOLLOWED": "is not being followed",

@@ -99,7 +99,7 @@ def attested_at(conn: Connection, nonces: Collection[Bytes32]) -> dict[Bytes32, 
     return {nonce: UnixSeconds(at) for nonce, at in conn.execute(query)}
 
 
-def verified_by_nonce(
+def verified_attestations(
     conn: Connection, nonces: Collection[Bytes32]
 ) -> dict[tuple[ChainId, Bytes32], Attestation]:
     """What may be handed to the destination for messages of these nonces, by source chain and
@@ -121,7 +121,7 @@ def _attestations(conn: Connection, query: Select[Any]) -> Iterator[Attestation]
         yield Attestation(**values)
 
 
-def keys_spoken_of(conn: Connection, sent: Collection[Provenance]) -> set[Bytes32]:
+def answered_keys(conn: Connection, sent: Collection[Provenance]) -> set[Bytes32]:
     """Burn keys of which services have said anything already, among messages sent there."""
     if not sent:
         return set()
@@ -135,7 +135,7 @@ def keys_spoken_of(conn: Connection, sent: Collection[Provenance]) -> set[Bytes3
     return set(conn.scalars(attested.union_all(waiting)))
 
 
-def set_statuses(
+def replace_statuses(
     conn: Connection, service: Service, said: Mapping[str, MessageStatus | None]
 ) -> list[Bytes32]:
     """Replace what a service says of these message ids (None: nothing); group keys that changed."""
@@ -159,7 +159,7 @@ def set_statuses(
     return sorted(touched | {status.group_key for status in rows})
 
 
-def statuses(
+def read_statuses(
     conn: Connection, group_keys: Collection[Bytes32] | None = None
 ) -> dict[str, MessageStatus]:
     """What services say of the messages of these burn keys and guids, or of all, by message id."""
@@ -170,7 +170,7 @@ def statuses(
     return {row.message_id: MessageStatus(*row) for row in conn.execute(query)}
 
 
-def plain(words: str) -> str:
+def printable_line(words: str) -> str:
     """A stranger's words as one short printable line: nothing in it that Postgres would refuse."""
     line = " ".join(words.split())
     return "".join(letter for letter in line if letter.isprintable())[:_WORDS]

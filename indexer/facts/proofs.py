@@ -19,7 +19,7 @@ ALARM = "unproven"
 BlockKey = tuple[ChainId, BlockHash]
 
 
-def note_unproven(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
+def record_unproven(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
     """Note the stored blocks of `first … last` that hold logs: nothing proves these so far."""
     if not isinstance(chain, EvmChain) or chain.log_proof == "none":
         return
@@ -34,7 +34,7 @@ def note_unproven(conn: Connection, chain: Chain, first: Height, last: Height) -
     )
 
 
-def unproven_among(conn: Connection, places: Iterable[Provenance]) -> frozenset[BlockKey]:
+def find_unproven(conn: Connection, places: Iterable[Provenance]) -> frozenset[BlockKey]:
     """Which blocks of these places are not proven."""
     keys = {(place.chain, place.block_hash) for place in places}
     if not keys:
@@ -47,7 +47,7 @@ def unproven_among(conn: Connection, places: Iterable[Provenance]) -> frozenset[
     return frozenset((row.chain, row.block_hash) for row in conn.execute(query)) & keys
 
 
-def want(conn: Connection, keys: Collection[BlockKey]) -> None:
+def request_proofs(conn: Connection, keys: Collection[BlockKey]) -> None:
     """Ask for the proof of these blocks: a transfer rests on them."""
     if keys:
         columns = unproven_blocks.c
@@ -58,7 +58,9 @@ def want(conn: Connection, keys: Collection[BlockKey]) -> None:
         )
 
 
-def wanted_block(conn: Connection, chain: ChainId, paused: Collection[BlockHash]) -> Block | None:
+def next_requested_block(
+    conn: Connection, chain: ChainId, paused: Collection[BlockHash]
+) -> Block | None:
     """A block whose proof is wanted and that is none of `paused`; None where there is none.
 
     In random order: blocks that cannot be proven do not keep others from their turn.
@@ -82,7 +84,7 @@ def wanted_block(conn: Connection, chain: ChainId, paused: Collection[BlockHash]
     return None if row is None else Block(*row)
 
 
-def note_proven(conn: Connection, block: Block) -> None:
+def record_proven(conn: Connection, block: Block) -> None:
     """Note that what is stored of this block's logs is the chain's."""
     columns = unproven_blocks.c
     conn.execute(
@@ -108,11 +110,11 @@ def proven_logs(
     return {block: list(read_raw(conn, chain, block.height, block.height)) for block in held}
 
 
-def keep_proven(conn: Connection, proven: Mapping[Block, list[RawEvent]]) -> None:
+def restore_proven(conn: Connection, proven: Mapping[Block, list[RawEvent]]) -> None:
     """Note as proven what was (`proven_logs`), where a range that was read again has the same."""
     for block, logs in proven.items():
         stored = block_at(conn, block.chain, block.height)
         if stored == block and logs == list(
             read_raw(conn, block.chain, block.height, block.height)
         ):
-            note_proven(conn, block)
+            record_proven(conn, block)

@@ -14,14 +14,14 @@ import zstandard
 from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, literal, select
 
 from indexer.chains.raw import UnreadLedger
+from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import copy_into
-from indexer.facts.store import clear_alarm, raise_alarm
 from warehouse_schema.facts import alarms, quarantined_ledgers
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds
 
 ALARM = "quarantined"
 
-State: TypeAlias = Literal["undecodable", "damaged"]
+QuarantineState: TypeAlias = Literal["undecodable", "damaged"]
 
 _ledgers = quarantined_ledgers.c
 COLUMNS: Sequence[Column[Any]] = [
@@ -35,14 +35,14 @@ COLUMNS: Sequence[Column[Any]] = [
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
+class QuarantinedLedger:
     """A row, without the ledger's bytes."""
 
     chain: ChainId
     height: Height
     block_hash: BlockHash
     block_time: UnixSeconds
-    state: State
+    state: QuarantineState
     reason: str
     source: str
     build: str
@@ -57,7 +57,7 @@ class Quarantined:
         )
 
 
-def row(ledger: UnreadLedger, build: str) -> tuple[Any, ...]:
+def ledger_row(ledger: UnreadLedger, build: str) -> tuple[Any, ...]:
     """A ledger that was just tried by that build, as values of `COLUMNS`."""
     block = ledger.block
     raw = zstandard.compress(ledger.raw)
@@ -67,16 +67,16 @@ def row(ledger: UnreadLedger, build: str) -> tuple[Any, ...]:
     )
 
 
-def put(conn: Connection, ledgers: Sequence[UnreadLedger], build: str) -> None:
+def add_ledgers(conn: Connection, ledgers: Sequence[UnreadLedger], build: str) -> None:
     """Put ledgers into quarantine, and call for an operator. Their blocks are written elsewhere."""
-    copy_into(conn, COLUMNS, (row(ledger, build) for ledger in ledgers))
+    copy_into(conn, COLUMNS, (ledger_row(ledger, build) for ledger in ledgers))
     for ledger in ledgers:
         _raise(conn, ledger.block.chain, ledger.block.height, ledger.reason)
 
 
-def settle_alarms(conn: Connection, chain: ChainId, first: Height, last: Height) -> None:
+def sync_alarms(conn: Connection, chain: ChainId, first: Height, last: Height) -> None:
     """Let the alarms about the ledgers of `first … last` say what stands in quarantine."""
-    standing = dict(
+    list_ledgers = dict(
         conn.execute(
             select(_ledgers.height, _ledgers.reason).where(
                 _ledgers.chain == chain, _ledgers.height.between(first, last)
@@ -87,20 +87,25 @@ def settle_alarms(conn: Connection, chain: ChainId, first: Height, last: Height)
         alarms.c.chain == chain, alarms.c.kind == ALARM, alarms.c.cleared_at.is_(None)
     )
     for subject in conn.scalars(raised).all():
-        if first <= int(subject) <= last and int(subject) not in standing:
+        if first <= int(subject) <= last and int(subject) not in list_ledgers:
             clear_alarm(conn, chain, ALARM, subject)
-    for height, reason in standing.items():
+    for height, reason in list_ledgers.items():
         _raise(conn, chain, height, reason)
 
 
-def release(conn: Connection, chain: ChainId, height: Height) -> None:
+def release_ledger(conn: Connection, chain: ChainId, height: Height) -> None:
     """Take a ledger out, and its alarm back. Its events are written elsewhere."""
     conn.execute(delete(quarantined_ledgers).where(*_key(chain, height)))
     clear_alarm(conn, chain, ALARM, str(height))
 
 
-def note_trial(
-    conn: Connection, chain: ChainId, height: Height, state: State, reason: str, build: str
+def record_retry(
+    conn: Connection,
+    chain: ChainId,
+    height: Height,
+    state: QuarantineState,
+    reason: str,
+    build: str,
 ) -> None:
     """Write down that a build tried in vain. Nothing happens if the ledger is not there."""
     told: dict[str, ColumnElement[Any]] = {
@@ -122,20 +127,20 @@ def note_trial(
         _raise(conn, chain, height, reason)
 
 
-def standing(
+def list_ledgers(
     conn: Connection, chain: ChainId | None = None, *, untried_by: str | None = None
-) -> list[Quarantined]:
+) -> list[QuarantinedLedger]:
     """Ledgers in quarantine, lowest first: of a chain, or of all; those a build has not tried."""
-    query = select(*(_ledgers[field.name] for field in fields(Quarantined)))
+    query = select(*(_ledgers[field.name] for field in fields(QuarantinedLedger)))
     if chain is not None:
         query = query.where(_ledgers.chain == chain)
     if untried_by is not None:
         query = query.where(_ledgers.build != untried_by)
     rows = conn.execute(query.order_by(_ledgers.chain, _ledgers.height))
-    return [Quarantined(*each) for each in rows]
+    return [QuarantinedLedger(*each) for each in rows]
 
 
-def raw_of(conn: Connection, chain: ChainId, height: Height) -> bytes | None:
+def read_bytes(conn: Connection, chain: ChainId, height: Height) -> bytes | None:
     """The `LedgerCloseMeta` of a ledger in quarantine; None when it is not there."""
     raw = conn.scalar(select(_ledgers.raw).where(*_key(chain, height)))
     return None if raw is None else zstandard.decompress(raw)

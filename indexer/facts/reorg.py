@@ -13,7 +13,7 @@ from indexer.chains.ports import Block, ChainReader
 from indexer.config.networks import Chain
 from indexer.errors import DeepReorg, InconsistentAnswer
 from indexer.facts import store
-from indexer.facts.store import Cursor
+from indexer.facts.cursors import Cursor, move_cursor
 from warehouse_schema.identifiers import Height
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
     transaction.
     """
     taken = store.delete_above(conn, fork.chain, above=fork.height)
-    store.move_cursor(
+    move_cursor(
         conn,
         cursor,
         Cursor(

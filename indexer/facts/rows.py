@@ -44,7 +44,7 @@ _PROVENANCE = tuple(field.name for field in fields(Provenance))
 
 
 @dataclass(frozen=True, slots=True)
-class EventTable:
+class TableMapping:
     """A dataclass with provenance, its table, and the columns of its own fields, in their order."""
 
     type: type[Any]
@@ -75,29 +75,29 @@ class EventTable:
         return self.type(Provenance(*values[:split]), *values[split:])
 
 
-def _shelf(item_type: type[Any], table: Table) -> EventTable:
+def _shelf(item_type: type[Any], table: Table) -> TableMapping:
     seen, *own = (field.name for field in fields(item_type))
     if seen != "seen":
         raise TypeError(f"{item_type.__name__} begins with {seen}")
     arrays = any(isinstance(table.c[name].type, ARRAY) for name in own)
-    return EventTable(item_type, table, tuple(own), arrays)
+    return TableMapping(item_type, table, tuple(own), arrays)
 
 
-EVENT_SHELVES: Mapping[type[Event], EventTable] = {
+EVENT_MAPPINGS: Mapping[type[Event], TableMapping] = {
     EVENT_TYPES[name]: _shelf(EVENT_TYPES[name], table) for name, table in EVENT_TABLES.items()
 }
-RAW_SHELVES: Mapping[type[RawEvent], EventTable] = {
+RAW_MAPPINGS: Mapping[type[RawEvent], TableMapping] = {
     raw_type: _shelf(raw_type, table) for raw_type, table in RAW_TABLES.items()
 }
 
 
-def why_unstorable(event: Event) -> str | None:
+def storage_error(event: Event) -> str | None:
     """Why Postgres would refuse the event's row, or None.
 
     Strangers choose some of what they emit (a domain of 2^32 - 1, a NUL in a memo). One such event
     must not stop its chain.
     """
-    for column in EVENT_SHELVES[type(event)].columns:
+    for column in EVENT_MAPPINGS[type(event)].columns:
         holder = event.seen if column.name in _PROVENANCE else event
         reason = _why_unfit(column, getattr(holder, column.name))
         if reason is not None:
@@ -155,7 +155,7 @@ def _copy(
 ) -> int:
     to_driver = _to_driver(columns)
     count = 0
-    with copying(conn, table, [column.name for column in columns]) as copy:
+    with copy_in(conn, table, [column.name for column in columns]) as copy:
         for row in rows:
             copy.write_row(to_driver(row))
             count += 1
@@ -163,7 +163,7 @@ def _copy(
 
 
 @contextmanager
-def copying(
+def copy_in(
     conn: Connection, table: Table, columns: Sequence[str], *, options: str = "FORMAT text"
 ) -> Iterator[psycopg.Copy]:
     """`COPY` into these columns of a table, as part of the connection's transaction.
@@ -180,7 +180,7 @@ def copying(
         yield copy
 
 
-def copying_out(conn: Connection, query: Select[Any]) -> Iterator[bytes]:
+def copy_out(conn: Connection, query: Select[Any]) -> Iterator[bytes]:
     """`COPY` of a query's rows out, each as a line of CSV, as part of the connection's transaction.
 
     A null is nothing, an empty text is quoted. Raises SQLAlchemy's errors.
@@ -197,7 +197,7 @@ def copying_out(conn: Connection, query: Select[Any]) -> Iterator[bytes]:
         yield from copy
 
 
-def streaming(
+def stream_rows(
     conn: Connection, query: Select[Any], at_once: int
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Rows of a query, so many at a time, of a server-side cursor in the connection's transaction.

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from sqlalchemy import Connection, Engine, select
 
 from indexer.config.networks import Chain
-from indexer.facts.store import raise_alarm
+from indexer.facts.alarms import raise_alarm
 from warehouse_schema.identifiers import is_evm, parse_evm_address
 from warehouse_schema.intake import watched_addresses
 from warehouse_schema.queries import any_of

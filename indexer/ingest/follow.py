@@ -13,12 +13,17 @@ from indexer.chains.ports import Block, ChainReader
 from indexer.chains.upgrades import ReportsUpgrades
 from indexer.config.networks import Network
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
-from indexer.facts import store
-from indexer.facts.store import Cursor
-from indexer.ingest.proving import Proving
-from indexer.ingest.ranges import MAX_BLOCKS, RangeProgress, follower, ingest_range, note_finality
-from indexer.outages import passes
-from indexer.stopping import pause
+from indexer.facts.alarms import clear_alarms_about, raise_alarm
+from indexer.facts.cursors import Cursor, put_on_hold, record_report, record_upgrade
+from indexer.ingest.proving import BlockProver
+from indexer.ingest.ranges import (
+    MAX_BLOCKS,
+    RangeProgress,
+    follower_lease,
+    ingest_range,
+    update_finality,
+)
+from indexer.loops import is_transient, pause
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
@@ -56,10 +61,10 @@ def follow(
     backoff = _Backoff(should_stop)
     while not should_stop():
         try:
-            with follower(engine, reader.chain) as conn:
+            with follower_lease(engine, reader.chain) as conn:
                 _follow(conn, reader, network, backoff, should_stop, on_progress)
         except OperationalError as error:
-            if not passes(error):
+            if not is_transient(error):
                 raise
             # The server went away or is starting. The lock went with the session, so it is taken
             # again before anything is written.
@@ -81,10 +86,10 @@ def _put_on_hold(
     while not should_stop():
         try:
             with engine.begin() as conn:
-                store.hold(conn, chain, str(error))
-                store.raise_alarm(conn, chain, type(error).__name__, chain, str(error))
+                put_on_hold(conn, chain, str(error))
+                raise_alarm(conn, chain, type(error).__name__, chain, str(error))
         except OperationalError as lost:
-            if not passes(lost):
+            if not is_transient(lost):
                 raise
             logger.warning("warehouse lost chain=%s: %s", chain, lost.orig)
             backoff.pause()
@@ -135,7 +140,7 @@ class _Session:
         self._network = network
         self._committed = committed
         self._size = _RangeSize()
-        self._proving = Proving.beside(reader, network)
+        self._proving = BlockProver.beside(reader, network)
         self._finality = _Seldom(_FINALITY_SECONDS)
         self._upgrades = _Seldom(_UPGRADE_SECONDS)
         self._upgrades.want()
@@ -160,7 +165,7 @@ class _Session:
         if self._proving is not None:
             self._proving.prove_wanted(self._conn)
         if self._finality.is_due():
-            note_finality(self._conn, self._reader, self._network)
+            update_finality(self._conn, self._reader, self._network)
         if isinstance(self._reader, ReportsUpgrades) and self._upgrades.is_due():
             self._note_upgrade(self._reader)
         self._look_out(progress)
@@ -184,7 +189,7 @@ class _Session:
         if failure == self._failure and now - self._reported_at < REPORT_SECONDS:
             return
         with self._conn.begin():
-            store.report(self._conn, self._reader.chain, failure)
+            record_report(self._conn, self._reader.chain, failure)
         self._failure, self._reported_at = failure, now
 
     def report_again(self) -> None:
@@ -213,7 +218,7 @@ class _Session:
         if not self._moving:
             self._moving = True
             with self._conn.begin():
-                store.clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
+                clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
         self._size.grow()
         self._finality.want()
 
@@ -226,7 +231,7 @@ class _Session:
             logger.warning("no word of upgrades chain=%s: %s", self._reader.chain, error)
             return
         with self._conn.begin():
-            store.note_upgrade(self._conn, self._reader.chain, upgrade)
+            record_upgrade(self._conn, self._reader.chain, upgrade)
 
     def _look_out(self, progress: RangeProgress | None) -> None:
         """Find the next head to look at: while behind, by asking again, at the head by waiting."""

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from indexer.chains.events import Event
 from indexer.chains.raw import Block
 from indexer.config.networks import Network
-from indexer.facts.store import raise_alarm
+from indexer.facts.alarms import raise_alarm
 from indexer.movements.store import affected_movements, fold_in, refold_movements
 from indexer.orderbook.state import LedgerClose
 from indexer.orderbook.store import apply_ledgers
@@ -15,7 +15,7 @@ from indexer.transfers.store import note_lost, refold, refold_affected
 from warehouse_schema.identifiers import ChainId
 
 
-def apply(
+def apply_range(
     conn: Connection,
     network: Network,
     chain: ChainId,
@@ -34,7 +34,7 @@ def apply(
             raise_alarm(conn, chain, alarm.kind, alarm.subject, alarm.detail)
 
 
-def unapply(conn: Connection, network: Network, taken: Sequence[Event]) -> None:
+def revert_events(conn: Connection, network: Network, taken: Sequence[Event]) -> None:
     """Fold what is left once a chain has taken these events back; transfers remember their own."""
     refold_movements(conn, network, *affected_movements(taken))
     refold(conn, network, note_lost(conn, network, taken), taken_back=True)

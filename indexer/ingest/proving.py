@@ -18,7 +18,8 @@ from indexer.chains.raw import Block, EvmLog
 from indexer.config.networks import Network
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError
 from indexer.facts import proofs, store
-from indexer.facts.rows import EVENT_SHELVES
+from indexer.facts.alarms import clear_alarm, raise_alarm
+from indexer.facts.rows import EVENT_MAPPINGS
 from indexer.movements.store import affected_movements
 from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import BlockHash
@@ -53,7 +54,7 @@ class _Pause:
 
 
 @dataclass(slots=True)
-class Proving:
+class BlockProver:
     """The proofs of one chain. For the thread of its follower.
 
     A failure of the nodes ends a turn and pauses all proofs: nodes that do not answer delay the
@@ -78,7 +79,7 @@ class Proving:
         while self._nodes.is_over and time.monotonic() < deadline:
             paused = [block for block, pause in self._blocks.items() if not pause.is_over]
             with conn.begin():
-                block = proofs.wanted_block(conn, self.prover.chain, paused)
+                block = proofs.next_requested_block(conn, self.prover.chain, paused)
             if block is None:
                 return
             self._prove(conn, block)
@@ -109,11 +110,11 @@ class Proving:
             return
         with conn.begin():
             events = list(
-                store.read_events(conn, EVENT_SHELVES, block.chain, block.height, block.height)
+                store.read_events(conn, EVENT_MAPPINGS, block.chain, block.height, block.height)
             )
             burn_keys, guids = affected_movements(events)
-            proofs.note_proven(conn, block)
-            store.clear_alarm(conn, block.chain, proofs.ALARM, block.hash)
+            proofs.record_proven(conn, block)
+            clear_alarm(conn, block.chain, proofs.ALARM, block.hash)
             refold_affected(conn, self.network, events, burn_keys | guids)
         self._blocks.pop(block.hash, None)
         logger.info("proven chain=%s height=%d logs=%d", block.chain, block.height, len(logs))
@@ -133,4 +134,4 @@ class Proving:
 
     def _alarm(self, conn: Connection, block: Block, detail: str) -> None:
         with conn.begin():
-            store.raise_alarm(conn, block.chain, proofs.ALARM, block.hash, detail)
+            raise_alarm(conn, block.chain, proofs.ALARM, block.hash, detail)

@@ -31,13 +31,14 @@ from indexer.errors import (
     UnsupportedProtocol,
 )
 from indexer.facts import quarantine, store
-from indexer.facts.kept import keep
-from indexer.facts.quarantine import Quarantined, State
+from indexer.facts.cursors import read_cursor
+from indexer.facts.decoding import decode_events
+from indexer.facts.quarantine import QuarantinedLedger, QuarantineState
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.rebuild import rebuild_book
+from indexer.loops import is_transient
 from indexer.movements.store import affected_movements, refold_movements
 from indexer.orderbook.event_folds import FOLDS
-from indexer.outages import passes
 from indexer.transfers.store import refold_affected
 from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId
@@ -49,7 +50,7 @@ logger = logging.getLogger(__name__)
 class RetryResult:
     """What became of one ledger that was tried again."""
 
-    ledger: Quarantined
+    ledger: QuarantinedLedger
     events: int
     """Raw events of it that are stored now."""
     still: str | None
@@ -65,7 +66,7 @@ class RetryResult:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    state: State
+    state: QuarantineState
     reason: str
 
 
@@ -76,13 +77,13 @@ def retry_untried(engine: Engine, network: Network, chain: ChainId) -> None:
     """
     try:
         with engine.connect() as conn:
-            ledgers = quarantine.standing(conn, chain, untried_by=decoder_build())
+            ledgers = quarantine.list_ledgers(conn, chain, untried_by=decoder_build())
         for trial in retry(engine, network, ledgers):
             logger.info("%s", trial)
     except FollowerConflict as error:
         logger.warning("quarantine waits chain=%s: %s", chain, error)
     except OperationalError as error:
-        if not passes(error):
+        if not is_transient(error):
             raise
         logger.warning("quarantine waits chain=%s: %s", chain, error.orig)
 
@@ -90,7 +91,7 @@ def retry_untried(engine: Engine, network: Network, chain: ChainId) -> None:
 def retry(
     engine: Engine,
     network: Network,
-    ledgers: Sequence[Quarantined],
+    ledgers: Sequence[QuarantinedLedger],
     reader: ChainReader | None = None,
 ) -> Iterator[RetryResult]:
     """Try ledgers again from the bytes that are kept; then, with a reader, from their source.
@@ -105,10 +106,10 @@ def retry(
 
 
 def _retry(
-    engine: Engine, network: Network, ledger: Quarantined, reader: ChainReader | None
+    engine: Engine, network: Network, ledger: QuarantinedLedger, reader: ChainReader | None
 ) -> RetryResult | None:
     with engine.connect() as conn:
-        raw = quarantine.raw_of(conn, ledger.chain, ledger.height)
+        raw = quarantine.read_bytes(conn, ledger.chain, ledger.height)
     if raw is None:
         return None
     watched = StoredWatchlist.of(engine, network.stellar)
@@ -121,14 +122,14 @@ def _retry(
     except (IntegrityError, DataError) as error:
         found = _Failure(ledger.state, f"the warehouse refuses its rows: {error.orig}")
     with engine.begin() as conn:
-        quarantine.note_trial(
+        quarantine.record_retry(
             conn, ledger.chain, ledger.height, found.state, found.reason, decoder_build()
         )
     return RetryResult(ledger, 0, found.reason)
 
 
 def _from_bytes(
-    network: Network, ledger: Quarantined, raw: bytes, watched: Watched
+    network: Network, ledger: QuarantinedLedger, raw: bytes, watched: Watched
 ) -> Sequence[RawEvent] | _Failure:
     chain = network.stellar
     try:
@@ -143,7 +144,7 @@ def _from_bytes(
 
 
 def _from_source(
-    reader: ChainReader, ledger: Quarantined, watched: Watched, before: _Failure
+    reader: ChainReader, ledger: QuarantinedLedger, watched: Watched, before: _Failure
 ) -> Sequence[RawEvent] | _Failure:
     """The ledger's events, read anew; `before` is why they could not be had from its bytes."""
     try:
@@ -159,22 +160,22 @@ def _from_source(
 
 
 def _let_out(
-    engine: Engine, network: Network, ledger: Quarantined, events: Sequence[RawEvent]
+    engine: Engine, network: Network, ledger: QuarantinedLedger, events: Sequence[RawEvent]
 ) -> RetryResult | None:
     # Here, not above: it brings what reads columns, and every follower that starts would wait.
-    from indexer.ingest.backfill.commit import backfiller
+    from indexer.ingest.backfill.commit import backfill_lease
 
     chain, height = network.chain(ledger.chain), ledger.height
-    with _told_if_busy(), backfiller(engine, chain.id) as conn, conn.begin():
+    with _told_if_busy(), backfill_lease(engine, chain.id) as conn, conn.begin():
         # What the follower commits from here on would be missing from the order book.
         conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
         block = store.block_at(conn, chain.id, height)
-        if block is None or quarantine.raw_of(conn, chain.id, height) is None:
+        if block is None or quarantine.read_bytes(conn, chain.id, height) is None:
             return None
         store.remove_range(conn, chain.id, height, height)
-        kept = keep(events, chain)
+        kept = decode_events(events, chain)
         store.append(conn, [block], kept)
-        quarantine.release(conn, chain.id, height)
+        quarantine.release_ledger(conn, chain.id, height)
         decoded = [item.event for item in kept if item.event is not None]
         refold_movements(conn, network, *affected_movements(decoded))
         refold_affected(conn, network, decoded)
@@ -195,6 +196,6 @@ def _told_if_busy() -> Iterator[None]:
 
 
 def _notify(conn: Connection, chain: ChainId) -> None:
-    cursor = store.read_cursor(conn, chain)
+    cursor = read_cursor(conn, chain)
     if cursor is not None:
         conn.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{cursor.height}")))

@@ -18,12 +18,12 @@ from indexer.config.networks import Chain, Network
 from indexer.decode.build import decoder_build
 from indexer.errors import FollowerConflict, InconsistentAnswer
 from indexer.facts import proofs, quarantine, store
-from indexer.facts.kept import keep
+from indexer.facts.cursors import Cursor, move_cursor, read_cursor, record_finality
+from indexer.facts.decoding import decode_events
 from indexer.facts.reorg import final_heights, find_fork, rewind
-from indexer.facts.store import Cursor
 from indexer.facts.watchlist import StoredWatchlist
-from indexer.ingest.projections import apply, unapply
-from indexer.ingest.proving import Proving
+from indexer.ingest.projections import apply_range, revert_events
+from indexer.ingest.proving import BlockProver
 from indexer.transfers.store import refold_final
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
@@ -70,9 +70,9 @@ def ingest_once(
     What a node says of finality is recorded by `indexer.ingest.follow` alone. Raises the errors of
     `indexer.errors`; whatever is raised, nothing half-written stays.
     """
-    with follower(engine, reader.chain) as conn:
+    with follower_lease(engine, reader.chain) as conn:
         progress = ingest_range(conn, reader, network, reader.head(), max_blocks).progress
-        proving = Proving.beside(reader, network)
+        proving = BlockProver.beside(reader, network)
         if proving is not None:
             with closing(proving):
                 proving.prove_wanted(conn)
@@ -80,7 +80,7 @@ def ingest_once(
 
 
 @contextmanager
-def follower(engine: Engine, chain: ChainId) -> Iterator[Connection]:
+def follower_lease(engine: Engine, chain: ChainId) -> Iterator[Connection]:
     """A connection that alone may write the chain.
 
     The lease belongs to the session that writes: when the session is lost so is the right to write,
@@ -114,7 +114,7 @@ def ingest_range(
     """One range towards a head, or a rewind where the chain forked. Raises as `ingest_once`."""
     chain = network.chain(reader.chain)
     with conn.begin():
-        cursor = store.read_cursor(conn, chain.id)
+        cursor = read_cursor(conn, chain.id)
     if cursor is not None and _forked_at_head(cursor, head):
         return _take_back(conn, reader, network, chain, cursor, head)
     first = Height(chain.first_height if cursor is None else cursor.height + 1)
@@ -146,17 +146,17 @@ def _commit(
     fresh: Range,
 ) -> RangeProgress:
     last = fresh.blocks[-1]
-    decoded = keep(fresh.events, chain)
+    decoded = decode_events(fresh.events, chain)
     undecodable = sum(item.undecodable is not None for item in decoded)
     with conn.begin():
         # The cursor first: a second writer fails here, before it has written anything.
-        store.move_cursor(conn, cursor, moved)
+        move_cursor(conn, cursor, moved)
         store.append(conn, fresh.blocks, decoded)
         if fresh.events:
-            proofs.note_unproven(conn, chain, fresh.blocks[0].height, last.height)
-        quarantine.put(conn, fresh.unread, decoder_build())
+            proofs.record_unproven(conn, chain, fresh.blocks[0].height, last.height)
+        quarantine.add_ledgers(conn, fresh.unread, decoder_build())
         events = [item.event for item in decoded if item.event is not None]
-        apply(conn, network, chain.id, fresh.blocks, events)
+        apply_range(conn, network, chain.id, fresh.blocks, events)
         _notify(conn, last)
     for ledger in fresh.unread:
         logger.error(
@@ -199,7 +199,7 @@ def _take_back(
         raise InconsistentAnswer(f"{chain.id}: the node has block {fork.height} and denies it")
     with conn.begin():
         taken = rewind(conn, cursor, fork)
-        unapply(conn, network, taken)
+        revert_events(conn, network, taken)
         _notify(conn, fork)
     progress = RangeProgress(
         chain=chain.id,
@@ -214,7 +214,7 @@ def _take_back(
     return RangeStep(None, progress)
 
 
-def note_finality(conn: Connection, reader: ChainReader, network: Network) -> None:
+def update_finality(conn: Connection, reader: ChainReader, network: Network) -> None:
     """Record what became final since: as the node names it, by depth where it has no words."""
     chain = network.chain(reader.chain)
     if not isinstance(reader, ReportsFinality):
@@ -225,7 +225,7 @@ def note_finality(conn: Connection, reader: ChainReader, network: Network) -> No
         return
     said = reader.finality()
     with conn.begin():
-        cursor = store.read_cursor(conn, chain.id)
+        cursor = read_cursor(conn, chain.id)
         if cursor is None:
             return
         if said is None:
@@ -233,7 +233,7 @@ def note_finality(conn: Connection, reader: ChainReader, network: Network) -> No
         else:
             noted = final_heights(conn, reader, chain, cursor, said)
         if noted != cursor:
-            store.note_finality(conn, noted)
+            record_finality(conn, noted)
             refold_final(conn, network, chain.id)
 
 

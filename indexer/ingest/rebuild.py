@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Engine, delete, select, text
 
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.config.networks import Network
-from indexer.facts.backfills import Backfill, under_way
-from indexer.facts.messages import attested_burns, statuses
+from indexer.facts.backfills import Backfill, unfinished_backfills
+from indexer.facts.messages import attested_burns, read_statuses
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import read_events
 from indexer.movements.fold import (
@@ -65,10 +65,10 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
     figures are due afterwards: what they were folded from may have changed without a new fact.
     """
     with engine.begin() as conn:
-        forget_days(conn)
+        reset_days(conn)
         for table in ("cursors", "blocks", "cctp_attestations", "message_status", "expiries"):
             conn.execute(text(f"LOCK TABLE facts.{table} IN SHARE MODE"))
-        folded = refold_all_transfers(conn, network)
+        folded = fold_all_movements(conn, network)
         conn.execute(delete(movements))
         copy_rows(conn, movements, map(astuple, folded))
         transfers = refold_all(conn, network)
@@ -92,7 +92,7 @@ def rebuild_book(conn: Connection, network: Network) -> BookReport:
     return BookReport(refold.book.events, refold.book.state.totals.offer_count, refold.orders)
 
 
-def forget_days(conn: Connection) -> None:
+def reset_days(conn: Connection) -> None:
     """Let all daily figures be computed again; who computes some at the moment ends first."""
     conn.execute(text("LOCK TABLE projections.days_done IN EXCLUSIVE MODE"))
     conn.execute(delete(days_done))
@@ -106,11 +106,9 @@ def differences(engine: Engine, network: Network) -> list[str]:
     may run beside ingestion.
     """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
-        backfills = under_way(conn)
+        backfills = unfinished_backfills(conn)
         unfolded = _unfolded(conn, backfills)
-        folded = [
-            row for row in refold_all_transfers(conn, network) if row.group_key not in unfolded
-        ]
+        folded = [row for row in fold_all_movements(conn, network) if row.group_key not in unfolded]
         rows = conn.execute(select(*_COLUMNS))
         expected = {row.id: astuple(row) for row in folded}
         stored = {row.id: tuple(row) for row in rows if row.group_key not in unfolded}
@@ -149,7 +147,7 @@ def _book_differences(conn: Connection, chain: ChainId) -> list[str]:
     ]
 
 
-def refold_all_transfers(conn: Connection, network: Network) -> list[Movement]:
+def fold_all_movements(conn: Connection, network: Network) -> list[Movement]:
     """Every movement, folded from the facts alone, in order of id."""
     sending = list(read_events(conn, BURN_EVENTS))
     receiving = list(read_events(conn, MINT_EVENTS))
@@ -158,7 +156,7 @@ def refold_all_transfers(conn: Connection, network: Network) -> list[Movement]:
         for event in (*sending, *receiving)
         if isinstance(event, MessageSent | MessageReceived) and event.burn_key is not None
     }
-    said = statuses(conn)
+    said = read_statuses(conn)
     rows = [
         *cctp_rows(network, sending, receiving, keys, attested_burns(conn), said),
         *oft_rows(network, read_events(conn, OFT_EVENTS), said),

@@ -17,6 +17,7 @@ from indexer.config.networks import Chain
 from indexer.decode import decode
 from indexer.errors import Undecodable
 from indexer.facts import store
+from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.watchlist import StoredWatchlist
 from warehouse_schema.identifiers import Height
 
@@ -48,9 +49,9 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
         ][:_SHOWN]
         subject = f"{first}-{last}"
         if found:
-            store.raise_alarm(conn, chain.id, ALARM, subject, "; ".join(found))
+            raise_alarm(conn, chain.id, ALARM, subject, "; ".join(found))
         else:
-            store.clear_alarm(conn, chain.id, ALARM, subject)
+            clear_alarm(conn, chain.id, ALARM, subject)
     return [f"{chain.id}: {each}" for each in found]
 
 

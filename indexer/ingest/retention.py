@@ -12,7 +12,7 @@ from sqlalchemy import Connection, delete, exists, func, not_, select
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_events
 
-DAYS = 30.0
+RETENTION_DAYS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class DeletedRows:
     quotes: int
 
 
-def forget(conn: Connection, days: float = DAYS) -> DeletedRows:
+def delete_old_rows(conn: Connection, days: float = RETENTION_DAYS) -> DeletedRows:
     """Delete events that were followed by another of their transfer, and quotes that expired
     without a transfer, both so many days ago by the database's clock."""
     age = timedelta(days=days)

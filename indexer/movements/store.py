@@ -16,7 +16,7 @@ from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.chains.events import Event
 from indexer.chains.services.answers import AttestedBurn, MessageStatus
 from indexer.config.networks import Network
-from indexer.facts.messages import attested_burns, keys_spoken_of, statuses
+from indexer.facts.messages import answered_keys, attested_burns, read_statuses
 from indexer.facts.store import events_by_key, events_of_transactions
 from indexer.movements.fold import (
     BURN_EVENTS,
@@ -91,7 +91,7 @@ def _refold(
     keys = [*burn_keys, *guids]
     if not keys:
         return 0
-    said = statuses(conn, keys)
+    said = read_statuses(conn, keys)
     attested = attested_burns(conn, burn_keys)
     folded = [
         *cctp_rows(network, *_cctp_facts(conn, burn_keys), burn_keys, attested, said),
@@ -117,7 +117,7 @@ def _append_burns(
     received = {event.burn_key for event in events if isinstance(event, MessageReceived)}
     keys = [key for key in sorted(burn_keys) if key in burns and key not in received]
     seen = [burn.message.seen for key in keys for burn in burns[key]]
-    known = keys_spoken_of(conn, seen)
+    known = answered_keys(conn, seen)
     before = _burns_before(conn, keys)
     rows = [
         row

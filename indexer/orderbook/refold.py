@@ -37,8 +37,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
 
+from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import copy_rows
-from indexer.facts.store import HIGHEST, clear_alarm, last_block, raise_alarm, read_events
+from indexer.facts.store import MAX_HEIGHT, last_block, read_events
 from indexer.orderbook.event_folds import ESCROW, FOLDS
 from indexer.orderbook.fold import Rebuilt
 from indexer.orderbook.offers import OfferRow, compare
@@ -61,7 +62,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 
 def book_history(
-    conn: Connection, chain: ChainId, first: Height = _LOWEST, last: Height = HIGHEST
+    conn: Connection, chain: ChainId, first: Height = _LOWEST, last: Height = MAX_HEIGHT
 ) -> Iterator[tuple[LedgerClose, list[BookEvent]]]:
     """Each ledger of `first … last` with events of the order book, and the last one: its clock."""
     ledger = None

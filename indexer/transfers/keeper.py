@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, Select, func, insert, select
 
 from indexer.config.networks import Network
-from indexer.notices import heard, listen
-from indexer.outages import outlasting
+from indexer.loops import pause_on_outage
+from indexer.notifications import listen, wait_for_notifications
 from indexer.transfers import state_machine
 from indexer.transfers.fold import fold
 from indexer.transfers.load import Loaded, load
@@ -57,7 +57,7 @@ def keep_transfers(
     once it has caught up, and whenever something was done.
     """
     while not should_stop():
-        with outlasting("keeper", _LOST_SECONDS, should_stop), _listening(engine) as conn:
+        with pause_on_outage("keeper", _LOST_SECONDS, should_stop), _listening(engine) as conn:
             on_progress(catch_up(conn, network))
             while not should_stop():
                 kept = turn(conn, network, _TURN_SECONDS)
@@ -78,7 +78,7 @@ def _listening(engine: Engine) -> Iterator[Connection]:
 
 def turn(conn: Connection, network: Network, seconds: float) -> KeeperProgress:
     """Refold what is told within so many seconds, and let expire what is due."""
-    told = heard(conn, seconds)
+    told = wait_for_notifications(conn, seconds)
     with conn.begin():
         moved = refold(conn, network, told)
     with conn.begin():

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, and_, func, select
 from indexer.bridges.tokens.events import DepositRefunded, Erc20Transfer
 from indexer.chains.stellar.xdr.simulation import called_function
 from indexer.config.networks import Network
-from indexer.facts.proofs import BlockKey, unproven_among
+from indexer.facts.proofs import BlockKey, find_unproven
 from indexer.facts.store import events_by_key
 from indexer.transfers.inputs import (
     ChainPosition,
@@ -265,7 +265,7 @@ def _deposits(conn: Connection, terms: Iterable[TransferTerms]) -> _Deposits:
     of_address = {each.deposit_address: each for each in terms if each.deposit_address is not None}
     paid = events_by_key(conn, Erc20Transfer, "recipient", list(of_address))
     refunds = events_by_key(conn, DepositRefunded, "deposit", list(of_address))
-    unproven = unproven_among(conn, (event.seen for event in (*paid, *refunds)))
+    unproven = find_unproven(conn, (event.seen for event in (*paid, *refunds)))
     found = _Deposits()
     for event in paid:
         _note(found, found.paid, of_address[event.recipient], event, unproven)

@@ -21,8 +21,8 @@ from indexer.bridges.tokens.events import AssetMovement
 from indexer.chains.events import Provenance
 from indexer.config.networks import Network
 from indexer.facts.messages import attested_at
-from indexer.facts.proofs import BlockKey, unproven_among
-from indexer.facts.rows import EVENT_SHELVES
+from indexer.facts.proofs import BlockKey, find_unproven
+from indexer.facts.rows import EVENT_MAPPINGS
 from indexer.facts.store import events_by_key, events_of_transactions, events_where
 from indexer.movements.fold import (
     BURN_EVENTS,
@@ -153,7 +153,7 @@ def _burns(
 
     Who copies a label costs us nothing: only burns by who is to pay, of the amount, are read.
     """
-    columns = EVENT_SHELVES[DepositForBurn].table.c
+    columns = EVENT_MAPPINGS[DepositForBurn].table.c
     terms = labelled.values()
     return _labelled_burns(
         *(conn, network, labelled, "claims"),
@@ -169,7 +169,7 @@ def _burns_beside(
 
     Whoever has them read gives that recipient each time what is worth sending back.
     """
-    amount = EVENT_SHELVES[DepositForBurn].table.c.amount
+    amount = EVENT_MAPPINGS[DepositForBurn].table.c.amount
     least = {each.id: matching.worth_sending(network, each) for each in labelled.values()}
     for each, burn in _labelled_burns(
         conn, network, labelled, "pays too", amount >= min(least.values())
@@ -199,7 +199,7 @@ def _mints(
     conn: Connection, network: Network, labelled: Mapping[bytes, TransferTerms]
 ) -> Iterator[tuple[TransferTerms, Mint]]:
     """Deliveries of what one of the transfers issued, by their attested bodies."""
-    body = EVENT_SHELVES[MessageReceived].table.c.message_body
+    body = EVENT_MAPPINGS[MessageReceived].table.c.message_body
     seen = events_where(
         conn,
         MessageReceived,
@@ -244,7 +244,7 @@ def _proven_rows(
         for event in events_by_key(conn, delivery, column, sorted(keys))
         if (event.seen.chain, event.seen.tx_hash) in delivered
     ]
-    unproven = unproven_among(conn, seen)
+    unproven = find_unproven(conn, seen)
     blocks: dict[tuple[str | None, str | None], BlockKey] = {
         (each.chain, each.tx_hash): (each.chain, each.block_hash)
         for each in seen
@@ -320,7 +320,7 @@ def _place(seen: Provenance) -> ChainPosition:
 def _sends(
     conn: Connection, network: Network, together: Sequence[TransferTerms]
 ) -> list[UnlabelledMovement]:
-    columns = EVENT_SHELVES[OftSent].table.c
+    columns = EVENT_MAPPINGS[OftSent].table.c
     sent = events_where(
         conn,
         OftSent,
@@ -357,7 +357,7 @@ def _add_sends(
 def _payments(
     conn: Connection, network: Network, together: Sequence[TransferTerms]
 ) -> list[UnlabelledMovement]:
-    columns = EVENT_SHELVES[AssetMovement].table.c
+    columns = EVENT_MAPPINGS[AssetMovement].table.c
     moved = events_where(
         conn,
         AssetMovement,

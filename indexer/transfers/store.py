@@ -32,7 +32,7 @@ from indexer.bridges.tokens.events import Erc20Transfer
 from indexer.chains.events import Event, Provenance
 from indexer.config.networks import Network
 from indexer.facts import proofs
-from indexer.facts.store import raise_alarm
+from indexer.facts.alarms import raise_alarm
 from indexer.movements.fold import BURN_EVENTS, pair_burns
 from indexer.movements.store import by_transaction
 from indexer.transfers import matching, state_machine
@@ -151,7 +151,7 @@ def refold(
     lock_names(conn, locks.STAGE, wanted)
     stored = {row.transfer: row for row in _stored(conn, wanted)}
     known = load(conn, network, wanted)
-    proofs.want(conn, {key for loaded in known for key in loaded.unproven})
+    proofs.request_proofs(conn, {key for loaded in known for key in loaded.unproven})
     changed = [
         (loaded.evidence.terms, row)
         for loaded in known

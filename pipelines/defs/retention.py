@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 from pydantic import Field
 
-from indexer.ingest.retention import DAYS
-from indexer.ingest.retention import forget as forget_old
+from indexer.ingest.retention import RETENTION_DAYS
+from indexer.ingest.retention import delete_old_rows as forget_old
 from pipelines.defs.resources import WarehouseResource
 from pipelines.supervision import IN_FLIGHT
 
@@ -60,7 +60,7 @@ class ForgetRowsConfig(dg.Config):
     """How long rows are kept that nobody asks for any more."""
 
     days: float = Field(
-        default=DAYS,
+        default=RETENTION_DAYS,
         ge=1,
         description="Events that were followed by another, and quotes that nobody used, go so long "
         "after they were told or expired.",

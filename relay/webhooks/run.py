@@ -16,8 +16,8 @@ import orjson
 from sqlalchemy import Connection, Engine
 
 from indexer.errors import RetryableChainError
-from indexer.notices import heard, listen
-from indexer.outages import outlasting
+from indexer.loops import pause_on_outage
+from indexer.notifications import listen, wait_for_notifications
 from relay.keys import StellarKey
 from relay.webhooks import store
 from relay.webhooks.post import (
@@ -129,7 +129,7 @@ def send_webhooks(
     while not should_stop():
         # What was under way is sent again: nobody could write that it was taken.
         with (
-            outlasting("webhooks", _LOST_SECONDS, should_stop),
+            pause_on_outage("webhooks", _LOST_SECONDS, should_stop),
             store.writer(engine) as conn,
             ThreadPoolExecutor(sum(AT_ONCE.values()), "webhooks") as pool,
         ):
@@ -194,7 +194,7 @@ class _Posting:
         if self._under_way:
             wait(self._under_way, timeout=_MOMENT_SECONDS, return_when=FIRST_COMPLETED)
             return
-        heard(self._conn, TURN_SECONDS)
+        wait_for_notifications(self._conn, TURN_SECONDS)
 
     def _note_done(self) -> DeliveryCounts:
         delivered = failed = given_up = 0

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, delete
 
-from indexer.analytics.reconciliation import PATIENCE, reconcile
+from indexer.analytics.reconciliation import MAX_WAIT_SECONDS, reconcile
 from indexer.transfers.store import refold
 from tests.factories.app import make_app
 from tests.factories.intake import ask
@@ -98,7 +98,7 @@ def test_what_is_found_is_counted_and_names_nobody(seen):
         waits,
     )
     # It is of long ago, and nobody let it expire.
-    assert EXPIRY + PATIENCE["user"] < 1_800_000_000
+    assert EXPIRY + MAX_WAIT_SECONDS["user"] < 1_800_000_000
     assert shown["adds_up"] is False
     assert shown["under_way"] == {"AWAITING_SIGNATURE": 1}
     assert shown["findings"] == {"movements_hold_all_facts": 1, "transfers_move_on": 1}

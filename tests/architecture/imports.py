@@ -76,8 +76,8 @@ ALONE: Mapping[str, tuple[str, ...]] = {
 }
 """Part → what it may import beside itself and the standard library: nothing of the project."""
 
-_VALUES = ("indexer.errors", "indexer.addresses", "indexer.stopping", "indexer.outages")
-_CONFIG = (*_VALUES, "indexer.notices", "indexer.config")
+_VALUES = ("indexer.errors", "indexer.addresses", "indexer.loops")
+_CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
 _CHAINS = (*_CONFIG, "indexer.chains")
 _EVENTS = (
     *(*_CONFIG, "indexer.chains.events", "indexer.chains.raw", "indexer.chains.services.answers"),
@@ -95,9 +95,8 @@ _ANALYTICS = (*_INGEST, "indexer.analytics")
 DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.errors": (),
     "indexer.addresses": (),
-    "indexer.stopping": (),
-    "indexer.outages": ("indexer.stopping",),
-    "indexer.notices": (),
+    "indexer.loops": (),
+    "indexer.notifications": (),
     "indexer.config": _CONFIG,
     "indexer.chains.http": (*_CONFIG, "indexer.chains.http"),
     "indexer.chains.stellar.xdr": (

@@ -9,8 +9,8 @@ from sqlalchemy import ARRAY, BigInteger, Boolean, Column, Integer, LargeBinary,
 
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block, EvmLog, StellarEvent
+from indexer.facts.cursors import Cursor
 from indexer.facts.rows import EVENT_TYPES
-from indexer.facts.store import Cursor
 from warehouse_schema import facts
 from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.events import EVENT_TABLES

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert
 
 from indexer.chains.raw import Block
 from indexer.facts import store
-from indexer.facts.store import Decoded
+from indexer.facts.store import DecodedEvent
 from indexer.orderbook.state import BookEvent, LedgerClose
 from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import digest
@@ -67,7 +67,7 @@ def append_ledgers(conn: Connection, history: Iterable[Ledger]) -> None:
     store.append(
         conn,
         [ledger_block(ledger) for ledger, _ in history],
-        [Decoded(make_stellar_event(event.seen), event, None) for event in events],
+        [DecodedEvent(make_stellar_event(event.seen), event, None) for event in events],
     )
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from indexer.chains.ports import ChainReader
 from indexer.config.networks import Network, load_network
 from indexer.facts import quarantine as rows
-from indexer.facts import store
+from indexer.facts.alarms import open_alarms
 from indexer.ingest.quarantine import RetryResult, retry
 from indexer.ingest.ranges import ingest_once
 from tests.devnet.stellar.cctp import REMOTES
@@ -82,14 +82,14 @@ def drained(engine: Engine, reader: ChainReader, max_blocks: int = 200) -> int:
     return count
 
 
-def standing(engine: Engine) -> list[rows.Quarantined]:
+def standing(engine: Engine) -> list[rows.QuarantinedLedger]:
     with engine.connect() as conn:
-        return rows.standing(conn)
+        return rows.list_ledgers(conn)
 
 
 def alarms(engine: Engine) -> list[tuple[str, str]]:
     with engine.connect() as conn:
-        return [(alarm.kind, alarm.subject) for alarm in store.open_alarms(conn)]
+        return [(alarm.kind, alarm.subject) for alarm in open_alarms(conn)]
 
 
 def mended(engine: Engine) -> dict[str, list[str]]:

@@ -17,8 +17,8 @@ from indexer.bridges.cctp.message import HEADER_SIZE, burn_key
 from indexer.bridges.tokens.events import DepositRefunded, Erc20Transfer
 from indexer.chains.events import Event, Provenance
 from indexer.chains.raw import Block
-from indexer.facts.rows import EVENT_SHELVES, copy_into
-from indexer.ingest.projections import apply
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
+from indexer.ingest.projections import apply_range
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.matching import payer
 from tests.factories.stage_history import make_terms
@@ -151,14 +151,14 @@ def given_back(
 def keep(conn: Connection, *events: Event) -> None:
     """Store events as facts."""
     for event in events:
-        shelf = EVENT_SHELVES[type(event)]
+        shelf = EVENT_MAPPINGS[type(event)]
         copy_into(conn, shelf.columns, [shelf.row(event)])
 
 
 def bring_in(conn: Connection, *events: Event) -> None:
     """Store events of one chain and fold them in, as its follower does."""
     keep(conn, *events)
-    apply(conn, NETWORK, events[0].seen.chain, [], events)
+    apply_range(conn, NETWORK, events[0].seen.chain, [], events)
 
 
 def stand_at(conn: Connection, place: Provenance, final: int | None = None) -> None:

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import func, select
 
 from indexer.errors import NodeUnavailable
-from indexer.facts.backfills import under_way
+from indexer.facts.backfills import unfinished_backfills
 from indexer.ingest.backfill import fetch
-from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.backfill.commit import backfill_lease
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from pipelines import failures
@@ -176,7 +176,7 @@ def test_a_chain_that_is_not_in_the_network_is_refused_by_name(backfill):
 
 
 def test_a_second_backfill_of_a_chain_is_refused(backfill, indexer_engine):
-    with backfiller(indexer_engine, EVM):
+    with backfill_lease(indexer_engine, EVM):
         result = backfill(QuietChain(top=2_000), chain=EVM, first=0, last=1)
     assert "another backfill of eip155:31337 is running" in reason_of(result, "plan")
 
@@ -231,7 +231,7 @@ def test_where_a_span_failed_the_next_run_goes_on(backfill, indexer_engine):
     assert min(reader.asked) == 700
     assert heights(indexer_engine) == (1_000, 0, 999)
     with indexer_engine.connect() as conn:
-        assert under_way(conn) == []
+        assert unfinished_backfills(conn) == []
 
 
 def test_a_run_that_is_over_ends_its_steps(instance):

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from indexer.config.settings import Settings
-from indexer.facts.days import note_changed_days
+from indexer.facts.days import record_changed_days
 from pipelines.defs.days.assets import days
 from pipelines.defs.days.keeping import first_range
 from pipelines.defs.days.names import (
@@ -116,7 +116,7 @@ def test_a_day_whose_facts_changed_is_asked_for_again(run, look, indexer_engine)
     for job in (BOOK_JOB, ROUTES_JOB, FACTS_JOB):
         run(job, DAYS[0], DAYS[-1])
     with indexer_engine.begin() as conn:
-        note_changed_days(conn, CHAIN, {date(2026, 11, 19)})
+        record_changed_days(conn, CHAIN, {date(2026, 11, 19)})
     assert look(FACTS_JOB) == look(ROUTES_JOB) == (DAYS[1], DAYS[1])
     # An order that opened on that day may have ended on any later one.
     assert look(BOOK_JOB) == (DAYS[1], DAYS[2])

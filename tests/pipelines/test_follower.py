@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from indexer.errors import NodeUnavailable, WrongChain
 from indexer.facts.status import chain_status
-from indexer.ingest.ranges import follower
+from indexer.ingest.ranges import follower_lease
 from pipelines.defs.facts.chain import chain_facts
 from pipelines.defs.facts.follower import FollowConfig
 from pipelines.defs.facts.names import blocks_key, cursor_key, events_key
@@ -141,7 +141,7 @@ def test_a_node_that_is_down_is_asked_again_in_the_same_run(follow, indexer_engi
 
 
 def test_a_second_follower_of_the_chain_fails_and_writes_nothing(follow, indexer_engine):
-    with follower(indexer_engine, EVM):
+    with follower_lease(indexer_engine, EVM):
         result = follow(QuietChain(top=3))
     (failed,) = [e for e in result.all_events if e.is_step_failure]
     kind = failed.step_failure_data.user_failure_data.metadata["kind"]

@@ -50,7 +50,7 @@ def test_a_ledger_in_quarantine_is_a_warning_that_names_it(run, indexer_engine, 
     block = make_block(7, stellar.id)
     with indexer_engine.begin() as conn:
         store.append(conn, [block], [])
-        quarantine.put(conn, [UnreadLedger(block, "99 at 4", b"raw", "a lake")], "a build")
+        quarantine.add_ledgers(conn, [UnreadLedger(block, "99 at 4", b"raw", "a lake")], "a build")
     found = all_decoded(run(CHECK_FACTS, raise_on_error=False), stellar)
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert found.metadata["found"].value == "- 7 (undecodable): 99 at 4"

@@ -22,7 +22,7 @@ from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import Network, load_network
 from indexer.config.routes import Mechanism
 from indexer.decode.evm import event_topics
-from indexer.facts.store import note_finality, read_cursor
+from indexer.facts.cursors import read_cursor, record_finality
 from indexer.ingest.ranges import ingest_once
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import is_behind, refold, refold_final
@@ -165,7 +165,7 @@ class DepositStand(Stand):
             cursor = read_cursor(conn, self.chain.id)
             assert cursor is not None
             height = cursor.height if final is None else Height(final)
-            note_finality(conn, cursor.finalized(safe=height, final=height))
+            record_finality(conn, cursor.finalized(safe=height, final=height))
             refold_final(conn, self.network, self.chain.id)
         self.fold()
 

@@ -20,10 +20,11 @@ from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import LogProof, Network
 from indexer.decode.evm import event_topics
 from indexer.errors import InconsistentAnswer
-from indexer.facts.store import open_alarms, read_cursor
+from indexer.facts.alarms import open_alarms
+from indexer.facts.cursors import read_cursor
 from indexer.ingest.backfill import backfill
 from indexer.ingest.follow import follow
-from indexer.ingest.proving import Proving
+from indexer.ingest.proving import BlockProver
 from indexer.ingest.ranges import RangeProgress, ingest_once
 from tests.relay.conftest import standing
 from tests.relay.deposit_stand import AMOUNT, DepositStand, Paid
@@ -328,7 +329,7 @@ def test_each_of_many_unprovable_blocks_pauses(
         closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader,
         stand.engine.connect() as conn,
     ):
-        proving = Proving.beside(reader, configured)
+        proving = BlockProver.beside(reader, configured)
         assert proving is not None
         with closing(proving):
             for _ in range(20):

@@ -17,7 +17,7 @@ from devnet.stellar.values import struct
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import load_network
 from indexer.errors import CallReverted
-from indexer.facts.rows import EVENT_SHELVES, copy_into
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.oft_deliveries import EXECUTOR_SECONDS, LONG_SECONDS
 from relay.keys import LocalStellarKey
@@ -138,7 +138,7 @@ def _write(conn: Connection, found: Waiting, verified_ago: int) -> None:
             ),
         ),
     ):
-        shelf = EVENT_SHELVES[type(event)]
+        shelf = EVENT_MAPPINGS[type(event)]
         copy_into(conn, shelf.columns, [shelf.row(event)])
 
 

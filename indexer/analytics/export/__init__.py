@@ -11,7 +11,7 @@
 | `run.py` | which days are due, and writing them |
 """
 
-from indexer.analytics.export.run import DayWritten, due_days, export, refuse_open_days
+from indexer.analytics.export.run import DayWritten, check_days_closed, due_days, export
 from indexer.analytics.export.tables import FACTS, FIGURES, SETS, ExportSet
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "SETS",
     "DayWritten",
     "ExportSet",
+    "check_days_closed",
     "due_days",
     "export",
-    "refuse_open_days",
 ]

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, select
 
 from indexer.analytics.daily import FIGURES as FAMILIES
 from indexer.analytics.export.files import ExportFolder, Note
-from indexer.analytics.export.tables import FACTS, ExportSet, frames_of, place_of, schema_of
+from indexer.analytics.export.tables import FACTS, ExportSet, locate_day, read_day, schema_of
 from indexer.errors import DayStillOpen
 from indexer.facts import days
 from warehouse_schema.projections import days_done
@@ -49,7 +49,7 @@ def due_days(conn: Connection, what: ExportSet, folder: Path) -> list[date]:
     return due
 
 
-def refuse_open_days(conn: Connection, what: ExportSet, wanted: Sequence[date]) -> None:
+def check_days_closed(conn: Connection, what: ExportSet, wanted: Sequence[date]) -> None:
     """Raise `DayStillOpen` for a day whose facts or figures are not all there."""
     ready = _states(conn, what)
     missing = [day for day in wanted if day not in ready]
@@ -68,7 +68,7 @@ def export(
     """
     files = ExportFolder(folder)
     with engine.connect() as conn:
-        refuse_open_days(conn, what, wanted)
+        check_days_closed(conn, what, wanted)
     snapshots = engine.execution_options(isolation_level="REPEATABLE READ")
     with files.writing():
         for day in wanted:
@@ -82,11 +82,11 @@ def export(
 
 def _export_day(conn: Connection, what: ExportSet, files: ExportFolder, day: date) -> DayWritten:
     # Of this snapshot: the day may have changed, or be open again, since it was asked for.
-    refuse_open_days(conn, what, [day])
-    state, place = _states(conn, what)[day], place_of(conn, day)
+    check_days_closed(conn, what, [day])
+    state, place = _states(conn, what)[day], locate_day(conn, day)
     files.begin(what.name, day)
     rows = {
-        table.name: files.write(table.name, day, schema_of(table), frames_of(conn, table, place))
+        table.name: files.write(table.name, day, schema_of(table), read_day(conn, table, place))
         for table in what.tables
     }
     files.finish(what.name, day, Note(state, rows))

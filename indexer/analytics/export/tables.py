@@ -71,13 +71,13 @@ class ExportDay:
     """By chain: its first height, and the first one after it."""
 
 
-def place_of(conn: Connection, day: date) -> ExportDay:
+def locate_day(conn: Connection, day: date) -> ExportDay:
     """Look up where a day lies on every chain that was ingested."""
     chains = ingested_chains(conn)
     return ExportDay(day, {chain: heights_of(conn, chain, day, day) for chain in chains})
 
 
-def frames_of(conn: Connection, table: Table, place: ExportDay) -> Iterator[pl.DataFrame]:
+def read_day(conn: Connection, table: Table, place: ExportDay) -> Iterator[pl.DataFrame]:
     """A table's rows of one day: facts by chain, height and position, figures by their key.
 
     Some megabytes at a time; the transaction has to stay open until the last.

@@ -10,7 +10,7 @@ from indexer.chains.services.answers import Attestation, MessageStatus, burn_pla
 from indexer.chains.services.circle import IrisMessage, IrisMessages
 from indexer.config.networks import Network
 from indexer.errors import Undecodable
-from indexer.facts.messages import plain
+from indexer.facts.messages import printable_line
 from indexer.movements.waits import WaitingMessage
 from warehouse_schema.identifiers import EvmAddress, TxHash, bytes32
 
@@ -21,7 +21,7 @@ _Words: TypeAlias = tuple[str, str | None]
 """Status and detail."""
 
 
-def examine(
+def assess_message(
     network: Network, wait: WaitingMessage, sent: Sequence[MessageSent], item: IrisMessage
 ) -> Attestation | None:
     """What an attested message is worth. Pure.
@@ -70,7 +70,7 @@ def _attestation(
         ),
         message=message,
         attestation=item.attestation or b"",
-        status=plain(item.status),
+        status=printable_line(item.status),
         finality_threshold_executed=None if parsed is None else parsed.finality_threshold_executed,
         fee_executed=None if body is None else body.fee_executed,
         expiration_block=None if body is None else body.expiration_block,
@@ -86,7 +86,7 @@ def _parsed(message: bytes) -> CctpMessage | None:
         return None
 
 
-def statuses(
+def burn_statuses(
     wait: WaitingMessage,
     answer: IrisMessages,
     sent: Sequence[MessageSent],
@@ -123,10 +123,10 @@ def _words(
     fresh: Sequence[Attestation],
 ) -> _Words | None:
     if finding is None:
-        reason = plain(item.delay_reason or "") or None
+        reason = printable_line(item.delay_reason or "") or None
         if item.status == "complete":
             reason = "without a message and attestation to use"
-        return plain(item.status), reason
+        return printable_line(item.status), reason
     if finding.refusal is not None:
         return "unverified", finding.refusal
     if finding.nonce in wait.expired and finding not in fresh:

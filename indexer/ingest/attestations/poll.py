@@ -16,12 +16,11 @@ from indexer.chains.services.circle import Iris, IrisMessages
 from indexer.chains.services.layerzero_scan import LzScan
 from indexer.config.networks import Network
 from indexer.errors import FollowerConflict, IndexerError
-from indexer.facts.messages import plain
+from indexer.facts.messages import printable_line
 from indexer.facts.store import events_by_key
 from indexer.ingest.attestations.record import PollOutcome, PollProgress, ServiceAnswer, record
+from indexer.loops import pause, pause_on_outage
 from indexer.movements.waits import WaitingMessage, due_waits, forget_what_is_over
-from indexer.outages import outlasting
-from indexer.stopping import pause
 from warehouse_schema import locks
 from warehouse_schema.identifiers import TxHash
 from warehouse_schema.leases import end_lease, take_lease
@@ -29,7 +28,7 @@ from warehouse_schema.lock_tables import leases
 
 logger = logging.getLogger(__name__)
 
-IN_FLIGHT = 4
+MAX_IN_FLIGHT = 4
 """Most requests under way at once."""
 BATCH = 20
 """Most transactions of one round: what is asked between two looks at the stop and at the clock."""
@@ -57,7 +56,10 @@ def poll_attestations(
     `FollowerConflict` when another process polls for this warehouse.
     """
     while not should_stop():
-        with outlasting("poller", _LOST_WAREHOUSE_SECONDS, should_stop), _poller(engine) as conn:
+        with (
+            pause_on_outage("poller", _LOST_WAREHOUSE_SECONDS, should_stop),
+            _poller(engine) as conn,
+        ):
             with conn.begin():
                 forget_what_is_over(conn)
             while not should_stop():
@@ -140,7 +142,7 @@ def _answers(
 
     if not questions:
         return
-    pool = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="attestations")
+    pool = ThreadPoolExecutor(MAX_IN_FLIGHT, thread_name_prefix="attestations")
     try:
         yield from pool.map(ask, questions)
     finally:
@@ -152,7 +154,10 @@ def _ask_iris(network: Network, iris: Iris, wait: WaitingMessage) -> IrisMessage
         for nonce in wait.expired:
             taken = iris.reattest(nonce)
             logger.info(
-                "reattest nonce=%s accepted=%s: %s", nonce, taken.accepted, plain(taken.detail)
+                "reattest nonce=%s accepted=%s: %s",
+                nonce,
+                taken.accepted,
+                printable_line(taken.detail),
             )
     domain = network.chain(wait.chain).cctp_domain
     if domain is None:

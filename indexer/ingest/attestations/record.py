@@ -14,14 +14,10 @@ from indexer.chains.services.circle import IrisMessages
 from indexer.chains.services.layerzero_scan import ScanStatus
 from indexer.config.networks import Network
 from indexer.errors import IndexerError
-from indexer.facts.messages import add_attestation, plain, set_statuses
-from indexer.facts.store import (
-    clear_alarm,
-    events_by_key,
-    events_of_transactions,
-    raise_alarm,
-)
-from indexer.ingest.attestations.examine import asks_for_fast, examine, statuses
+from indexer.facts.alarms import clear_alarm, raise_alarm
+from indexer.facts.messages import add_attestation, printable_line, replace_statuses
+from indexer.facts.store import events_by_key, events_of_transactions
+from indexer.ingest.attestations.examine import asks_for_fast, assess_message, burn_statuses
 from indexer.ingest.attestations.pacing import seconds_to_wait
 from indexer.movements.store import refold_movements
 from indexer.movements.waits import (
@@ -93,7 +89,7 @@ def _record_failure(
     logger.warning("%s chain=%s subject=%s: %s", wait.service, wait.chain, wait.subject, error)
     seconds = seconds_to_wait(network, wait, now, is_fast=False)
     if isinstance(error, ServiceRefused):
-        raise_alarm(conn, wait.chain, REFUSED, wait.subject, plain(str(error)))
+        raise_alarm(conn, wait.chain, REFUSED, wait.subject, printable_line(str(error)))
         seconds = LONGEST_SECONDS
     ask_again(conn, wait, now + seconds)
 
@@ -104,9 +100,9 @@ def _record_status(
     guid = wait.keys[0]
     status = MessageStatus("lz_scan", guid, guid, "not seen yet", None)
     if answer is not None:
-        words = plain(answer.message or "") or None
-        status = replace(status, status=plain(answer.name), detail=words)
-    if set_statuses(conn, "lz_scan", {guid: status}):
+        words = printable_line(answer.message or "") or None
+        status = replace(status, status=printable_line(answer.name), detail=words)
+    if replace_statuses(conn, "lz_scan", {guid: status}):
         refold_movements(conn, network, (), [guid])
         refold_affected(conn, network, (), [guid])
     ask_again(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
@@ -126,12 +122,12 @@ def _record_messages(
         ask_no_more(conn, wait)
         return progress
     messages = [item for item in answer.messages if item.cctp_version == _VERSION]
-    findings = [examine(network, wait, sent, item) for item in messages]
+    findings = [assess_message(network, wait, sent, item) for item in messages]
     fresh = [
         finding for finding in findings if finding is not None and _keep(conn, network, finding)
     ]
-    said = statuses(wait, answer, sent, messages, findings, fresh)
-    changed = set_statuses(conn, "iris", said)
+    said = burn_statuses(wait, answer, sent, messages, findings, fresh)
+    changed = replace_statuses(conn, "iris", said)
     keys = {*changed, *(finding.burn_key for finding in fresh if finding.burn_key is not None)}
     refold_movements(conn, network, keys & _burn_keys(sent), ())
     refold_affected(conn, network, (), keys & _burn_keys(sent))

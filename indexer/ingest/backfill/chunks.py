@@ -21,15 +21,15 @@ from indexer.decode.build import decoder_build
 from indexer.decode.evm_columns import decode_columns
 from indexer.facts import quarantine
 from indexer.facts.columns_copy import CopyText, text_of_frame, text_of_rows
-from indexer.facts.kept import keep, shared_emitters
-from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES
-from indexer.facts.store import Decoded
+from indexer.facts.decoding import decode_events, shared_contracts
+from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES, RAW_MAPPINGS
+from indexer.facts.store import DecodedEvent
 from indexer.movements.fold import OFT_EVENTS
 from indexer.movements.store import affected_movements
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import BlockHash, Bytes32, ChainId, Height
 
-MOST_FOLDED_AT_ONCE = 1_000
+MAX_MOVEMENTS = 1_000
 """Movements that are folded in the transaction of their chunk; of more, all are folded later."""
 
 _BLOCK_FIELDS = [field.name for field in fields(Block)]
@@ -80,7 +80,7 @@ class Chunk:
 
 def chunk_of_range(chain: Chain, read: Range) -> Chunk:
     """The chunk of a range whose events are objects."""
-    decoded = keep(read.events, chain)
+    decoded = decode_events(read.events, chain)
     counts = Counter(item.raw.seen.height for item in decoded)
     copies = [*_quarantined(read.unread), *_copies(decoded)]
     return _chunk(read.blocks, len(read.events), counts, copies, decoded, {})
@@ -95,7 +95,7 @@ def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
     columnar = decode_columns(read.logs, chain)
     left = columnar.logs.filter(pl.col("is_left"))
     decided = columnar.logs.filter(~pl.col("is_left") & ~_is_of_others(chain))
-    decoded = keep(logs_of(left, chain.id), chain)
+    decoded = decode_events(logs_of(left, chain.id), chain)
     counts = Counter(item.raw.seen.height for item in decoded)
     counts.update(dict(decided["height"].value_counts().iter_rows()))
     copies = [*_columnar_copies(decided, columnar.events, chain.id), *_copies(decoded)]
@@ -104,7 +104,7 @@ def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
 
 def _is_of_others(chain: EvmChain) -> pl.Expr:
     """What `keep` leaves out, of logs that the columns decided."""
-    return pl.col("event").is_null() & pl.col("address").is_in(sorted(shared_emitters(chain)))
+    return pl.col("event").is_null() & pl.col("address").is_in(sorted(shared_contracts(chain)))
 
 
 def _chunk(
@@ -112,7 +112,7 @@ def _chunk(
     events_read: int,
     counts: Mapping[Height, int],
     copies: Iterable[CopyText],
-    decoded: Sequence[Decoded],
+    decoded: Sequence[DecodedEvent],
     columnar: Mapping[str, pl.DataFrame],
 ) -> Chunk:
     rows = ((*_block_values(block), counts.get(block.height, 0)) for block in read)
@@ -133,7 +133,7 @@ def _chunk(
 def _quarantined(ledgers: Sequence[UnreadLedger]) -> Iterator[CopyText]:
     if ledgers:
         build = decoder_build()
-        rows = (quarantine.row(ledger, build) for ledger in ledgers)
+        rows = (quarantine.ledger_row(ledger, build) for ledger in ledgers)
         yield text_of_rows(quarantine.COLUMNS, rows)
 
 
@@ -142,40 +142,42 @@ def _columnar_copies(
 ) -> Iterator[CopyText]:
     if decided.height:
         logs = decided.drop("is_left").with_columns(chain=pl.lit(chain))
-        yield text_of_frame(RAW_SHELVES[EvmLog].table, logs)
+        yield text_of_frame(RAW_MAPPINGS[EvmLog].table, logs)
     for name, frame in events.items():
         if frame.height:
-            yield text_of_frame(EVENT_SHELVES[EVENT_TYPES[name]].table, frame)
+            yield text_of_frame(EVENT_MAPPINGS[EVENT_TYPES[name]].table, frame)
 
 
-def _copies(decoded: Sequence[Decoded]) -> Iterator[CopyText]:
-    raws: dict[type[RawEvent], list[Decoded]] = defaultdict(list)
+def _copies(decoded: Sequence[DecodedEvent]) -> Iterator[CopyText]:
+    raws: dict[type[RawEvent], list[DecodedEvent]] = defaultdict(list)
     events: dict[type[Event], list[Event]] = defaultdict(list)
     for item in decoded:
         raws[type(item.raw)].append(item)
         if item.event is not None:
             events[type(item.event)].append(item.event)
     for raw_type, items in raws.items():
-        shelf = RAW_SHELVES[raw_type]
+        shelf = RAW_MAPPINGS[raw_type]
         columns = [*shelf.columns, shelf.table.c.event, shelf.table.c.undecodable]
         yield text_of_rows(columns, ((*shelf.row(item.raw), *_outcome(item)) for item in items))
     for event_type, of_type in events.items():
-        shelf = EVENT_SHELVES[event_type]
+        shelf = EVENT_MAPPINGS[event_type]
         yield text_of_rows(shelf.columns, map(shelf.row, of_type))
 
 
-def _outcome(item: Decoded) -> tuple[str | None, str | None]:
+def _outcome(item: DecodedEvent) -> tuple[str | None, str | None]:
     return (None if item.event is None else type(item.event).__name__, item.undecodable)
 
 
-def _undecodable(decoded: Iterable[Decoded]) -> Iterator[tuple[str, str]]:
+def _undecodable(decoded: Iterable[DecodedEvent]) -> Iterator[tuple[str, str]]:
     for item in decoded:
         if item.undecodable is not None:
             seen = item.raw.seen
             yield f"{seen.height}/{seen.tx_hash}/{seen.position}", item.undecodable
 
 
-def _movements(decoded: Iterable[Decoded], columnar: Mapping[str, pl.DataFrame]) -> MovementKeys:
+def _movements(
+    decoded: Iterable[DecodedEvent], columnar: Mapping[str, pl.DataFrame]
+) -> MovementKeys:
     burn_keys, guids = affected_movements(item.event for item in decoded if item.event is not None)
     for event_type, column in _KEYED_BY.items():
         frame = columnar.get(event_type.__name__)
@@ -186,5 +188,5 @@ def _movements(decoded: Iterable[Decoded], columnar: Mapping[str, pl.DataFrame])
 
 
 def _few(movements: MovementKeys) -> MovementKeys | None:
-    many = len(movements.burn_keys) + len(movements.guids) > MOST_FOLDED_AT_ONCE
+    many = len(movements.burn_keys) + len(movements.guids) > MAX_MOVEMENTS
     return None if many else movements

@@ -20,8 +20,10 @@ from indexer.errors import (
     RangeRefused,
 )
 from indexer.facts import backfills, days, proofs, quarantine, store
+from indexer.facts.alarms import clear_alarms_about, raise_alarm
 from indexer.facts.backfills import Backfill
 from indexer.facts.columns_copy import copy_text
+from indexer.facts.cursors import read_cursor
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.movements.fold import MOVEMENT_EVENTS
 from indexer.movements.store import affected_movements, refold_movements
@@ -43,14 +45,16 @@ _LOOK_SECONDS = 0.1
 
 
 @contextmanager
-def backfiller(engine: Engine, chain: ChainId, *, patience: float = 0.0) -> Iterator[Connection]:
+def backfill_lease(
+    engine: Engine, chain: ChainId, *, patience: float = 0.0
+) -> Iterator[Connection]:
     """A connection that alone may backfill the chain.
 
     The lease belongs to the session that writes: losing the one is losing the other. Raises
     `FollowerConflict` when another session still has it after `patience` seconds.
     """
     with engine.connect() as conn:
-        key = lease_backfill(conn, chain, patience)
+        key = take_backfill_lease(conn, chain, patience)
         try:
             yield conn
         finally:
@@ -60,7 +64,7 @@ def backfiller(engine: Engine, chain: ChainId, *, patience: float = 0.0) -> Iter
                 conn.commit()
 
 
-def lease_backfill(conn: Connection, chain: ChainId, patience: float) -> int:
+def take_backfill_lease(conn: Connection, chain: ChainId, patience: float) -> int:
     """The key of the lease, for `end_lease`. Raises `FollowerConflict` as `backfiller` does."""
     deadline = time.monotonic() + patience
     while True:
@@ -73,12 +77,12 @@ def lease_backfill(conn: Connection, chain: ChainId, patience: float) -> int:
         time.sleep(_LOOK_SECONDS)
 
 
-def refuse_live_range(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
+def check_range(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
     """Raise `RangeRefused` for a range that the follower writes or is going to, or that is none."""
     if not 0 <= first <= last:
         raise RangeRefused(f"a backfill goes from low to high, not from {first} to {last}")
     with conn.begin():
-        cursor = store.read_cursor(conn, chain.id)
+        cursor = read_cursor(conn, chain.id)
     if cursor is None:
         # Its first range would meet blocks that are there already.
         if chain.start_height is not None and last >= chain.start_height:
@@ -94,10 +98,10 @@ def refuse_live_range(conn: Connection, chain: Chain, first: Height, last: Heigh
         )
 
 
-def take_up(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
+def read_progress(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
     """Where a backfill of that very range stands; at its beginning if none is under way."""
     with conn.begin():
-        return backfills.standing(conn, chain, first, last)
+        return backfills.read_backfill(conn, chain, first, last)
 
 
 def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk) -> Backfill:
@@ -113,14 +117,14 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
     with conn.begin():
         _check_seams(conn, chunk)
         again = _events_between(conn, chunk.chain, chunk.first, now.done)
-        alarmed = {*store.undecodables(conn, chunk.chain, chunk.first, chunk.last)}
+        alarmed = {*store.undecodable_subjects(conn, chunk.chain, chunk.first, chunk.last)}
         proven = proofs.proven_logs(conn, chunk.chain, chunk.first, chunk.last)
         before = _remove(conn, chunk)
         for copied in chunk.copies:
             copy_text(conn, copied)
-        proofs.note_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
-        proofs.keep_proven(conn, proven)
-        days.note_change(conn, chunk.chain, chunk.first, chunk.last)
+        proofs.record_unproven(conn, network.chain(chunk.chain), chunk.first, chunk.last)
+        proofs.restore_proven(conn, proven)
+        days.record_change(conn, chunk.chain, chunk.first, chunk.last)
         _settle_alarms(conn, chunk, alarmed)
         burn_keys, guids = affected_movements(before)
         folded = Height(min(now.folded, chunk.first - 1))
@@ -133,7 +137,7 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
         refold_affected(conn, network, [*before, *paid], burn_keys | guids, taken_back=True)
         events = now.events + chunk.events - again
         after = replace(now, done=chunk.last, folded=folded, events=events)
-        backfills.write(conn, after)
+        backfills.save_backfill(conn, after)
     logger.info(
         "backfilled chain=%s from=%d to=%d of=%d events=%d",
         chunk.chain,
@@ -151,10 +155,10 @@ def _settle_alarms(conn: Connection, chunk: Chunk, alarmed: set[str]) -> None:
     `alarmed` are the events that stood here and were undecodable.
     """
     decoded = alarmed - {subject for subject, _ in chunk.undecodable}
-    store.clear_alarms_about(conn, chunk.chain, *decoded)
+    clear_alarms_about(conn, chunk.chain, *decoded)
     for subject, reason in chunk.undecodable:
-        store.raise_alarm(conn, chunk.chain, store.UNDECODABLE, subject, reason)
-    quarantine.settle_alarms(conn, chunk.chain, chunk.first, chunk.last)
+        raise_alarm(conn, chunk.chain, store.UNDECODABLE, subject, reason)
+    quarantine.sync_alarms(conn, chunk.chain, chunk.first, chunk.last)
 
 
 def _stray(now: Backfill, chunk: Chunk) -> ConfigurationError:
@@ -192,7 +196,7 @@ def _remove(conn: Connection, chunk: Chunk) -> list[Event]:
     return store.remove_range(conn, chunk.chain, chunk.first, chunk.last)
 
 
-def fold_rest(conn: Connection, network: Network, now: Backfill) -> Iterator[Backfill]:
+def fold_movements(conn: Connection, network: Network, now: Backfill) -> Iterator[Backfill]:
     """Fold the movements of what is committed and not folded yet, some events at a time."""
     for last in list(_fold_steps(conn, now)):
         with conn.begin():
@@ -201,12 +205,12 @@ def fold_rest(conn: Connection, network: Network, now: Backfill) -> Iterator[Bac
             )
             # Who computed these days since the facts came in did it without these movements. Days
             # before movements, as everywhere: two that wait for each other would wait for ever.
-            days.note_change(conn, now.chain, Height(now.folded + 1), last)
+            days.record_change(conn, now.chain, Height(now.folded + 1), last)
             burn_keys, guids = affected_movements(events)
             refold_movements(conn, network, burn_keys, guids)
             refold_affected(conn, network, (), burn_keys | guids)
             now = replace(now, folded=last)
-            backfills.write(conn, now)
+            backfills.save_backfill(conn, now)
         yield now
 
 
@@ -235,4 +239,4 @@ def _fold_steps(conn: Connection, now: Backfill) -> Iterator[Height]:
 def finish(conn: Connection, now: Backfill) -> None:
     """Forget a backfill that is done: another one of the range begins anew."""
     with conn.begin():
-        backfills.forget(conn, now)
+        backfills.delete_backfill(conn, now)

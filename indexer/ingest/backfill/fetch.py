@@ -30,9 +30,9 @@ CHUNK_EVENTS = 10_000
 """Raw events of a chunk that is neither too small for its transaction nor too large to hold."""
 FIRST_BLOCKS = 32
 """Of the first chunk read as columns: a block may hold hundreds of logs, or none."""
-MOST_BLOCKS = 1_000
+MAX_BLOCKS_COLUMNAR = 1_000
 """Of a chunk read as columns: its headers are in memory at once."""
-HELD_BYTES = 64 * 1024 * 1024
+MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Rows that wait for the writer, beyond which nothing more is asked for."""
 
 _ATTEMPTS = 12
@@ -43,7 +43,7 @@ _LONGEST_PAUSE = 60.0
 """Seconds, whatever a node asks for."""
 
 
-class Fetch(Protocol):
+class FetchChunk(Protocol):
     """Reads one range into one chunk. Raises `RangeTooWide` and the reader's other errors."""
 
     def __call__(self, first: Height, last: Height) -> Chunk:
@@ -51,10 +51,10 @@ class Fetch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ChunkSource:
     """What chunks of a chain are fetched with."""
 
-    fetchers: Sequence[Fetch]
+    fetchers: Sequence[FetchChunk]
     """Each for one thread."""
     first_blocks: int
     """Of the first chunk, which nothing is known about."""
@@ -63,20 +63,20 @@ class Source:
 
 
 @contextmanager
-def source(
+def open_source(
     reader: ChainReader, chain: Chain, watched: Watched, readers: int = READERS
-) -> Iterator[Source]:
+) -> Iterator[ChunkSource]:
     """As columns, by several connections, where the reader has them; else by the reader alone."""
     if not (isinstance(reader, EvmReader) and isinstance(chain, EvmChain)):
         read = partial(_as_objects, reader, chain, watched)
-        yield Source([read], first_blocks=MAX_BLOCKS, most_blocks=MAX_BLOCKS)
+        yield ChunkSource([read], first_blocks=MAX_BLOCKS, most_blocks=MAX_BLOCKS)
         return
     histories = [EvmHistory.beside(reader) for _ in range(readers)]
     try:
-        yield Source(
+        yield ChunkSource(
             [partial(_columnar, each, chain, watched) for each in histories],
             first_blocks=FIRST_BLOCKS,
-            most_blocks=MOST_BLOCKS,
+            most_blocks=MAX_BLOCKS_COLUMNAR,
         )
     finally:
         for each in histories:
@@ -95,8 +95,10 @@ def _columnar(
     return chunk_of_columns(chain, history.read_columns(first, last, watched))
 
 
-def patiently(fetch: Fetch, first: Height, last: Height, ended: threading.Event) -> Chunk:
-    """Fetch; again after a growing pause while the node says that may help.
+def fetch_with_retries(
+    fetch: FetchChunk, first: Height, last: Height, ended: threading.Event
+) -> Chunk:
+    """FetchChunk; again after a growing pause while the node says that may help.
 
     Raises `RangeTooWide` at once, and the last error when it has been tried often enough, or when
     nobody wants the chunk any more.
@@ -124,7 +126,7 @@ def halves(first: Height, last: Height, error: RangeTooWide) -> tuple[tuple[Heig
     return (first, Height(middle)), (Height(middle + 1), last)
 
 
-class Plan:
+class RangePlanner:
     """Which range comes next, as wide as the chunks before it make seem right."""
 
     def __init__(self, first: Height, last: Height, *, first_blocks: int, most_blocks: int) -> None:
@@ -150,13 +152,15 @@ class Plan:
         self._blocks = max(1, min(self._blocks, (last - first + 1) // 2))
 
 
-def fetch_ahead(source: Source, first: Height, last: Height) -> Generator[Chunk]:
+def fetch_ahead(source: ChunkSource, first: Height, last: Height) -> Generator[Chunk]:
     """The range's chunks in order, while the next ones are being fetched.
 
     What waits is bounded: by one chunk more than there are fetchers, and by `HELD_BYTES`.
     """
-    plan = Plan(first, last, first_blocks=source.first_blocks, most_blocks=source.most_blocks)
-    idle: queue.SimpleQueue[Fetch] = queue.SimpleQueue()
+    plan = RangePlanner(
+        first, last, first_blocks=source.first_blocks, most_blocks=source.most_blocks
+    )
+    idle: queue.SimpleQueue[FetchChunk] = queue.SimpleQueue()
     for fetch in source.fetchers:
         idle.put(fetch)
     pending: deque[_Pending] = deque()
@@ -165,7 +169,7 @@ def fetch_ahead(source: Source, first: Height, last: Height) -> Generator[Chunk]
     start = partial(_start, pool, partial(_fetched, idle, ended))
     try:
         while True:
-            while len(pending) <= len(source.fetchers) and _held(pending) < HELD_BYTES:
+            while len(pending) <= len(source.fetchers) and _held(pending) < MAX_WAITING_BYTES:
                 planned = plan.take()
                 if planned is None:
                     break
@@ -214,10 +218,10 @@ def _start(
 
 
 def _fetched(
-    idle: "queue.SimpleQueue[Fetch]", ended: threading.Event, first: Height, last: Height
+    idle: "queue.SimpleQueue[FetchChunk]", ended: threading.Event, first: Height, last: Height
 ) -> Chunk:
     fetch = idle.get()
     try:
-        return patiently(fetch, first, last, ended)
+        return fetch_with_retries(fetch, first, last, ended)
     finally:
         idle.put(fetch)

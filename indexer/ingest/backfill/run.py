@@ -11,30 +11,30 @@ from sqlalchemy import Connection, Engine
 from indexer.chains.ports import ChainReader
 from indexer.config.networks import Chain, Network
 from indexer.errors import ConfigurationError, RangeRefused
-from indexer.facts import store
 from indexer.facts.backfills import Backfill
+from indexer.facts.cursors import read_cursor
 from indexer.facts.watchlist import StoredWatchlist
+from indexer.ingest.backfill.chunk_queue import ChunkQueue, open_queue
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.ingest.backfill.commit import (
-    backfiller,
+    backfill_lease,
+    check_range,
     commit_chunk,
     finish,
-    fold_rest,
-    refuse_live_range,
-    take_up,
+    fold_movements,
+    read_progress,
 )
-from indexer.ingest.backfill.fetch import fetch_ahead, source
+from indexer.ingest.backfill.earlier_spans import EarlierSpans
+from indexer.ingest.backfill.fetch import fetch_ahead, open_source
 from indexer.ingest.backfill.progress import BackfillProgress, Meter
-from indexer.ingest.backfill.spool import Spool, spool_in
-from indexer.ingest.backfill.turns import SpanTurn
 from indexer.ingest.rebuild import rebuild
 from warehouse_schema.identifiers import ChainId, Height
 
 logger = logging.getLogger(__name__)
 
-MOST_SPANS = 200
+MAX_SPANS = 200
 """Of a backfill: an orchestrator keeps a record of each, and hands the list to every process."""
-LEAST_BLOCKS = 2_000
+MIN_BLOCKS = 2_000
 """Of a span: a process costs seconds to start."""
 _HANDED_OVER = 120.0
 """Seconds to wait for the lock of whoever committed the span before, or of a swap."""
@@ -64,11 +64,11 @@ def backfill(
     chain = network.chain(reader.chain)
     reader.check_identity()
     watched = StoredWatchlist.of(engine, chain)
-    with backfiller(engine, chain.id) as conn:
+    with backfill_lease(engine, chain.id) as conn:
         _refuse(conn, reader, chain, first, last)
-        now = take_up(conn, chain.id, first, last)
+        now = read_progress(conn, chain.id, first, last)
         meter = Meter(now)
-        with source(reader, chain, watched) as fetchers:
+        with open_source(reader, chain, watched) as fetchers:
             chunks = fetch_ahead(fetchers, Height(now.done + 1), last)
             now = _commit_all(conn, network, now, chunks, meter, on_progress)
         _finish(engine, conn, network, now, meter, on_progress)
@@ -92,10 +92,10 @@ def plan_spans(
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
-    with backfiller(engine, chain.id) as conn:
+    with backfill_lease(engine, chain.id) as conn:
         _refuse(conn, reader, chain, first, last)
-        begin = take_up(conn, chain.id, first, last).done + 1
-    wide = blocks or max(LEAST_BLOCKS, -((begin - last - 1) // MOST_SPANS))
+        begin = read_progress(conn, chain.id, first, last).done + 1
+    wide = blocks or max(MIN_BLOCKS, -((begin - last - 1) // MAX_SPANS))
     return [(Height(at), Height(min(at + wide - 1, last))) for at in range(begin, last + 1, wide)]
 
 
@@ -124,22 +124,22 @@ def ingest_span(
     reader.check_identity()
     watched = StoredWatchlist.of(engine, chain)
     with engine.connect() as conn:
-        start = take_up(conn, chain.id, *whole)
+        start = read_progress(conn, chain.id, *whole)
     # From here on: the rate is then that of all who work on it, while this one waits as well.
     meter = Meter(start)
     first, last = Height(max(span[0], start.done + 1)), span[1]
     if first > last:
         return
-    turn = SpanTurn(engine, chain.id, whole, first, check)
+    turn = EarlierSpans(engine, chain.id, whole, first, check)
     with (
-        source(reader, chain, watched) as fetchers,
-        spool_in(spool) as waiting,
+        open_source(reader, chain, watched) as fetchers,
+        open_queue(spool) as waiting,
         closing(_in_turn(fetch_ahead(fetchers, first, last), turn, waiting, check)) as chunks,
     ):
         earliest = next(chunks)
-        with backfiller(engine, chain.id, patience=_HANDED_OVER) as conn:
-            refuse_live_range(conn, chain, *whole)
-            now = take_up(conn, chain.id, *whole)
+        with backfill_lease(engine, chain.id, patience=_HANDED_OVER) as conn:
+            check_range(conn, chain, *whole)
+            now = read_progress(conn, chain.id, *whole)
             _commit_all(conn, network, now, itertools.chain([earliest], chunks), meter, on_progress)
 
 
@@ -150,13 +150,13 @@ def finish_backfill(
 
     Raises `ConfigurationError` when blocks are missing, and `FollowerConflict`.
     """
-    with backfiller(engine, chain, patience=_HANDED_OVER) as conn:
-        now = take_up(conn, chain, *whole)
+    with backfill_lease(engine, chain, patience=_HANDED_OVER) as conn:
+        now = read_progress(conn, chain, *whole)
         _finish(engine, conn, network, now, Meter(now), on_progress)
 
 
 def _in_turn(
-    chunks: Iterator[Chunk], turn: SpanTurn, waiting: Spool, check: Callable[[], None]
+    chunks: Iterator[Chunk], turn: EarlierSpans, waiting: ChunkQueue, check: Callable[[], None]
 ) -> Generator[Chunk]:
     """The chunks in order, none before its turn has come; until then they are read and kept."""
     for chunk in chunks:
@@ -175,9 +175,9 @@ def _in_turn(
 def _refuse(
     conn: Connection, reader: ChainReader, chain: Chain, first: Height, last: Height
 ) -> None:
-    refuse_live_range(conn, chain, first, last)
+    check_range(conn, chain, first, last)
     with conn.begin():
-        is_followed = store.read_cursor(conn, chain.id) is not None
+        is_followed = read_cursor(conn, chain.id) is not None
     final = Height(last if is_followed else reader.head().height - chain.confirmations)
     if last > final:
         raise RangeRefused(
@@ -214,7 +214,7 @@ def _finish(
         raise ConfigurationError(
             f"{now.chain} {now.first} to {now.last}: blocks from {now.done + 1} on are missing"
         )
-    for folded in fold_rest(conn, network, now):
+    for folded in fold_movements(conn, network, now):
         now = folded
         on_progress(meter.progress(now))
     if now.chain == network.stellar.id:

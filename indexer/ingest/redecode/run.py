@@ -25,11 +25,12 @@ from sqlalchemy.exc import OperationalError
 from indexer.config.networks import Chain, Network
 from indexer.errors import ConfigurationError, FollowerConflict
 from indexer.facts import store
-from indexer.facts.kept import decode_kept
-from indexer.ingest.backfill.commit import lease_backfill
-from indexer.ingest.rebuild import forget_days, refold_all_transfers
+from indexer.facts.cursors import read_cursor
+from indexer.facts.decoding import decode_event
+from indexer.ingest.backfill.commit import take_backfill_lease
+from indexer.ingest.rebuild import fold_all_movements, reset_days
 from indexer.ingest.redecode import shadow_tables
-from indexer.ingest.redecode.shadow_tables import AS_REVISED, Replaced, TableDifference
+from indexer.ingest.redecode.shadow_tables import AS_REVISED, TableDifference, TableReplaced
 from indexer.movements.fold import MOVEMENT_EVENTS, Movement
 from indexer.movements.store import affected_movements, refold_movements
 from indexer.orderbook import store as book_store
@@ -82,10 +83,10 @@ class SwapCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Swapped:
+class SwapResult:
     """What a swap did."""
 
-    facts: Mapping[ChainId, Sequence[Replaced]]
+    facts: Mapping[ChainId, Sequence[TableReplaced]]
     movements: int
     """Movements refolded."""
     book: bool
@@ -173,9 +174,9 @@ def _cursor(conn: Connection, chain: Chain) -> Height:
 
 def _final(conn: Connection, chain: Chain) -> Height:
     """The last height below which the live chain can take nothing back."""
-    cursor = store.read_cursor(conn, chain.id)
+    cursor = read_cursor(conn, chain.id)
     if cursor is None:
-        return shadow_tables.NOTHING
+        return shadow_tables.BELOW_FIRST
     by_depth = Height(cursor.height - chain.confirmations)
     return by_depth if cursor.final_height is None else max(by_depth, cursor.final_height)
 
@@ -183,10 +184,10 @@ def _final(conn: Connection, chain: Chain) -> Height:
 def _meet_raw_facts(conn: Connection, chain: Chain) -> None:
     """Go back to where raw facts changed beneath the revision: a backfill, as a rule."""
     cursor = _cursor(conn, chain)
-    astray = shadow_tables.first_astray(conn, chain.id, cursor)
+    astray = shadow_tables.first_mismatch(conn, chain.id, cursor)
     if astray is not None:
         logger.info("revision chain=%s goes back from=%d to=%d", chain.id, cursor, astray - 1)
-        shadow_tables.go_back(conn, chain.id, Height(astray - 1))
+        shadow_tables.rewind_cursor(conn, chain.id, Height(astray - 1))
 
 
 def _decode_range(
@@ -197,7 +198,7 @@ def _decode_range(
         return after
     last = shadow_tables.end_of_range(conn, chain.id, after, limit, events)
     raws = store.read_raw(conn, chain.id, Height(after + 1), last)
-    shadow_tables.write(conn, chain.id, [decode_kept(raw, chain) for raw in raws], last)
+    shadow_tables.write(conn, chain.id, [decode_event(raw, chain) for raw in raws], last)
     return last
 
 
@@ -223,10 +224,10 @@ def _fold_beside(conn: Connection, network: Network) -> _Beside:
     if revised:
         conn.execution_options(schema_translate_map=AS_REVISED)
     final = {
-        chain.id: min(_final(conn, chain), revised.get(chain.id, store.HIGHEST))
+        chain.id: min(_final(conn, chain), revised.get(chain.id, store.MAX_HEIGHT))
         for chain in network.chains
     }
-    folded = refold_all_transfers(conn, network)
+    folded = fold_all_movements(conn, network)
     stored = [Movement(**row._asdict()) for row in conn.execute(select(*_MOVEMENT_COLUMNS))]
     wrong = {*folded} ^ {*stored}
     burn_keys, guids = _touched_above(conn, final)
@@ -346,7 +347,7 @@ def _book_differences(refold: Refold) -> Iterator[TableDifference]:
 # Swapping.
 
 
-def swap(engine: Engine, network: Network) -> Swapped:
+def swap(engine: Engine, network: Network) -> SwapResult:
     """Put the revision and the projections of this build in the place of the live ones.
 
     Filling and folding up to what is final happens first, beside ingestion. Then, in one
@@ -369,9 +370,9 @@ def swap(engine: Engine, network: Network) -> Swapped:
     return swapped
 
 
-def _swap(conn: Connection, network: Network, beside: _Beside) -> Swapped:
+def _swap(conn: Connection, network: Network, beside: _Beside) -> SwapResult:
     began = time.monotonic()
-    forget_days(conn)
+    reset_days(conn)
     before = _touched_above(conn, beside.final)
     facts = {
         chain: _put_in_place(conn, network.chain(chain)) for chain in shadow_tables.heights(conn)
@@ -385,7 +386,7 @@ def _swap(conn: Connection, network: Network, beside: _Beside) -> Swapped:
     if facts:
         shadow_tables.finish(conn)
     _notify(conn, network)
-    return Swapped(
+    return SwapResult(
         facts=facts,
         movements=len(burn_keys) + len(guids),
         book=is_new_book,
@@ -393,11 +394,11 @@ def _swap(conn: Connection, network: Network, beside: _Beside) -> Swapped:
     )
 
 
-def _put_in_place(conn: Connection, chain: Chain) -> list[Replaced]:
+def _put_in_place(conn: Connection, chain: Chain) -> list[TableReplaced]:
     """Decode a chain's last stretch, then swap its rows."""
-    live = store.read_cursor(conn, chain.id)
+    live = read_cursor(conn, chain.id)
     height = _cursor(conn, chain)
-    if shadow_tables.first_astray(conn, chain.id, height) is not None:
+    if shadow_tables.first_mismatch(conn, chain.id, height) is not None:
         raise FollowerConflict(f"{chain.id}: raw facts changed beneath the revision; swap again")
     while live is not None and height < live.height:
         height = _decode_range(conn, chain, height, live.height, EVENTS_A_RANGE)
@@ -412,7 +413,7 @@ def _replace_book(conn: Connection, network: Network, refold: Refold) -> bool:
 
 def _notify(conn: Connection, network: Network) -> None:
     for chain in network.chains:
-        cursor = store.read_cursor(conn, chain.id)
+        cursor = read_cursor(conn, chain.id)
         if cursor is not None:
             payload = f"{chain.id}:{cursor.height}"
             conn.execute(select(func.pg_notify(channels.INGESTED, payload)))
@@ -438,7 +439,7 @@ def _no_backfill(engine: Engine, network: Network) -> Iterator[Connection]:
     with engine.connect() as conn:
         keys: list[int] = []
         try:
-            keys.extend(lease_backfill(conn, chain.id, _PATIENCE) for chain in network.chains)
+            keys.extend(take_backfill_lease(conn, chain.id, _PATIENCE) for chain in network.chains)
             yield conn
         finally:
             if not conn.invalidated:

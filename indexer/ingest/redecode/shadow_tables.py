@@ -38,9 +38,10 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateSchema, CreateView, DropSchema
 
 from indexer.chains.raw import EvmLog, StellarEvent
-from indexer.facts.days import note_changed_days
-from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES, copy_into
-from indexer.facts.store import Decoded, clear_alarm, raise_alarm
+from indexer.facts.alarms import clear_alarm, raise_alarm
+from indexer.facts.days import record_changed_days
+from indexer.facts.rows import EVENT_MAPPINGS, RAW_MAPPINGS, copy_into
+from indexer.facts.store import DecodedEvent
 from warehouse_schema.columns import chain as chain_column
 from warehouse_schema.columns import day_of, number
 from warehouse_schema.columns import height as height_column
@@ -55,7 +56,7 @@ REVISED = "revised"
 AS_REVISED: Final[dict[str | None, str | None]] = {FACTS: REVISED}
 """`schema_translate_map` of a connection that reads the facts as they will be."""
 
-NOTHING = Height(-1)
+BELOW_FIRST = Height(-1)
 """Where a revision's cursor begins: below every chain's first block."""
 
 _KEY = ("chain", "block_hash", "position")
@@ -98,7 +99,7 @@ class TableDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class TableReplaced:
     """What one table gave up and took in."""
 
     table: str
@@ -131,7 +132,7 @@ def create(conn: Connection, chains: Sequence[ChainId]) -> None:
         if table.schema == FACTS:
             conn.execute(CreateView(_as_revised(table), table.name, schema=REVISED))
     conn.execute(text(_GRANTS))
-    conn.execute(insert(cursors), [{"chain": chain, "height": NOTHING} for chain in chains])
+    conn.execute(insert(cursors), [{"chain": chain, "height": BELOW_FIRST} for chain in chains])
 
 
 _GRANTS = f"""
@@ -204,11 +205,11 @@ def end_of_range(
     return Height(conn.scalar(nth) or limit)
 
 
-def write(conn: Connection, chain: ChainId, decoded: Sequence[Decoded], last: Height) -> None:
+def write(conn: Connection, chain: ChainId, decoded: Sequence[DecodedEvent], last: Height) -> None:
     """Keep what the raw events of one range became, and move the cursor to the range's end."""
     copy_into(conn, _OUTCOME_COLUMNS, map(_outcome, decoded))
     for event_type in {type(item.event) for item in decoded if item.event is not None}:
-        shelf = EVENT_SHELVES[event_type]
+        shelf = EVENT_MAPPINGS[event_type]
         shadowed = replace(shelf, table=twin(shelf.table))
         events = (item.event for item in decoded if type(item.event) is event_type)
         copy_into(conn, shadowed.columns, (shelf.row(event) for event in events if event))
@@ -218,13 +219,13 @@ def write(conn: Connection, chain: ChainId, decoded: Sequence[Decoded], last: He
 _OUTCOME_COLUMNS = list(outcomes.columns)
 
 
-def _outcome(item: Decoded) -> tuple[Any, ...]:
+def _outcome(item: DecodedEvent) -> tuple[Any, ...]:
     seen = item.raw.seen
     event = None if item.event is None else type(item.event).__name__
     return (seen.chain, seen.height, seen.block_hash, seen.position, event, item.undecodable)
 
 
-def first_astray(conn: Connection, chain: ChainId, upto: Height) -> Height | None:
+def first_mismatch(conn: Connection, chain: ChainId, upto: Height) -> Height | None:
     """The lowest height at which raw facts and the revision's are not of the same events.
 
     A backfill brought events, or blocks were taken back, below the revision's cursor. None is the
@@ -250,7 +251,7 @@ def first_astray(conn: Connection, chain: ChainId, upto: Height) -> Height | Non
     return conn.scalar(astray)
 
 
-def go_back(conn: Connection, chain: ChainId, to: Height) -> None:
+def rewind_cursor(conn: Connection, chain: ChainId, to: Height) -> None:
     """Forget what was decoded above a height."""
     for table in (outcomes, *map(twin, EVENT_TABLES.values())):
         conn.execute(delete(table).where(table.c.chain == chain, table.c.height > to))
@@ -335,7 +336,7 @@ def _in_words(row: Mapping[str, Any], names: Sequence[str]) -> str:
 # Putting in place.
 
 
-def put_in_place(conn: Connection, chain: ChainId) -> list[Replaced]:
+def put_in_place(conn: Connection, chain: ChainId) -> list[TableReplaced]:
     """Make the live tables of a chain equal to the revision, writing the rows that differ alone.
 
     The revision must have come as far as the chain. Readers see all of it at commit or nothing.
@@ -344,11 +345,11 @@ def put_in_place(conn: Connection, chain: ChainId) -> list[Replaced]:
     replaced = [_replace(conn, table, chain, touched) for table in EVENT_TABLES.values()]
     _settle_alarms(conn, chain)
     replaced.append(_replace_outcomes(conn, chain, touched))
-    note_changed_days(conn, chain, touched)
+    record_changed_days(conn, chain, touched)
     return [item for item in replaced if item.removed or item.added]
 
 
-def _replace(conn: Connection, live: Table, chain: ChainId, touched: set[date]) -> Replaced:
+def _replace(conn: Connection, live: Table, chain: ChainId, touched: set[date]) -> TableReplaced:
     new = twin(live)
     names = [column.name for column in live.columns]
     stays = exists().where(_same(live, new, names))
@@ -356,7 +357,7 @@ def _replace(conn: Connection, live: Table, chain: ChainId, touched: set[date]) 
     is_there = exists().where(_same(live, new, _KEY))
     coming = select(*(new.c[name] for name in names)).where(new.c.chain == chain, ~is_there)
     come = _count(conn, insert(live).from_select(names, coming), live, touched)
-    return Replaced(f"{FACTS}.{live.name}", gone, come)
+    return TableReplaced(f"{FACTS}.{live.name}", gone, come)
 
 
 def _count(conn: Connection, change: Insert | Delete, table: Table, touched: set[date]) -> int:
@@ -368,7 +369,7 @@ def _count(conn: Connection, change: Insert | Delete, table: Table, touched: set
     return sum(count for _, count in counts)
 
 
-def _replace_outcomes(conn: Connection, chain: ChainId, touched: set[date]) -> Replaced:
+def _replace_outcomes(conn: Connection, chain: ChainId, touched: set[date]) -> TableReplaced:
     raw = _raw(chain)
     names = [column.name for column in raw.columns]
     judged = [
@@ -384,7 +385,7 @@ def _replace_outcomes(conn: Connection, chain: ChainId, touched: set[date]) -> R
     )
     again = select(*(leaving.c[name] for name in names))
     back = _count(conn, insert(raw).from_select(names, again), raw, touched)
-    return Replaced(f"{FACTS}.{raw.name}", back, back)
+    return TableReplaced(f"{FACTS}.{raw.name}", back, back)
 
 
 def _settle_alarms(conn: Connection, chain: ChainId) -> None:
@@ -404,7 +405,7 @@ def _settle_alarms(conn: Connection, chain: ChainId) -> None:
 
 
 def _raw(chain: ChainId) -> Table:
-    return RAW_SHELVES[EvmLog if is_evm(chain) else StellarEvent].table
+    return RAW_MAPPINGS[EvmLog if is_evm(chain) else StellarEvent].table
 
 
 def _same(one: Any, other: Any, names: Sequence[str]) -> ColumnElement[bool]:

@@ -82,7 +82,7 @@ def _sensor(job: str, progress: dg.AssetKey, due: Due) -> dg.SensorDefinition:
 
 def first_range(wanted: list[date]) -> tuple[str, str]:
     """The first days in a row, as the keys of the first and the last."""
-    from indexer.analytics.daily import ranges_of
+    from indexer.analytics.daily import contiguous_ranges
 
-    first, last = ranges_of(wanted)[0]
+    first, last = contiguous_ranges(wanted)[0]
     return str(first), str(last)

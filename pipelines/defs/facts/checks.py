@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from indexer.config.networks import Chain, Network, StellarChain
-from indexer.facts.checks import blocks_join, in_quarantine, open_alarms
+from indexer.facts.checks import alarm_lines, block_faults, quarantine_lines
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status
 from pipelines.defs.facts.names import blocks_key, events_key
@@ -48,7 +48,7 @@ def _blocks_join(network: Network, chain: Chain) -> dg.AssetChecksDefinition:
         with warehouse.engine() as engine:
             status = next(s for s in chain_status(engine, network) if s.chain == chain.id)
             since = Height(max(0, (status.height or 0) - RECENT_BLOCKS))
-            return verdict(blocks_join(engine, chain.id, since))
+            return verdict(block_faults(engine, chain.id, since))
 
     return check
 
@@ -63,7 +63,7 @@ def _history_joins(chain: ChainId) -> dg.AssetChecksDefinition:
     )
     def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
-            return verdict(blocks_join(engine, chain))
+            return verdict(block_faults(engine, chain))
 
     return check
 
@@ -76,7 +76,7 @@ def _no_open_alarms(chain: ChainId) -> dg.AssetChecksDefinition:
     )
     def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
-            return verdict(open_alarms(engine, chain), severity=dg.AssetCheckSeverity.WARN)
+            return verdict(alarm_lines(engine, chain), severity=dg.AssetCheckSeverity.WARN)
 
     return check
 
@@ -89,7 +89,7 @@ def _all_decoded(chain: ChainId) -> dg.AssetChecksDefinition:
     )
     def check(warehouse: WarehouseResource) -> dg.AssetCheckResult:
         with warehouse.engine() as engine:
-            return verdict(in_quarantine(engine, chain), severity=dg.AssetCheckSeverity.WARN)
+            return verdict(quarantine_lines(engine, chain), severity=dg.AssetCheckSeverity.WARN)
 
     return check
 

@@ -9,8 +9,8 @@ from indexer.analytics.reconciliation import (
     MAX_AGE_SECONDS,
     ChainFlow,
     ReconciliationCheck,
+    finding_details,
     reconcile,
-    sentences,
 )
 from indexer.config.networks import Network
 from pipelines.defs.check_jobs import paced
@@ -70,7 +70,7 @@ def _asset(network: Network) -> dg.AssetsDefinition:
             }
         )
         for check in CHECKS:
-            found = verdict(sentences(seen.findings, check))
+            found = verdict(finding_details(seen.findings, check))
             yield found._replace(check_name=check, asset_key=RECONCILIATION)
 
     return reconciliation

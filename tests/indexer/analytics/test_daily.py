@@ -17,8 +17,8 @@ from indexer.analytics.daily import (
     DaysWritten,
     Figure,
     compute,
+    contiguous_ranges,
     due_days,
-    ranges_of,
 )
 from indexer.config.networks import load_network
 from indexer.errors import DayStillOpen, FollowerConflict
@@ -260,4 +260,4 @@ def test_days_are_asked_for_in_ranges(wanted: list[int], ranges: list[tuple[int,
     def day(number: int) -> date:
         return date(2026, 11, number)
 
-    assert ranges_of([day(n) for n in wanted]) == [(day(a), day(b)) for a, b in ranges]
+    assert contiguous_ranges([day(n) for n in wanted]) == [(day(a), day(b)) for a, b in ranges]

@@ -9,7 +9,7 @@ from sqlalchemy import Engine, delete, select
 from indexer.analytics.agreement import differences
 from indexer.analytics.daily import BOOK, ROUTES, compute, due_days
 from indexer.config.networks import Network, load_network
-from indexer.facts.days import day_of, note_change
+from indexer.facts.days import day_of, record_change
 from indexer.ingest.backfill import backfill, chunks
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import rebuild
@@ -189,7 +189,7 @@ def test_order_book_facts_that_come_late(indexer_engine: Engine) -> None:
     with indexer_engine.begin() as conn:
         append_ledgers(conn, gap)
         for ledger, _ in gap:
-            note_change(conn, ledger.chain, ledger.height, ledger.height)
+            record_change(conn, ledger.chain, ledger.height, ledger.height)
         late = due_days(conn, network, BOOK)
     # An order that opened in the gap may have ended on any day since.
     first = day_of(gap[0][0].close_time)

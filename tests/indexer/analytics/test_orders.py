@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from indexer.analytics.orders import BEYOND, fiat_of_release, orders_of
+from indexer.analytics.orders import MAX_EXACT, fiat_of_release, orders_of
 
 UNITS = pl.Int128()
 OPENED = {
@@ -96,9 +96,9 @@ def test_an_order_opens_once() -> None:
         (10, 1, 4, 3),  # 2.5: half up
         (9, 1, 4, 2),  # 2.25
         (0, 1, 4, 0),
-        (BEYOND - 1, BEYOND - 1, BEYOND - 1, BEYOND - 1),
-        (BEYOND - 1, BEYOND - 1, 1, (BEYOND - 1) ** 2),
-        (BEYOND, 1, 4, None),
+        (MAX_EXACT - 1, MAX_EXACT - 1, MAX_EXACT - 1, MAX_EXACT - 1),
+        (MAX_EXACT - 1, MAX_EXACT - 1, 1, (MAX_EXACT - 1) ** 2),
+        (MAX_EXACT, 1, 4, None),
         (2**126, 1, 4, None),
         (1, 1, 0, None),
     ],

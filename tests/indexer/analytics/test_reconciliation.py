@@ -8,17 +8,17 @@ import pytest
 from sqlalchemy import Connection, Engine, delete, select, update
 
 from indexer.analytics.reconciliation import (
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     ChainFlow,
     FlowSum,
     ReconciliationCheck,
     compute_reconciliation,
+    finding_details,
     reconcile,
-    sentences,
 )
 from indexer.bridges.cctp.events import MintAndWithdraw
 from indexer.chains.events import Event
-from indexer.facts.backfills import Backfill, write
+from indexer.facts.backfills import Backfill, save_backfill
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import refold
 from tests.factories.intake import ask, cancel
@@ -50,7 +50,7 @@ def fresh(terms: TransferTerms) -> TransferTerms:
 def found(conn: Connection, check: ReconciliationCheck) -> list[str]:
     findings = compute_reconciliation(conn, NETWORK).findings
     assert {each.check for each in findings} <= {check}
-    return sentences(findings, check)
+    return finding_details(findings, check)
 
 
 def minted(amount: int, fee: int = 0) -> list[Event]:
@@ -139,7 +139,7 @@ def test_a_movement_without_its_facts_is_found(connection: Connection):
 def test_what_a_backfill_has_not_folded_is_not_looked_for(connection: Connection):
     keep(connection, *burn(DIRECT, 100, "a"))
     assert len(found(connection, "movements_hold_all_facts")) == 1
-    write(connection, Backfill(ETHEREUM, Height(1), Height(200), Height(150), Height(0), 2))
+    save_backfill(connection, Backfill(ETHEREUM, Height(1), Height(200), Height(150), Height(0), 2))
     assert compute_reconciliation(connection, NETWORK).findings == ()
 
 
@@ -170,7 +170,7 @@ def test_transfers_under_way_are_counted_by_stage(connection: Connection):
 
 
 def test_a_transfer_that_should_have_expired_is_found(connection: Connection):
-    late = UnixSeconds(now() - PATIENCE["user"] - 5)
+    late = UnixSeconds(now() - MAX_WAIT_SECONDS["user"] - 5)
     terms = replace(DIRECT, started_at=UnixSeconds(late - 1_800), expires_at=late)
     ask(connection, terms)
     stands(connection, terms)
@@ -188,12 +188,12 @@ def test_whoever_lets_a_transfer_wait_too_long_is_named(connection: Connection, 
     ask(connection, terms)
     stands(connection, terms)
     where = transfer_states.c.transfer == terms.id
-    for waited, count in ((PATIENCE[turn] - 300, 0), (PATIENCE[turn] + 5, 1)):
+    for waited, count in ((MAX_WAIT_SECONDS[turn] - 300, 0), (MAX_WAIT_SECONDS[turn] + 5, 1)):
         values = {"stage": stage, "reason": "not_final", "since": now() - waited}
         connection.execute(update(transfer_states).where(where).values(values))
-        sentences = found(connection, "transfers_move_on")
-        assert len(sentences) == count
-        assert all(f"is {stage} (not_final)" in each and turn in each for each in sentences)
+        finding_details = found(connection, "transfers_move_on")
+        assert len(finding_details) == count
+        assert all(f"is {stage} (not_final)" in each and turn in each for each in finding_details)
 
 
 @pytest.mark.parametrize("stage", ["AWAITING_TRUSTLINE", "ON_HOLD"])

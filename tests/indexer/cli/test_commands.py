@@ -11,6 +11,7 @@ from indexer.chains.ports import UnreadLedger
 from indexer.chains.stellar.xdr.ledgers import block_of_meta
 from indexer.decode.build import decoder_build
 from indexer.facts import quarantine, store
+from indexer.facts.cursors import Cursor, move_cursor, read_cursor
 from tests.factories.stage_facts import DIRECT, bring_in, burn
 from tests.factories.stellar_lake import DEVNET, FIRST, history_metas
 from warehouse_schema.events import cctp_burns
@@ -40,7 +41,7 @@ def command(
 
 def _put(engine: Engine, height: int, raw: bytes) -> None:
     block = block_of_meta(history_metas()[height - FIRST], DEVNET.id)
-    cursor = store.Cursor(
+    cursor = Cursor(
         chain=block.chain,
         height=block.height,
         block_hash=block.hash,
@@ -49,9 +50,9 @@ def _put(engine: Engine, height: int, raw: bytes) -> None:
         head_time=block.time,
     )
     with engine.begin() as conn:
-        store.move_cursor(conn, store.read_cursor(conn, DEVNET.id), cursor)
+        move_cursor(conn, read_cursor(conn, DEVNET.id), cursor)
         store.append(conn, [block], [])
-        quarantine.put(conn, [UnreadLedger(block, "99 at 4", raw, "a lake")], "older")
+        quarantine.add_ledgers(conn, [UnreadLedger(block, "99 at 4", raw, "a lake")], "older")
 
 
 def test_quarantine_is_listed_and_tried_again(command: Command, indexer_engine: Engine) -> None:
@@ -84,7 +85,7 @@ def test_a_ledger_that_is_out_is_no_alarm(command: Command, indexer_engine: Engi
     assert (code, printed.splitlines()[-1][:15]) == (0, "0 in quarantine")
     assert command("status")[0] == 0
     with indexer_engine.connect() as conn:
-        assert quarantine.raw_of(conn, DEVNET.id, Height(FIRST + 30)) is None
+        assert quarantine.read_bytes(conn, DEVNET.id, Height(FIRST + 30)) is None
 
 
 def test_the_builds_name_follows_the_decoders(monkeypatch: pytest.MonkeyPatch) -> None:

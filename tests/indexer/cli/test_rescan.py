@@ -9,7 +9,7 @@ from sqlalchemy import URL, Engine
 
 from indexer import __main__ as command
 from indexer.config.settings import load_settings, start_variable
-from indexer.facts.store import open_alarms
+from indexer.facts.alarms import open_alarms
 from indexer.ingest.ranges import ingest_once
 from tests.factories.fake_chain import ETHEREUM, FakeChain
 from tests.factories.fake_evm_node import FakeEvmNode

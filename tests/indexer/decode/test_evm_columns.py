@@ -16,7 +16,7 @@ from indexer.config.networks import EvmChain
 from indexer.decode.evm import DECODERS, decode, event_topics
 from indexer.decode.evm_columns import LAYOUTS, PROVENANCE, decode_columns
 from indexer.errors import Undecodable
-from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES
+from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES
 from tests.conftest import GOLDEN
 from tests.factories.evm_logs import log_frame
 from tests.indexer.decode.test_evm import (
@@ -60,7 +60,7 @@ from tests.indexer.decode.test_evm import (
 def rows_of(events: Iterable[Event]) -> list[tuple[str, tuple[Any, ...]]]:
     """Events as their tables' rows, in the text that the columns give."""
     return sorted(
-        (type(each).__name__, tuple(map(as_text, EVENT_SHELVES[type(each)].row(each))))
+        (type(each).__name__, tuple(map(as_text, EVENT_MAPPINGS[type(each)].row(each))))
         for each in events
     )
 
@@ -72,7 +72,7 @@ def as_text(value: Any) -> Any:
 def columnar_rows(logs: list[EvmLog], chain: EvmChain) -> list[tuple[str, tuple[Any, ...]]]:
     decoded = decode_columns(log_frame(logs), chain)
     for name, frame in decoded.events.items():
-        shelf = EVENT_SHELVES[EVENT_TYPES[name]]
+        shelf = EVENT_MAPPINGS[EVENT_TYPES[name]]
         assert frame.columns == [column.name for column in shelf.columns]
     return sorted(
         (name, row) for name, frame in decoded.events.items() for row in frame.iter_rows()

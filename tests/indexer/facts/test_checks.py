@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine, delete, insert, update
 
-from indexer.facts.checks import blocks_join
+from indexer.facts.checks import block_faults
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -43,7 +43,7 @@ def test_a_hole_is_named_when_both_its_sides_are_looked_at(
     stored(9)
     with engine.begin() as conn:
         conn.execute(delete(blocks).where(blocks.c.height == 5))
-    found = blocks_join(engine, CHAIN, since)
+    found = block_faults(engine, CHAIN, since)
     assert found == ([f"{CHAIN}: no block between 4 and 6"] if named else [])
 
 
@@ -54,4 +54,4 @@ def test_a_parent_that_does_not_join_is_named_from_its_child_on(
     stored(9)
     with engine.begin() as conn:
         conn.execute(update(blocks).where(blocks.c.height == 5).values(parent_hash="0xbad"))
-    assert bool(blocks_join(engine, CHAIN, since)) == named
+    assert bool(block_faults(engine, CHAIN, since)) == named

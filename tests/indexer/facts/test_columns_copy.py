@@ -12,7 +12,7 @@ from indexer.chains.raw import EvmLog, RawEvent, StellarEvent
 from indexer.decode.evm import decode
 from indexer.decode.evm_columns import decode_columns
 from indexer.facts.columns_copy import TABLES, copy_text, text_of_frame, text_of_rows
-from indexer.facts.rows import EVENT_SHELVES, EVENT_TYPES, RAW_SHELVES, EventTable
+from indexer.facts.rows import EVENT_MAPPINGS, EVENT_TYPES, RAW_MAPPINGS, TableMapping
 from tests.factories.events import (
     make_event,
     make_evm_log,
@@ -29,13 +29,13 @@ from warehouse_schema.facts import evm_logs
 NASTY = ["", "\\N", "\\.", "a\n\\.\nb", '"', "{}", "NULL", "\t", "\r\n", "½ 😀", "'", ",", "\\"]
 
 
-def stored(conn: Connection, shelf: EventTable) -> list[Any]:
+def stored(conn: Connection, shelf: TableMapping) -> list[Any]:
     query = select(*shelf.columns).order_by(shelf.table.c.height, shelf.table.c.position)
     return [shelf.item(row) for row in conn.execute(query)]
 
 
 def test_every_event_type_is_copied_as_rows(connection: Connection):
-    for kind, shelf in EVENT_SHELVES.items():
+    for kind, shelf in EVENT_MAPPINGS.items():
         events: list[Event] = [
             make_event(kind, make_provenance(100, 0)),
             make_sparse_event(kind, make_provenance(100, 2**63 - 1)),
@@ -48,7 +48,7 @@ def test_every_event_type_is_copied_as_rows(connection: Connection):
 
 @pytest.mark.parametrize("text", NASTY)
 def test_a_text_that_copy_could_misread_comes_back(connection: Connection, text: str):
-    shelf = EVENT_SHELVES[EVENT_TYPES["RailSet"]]
+    shelf = EVENT_MAPPINGS[EVENT_TYPES["RailSet"]]
     event = make_event(EVENT_TYPES["RailSet"], rail=text, currencies=(text, "USD", text))
     copy_text(connection, text_of_rows(shelf.columns, [shelf.row(event)]))
     assert stored(connection, shelf) == [event]
@@ -56,7 +56,7 @@ def test_a_text_that_copy_could_misread_comes_back(connection: Connection, text:
 
 @pytest.mark.parametrize("kind", [EvmLog, StellarEvent])
 def test_raw_events_go_in_as_rows(connection: Connection, kind: type[RawEvent]):
-    shelf = RAW_SHELVES[kind]
+    shelf = RAW_MAPPINGS[kind]
     make: Any = make_evm_log if kind is EvmLog else make_stellar_event
     raws = [make(), make(make_provenance(101, 1)), make(make_provenance(102), topics=())]
     copy_text(connection, text_of_rows(shelf.columns, map(shelf.row, raws)))
@@ -67,7 +67,7 @@ def test_decoded_frames_go_in_as_their_events(connection: Connection):
     chain = ethereum()
     logs = list(made(chain).values())
     for name, frame in decode_columns(log_frame(logs), chain).events.items():
-        shelf = EVENT_SHELVES[EVENT_TYPES[name]]
+        shelf = EVENT_MAPPINGS[EVENT_TYPES[name]]
         copy_text(connection, text_of_frame(shelf.table, frame))
         expected = [event for event in (decode(log, chain) for log in logs) if event is not None]
         of_type = [event for event in expected if type(event).__name__ == name]
@@ -81,7 +81,7 @@ def test_a_frame_of_logs_goes_in_as_its_logs(connection: Connection):
         event=pl.lit(None, dtype=pl.String),
     )
     copy_text(connection, text_of_frame(evm_logs, frame))
-    assert stored(connection, RAW_SHELVES[EvmLog]) == logs
+    assert stored(connection, RAW_MAPPINGS[EvmLog]) == logs
 
 
 def test_a_frame_with_a_column_of_another_kind_is_refused():
@@ -93,7 +93,7 @@ def test_a_frame_with_a_column_of_another_kind_is_refused():
 
 
 def test_rows_that_are_there_already_are_an_error(connection: Connection):
-    shelf = RAW_SHELVES[EvmLog]
+    shelf = RAW_MAPPINGS[EvmLog]
     copied = text_of_rows(shelf.columns, [shelf.row(make_evm_log())])
     with connection.begin_nested():
         copy_text(connection, copied)

@@ -9,8 +9,8 @@ from sqlalchemy.exc import DBAPIError
 
 from indexer.facts import columns_read, store
 from indexer.facts.columns_read import frame_schema, read_frame, read_frames
-from indexer.facts.rows import EVENT_SHELVES, copy_into
-from indexer.facts.store import Decoded
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
+from indexer.facts.store import DecodedEvent
 from tests.factories.events import (
     STELLAR,
     make_event,
@@ -54,7 +54,7 @@ def rows_of(conn: Connection, table: Table) -> list[tuple[Any, ...]]:
 
 
 def test_every_event_type_is_read_as_columns(connection: Connection) -> None:
-    for event_type, shelf in EVENT_SHELVES.items():
+    for event_type, shelf in EVENT_MAPPINGS.items():
         events = [
             make_event(event_type, make_provenance(1)),
             make_sparse_event(event_type, make_provenance(2)),
@@ -73,7 +73,7 @@ def test_raw_events_come_out_as_they_went_in(connection: Connection) -> None:
         make_stellar_event(make_provenance(2, chain=STELLAR), topics=(), value=b""),
     ]
     for table, items in ((evm_logs, logs), (stellar_events, events)):
-        store.append(connection, [], [Decoded(item, None, "why") for item in items])
+        store.append(connection, [], [DecodedEvent(item, None, "why") for item in items])
         query = select(table).order_by(table.c.height, table.c.position)
         (frame,) = read_frames(connection, query)
         assert frame.rows() == rows_of(connection, table)
@@ -84,7 +84,7 @@ def test_hostile_texts_come_out_whole(connection: Connection) -> None:
         make_evm_log(make_provenance(n), address=word, topics=(word, "x", word))
         for n, word in enumerate(HOSTILE)
     ]
-    store.append(connection, [], [Decoded(log, None, None) for log in logs])
+    store.append(connection, [], [DecodedEvent(log, None, None) for log in logs])
     frame = pl.concat(read_frames(connection, select(evm_logs).order_by(evm_logs.c.height)))
     assert frame["address"].to_list() == HOSTILE
     assert frame["topics"].to_list() == [[word, "x", word] for word in HOSTILE]

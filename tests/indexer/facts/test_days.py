@@ -9,14 +9,14 @@ from sqlalchemy import Connection, Engine, select
 
 from indexer.facts import days, store
 from indexer.facts.days import (
-    begin_of,
     day_of,
     first_day,
     first_open_day,
     height_at,
     heights_of,
-    note_change,
-    note_changed_days,
+    record_change,
+    record_changed_days,
+    start_of,
     versions,
 )
 from tests.factories.days import set_cursor
@@ -45,7 +45,7 @@ def store_blocks(conn: Connection, times: Sequence[tuple[int, int]], chain: Chai
 )
 def test_a_day_begins_at_midnight_utc(seconds: int, day: date) -> None:
     assert day_of(UnixSeconds(MIDNIGHT + seconds)) == day
-    assert begin_of(TODAY) == MIDNIGHT
+    assert start_of(TODAY) == MIDNIGHT
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_the_first_open_day_is_that_of_the_chain_that_is_least_far(connection: C
 
 def test_a_change_is_counted_on_the_days_of_the_blocks(connection: Connection) -> None:
     store_blocks(connection, [(n, n * 40_000) for n in range(10)])
-    note_change(connection, EVM, Height(2), Height(4))
-    note_change(connection, EVM, Height(4), Height(4))
-    note_change(connection, EVM, Height(9), None)
-    note_change(connection, EVM, Height(70), None)
-    note_changed_days(connection, STELLAR, {TODAY})
+    record_change(connection, EVM, Height(2), Height(4))
+    record_change(connection, EVM, Height(4), Height(4))
+    record_change(connection, EVM, Height(9), None)
+    record_change(connection, EVM, Height(70), None)
+    record_changed_days(connection, STELLAR, {TODAY})
     rows = connection.execute(select(changed_days).order_by("chain", "day")).all()
     assert [(row.chain, row.day.day, row.changes) for row in rows] == [
         (EVM, 21, 1),
@@ -132,8 +132,8 @@ def test_a_day_has_another_version_after_each_change_and_with_each_chain(
     # A chain that is taken up later, and begins on a day that was over.
     store_blocks(connection, [(9, 86_400)], STELLAR)
     assert found() == [1, 2, 2]
-    note_changed_days(connection, EVM, {YESTERDAY, TOMORROW})
-    note_changed_days(connection, STELLAR, {TOMORROW})
+    record_changed_days(connection, EVM, {YESTERDAY, TOMORROW})
+    record_changed_days(connection, STELLAR, {TOMORROW})
     assert found() == [1, 4, 2]
     assert found(looks_back=True) == [2, 5, 5]
 

@@ -25,8 +25,10 @@ from indexer.chains.events import Event
 from indexer.chains.raw import RawEvent
 from indexer.errors import FollowerConflict
 from indexer.facts import store
-from indexer.facts.rows import EVENT_TYPES, streaming, why_unstorable
-from indexer.facts.store import Alarm, Cursor, Decoded
+from indexer.facts.alarms import Alarm, clear_alarm, open_alarms, raise_alarm
+from indexer.facts.cursors import Cursor, move_cursor, put_on_hold, read_cursor
+from indexer.facts.rows import EVENT_TYPES, storage_error, stream_rows
+from indexer.facts.store import DecodedEvent
 from indexer.market.rail_terms_events import PayeeSet, RailSet
 from tests.factories.events import (
     EVM,
@@ -44,11 +46,11 @@ from warehouse_schema.identifiers import Height, UnixSeconds, is_evm
 ALL_TYPES = sorted(EVENT_TYPES.values(), key=lambda event_type: event_type.__name__)
 
 
-def decoded(event: Event) -> Decoded:
+def decoded(event: Event) -> DecodedEvent:
     raw: RawEvent = (
         make_evm_log(event.seen) if is_evm(event.seen.chain) else make_stellar_event(event.seen)
     )
-    return Decoded(raw, event, None)
+    return DecodedEvent(raw, event, None)
 
 
 def append_events(conn: Connection, *events: Event) -> None:
@@ -97,14 +99,14 @@ def test_a_negative_amount_is_kept(connection: Connection) -> None:
 def test_raw_stellar_events_come_back_as_they_went_in(connection: Connection) -> None:
     raws = [make_stellar_event(make_provenance(100 + i, i, chain=STELLAR)) for i in range(3)]
     blocks = [make_block(height, chain=STELLAR) for height in (100, 101, 102)]
-    store.append(connection, blocks, [Decoded(raw, None, None) for raw in raws])
+    store.append(connection, blocks, [DecodedEvent(raw, None, None) for raw in raws])
     read = list(store.read_raw(connection, STELLAR, Height(100), Height(101)))
     assert read == raws[:2]
 
 
 def test_raw_logs_come_back_as_they_went_in(connection: Connection) -> None:
     raws = [make_evm_log(make_provenance(100, i), topics=topics) for i, topics in enumerate(TOPICS)]
-    store.append(connection, [make_block(100)], [Decoded(raw, None, "why") for raw in raws])
+    store.append(connection, [make_block(100)], [DecodedEvent(raw, None, "why") for raw in raws])
     assert list(store.read_raw(connection, EVM, Height(100), Height(100))) == raws
 
 
@@ -113,8 +115,8 @@ TOPICS: list[tuple[str, ...]] = [(), ("0x" + "11" * 32,), ("0x" + "11" * 32, "0x
 
 def test_the_outcome_stands_beside_the_raw_event(connection: Connection) -> None:
     event = make_event(MessageSent, make_provenance(100, 0))
-    broken = Decoded(make_evm_log(make_provenance(100, 1)), None, "bad length")
-    foreign = Decoded(make_evm_log(make_provenance(100, 2)), None, None)
+    broken = DecodedEvent(make_evm_log(make_provenance(100, 1)), None, "bad length")
+    foreign = DecodedEvent(make_evm_log(make_provenance(100, 2)), None, None)
     store.append(connection, [make_block(100)], [decoded(event), broken, foreign])
     outcomes = select(facts.evm_logs.c.event, facts.evm_logs.c.undecodable)
     assert connection.execute(outcomes.order_by(facts.evm_logs.c.position)).all() == [
@@ -127,7 +129,7 @@ def test_the_outcome_stands_beside_the_raw_event(connection: Connection) -> None
 def test_a_block_knows_how_many_events_it_had(connection: Connection) -> None:
     blocks = [make_block(100), make_block(101)]
     raws = [make_evm_log(make_provenance(101, i)) for i in range(2)]
-    store.append(connection, blocks, [Decoded(raw, None, None) for raw in raws])
+    store.append(connection, blocks, [DecodedEvent(raw, None, None) for raw in raws])
     query = select(facts.blocks.c.height, facts.blocks.c.events).order_by(facts.blocks.c.height)
     assert connection.execute(query).all() == [(100, 0), (101, 2)]
 
@@ -180,9 +182,12 @@ def test_reading_holds_a_window_of_rows_and_not_all(
 def test_numbers_are_read_whole_however_long_and_never_rounded(connection: Connection) -> None:
     numbers = [10**77 + 1, -(2**127), 0, None]
     numeric = select(func.unnest(literal(numbers, ARRAY(Numeric)), type_=Numeric))
-    assert list(streaming(connection, numeric, 3)) == [[(each,) for each in numbers[:3]], [(None,)]]
+    assert list(stream_rows(connection, numeric, 3)) == [
+        [(each,) for each in numbers[:3]],
+        [(None,)],
+    ]
     with pytest.raises(ValueError, match="invalid literal"):
-        list(streaming(connection, select(literal(Decimal("1.5"), Numeric)), 1))
+        list(stream_rows(connection, select(literal(Decimal("1.5"), Numeric)), 1))
 
 
 def test_events_are_found_by_a_key(connection: Connection) -> None:
@@ -307,7 +312,7 @@ def test_a_lost_server_raises_as_any_statement_does(engine: Engine) -> None:
 def test_what_postgres_would_refuse_is_told_beforehand(
     connection: Connection, event: Event, reason: str | None
 ) -> None:
-    assert why_unstorable(event) == reason
+    assert storage_error(event) == reason
     if reason is None:
         append_events(connection, event)
         return
@@ -326,33 +331,33 @@ def make_cursor(height: int = 100, fork: str = "main") -> Cursor:
 
 
 def test_a_cursor_moves_from_where_it_stood(connection: Connection) -> None:
-    assert store.read_cursor(connection, EVM) is None
-    store.move_cursor(connection, None, make_cursor(100))
-    assert store.read_cursor(connection, EVM) == make_cursor(100)
-    store.move_cursor(connection, make_cursor(100), make_cursor(101))
-    assert store.read_cursor(connection, EVM) == make_cursor(101)
-    assert store.read_cursor(connection, STELLAR) is None
+    assert read_cursor(connection, EVM) is None
+    move_cursor(connection, None, make_cursor(100))
+    assert read_cursor(connection, EVM) == make_cursor(100)
+    move_cursor(connection, make_cursor(100), make_cursor(101))
+    assert read_cursor(connection, EVM) == make_cursor(101)
+    assert read_cursor(connection, STELLAR) is None
 
 
 @pytest.mark.parametrize("expected", [None, make_cursor(99), make_cursor(100, fork="other")])
 def test_a_cursor_that_stands_elsewhere_is_not_moved(
     connection: Connection, expected: Cursor | None
 ) -> None:
-    store.move_cursor(connection, None, make_cursor(100))
+    move_cursor(connection, None, make_cursor(100))
     with pytest.raises(FollowerConflict, match=EVM):
-        store.move_cursor(connection, expected, make_cursor(101))
-    assert store.read_cursor(connection, EVM) == make_cursor(100)
+        move_cursor(connection, expected, make_cursor(101))
+    assert read_cursor(connection, EVM) == make_cursor(100)
 
 
 def test_of_two_that_move_a_cursor_at_once_one_is_told(indexer_engine: Engine) -> None:
     with indexer_engine.connect() as first, indexer_engine.connect() as second:
-        store.move_cursor(first, None, make_cursor(100))
+        move_cursor(first, None, make_cursor(100))
         first.commit()
-        assert store.read_cursor(second, EVM) == make_cursor(100)
-        store.move_cursor(first, make_cursor(100), make_cursor(101))
+        assert read_cursor(second, EVM) == make_cursor(100)
+        move_cursor(first, make_cursor(100), make_cursor(101))
         first.commit()
         with pytest.raises(FollowerConflict):
-            store.move_cursor(second, make_cursor(100), make_cursor(102))
+            move_cursor(second, make_cursor(100), make_cursor(102))
         second.rollback()
 
 
@@ -360,10 +365,10 @@ def test_a_chain_on_hold_says_why_until_it_moves(connection: Connection) -> None
     def held() -> str | None:
         return connection.scalar(select(facts.cursors.c.held))
 
-    store.move_cursor(connection, None, make_cursor(100))
-    store.hold(connection, EVM, "deep reorg")
+    move_cursor(connection, None, make_cursor(100))
+    put_on_hold(connection, EVM, "deep reorg")
     assert held() == "deep reorg"
-    store.move_cursor(connection, make_cursor(100), make_cursor(101))
+    move_cursor(connection, make_cursor(100), make_cursor(101))
     assert held() is None
 
 
@@ -371,30 +376,30 @@ def test_a_chain_on_hold_says_why_until_it_moves(connection: Connection) -> None
 
 
 def test_an_alarm_stands_once_until_it_is_cleared(connection: Connection) -> None:
-    store.raise_alarm(connection, EVM, "undecodable", "log 1", "first")
-    store.raise_alarm(connection, EVM, "undecodable", "log 1", "again")
-    store.raise_alarm(connection, EVM, "undecodable", "log 2", "second")
-    assert store.open_alarms(connection) == [
+    raise_alarm(connection, EVM, "undecodable", "log 1", "first")
+    raise_alarm(connection, EVM, "undecodable", "log 1", "again")
+    raise_alarm(connection, EVM, "undecodable", "log 2", "second")
+    assert open_alarms(connection) == [
         Alarm(EVM, "undecodable", "log 1", "again"),
         Alarm(EVM, "undecodable", "log 2", "second"),
     ]
-    store.clear_alarm(connection, EVM, "undecodable", "log 1")
-    store.clear_alarm(connection, EVM, "undecodable", "log 1")
-    assert [alarm.subject for alarm in store.open_alarms(connection)] == ["log 2"]
-    store.raise_alarm(connection, EVM, "undecodable", "log 1", "back")
-    assert [alarm.detail for alarm in store.open_alarms(connection)] == ["second", "back"]
+    clear_alarm(connection, EVM, "undecodable", "log 1")
+    clear_alarm(connection, EVM, "undecodable", "log 1")
+    assert [alarm.subject for alarm in open_alarms(connection)] == ["log 2"]
+    raise_alarm(connection, EVM, "undecodable", "log 1", "back")
+    assert [alarm.detail for alarm in open_alarms(connection)] == ["second", "back"]
     assert count(connection, facts.alarms) == 3
 
 
 def test_the_indexer_may_do_all_of_this(indexer_engine: Engine) -> None:
     with indexer_engine.begin() as connection:
         append_events(connection, make_event(OftSent))
-        store.move_cursor(connection, None, make_cursor(100))
-        store.hold(connection, EVM, "why")
-        store.raise_alarm(connection, EVM, "kind", "subject", "detail")
-        store.clear_alarm(connection, EVM, "kind", "subject")
+        move_cursor(connection, None, make_cursor(100))
+        put_on_hold(connection, EVM, "why")
+        raise_alarm(connection, EVM, "kind", "subject", "detail")
+        clear_alarm(connection, EVM, "kind", "subject")
         assert len(store.delete_above(connection, EVM, above=Height(99))) == 1
-        store.move_cursor(connection, make_cursor(100), make_cursor(99))
+        move_cursor(connection, make_cursor(100), make_cursor(99))
 
 
 def test_items_are_frozen() -> None:

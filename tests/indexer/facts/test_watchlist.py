@@ -5,7 +5,7 @@ from sqlalchemy import Connection, Engine, insert, text
 from sqlalchemy.exc import IntegrityError
 
 from indexer.config.networks import load_network
-from indexer.facts.store import open_alarms
+from indexer.facts.alarms import open_alarms
 from indexer.facts.watchlist import StoredWatchlist
 from tests.factories.stellar_events import account
 from warehouse_schema.intake import watched_addresses

@@ -28,11 +28,12 @@ from indexer.chains.services.circle import Iris
 from indexer.chains.services.layerzero_scan import LzScan
 from indexer.config.networks import Network, load_network
 from indexer.errors import FollowerConflict
-from indexer.facts.messages import verified_by_nonce
-from indexer.facts.rows import EVENT_SHELVES, copy_into
-from indexer.facts.store import Cursor, move_cursor, open_alarms, read_cursor
+from indexer.facts.alarms import open_alarms
+from indexer.facts.cursors import Cursor, move_cursor, read_cursor
+from indexer.facts.messages import verified_attestations
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
 from indexer.ingest.attestations import PollProgress, poll, poll_attestations, poll_once
-from indexer.ingest.attestations.pacing import SHORTEST_SECONDS, next_poll
+from indexer.ingest.attestations.pacing import MIN_SECONDS, next_poll
 from indexer.ingest.attestations.record import REFUSED, UNVERIFIED
 from indexer.ingest.rebuild import differences, rebuild
 from indexer.movements.store import affected_movements, refold_movements
@@ -224,7 +225,7 @@ def ingest(engine: Engine, events: Sequence[Event], network: Network = NETWORK) 
     """Events as a follower would have written them, movements refolded."""
     with engine.begin() as conn:
         for event in events:
-            shelf = EVENT_SHELVES[type(event)]
+            shelf = EVENT_MAPPINGS[type(event)]
             copy_into(conn, shelf.columns, [shelf.row(event)])
         refold_movements(conn, network, *affected_movements(events))
 
@@ -276,7 +277,7 @@ def due_at(engine: Engine) -> list[int]:
 
 def attestations_of(engine: Engine, burn: MadeBurn) -> list[Attestation]:
     with engine.connect() as conn:
-        found = verified_by_nonce(conn, [burn.nonce()])
+        found = verified_attestations(conn, [burn.nonce()])
     return [each for each in found.values() if each.source_tx == burn.tx]
 
 
@@ -658,7 +659,7 @@ def test_a_service_that_will_not_attest_anew_is_asked_patiently(
     for _ in range(25):
         poll_once(indexer_engine, NETWORK, iris, now=now)
         (due,) = due_at(indexer_engine)
-        assert SHORTEST_SECONDS <= due - now <= LONGEST_SECONDS
+        assert MIN_SECONDS <= due - now <= LONGEST_SECONDS
         now = due
     assert service.reattested == [burn.nonce()] * 3
     row = movement(indexer_engine)
@@ -685,7 +686,7 @@ def test_a_minted_fast_message_is_not_attested_anew(
 
 @given(st.integers(-10_000, 10**9), st.integers(0, 10**6), st.integers(0, 10**5))
 def test_a_pause_is_neither_too_short_nor_endless(age: int, attempts: int, expected: int) -> None:
-    assert SHORTEST_SECONDS <= next_poll(age, attempts, expected) <= LONGEST_SECONDS
+    assert MIN_SECONDS <= next_poll(age, attempts, expected) <= LONGEST_SECONDS
 
 
 @given(st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 10**5))
@@ -724,7 +725,7 @@ def test_an_hour_of_404_costs_few_requests(
         asked.append(now - BURNED_AT)
         (now,) = due_at(indexer_engine)
     assert len(asked) < 60
-    assert min(abs(age - FINAL_SECONDS) for age in asked) <= SHORTEST_SECONDS
+    assert min(abs(age - FINAL_SECONDS) for age in asked) <= MIN_SECONDS
     assert movement(indexer_engine).stage == "ATTESTING"
     assert alarms(indexer_engine) == []
 
@@ -773,7 +774,7 @@ def test_a_lock_out_costs_no_message_its_turn(
     assert progress.locked_out == pytest.approx(300, abs=5)
     assert due_at(indexer_engine) == []
     asked = len(service.calls)
-    assert asked <= poll.IN_FLIGHT
+    assert asked <= poll.MAX_IN_FLIGHT
     service.shut = False
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
     assert len(service.calls) == asked
@@ -787,7 +788,7 @@ def test_a_failing_service_is_asked_again_when_due(
     service.answer(f"GET /v2/messages/0?transactionHash={burn.tx}", 503, b"")
     assert poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT).unanswered == 1
     (due,) = due_at(indexer_engine)
-    assert due >= BURNED_AT + SHORTEST_SECONDS
+    assert due >= BURNED_AT + MIN_SECONDS
     assert movement(indexer_engine).stage == "ATTESTING"
 
 

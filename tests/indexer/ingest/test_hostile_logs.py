@@ -22,9 +22,9 @@ from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
 from indexer.decode.evm import DECODERS, decode, event_topics
 from indexer.errors import Undecodable
-from indexer.facts.checks import blocks_join
-from indexer.facts.kept import shared_emitters
-from indexer.facts.store import open_alarms
+from indexer.facts.alarms import open_alarms
+from indexer.facts.checks import block_faults
+from indexer.facts.decoding import shared_contracts
 from indexer.ingest.backfill import backfill
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
@@ -208,7 +208,7 @@ def events(engine: Engine) -> dict[str, list[str]]:
 def _is_ours() -> ColumnElement[bool]:
     """Not what others said through a shared contract: a backfill keeps it, a follower does not."""
     columns = evm_logs.c
-    is_elsewhere = columns.address.not_in(shared_emitters(CHAIN))
+    is_elsewhere = columns.address.not_in(shared_contracts(CHAIN))
     return is_elsewhere | columns.event.is_not(None) | columns.undecodable.is_not(None)
 
 
@@ -231,7 +231,7 @@ def test_no_log_stops_a_chain_or_is_lost(
     live = events(indexer_engine)
     assert live == events(second_engine)
     for engine in (indexer_engine, second_engine):
-        assert blocks_join(engine, ETHEREUM) == []
+        assert block_faults(engine, ETHEREUM) == []
         assert differences(engine, LIVE) == []
         assert _judged(engine) == _expected(chain)
 
@@ -264,7 +264,7 @@ def _expected(chain: FakeChain) -> list[tuple[int, int, str | None, bool]]:
                 found.append((block.height, log.seen.position, None, True))
                 continue
             name = None if event is None else type(event).__name__
-            if name is not None or log.address not in shared_emitters(CHAIN):
+            if name is not None or log.address not in shared_contracts(CHAIN):
                 found.append((block.height, log.seen.position, name, False))
     return found
 

@@ -17,13 +17,15 @@ from indexer.errors import (
     NodeUnavailable,
     PermanentChainError,
 )
-from indexer.facts import kept, store
-from indexer.facts.checks import blocks_join, open_alarms
+from indexer.facts import decoding
+from indexer.facts.alarms import open_alarms, raise_alarm
+from indexer.facts.checks import alarm_lines, block_faults
+from indexer.facts.cursors import put_on_hold
 from indexer.facts.status import chain_status
 from indexer.ingest import follow as following
 from indexer.ingest import ranges as drain
 from indexer.ingest.follow import follow
-from indexer.ingest.ranges import RangeProgress, follower, ingest_once
+from indexer.ingest.ranges import RangeProgress, follower_lease, ingest_once
 from indexer.ingest.rebuild import differences, rebuild
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network, guid_of
 from warehouse_schema.engine import make_engine
@@ -78,7 +80,7 @@ def test_a_range_writes_blocks_logs_events_movements_and_cursor(indexer_engine: 
         stages = conn.scalars(select(movements.c.stage)).all()
         assert stages == ["IN_FLIGHT"] * 5
         assert conn.scalar(select(cursors.c.block_hash)) == chain.blocks[5].hash
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
 
 
 def test_nothing_new_is_none(indexer_engine: Engine) -> None:
@@ -139,7 +141,7 @@ def test_a_reorg_leaves_what_a_straight_run_of_the_new_chain_leaves(
     assert contents(indexer_engine) == contents(second_engine)
     with indexer_engine.connect() as conn:
         assert conn.scalar(select(func.count()).select_from(orphans)) == depth
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, NETWORK) == []
 
 
@@ -202,27 +204,27 @@ def test_a_reorg_below_finality_puts_the_chain_on_hold_and_deletes_nothing(
 def test_why_a_chain_waits_is_written_once_the_warehouse_is_back(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, lost = store.hold, iter([psycopg.OperationalError("server closed"), None])
+    hold, lost = put_on_hold, iter([psycopg.OperationalError("server closed"), None])
 
     def fail_first(conn: Connection, chain: ChainId, reason: str) -> None:
         if (error := next(lost)) is not None:
             raise OperationalError("UPDATE", {}, error)
         hold(conn, chain, reason)
 
-    monkeypatch.setattr(store, "hold", fail_first)
+    monkeypatch.setattr(following, "put_on_hold", fail_first)
     with pytest.raises(PermanentChainError):
         follow_to(indexer_engine, make_chain(2, max_range=0), 2)
-    assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
+    assert len(alarm_lines(indexer_engine, ETHEREUM)) == 1
 
 
 def test_a_chain_that_moves_again_has_no_alarm_about_itself(indexer_engine: Engine) -> None:
     chain = make_chain(2, max_range=0)
     with pytest.raises(PermanentChainError):
         follow_to(indexer_engine, chain, 2)
-    assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
+    assert len(alarm_lines(indexer_engine, ETHEREUM)) == 1
     chain.max_range = 10
     follow_to(indexer_engine, chain, 2)
-    assert open_alarms(indexer_engine, ETHEREUM) == []
+    assert alarm_lines(indexer_engine, ETHEREUM) == []
 
 
 def test_a_node_that_denies_the_block_it_has_is_not_followed(indexer_engine: Engine) -> None:
@@ -253,7 +255,7 @@ def test_an_undecodable_log_is_kept_raw_marked_and_alarmed_and_stops_nothing(
         assert (row.height, row.event) == (2, None)
         assert conn.scalar(select(func.count()).select_from(oft_sent)) == 3
         assert conn.scalars(select(alarms.c.kind)).all() == ["undecodable"]
-    assert len(open_alarms(indexer_engine, ETHEREUM)) == 1
+    assert len(alarm_lines(indexer_engine, ETHEREUM)) == 1
 
 
 def test_alarms_about_what_a_reorg_took_back_are_cleared(indexer_engine: Engine) -> None:
@@ -269,13 +271,13 @@ def test_alarms_about_what_a_reorg_took_back_are_cleared(indexer_engine: Engine)
             ("attestation_unverified", f"{burned}/nonce"),
             ("rescan", "1-5"),
         ):
-            store.raise_alarm(conn, ETHEREUM, kind, subject, "said before the reorg")
+            raise_alarm(conn, ETHEREUM, kind, subject, "said before the reorg")
     chain.drop(3)
     chain.grow(4, fork="other")
     chain.spoil(5)
     drain_all(indexer_engine, chain)
     with indexer_engine.connect() as conn:
-        left = [(alarm.kind, alarm.subject) for alarm in store.open_alarms(conn)]
+        left = [(alarm.kind, alarm.subject) for alarm in open_alarms(conn)]
     spoiled = [chain.logs[chain.blocks[height].hash][0].seen for height in (2, 5)]
     assert left == [
         ("undecodable", f"2/{spoiled[0].tx_hash}/0"),
@@ -289,16 +291,16 @@ def test_alarms_about_what_a_reorg_took_back_are_cleared(indexer_engine: Engine)
 def test_an_event_that_postgres_cannot_hold_is_marked_and_stops_nothing(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "why_unstorable", lambda event: "guid: too odd")
+    monkeypatch.setattr(decoding, "storage_error", lambda event: "guid: too odd")
     (progress,) = drain_all(indexer_engine, make_chain(2))
     assert progress.undecodable == 2
     assert contents(indexer_engine)["oft_sent"] == []
-    assert "guid: too odd" in open_alarms(indexer_engine, ETHEREUM)[0]
+    assert "guid: too odd" in alarm_lines(indexer_engine, ETHEREUM)[0]
 
 
 def test_a_second_follower_is_refused(indexer_engine: Engine) -> None:
     chain = make_chain(2)
-    with follower(indexer_engine, ETHEREUM), pytest.raises(FollowerConflict, match=ETHEREUM):
+    with follower_lease(indexer_engine, ETHEREUM), pytest.raises(FollowerConflict, match=ETHEREUM):
         ingest_once(indexer_engine, chain, NETWORK)
     assert ingest_once(indexer_engine, chain, NETWORK) is not None
 

@@ -17,9 +17,10 @@ from indexer.chains.ports import Block, Range, RawEvent, StellarEvent
 from indexer.config.networks import Chain, Network
 from indexer.decode import decode
 from indexer.errors import ConfigurationError, FollowerConflict, Undecodable
-from indexer.facts import kept, rows
-from indexer.facts.checks import open_alarms
-from indexer.facts.rows import EventTable
+from indexer.facts import decoding as event_decoding
+from indexer.facts import rows
+from indexer.facts.checks import alarm_lines
+from indexer.facts.rows import TableMapping
 from indexer.ingest.backfill import backfill
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences, rebuild
@@ -66,7 +67,7 @@ def new_decode(raw: RawEvent, chain: Chain) -> Event | None:
 def decoding(decoder: Decode) -> Iterator[None]:
     """Let live ingestion, backfills and revisions decode by this."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(kept, "decode", decoder)
+        patched.setattr(event_decoding, "decode", decoder)
         yield
 
 
@@ -400,10 +401,10 @@ def test_events_that_could_not_be_decoded_are_retried_and_their_alarms_cleared(
 ) -> None:
     with decoding(old_decode):
         ingest(indexer_engine, make_chain())
-    assert len(open_alarms(indexer_engine, ETHEREUM)) == 8
+    assert len(alarm_lines(indexer_engine, ETHEREUM)) == 8
     revision.start(engine, NETWORK, [ETHEREUM])
     done = revision.swap(indexer_engine, NETWORK)
-    assert open_alarms(indexer_engine, ETHEREUM) == []
+    assert alarm_lines(indexer_engine, ETHEREUM) == []
     assert {item.table: (item.removed, item.added) for item in done.facts[ETHEREUM]} == {
         "facts.oft_sent": (10, 18),
         "facts.evm_logs": (8, 8),
@@ -578,7 +579,7 @@ def test_a_lost_session_leaves_the_live_side_as_it_was(
     indexer_engine.dispose()
     assert contents(indexer_engine) == before
     revision.swap(indexer_engine, NETWORK)
-    assert open_alarms(indexer_engine, ETHEREUM) == []
+    assert alarm_lines(indexer_engine, ETHEREUM) == []
 
 
 def test_an_abandoned_revision_leaves_nothing(engine: Engine, indexer_engine: Engine) -> None:
@@ -704,7 +705,9 @@ def plant_big_sends(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
             columns.amount("amount", "Sent"),
         )
     monkeypatch.setitem(event_tables.EVENT_TABLES, "BigSend", table)
-    monkeypatch.setitem(rows.EVENT_SHELVES, BigSend, EventTable(BigSend, table, ("guid", "amount")))
+    monkeypatch.setitem(
+        rows.EVENT_MAPPINGS, BigSend, TableMapping(BigSend, table, ("guid", "amount"))
+    )
     table.create(engine)
 
 
@@ -815,7 +818,7 @@ def test_the_order_book_heals_and_its_clients_hear_of_it(
         assert "projections.providers" in {item.table for item in found.projections}
         assert revision.swap(indexer_engine, network).book
     assert stale_providers(indexer_engine) == 0
-    assert open_alarms(indexer_engine, chain) == []
+    assert alarm_lines(indexer_engine, chain) == []
     assert differences(indexer_engine, network) == []
     assert messages(indexer_engine) > said
 

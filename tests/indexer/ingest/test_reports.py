@@ -10,7 +10,7 @@ from sqlalchemy import Engine, func, select, text, update
 from indexer.__main__ import main
 from indexer.chains.upgrades import Upgrade
 from indexer.errors import NodeUnavailable
-from indexer.facts.checks import open_alarms
+from indexer.facts.checks import alarm_lines
 from indexer.ingest import follow as following
 from indexer.ingest.follow import follow
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
@@ -146,14 +146,14 @@ def test_upgrade_ahead_is_alarm_and_status(
         f"{ETHEREUM}: at 3 of 3, 0 s behind, 1 open alarms, protocol 31 is ahead, which this build "
         "cannot read"
     )
-    assert open_alarms(indexer_engine, ETHEREUM) == [
+    assert alarm_lines(indexer_engine, ETHEREUM) == [
         "protocol_ahead protocol: node:8000 is ready for protocol 31"
     ]
     # Under a build that reads it, the reader no longer says so.
     chain.ahead = None
     follow_until(indexer_engine, chain, lambda: _protocol_ahead(indexer_engine) is None)
     assert status()[0] == 0
-    assert open_alarms(indexer_engine, ETHEREUM) == []
+    assert alarm_lines(indexer_engine, ETHEREUM) == []
 
 
 def _protocol_ahead(engine: Engine) -> int | None:

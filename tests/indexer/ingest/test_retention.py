@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 
 from api.stream.owned import read_greeting
 from indexer.config.networks import load_network
-from indexer.ingest.retention import DeletedRows, forget
+from indexer.ingest.retention import DeletedRows, delete_old_rows
 from tests.factories.projections import address
 from tests.factories.started import insert_quote
 from tests.factories.tokens import ACCOUNT
@@ -40,9 +40,9 @@ def test_the_last_event_of_each_transfer_stays_and_the_numbers_go_on(indexer_eng
         tell_of(conn, others, "FUNDED", "CANCELLED", owner=OTHER)
         grow_old(conn, 31, 5)
     with indexer_engine.begin() as conn:
-        assert forget(conn) == DeletedRows(events=4, quotes=0)
+        assert delete_old_rows(conn) == DeletedRows(events=4, quotes=0)
         assert (numbers(conn), numbers(conn, OTHER)) == ([4, 5], [2])
-        assert forget(conn) == DeletedRows(0, 0)
+        assert delete_old_rows(conn) == DeletedRows(0, 0)
     with engine.begin() as conn:
         tell_of(conn, first)
         assert numbers(conn) == [4, 5, 6]
@@ -53,9 +53,9 @@ def test_what_was_told_within_a_month_stays_whole(engine: Engine):
         transfer = begun(conn)
         tell_of(conn, transfer, "FUNDED", "SUBMITTED", "COMPLETED")
         grow_old(conn, 29, 3)
-        assert forget(conn).events == 0
+        assert delete_old_rows(conn).events == 0
         grow_old(conn, 31, 1)
-        assert forget(conn).events == 1
+        assert delete_old_rows(conn).events == 1
         assert numbers(conn) == [2, 3]
 
 
@@ -69,7 +69,7 @@ def test_whoever_comes_back_is_told_each_transfer_that_changed_since(engine: Eng
         network, owner = load_network("testnet"), StellarAddress(ACCOUNT)
         before = read_greeting(conn, network, owner, after)
         grow_old(conn, 31, 5)
-        assert forget(conn).events == 3
+        assert delete_old_rows(conn).events == 3
         again = read_greeting(conn, network, owner, after)
         assert again == before
         assert len(again.items) == len(set(told[after:]))
@@ -85,7 +85,7 @@ def test_quotes_that_nobody_used_go_and_no_other(engine: Engine, indexer_engine:
             made = expired - timedelta(minutes=5)
             conn.execute(row.values(created_at=made, expires_at=expired))
     with indexer_engine.begin() as conn:
-        assert forget(conn) == DeletedRows(events=0, quotes=1)
+        assert delete_old_rows(conn) == DeletedRows(events=0, quotes=1)
         assert set(conn.scalars(select(quotes.c.id))) == {used, lately, good}
     with indexer_engine.begin() as conn, pytest.raises(IntegrityError):
         conn.execute(quotes.delete().where(quotes.c.id == used))

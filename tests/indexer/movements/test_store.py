@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Engine, event, insert, select
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.chains.events import Event
 from indexer.chains.services.answers import MessageStatus, burn_place
-from indexer.facts.messages import set_statuses
-from indexer.facts.rows import EVENT_SHELVES, copy_into
+from indexer.facts.messages import replace_statuses
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
 from indexer.facts.store import remove_range
-from indexer.ingest.rebuild import refold_all_transfers
+from indexer.ingest.rebuild import fold_all_movements
 from indexer.movements import store
 from indexer.movements.fold import Movement
 from indexer.movements.store import affected_movements, fold_in, refold_movements
@@ -76,7 +76,7 @@ def keep(conn: Connection, events: Sequence[Event]) -> None:
     for each in events:
         by_type[type(each)].append(each)
     for event_type, of_type in by_type.items():
-        shelf = EVENT_SHELVES[event_type]
+        shelf = EVENT_MAPPINGS[event_type]
         copy_into(conn, shelf.columns, map(shelf.row, of_type))
 
 
@@ -153,7 +153,7 @@ class Story:
             place = burn_place(burn.seen)
             assert burn.burn_key is not None
             said = MessageStatus("iris", place, burn.burn_key, "pending", None)
-            set_statuses(self.conn, "iris", {place: said})
+            replace_statuses(self.conn, "iris", {place: said})
             self._refold(burn)
 
     def reorganise(self) -> None:
@@ -185,7 +185,7 @@ def test_whatever_comes_in_the_rows_are_those_of_a_refold(
     for _ in range(20):
         (step,) = story.chance.choices(steps, weights=[6, 4, 3, 2, 2])
         step()
-        assert stored(connection) == refold_all_transfers(connection, NETWORK), step.__name__
+        assert stored(connection) == fold_all_movements(connection, NETWORK), step.__name__
     assert len(stored(connection)) > 2
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, delete, inspect, literal_column, select, text, update
 
-from indexer.facts import store
+from indexer.facts.alarms import open_alarms, raise_alarm
 from indexer.orderbook import refold as book_refold
 from indexer.orderbook.refold import Refold, settle_alarms
 from indexer.orderbook.store import BOOK_TABLES
@@ -186,15 +186,15 @@ def test_the_indexers_role_can_refold(indexer_engine: Engine, history: list[Ledg
 
 
 def standing(conn: Connection) -> Sequence[tuple[str, str]]:
-    return [(alarm.kind, alarm.subject) for alarm in store.open_alarms(conn)]
+    return [(alarm.kind, alarm.subject) for alarm in open_alarms(conn)]
 
 
 def test_alarms_become_those_of_the_fold(connection: Connection, history):
     lost = [(ledger, [] if n == 70 else events) for n, (ledger, events) in enumerate(history)]
     assert history[70][1]
     for alarm in apply_range(connection, lost):
-        store.raise_alarm(connection, CHAIN, alarm.kind, alarm.subject, alarm.detail)
-    store.raise_alarm(connection, CHAIN, "undecodable", "100/ab/1", "of another kind")
+        raise_alarm(connection, CHAIN, alarm.kind, alarm.subject, alarm.detail)
+    raise_alarm(connection, CHAIN, "undecodable", "100/ab/1", "of another kind")
     assert len(standing(connection)) > 1
     refolded(connection, history).put_in_place()
     assert standing(connection) == [("undecodable", "100/ab/1")]

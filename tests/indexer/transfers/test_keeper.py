@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, Engine, select
 
-from indexer.facts.proofs import note_proven
+from indexer.facts.proofs import record_proven
 from indexer.transfers.fold import fold
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.keeper import catch_up, expire_due, keep_transfers
@@ -149,7 +149,7 @@ def test_deposit_in_an_unproven_block_does_not_expire(connection: Connection):
     bring_in(connection, payment)
     stand_at(connection, seen(ETHEREUM, AFTER))
     assert expire_due(connection, NETWORK) == 0
-    note_proven(connection, block)
+    record_proven(connection, block)
     refold_affected(connection, NETWORK, [payment])
     assert stages(connection) == {PAID_IN.id: "FUNDED"}
 

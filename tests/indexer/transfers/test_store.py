@@ -8,9 +8,10 @@ from sqlalchemy import Connection, insert, select
 from indexer.addresses import account_as_bytes32
 from indexer.bridges.tokens.events import AssetMovement
 from indexer.chains.events import Event
-from indexer.facts.proofs import note_proven, want, wanted_block
-from indexer.facts.store import open_alarms, remove_range
-from indexer.ingest.projections import unapply
+from indexer.facts.alarms import open_alarms
+from indexer.facts.proofs import next_requested_block, record_proven, request_proofs
+from indexer.facts.store import remove_range
+from indexer.ingest.projections import revert_events
 from indexer.movements.store import refold_movements
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import (
@@ -218,7 +219,7 @@ def test_what_is_paid_at_its_address_on_another_chain_is_not_its_own(connection:
 
 def take_back(conn: Connection, height: int) -> None:
     taken = remove_range(conn, ETHEREUM, Height(height), None)
-    unapply(conn, NETWORK, taken)
+    revert_events(conn, NETWORK, taken)
 
 
 def test_a_burn_that_was_taken_back_is_expected_again(connection: Connection):
@@ -299,8 +300,8 @@ def test_delivery_completes_once_its_block_is_proven(connection: Connection, mec
     bring_in(connection, *delivery)
     row = row_of(connection, terms)
     assert (row.stage, row.completed_at, row.amount_delivered) == ("DELIVERING", None, None)
-    assert wanted_block(connection, block.chain, ()) == block
-    note_proven(connection, block)
+    assert next_requested_block(connection, block.chain, ()) == block
+    record_proven(connection, block)
     refold_affected(connection, NETWORK, delivery)
     assert row_of(connection, terms).stage == "COMPLETED"
 
@@ -311,7 +312,7 @@ def test_unproven_delivery_without_its_source_changes_nothing(connection: Connec
     block = make_unproven(connection, delivery[0].seen)
     bring_in(connection, *delivery)
     assert stage_of(connection, DIRECT)[0] == "AWAITING_SIGNATURE"
-    note_proven(connection, block)
+    record_proven(connection, block)
     refold_affected(connection, NETWORK, delivery)
     assert stage_of(connection, DIRECT)[0] == "COMPLETED"
 
@@ -322,18 +323,21 @@ def test_deposit_is_funded_once_its_block_is_proven(connection: Connection):
     block = make_unproven(connection, payment.seen)
     bring_in(connection, payment)
     assert stage_of(connection, PAID_IN)[0] == "AWAITING_FUNDS"
-    assert wanted_block(connection, block.chain, ()) == block
-    note_proven(connection, block)
+    assert next_requested_block(connection, block.chain, ()) == block
+    record_proven(connection, block)
     refold_affected(connection, NETWORK, [payment])
     assert stage_of(connection, PAID_IN)[0] == "FUNDED"
 
 
 def test_blocks_that_cannot_be_proven_starve_no_other_proof(connection: Connection):
     first, second = [make_unproven(connection, seen(ETHEREUM, 100 + i)) for i in range(2)]
-    want(connection, [(block.chain, block.hash) for block in (first, second)])
-    assert {wanted_block(connection, first.chain, ()) for _ in range(200)} == {first, second}
-    assert wanted_block(connection, first.chain, [first.hash]) == second
-    assert wanted_block(connection, first.chain, [first.hash, second.hash]) is None
+    request_proofs(connection, [(block.chain, block.hash) for block in (first, second)])
+    assert {next_requested_block(connection, first.chain, ()) for _ in range(200)} == {
+        first,
+        second,
+    }
+    assert next_requested_block(connection, first.chain, [first.hash]) == second
+    assert next_requested_block(connection, first.chain, [first.hash, second.hash]) is None
 
 
 def test_of_two_that_agree_the_submitted_one_gets_it(connection: Connection):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection, select
 
 from indexer.chains.events import Event
-from indexer.facts.store import open_alarms, remove_range
-from indexer.ingest.projections import unapply
+from indexer.facts.alarms import open_alarms
+from indexer.facts.store import remove_range
+from indexer.ingest.projections import revert_events
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.keeper import expire_due
 from indexer.transfers.state_machine import Stage, may_cancel
@@ -90,7 +91,7 @@ class Story:
             return
         above = self.chance.randint(self.final, self.height - 1)
         taken = remove_range(self.conn, ETHEREUM, Height(above + 1), None)
-        unapply(self.conn, NETWORK, taken)
+        revert_events(self.conn, NETWORK, taken)
         by_tx: dict[str, list[Event]] = {}
         for each in taken:
             by_tx.setdefault(each.seen.tx_hash, []).append(each)

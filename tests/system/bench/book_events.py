@@ -14,7 +14,7 @@ from hashlib import sha256
 from sqlalchemy import Column, Connection, Engine, Table, text
 
 from indexer.config.networks import StellarChain
-from indexer.facts.rows import EVENT_SHELVES, copying
+from indexer.facts.rows import EVENT_MAPPINGS, copy_in
 from indexer.market import escrow_events, rail_terms_events
 from tests.factories.book import account, contract
 from tests.system.bench.site import tell
@@ -117,7 +117,7 @@ class BookMachine:
         tx_hash = sha256(b"%d" % self.events).hexdigest()
         seen = f"{self.chain.id}\t{self.height}\t{self._hash}\t{tx_hash}\t{self._position}"
         rest = "\t".join(map(str, fields))
-        self.lines[EVENT_SHELVES[kind].table].append(f"{seen}\t{self.now}\t{rest}\n")
+        self.lines[EVENT_MAPPINGS[kind].table].append(f"{seen}\t{self.now}\t{rest}\n")
 
     def _act(self) -> None:
         if self.events < len(RAILS) + 1:
@@ -268,7 +268,7 @@ def store(engine: Engine, machine: BookMachine, events: int) -> None:
 
 
 def _copy(conn: Connection, table: Table, rows: Sequence[str]) -> None:
-    with copying(conn, table, _columns(table)) as copy:
+    with copy_in(conn, table, _columns(table)) as copy:
         copy.write("".join(rows))
 
 
@@ -276,6 +276,6 @@ def _columns(table: Table) -> list[str]:
     if table is blocks:
         return list(_BLOCK_COLUMNS)
     columns: list[Column] = next(
-        shelf.columns for shelf in EVENT_SHELVES.values() if shelf.table is table
+        shelf.columns for shelf in EVENT_MAPPINGS.values() if shelf.table is table
     )
     return [column.name for column in columns]

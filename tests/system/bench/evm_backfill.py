@@ -33,7 +33,7 @@ from indexer.decode.evm import event_topics
 from indexer.facts.columns_copy import copy_text
 from indexer.ingest.backfill import BackfillProgress, backfill
 from indexer.ingest.backfill.chunks import Chunk
-from indexer.ingest.backfill.fetch import fetch_ahead, source
+from indexer.ingest.backfill.fetch import fetch_ahead, open_source
 from tests.system.bench.log_chain import grow
 from tests.system.bench.site import tell
 from warehouse_schema.embedded import EmbeddedPostgres, Server
@@ -176,7 +176,7 @@ def _measured(task: Task, *, facts_alone: bool) -> Measured:
 def _floor(task: Task) -> Measured:
     chain, reader = _chain(), _reader(task)
     reader.check_identity()
-    with source(reader, chain, chain.watched) as fetchers:
+    with open_source(reader, chain, chain.watched) as fetchers:
         chunks = list(fetch_ahead(fetchers, Height(1), Height(task.last)))
     questions = [_questions(reader, chain, chunk) for chunk in chunks]
     engine = make_engine(make_url(task.database), room="indexer")

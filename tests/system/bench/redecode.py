@@ -9,7 +9,7 @@ from typing import Any
 
 from indexer.chains.raw import StellarEvent
 from indexer.config.networks import StellarChain, load_network
-from indexer.facts.kept import decode_kept
+from indexer.facts.decoding import decode_event
 from tests.factories.stellar_events import make_escrow_event, make_rail_terms_event, word
 
 ROUNDS = 600
@@ -37,7 +37,7 @@ def measure() -> dict[str, Any]:
 
 def _decode_all(raws: list[StellarEvent], chain: StellarChain) -> float:
     began = time.process_time()
-    decoded = sum(decode_kept(raw, chain).event is not None for raw in raws)
+    decoded = sum(decode_event(raw, chain).event is not None for raw in raws)
     seconds = time.process_time() - began
     if decoded != len(raws):
         raise AssertionError(f"{decoded} of {len(raws)} events were decoded")

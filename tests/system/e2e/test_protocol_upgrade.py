@@ -17,7 +17,7 @@ from devnet.stellar.genesis import Genesis
 from devnet.stellar.node import Node, fixed_clock
 from devnet.stellar.protocol30 import MuxedContract
 from devnet.stellar.registry import unwired
-from indexer.facts.store import read_cursor
+from indexer.facts.cursors import read_cursor
 from indexer.ingest.follow import follow
 from indexer.ingest.rebuild import differences
 from tests.devnet.stellar.chain import UNIT, Chain

@@ -21,7 +21,7 @@ from indexer.errors import (
     RetentionGap,
     WrongChain,
 )
-from indexer.facts.checks import open_alarms
+from indexer.facts.checks import alarm_lines
 from indexer.ingest import follow as following
 from indexer.ingest.backfill import backfill
 from indexer.ingest.follow import follow
@@ -480,11 +480,11 @@ def test_what_a_node_left_out_without_a_trace_is_found_by_another_and_mended(
     honest = world.reader(world.node.http)
     found = rescan(world.engine, honest.read, world.chain, first, last)
     assert any("is not stored" in each for each in found)
-    assert any("rescan" in each for each in open_alarms(world.engine, world.chain.id))
+    assert any("rescan" in each for each in alarm_lines(world.engine, world.chain.id))
     final = replace(world.network, evm=(replace(world.chain, confirmations=0),))
     backfill(world.engine, honest, final, first, last, on_progress=lambda progress: None)
     assert rescan(world.engine, honest.read, world.chain, first, last) == []
-    assert open_alarms(world.engine, world.chain.id) == []
+    assert alarm_lines(world.engine, world.chain.id) == []
     honest.close()
     world.assert_as_straight()
 
@@ -525,7 +525,7 @@ def assert_stopped(world: Followed, alarm: str) -> None:
     """On hold (once there is a cursor to say so on), and alarmed."""
     cursor = world.cursor()
     assert cursor is None or cursor.held is not None
-    assert [each.split()[0] for each in open_alarms(world.engine, world.chain.id)] == [alarm]
+    assert [each.split()[0] for each in alarm_lines(world.engine, world.chain.id)] == [alarm]
 
 
 def test_a_chain_on_hold_goes_on_when_its_node_is_mended(world: Followed) -> None:

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select, update
 
 from indexer.errors import DeepReorg
-from indexer.facts.checks import open_alarms
+from indexer.facts.checks import alarm_lines
 from indexer.ingest import ranges as drain
 from indexer.ingest.ranges import RangeProgress
 from tests.system.faults.lies import FinalOnAnotherFork, FlippingTags, TagsAt
@@ -79,7 +79,7 @@ def test_a_reorg_beyond_finality_stops_the_chain_and_deletes_nothing(
             world.follow()
     assert contents(world.engine) == before
     assert world.cursor().held is not None
-    (alarm,) = open_alarms(world.engine, world.chain.id)
+    (alarm,) = alarm_lines(world.engine, world.chain.id)
     assert alarm.startswith("DeepReorg")
 
 

@@ -19,7 +19,7 @@ from indexer.chains.evm.jsonrpc import JsonRpc
 from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import EvmChain, Network, load_network
 from indexer.decode.evm import event_topics
-from indexer.facts.checks import blocks_join
+from indexer.facts.checks import block_faults
 from indexer.ingest.follow import follow
 from indexer.ingest.ranges import RangeProgress, ingest_once
 from indexer.ingest.rebuild import differences
@@ -297,5 +297,5 @@ class Followed:
         straight = contents(self.straight_engine)
         assert straight["evm_logs"], "the story had nothing of ours in it"
         assert contents(self.engine) == straight
-        assert blocks_join(self.engine, self.chain.id) == []
+        assert block_faults(self.engine, self.chain.id) == []
         assert differences(self.engine, self.network) == []

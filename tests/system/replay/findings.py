@@ -13,9 +13,9 @@ from indexer.chains.raw import Block, EvmLog, RawEvent, StellarEvent
 from indexer.chains.stellar.xdr.scval import topic_name
 from indexer.config.networks import Chain, Network
 from indexer.decode.evm import DECODERS
-from indexer.facts.checks import blocks_join, open_alarms
-from indexer.facts.rows import EVENT_SHELVES, RAW_SHELVES
-from indexer.facts.store import HIGHEST, blocks_between, read_events
+from indexer.facts.checks import alarm_lines, block_faults
+from indexer.facts.rows import EVENT_MAPPINGS, RAW_MAPPINGS
+from indexer.facts.store import MAX_HEIGHT, blocks_between, read_events
 from indexer.ingest.rebuild import differences
 from indexer.movements.fold import Movement
 from tests.factories.newer_ledgers import P29, P30, Closing
@@ -151,7 +151,7 @@ def _warehouse_findings(replayed: Replayed) -> WarehouseFindings:
     engine, network = replayed.engine, replayed.network
     with engine.connect() as conn:
         chains = [_chain_findings(conn, chain) for chain in network.chains]
-        events = tuple(read_events(conn, EVENT_SHELVES))
+        events = tuple(read_events(conn, EVENT_MAPPINGS))
         undecoded, undecodable = _outcomes(conn)
         folded = _folded(conn)
     return WarehouseFindings(
@@ -161,9 +161,9 @@ def _warehouse_findings(replayed: Replayed) -> WarehouseFindings:
         undecoded=undecoded,
         undecodable=undecodable,
         folded=folded,
-        holes=_for_each_chain(blocks_join, engine, network),
+        holes=_for_each_chain(block_faults, engine, network),
         differences=tuple(differences(engine, network)),
-        alarms=_for_each_chain(open_alarms, engine, network),
+        alarms=_for_each_chain(alarm_lines, engine, network),
     )
 
 
@@ -172,8 +172,8 @@ def _for_each_chain(check: Any, engine: Engine, network: Network) -> tuple[str, 
 
 
 def _chain_findings(conn: Connection, chain: Chain) -> ChainFindings:
-    blocks: list[Block] = list(blocks_between(conn, chain.id, Height(0), HIGHEST))
-    table = RAW_SHELVES[EvmLog if is_evm(chain.id) else StellarEvent].table
+    blocks: list[Block] = list(blocks_between(conn, chain.id, Height(0), MAX_HEIGHT))
+    table = RAW_MAPPINGS[EvmLog if is_evm(chain.id) else StellarEvent].table
     of_chain = table.c.chain == chain.id
     hashes = set(conn.scalars(select(table.c.tx_hash).where(of_chain)))
     return ChainFindings(
@@ -190,7 +190,7 @@ def _outcomes(conn: Connection) -> tuple[Counter[str], int]:
     """Names of raw events that were not decoded, and the number of those that could not be."""
     undecoded: Counter[str] = Counter()
     undecodable = 0
-    for shelf in RAW_SHELVES.values():
+    for shelf in RAW_MAPPINGS.values():
         typeless = shelf.table.c.event.is_(None)
         failed = shelf.table.c.undecodable.is_not(None)
         undecodable += conn.scalar(select(func.count()).where(failed)) or 0

@@ -19,9 +19,9 @@ from indexer.analytics.export.tables import schema_of
 from indexer.config.networks import load_network
 from indexer.errors import DayStillOpen, FollowerConflict
 from indexer.facts import columns_read, store
-from indexer.facts.days import note_changed_days
-from indexer.facts.rows import EVENT_SHELVES, copy_into
-from indexer.facts.store import Decoded
+from indexer.facts.days import record_changed_days
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
+from indexer.facts.store import DecodedEvent
 from tests.factories.book import CHAIN
 from tests.factories.days import ingest_ledgers, set_cursor, slow_history
 from tests.factories.events import (
@@ -155,14 +155,14 @@ def test_every_kind_of_event_survives_whatever_is_in_it(
     around = [make_block(1), make_block(2), make_block(90_000)]
     with indexer_engine.begin() as conn:
         store.append(conn, around, [])
-        for event_type, shelf in EVENT_SHELVES.items():
+        for event_type, shelf in EVENT_MAPPINGS.items():
             kinds = (make_event, make_sparse_event)
             events = [make(event_type, make_provenance(n)) for n, make in enumerate(kinds, 1)]
             copy_into(conn, shelf.columns, map(shelf.row, events))
         set_cursor(conn, around[-1])
     day = date(2023, 11, 14)
     run(indexer_engine, FACTS, tmp_path, [day])
-    for shelf in EVENT_SHELVES.values():
+    for shelf in EVENT_MAPPINGS.values():
         file = ExportFolder(tmp_path).file(shelf.table.name, day)
         expected = stored(indexer_engine, shelf.table)
         assert len(expected) == 2
@@ -192,7 +192,7 @@ def test_a_day_is_due_until_it_is_exported_and_again_when_it_changes(
     run(ingested, FIGURES, tmp_path, DAYS)
     assert due(ingested, FACTS, tmp_path) == due(ingested, FIGURES, tmp_path) == []
     with ingested.begin() as conn:
-        note_changed_days(conn, CHAIN, {LAST})
+        record_changed_days(conn, CHAIN, {LAST})
     assert due(ingested, FACTS, tmp_path) == [LAST]
     assert due(ingested, FIGURES, tmp_path) == []
     list(compute(ingested, NETWORK, BOOK, LAST, LAST))
@@ -304,7 +304,7 @@ def test_a_large_day_goes_through_in_pieces(
     with indexer_engine.begin() as conn:
         all_blocks = [make_block(1), make_block(90_000)]
         logs = [make_evm_log(make_provenance(1, position)) for position in range(1_000)]
-        store.append(conn, all_blocks, [Decoded(log, None, None) for log in logs])
+        store.append(conn, all_blocks, [DecodedEvent(log, None, None) for log in logs])
         set_cursor(conn, all_blocks[-1])
     day = date(2023, 11, 14)
     (written,) = export(indexer_engine, FACTS, tmp_path, [day])

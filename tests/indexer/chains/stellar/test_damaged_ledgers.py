@@ -24,8 +24,8 @@ from indexer.chains.stellar.reader import StellarReader
 from indexer.chains.watchlist import Watched
 from indexer.errors import PermanentChainError, RetryableChainError
 from indexer.facts import quarantine
-from indexer.facts.checks import blocks_join
-from indexer.facts.store import open_alarms
+from indexer.facts.alarms import open_alarms
+from indexer.facts.checks import block_faults
 from indexer.ingest.quarantine import retry
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
@@ -167,11 +167,11 @@ def test_damaged_ledgers_go_through_quarantine_into_the_same_warehouse(
         put(tmp_path, height, raw[: dice.randrange(len(raw) * 2 // 3, len(raw))])
     reader._kept = None
     assert drained(indexer_engine, reader) == len(bad)
-    assert blocks_join(indexer_engine, DEVNET.id) == []
+    assert block_faults(indexer_engine, DEVNET.id) == []
     assert differences(indexer_engine, network()) == []
     write_lake(tmp_path, metas)
     with indexer_engine.connect() as conn:
-        ledgers = quarantine.standing(conn)
+        ledgers = quarantine.list_ledgers(conn)
     assert {ledger.height for ledger in ledgers} == bad
     assert all(trial.still is None for trial in retry(indexer_engine, network(), ledgers, reader))
     assert mended(indexer_engine) == mended(second_engine)

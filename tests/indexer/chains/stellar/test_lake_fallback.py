@@ -27,7 +27,7 @@ from indexer.errors import (
     RetentionGap,
     WrongChain,
 )
-from indexer.facts.checks import blocks_join
+from indexer.facts.checks import block_faults
 from indexer.ingest.ranges import RangeProgress, ingest_once
 from tests.factories.contents import contents
 from tests.factories.stellar_lake import (
@@ -115,7 +115,7 @@ def test_a_gap_is_healed_to_the_same_database(
     assert found == contents(second_engine)
     filled = {name.partition(".")[2] for name, rows in found.items() if rows}
     assert {"blocks", "stellar_events", "oft_sent", "asset_movements", "cursors"} <= filled
-    assert blocks_join(indexer_engine, DEVNET.id) == []
+    assert block_faults(indexer_engine, DEVNET.id) == []
     # Back on the node as soon as its window is reached.
     assert LAST - retention <= healed.counts.ledgers + 1 < LAST - retention + max_blocks + 1
 

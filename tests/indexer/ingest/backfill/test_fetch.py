@@ -15,7 +15,7 @@ from indexer.errors import (
 from indexer.facts.columns_copy import CopyText
 from indexer.ingest.backfill import fetch
 from indexer.ingest.backfill.chunks import Chunk
-from indexer.ingest.backfill.fetch import Fetch, Plan, Source, fetch_ahead
+from indexer.ingest.backfill.fetch import ChunkSource, FetchChunk, RangePlanner, fetch_ahead
 from tests.factories.fake_chain import ETHEREUM
 from warehouse_schema.identifiers import BlockHash, Height
 
@@ -35,8 +35,8 @@ def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chun
     )
 
 
-def source(*fetchers: Fetch, first_blocks: int = 10, most_blocks: int = 10) -> Source:
-    return Source(fetchers, first_blocks=first_blocks, most_blocks=most_blocks)
+def source(*fetchers: FetchChunk, first_blocks: int = 10, most_blocks: int = 10) -> ChunkSource:
+    return ChunkSource(fetchers, first_blocks=first_blocks, most_blocks=most_blocks)
 
 
 def ranges(chunks: list[Chunk]) -> list[tuple[int, int]]:
@@ -90,7 +90,7 @@ def test_what_waits_for_the_writer_is_bounded(
     monkeypatch: pytest.MonkeyPatch, size: int, fewest: int
 ):
     """By number always; chunks that are too large are all committed before more are fetched."""
-    monkeypatch.setattr(fetch, "HELD_BYTES", 50)
+    monkeypatch.setattr(fetch, "MAX_WAITING_BYTES", 50)
     asked: list[int] = []
 
     def read(first: Height, last: Height) -> Chunk:
@@ -181,7 +181,7 @@ def test_what_no_trying_mends_is_raised_at_once():
 
 
 def test_ranges_grow_where_little_happens_and_shrink_where_much_does():
-    plan = Plan(Height(1), Height(100_000), first_blocks=32, most_blocks=1_000)
+    plan = RangePlanner(Height(1), Height(100_000), first_blocks=32, most_blocks=1_000)
     widths = []
     for events in (0, 0, 0, 0, 0, 0, 10_000, 10_000_000, 20_000):
         planned = plan.take()

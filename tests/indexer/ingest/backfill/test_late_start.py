@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from indexer.errors import ConfigurationError, InconsistentAnswer
-from indexer.facts.checks import blocks_join
+from indexer.facts.checks import block_faults
 from indexer.ingest.backfill import BackfillProgress, backfill
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
@@ -41,7 +41,7 @@ def test_history_before_the_start_joins_what_is_followed(indexer_engine: Engine)
     (progress,) = run(indexer_engine, chain, 1, 19)
     assert (progress.done, progress.events, progress.share) == (19, 19, 1.0)
     assert heights(indexer_engine) == [*range(1, 31)]
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, LATE_START) == []
 
 

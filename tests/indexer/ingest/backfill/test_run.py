@@ -16,9 +16,9 @@ from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import EvmChain
 from indexer.decode.evm import event_topics
 from indexer.errors import FollowerConflict, InconsistentAnswer, RangeRefused
-from indexer.facts.checks import blocks_join
+from indexer.facts.checks import block_faults
 from indexer.ingest.backfill import BackfillProgress, backfill, chunks, commit, fetch
-from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.backfill.commit import backfill_lease
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
@@ -102,7 +102,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small chunks, whose movements are too many to be folded with them."""
     monkeypatch.setattr(fetch, "CHUNK_EVENTS", 10)
     monkeypatch.setattr(fetch, "FIRST_BLOCKS", 3)
-    monkeypatch.setattr(chunks, "MOST_FOLDED_AT_ONCE", 4)
+    monkeypatch.setattr(chunks, "MAX_MOVEMENTS", 4)
     monkeypatch.setattr(commit, "FOLDED_EVENTS", 24)
 
 
@@ -114,7 +114,7 @@ def test_columns_leave_the_rows_that_objects_leave(indexer_engine: Engine, expec
     assert stored(indexer_engine) == expected
     assert (said[-1].done, said[-1].events, said[-1].share) == (LAST, 2 * LAST, 1.0)
     assert {progress.step for progress in said} == {"facts"}
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, NETWORK) == []
     assert under_way(indexer_engine) == []
 
@@ -178,7 +178,7 @@ def test_history_joins_what_is_followed(indexer_engine: Engine):
     chain = make_chain()
     ingest_once(indexer_engine, chain, NETWORK)
     run(indexer_engine, chain, last=79)
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
     assert differences(indexer_engine, NETWORK) == []
 
 
@@ -208,7 +208,7 @@ def test_a_range_that_the_follower_will_begin_with_is_refused(indexer_engine: En
         run(indexer_engine, make_chain(), last=80)
     run(indexer_engine, make_chain(), last=79)
     ingest_once(indexer_engine, make_chain(), NETWORK)
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
 
 
 # Killed
@@ -252,7 +252,7 @@ def test_killed_after_any_commit_it_goes_on_there(
 
 
 def _run_in_a_child(url: str, database: str) -> None:
-    fetch.FIRST_BLOCKS = fetch.MOST_BLOCKS = 1
+    fetch.FIRST_BLOCKS = fetch.MAX_BLOCKS_COLUMNAR = 1
     backfill(
         make_engine(make_url(database), room="indexer"),
         EvmReader(config(), [url], event_topics),
@@ -305,7 +305,7 @@ def _patiently(engine: Engine, reader: EvmReader) -> None:
 
 def test_a_second_backfill_of_a_chain_is_refused(indexer_engine: Engine):
     refused = pytest.raises(FollowerConflict, match="another backfill of eip155:1")
-    with backfiller(indexer_engine, ETHEREUM), refused:
+    with backfill_lease(indexer_engine, ETHEREUM), refused:
         run(indexer_engine, make_chain())
     run(indexer_engine, make_chain())
 
@@ -322,11 +322,11 @@ def test_what_is_not_folded_yet_is_no_difference(indexer_engine: Engine):
     ((_, _, done, folded),) = under_way(indexer_engine)
     assert 0 == folded < done < 79
     assert differences(indexer_engine, NETWORK) == []
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
     with indexer_engine.begin() as conn:
         conn.execute(backfills.delete())
     assert differences(indexer_engine, NETWORK) != []
-    assert blocks_join(indexer_engine, ETHEREUM) == [f"{ETHEREUM}: no block between {done} and 80"]
+    assert block_faults(indexer_engine, ETHEREUM) == [f"{ETHEREUM}: no block between {done} and 80"]
 
 
 @pytest.mark.usefixtures("small")
@@ -340,7 +340,7 @@ def test_what_is_wrong_beside_a_backfill_is_still_found(indexer_engine: Engine):
         conn.execute(blocks.delete().where(blocks.c.height == 85))
     found = differences(indexer_engine, NETWORK)
     assert len(found) == 2
-    assert blocks_join(indexer_engine, ETHEREUM) == [
+    assert block_faults(indexer_engine, ETHEREUM) == [
         # Blocks 71 to 79 are nobody's to bring in.
         f"{ETHEREUM}: no block between {under_way(indexer_engine)[0][2]} and 80",
         f"{ETHEREUM}: no block between 84 and 86",

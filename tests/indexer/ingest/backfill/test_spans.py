@@ -10,21 +10,21 @@ import pytest
 from sqlalchemy import Engine, select
 
 from indexer.errors import ConfigurationError, FollowerConflict, RangeRefused
-from indexer.facts.checks import blocks_join
+from indexer.facts.checks import block_faults
 from indexer.ingest.backfill import (
     BackfillProgress,
     Span,
     backfill,
+    chunk_queue,
+    earlier_spans,
     finish_backfill,
     ingest_span,
     plan_spans,
     run,
-    spool,
-    turns,
 )
+from indexer.ingest.backfill.chunk_queue import open_queue
 from indexer.ingest.backfill.chunks import chunk_of_range
-from indexer.ingest.backfill.commit import backfiller
-from indexer.ingest.backfill.spool import spool_in
+from indexer.ingest.backfill.commit import backfill_lease
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import ETHEREUM, FakeChain, fake_network
@@ -47,7 +47,7 @@ WHOLE: Span = (Height(1), Height(LAST))
 
 @pytest.fixture(autouse=True)
 def _alert(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(earlier_spans, "_LOOK_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ def test_spans_cover_the_range_once(indexer_engine: Engine):
 def test_there_are_neither_too_many_spans_nor_too_small_ones(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch, least: int, spans: int
 ):
-    monkeypatch.setattr(run, "MOST_SPANS", 3)
-    monkeypatch.setattr(run, "LEAST_BLOCKS", least)
+    monkeypatch.setattr(run, "MAX_SPANS", 3)
+    monkeypatch.setattr(run, "MIN_BLOCKS", least)
     planned = plan(indexer_engine, None)
     assert len(planned) == spans
     assert (planned[0][0], planned[-1][1]) == WHOLE
@@ -119,7 +119,7 @@ def test_a_range_that_must_not_be_is_refused_before_anything_is_read(indexer_eng
     with pytest.raises(RangeRefused, match="up to 79, not 85"):
         plan(indexer_engine, whole=(Height(1), Height(85)))
     busy = pytest.raises(FollowerConflict, match="another backfill")
-    with backfiller(indexer_engine, ETHEREUM), busy:
+    with backfill_lease(indexer_engine, ETHEREUM), busy:
         plan(indexer_engine)
 
 
@@ -174,7 +174,7 @@ def test_what_waits_on_disk_is_bounded(
     indexer_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Chunks of one block: the first that is kept fills the disk, and few more are asked for."""
-    monkeypatch.setattr(spool, "MOST_BYTES", 1)
+    monkeypatch.setattr(chunk_queue, "MAX_BYTES", 1)
     monkeypatch.setattr("indexer.ingest.backfill.fetch.FIRST_BLOCKS", 1)
     monkeypatch.setattr("indexer.ingest.backfill.fetch.CHUNK_EVENTS", 1)
     node, looks = FakeEvmNode(make_chain()), [0]
@@ -196,7 +196,7 @@ def test_what_waits_on_disk_is_bounded(
 def test_whose_turn_never_comes_loses_patience(
     indexer_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(turns, "PATIENCE", 0.05)
+    monkeypatch.setattr(earlier_spans, "STALL_SECONDS", 0.05)
     with pytest.raises(
         FollowerConflict, match="block 1 comes before 30, and nothing was committed"
     ):
@@ -207,7 +207,7 @@ def test_a_span_waits_for_whoever_still_writes(indexer_engine: Engine, tmp_path:
     """The one before has committed its last chunk and not let go of the lock yet; or a swap."""
     waits = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        with backfiller(indexer_engine, ETHEREUM):
+        with backfill_lease(indexer_engine, ETHEREUM):
             brought = pool.submit(
                 bring, indexer_engine, WHOLE, tmp_path, check=waits.set, report=ignore
             )
@@ -277,13 +277,13 @@ def test_chunks_come_out_as_they_went_in(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     assert made[0].undecodable
     assert made[1].movements is not None
-    with spool_in(tmp_path) as kept:
+    with open_queue(tmp_path) as kept:
         for _ in range(2):
             for chunk in made:
                 kept.put(chunk)
             assert list(kept.taken()) == made
             assert list(kept.taken()) == []
-        monkeypatch.setattr(spool, "MOST_BYTES", 100)
+        monkeypatch.setattr(chunk_queue, "MAX_BYTES", 100)
         full = [kept.is_full]
         kept.put(made[0])
         full.append(kept.is_full)
@@ -295,12 +295,12 @@ def test_a_disk_that_takes_nothing_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with (
         pytest.raises(ConfigurationError, match=r"chunks cannot be kept in .*file/spool"),
-        spool_in(tmp_path / "file" / "spool"),
+        open_queue(tmp_path / "file" / "spool"),
     ):
         pass
     chunk = chunk_of_range(config(), make_chain().read(Height(1), Height(9), []))
     with Path("/dev/full").open("r+b", buffering=0) as full:
-        kept = spool.Spool(full, tmp_path)
+        kept = chunk_queue.ChunkQueue(full, tmp_path)
         with pytest.raises(ConfigurationError, match="No space left on device"):
             kept.put(chunk)
 
@@ -328,7 +328,7 @@ def test_the_seam_neither_loses_nor_repeats_a_row_at_any_offset(
         ingest_once(indexer_engine, chain, late)
     finish_backfill(indexer_engine, late, ETHEREUM, whole, ignore)
     assert differences(indexer_engine, late) == []
-    assert blocks_join(indexer_engine, ETHEREUM) == []
+    assert block_faults(indexer_engine, ETHEREUM) == []
     found = stored(indexer_engine)
     empty(engine, "facts.cursors")
     ingest_once(indexer_engine, chain, straight)

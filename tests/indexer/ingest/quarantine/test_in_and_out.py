@@ -23,7 +23,9 @@ from indexer.errors import (
 )
 from indexer.facts import quarantine as rows
 from indexer.facts import store
-from indexer.facts.checks import blocks_join, in_quarantine
+from indexer.facts.alarms import open_alarms
+from indexer.facts.checks import block_faults, quarantine_lines
+from indexer.facts.cursors import read_cursor
 from indexer.facts.status import chain_status
 from indexer.ingest import quarantine, ranges
 from indexer.ingest.backfill import backfill
@@ -60,19 +62,19 @@ def test_a_ledger_that_cannot_be_decoded_is_kept_and_alarmed_and_stops_nothing(
     assert (row.chain, row.height, row.state) == (DEVNET.id, height, "undecodable")
     assert (row.build, row.source) == (decoder_build(), tmp_path.as_uri())
     with indexer_engine.connect() as conn:
-        assert rows.raw_of(conn, DEVNET.id, height) == unknown
+        assert rows.read_bytes(conn, DEVNET.id, height) == unknown
         block = store.block_at(conn, DEVNET.id, height)
         assert block is not None
         assert (row.block_hash, row.block_time) == (block.hash, block.time)
-        cursor = store.read_cursor(conn, DEVNET.id)
+        cursor = read_cursor(conn, DEVNET.id)
         assert cursor is not None
         assert cursor.height == history().last
     assert alarms(indexer_engine) == [("quarantined", str(height))]
-    assert blocks_join(indexer_engine, DEVNET.id) == []
+    assert block_faults(indexer_engine, DEVNET.id) == []
     assert differences(indexer_engine, network()) == []
     (status,) = [s for s in chain_status(indexer_engine, network()) if s.chain == DEVNET.id]
     assert (status.quarantined, status.open_alarms, status.held) == (1, 1, None)
-    assert in_quarantine(indexer_engine, DEVNET.id) == [f"{height} (undecodable): {row.reason}"]
+    assert quarantine_lines(indexer_engine, DEVNET.id) == [f"{height} (undecodable): {row.reason}"]
 
 
 def test_quarantine_and_cursor_move_together(
@@ -194,7 +196,7 @@ def test_the_build_that_tried_last_is_written_down(
     (row,) = standing(indexer_engine)
     assert (row.build, row.reason) == (decoder_build(), "98 at 4")
     with indexer_engine.connect() as conn:
-        assert [alarm.detail for alarm in store.open_alarms(conn)] == ["98 at 4"]
+        assert [alarm.detail for alarm in open_alarms(conn)] == ["98 at 4"]
 
 
 def test_what_its_bytes_do_not_give_its_source_may(

@@ -16,7 +16,7 @@ from indexer.errors import (
 from indexer.facts import quarantine as rows
 from indexer.facts import store
 from indexer.ingest import quarantine
-from indexer.ingest.backfill.commit import backfiller
+from indexer.ingest.backfill.commit import backfill_lease
 from indexer.ingest.quarantine import retry, retry_untried
 from indexer.ingest.rebuild import differences
 from tests.factories.contents import contents
@@ -26,7 +26,7 @@ from tests.factories.stellar_lake import DEVNET
 STEPS: tuple[tuple[Any, str], ...] = (
     (store, "remove_range"),
     (store, "append"),
-    (rows, "release"),
+    (rows, "release_ledger"),
     (quarantine, "refold_movements"),
     (quarantine, "rebuild_book"),
     (quarantine, "_notify"),
@@ -129,7 +129,7 @@ def test_a_retry_does_not_meet_a_backfill(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     by_an_older_build(indexer_engine, reader, history().sent)
-    with backfiller(indexer_engine, DEVNET.id):
+    with backfill_lease(indexer_engine, DEVNET.id):
         with pytest.raises(FollowerConflict, match="another backfill"):
             tried(indexer_engine)
         retry_untried(indexer_engine, network(), DEVNET.id)

@@ -13,14 +13,14 @@ from indexer.errors import FollowerConflict
 from indexer.facts import backfills
 from warehouse_schema.identifiers import ChainId, Height
 
-PATIENCE = 900.0
+STALL_SECONDS = 900.0
 """Seconds without any commit after which whoever waits gives up. A chunk takes seconds, but for a
 node that has its moments."""
 
 _LOOK_SECONDS = 0.5
 
 
-class SpanTurn:
+class EarlierSpans:
     """The turn of the span that begins at `start`, in the backfill of `first … last`.
 
     `check` is called now and then while it waits: raise from it to end the waiting.
@@ -46,7 +46,7 @@ class SpanTurn:
         """Whether all below the span is committed. Once it is, it stays so."""
         if self._done < self._start - 1:
             with self._engine.connect() as conn:
-                done = backfills.standing(conn, self._chain, *self._whole).done
+                done = backfills.read_backfill(conn, self._chain, *self._whole).done
             if done != self._done:
                 self._done, self._moved = done, time.monotonic()
         return self._done >= self._start - 1
@@ -59,9 +59,9 @@ class SpanTurn:
     def pause(self) -> None:
         """Wait a moment, and lose patience as `wait` does."""
         self._check()
-        if time.monotonic() - self._moved > PATIENCE:
+        if time.monotonic() - self._moved > STALL_SECONDS:
             raise FollowerConflict(
                 f"{self._chain}: block {self._done + 1} comes before {self._start}, and nothing was"
-                f" committed for {PATIENCE:.0f} s; whoever was to bring it in is gone or stuck"
+                f" committed for {STALL_SECONDS:.0f} s; whoever was to bring it in is gone or stuck"
             )
         time.sleep(_LOOK_SECONDS)

@@ -19,7 +19,7 @@ from indexer.errors import ConfigurationError
 from indexer.facts.columns_copy import CopyText
 from indexer.ingest.backfill.chunks import Chunk, MovementKeys
 
-MOST_BYTES = 1024 * 1024 * 1024
+MAX_BYTES = 1024 * 1024 * 1024
 """Of chunks that wait, beyond which nothing more is fetched until the turn has come."""
 
 _LEVEL = 1
@@ -27,7 +27,7 @@ _LEVEL = 1
 _PLAIN = ("chain", "first", "last", "parent_hash", "hash", "events", "read", "undecodable")
 
 
-class Spool:
+class ChunkQueue:
     """First in, first out. For one thread."""
 
     def __init__(self, file: IO[bytes], folder: Path) -> None:
@@ -39,7 +39,7 @@ class Spool:
     @property
     def is_full(self) -> bool:
         """Whether no more should be put in."""
-        return self._end >= MOST_BYTES
+        return self._end >= MAX_BYTES
 
     def put(self, chunk: Chunk) -> None:
         """Keep a chunk. Raises `ConfigurationError` when the disk does not take it."""
@@ -68,7 +68,7 @@ class Spool:
 
 
 @contextmanager
-def spool_in(folder: Path) -> Iterator[Spool]:
+def open_queue(folder: Path) -> Iterator[ChunkQueue]:
     """A spool in a folder, which is made if it is absent. Raises `ConfigurationError`."""
     with ExitStack() as kept:
         try:
@@ -76,7 +76,7 @@ def spool_in(folder: Path) -> Iterator[Spool]:
             file = kept.enter_context(tempfile.TemporaryFile(dir=folder))
         except OSError as error:
             raise ConfigurationError(f"chunks cannot be kept in {folder}: {error}") from error
-        yield Spool(file, folder)
+        yield ChunkQueue(file, folder)
 
 
 def _text_of(chunk: Chunk) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors
 from sqlalchemy.exc import OperationalError
 
-from indexer.outages import outlasting, passes
+from indexer.loops import is_transient, pause_on_outage
 
 
 def lost(error: psycopg.Error, *, invalidated: bool = False) -> OperationalError:
@@ -36,29 +36,29 @@ def test_a_loop_goes_on_after_what_passes(
 ) -> None:
     for raised in (lost(error), error):
         caplog.clear()
-        with outlasting("keeper", 0, lambda: False):
+        with pause_on_outage("keeper", 0, lambda: False):
             work(raised)
         assert "warehouse lost loop=keeper" in caplog.text
 
 
 @pytest.mark.parametrize("error", STAYING, ids=lambda error: type(error).__name__)
 def test_what_is_for_a_person_ends_it(error: psycopg.OperationalError) -> None:
-    assert not passes(lost(error))
-    with pytest.raises(OperationalError), outlasting("keeper", 0, lambda: False):
+    assert not is_transient(lost(error))
+    with pytest.raises(OperationalError), pause_on_outage("keeper", 0, lambda: False):
         work(lost(error))
 
 
 def test_whatever_a_session_says_that_was_lost_passes() -> None:
-    assert passes(lost(errors.DiskFull(), invalidated=True))
+    assert is_transient(lost(errors.DiskFull(), invalidated=True))
 
 
 def test_the_pause_ends_when_the_loop_is_told_to_stop() -> None:
     began = time.monotonic()
-    with outlasting("keeper", 3600, lambda: True):
+    with pause_on_outage("keeper", 3600, lambda: True):
         work(lost(errors.AdminShutdown()))
     assert time.monotonic() - began < 60
 
 
 def test_what_is_no_outage_is_raised() -> None:
-    with pytest.raises(ValueError, match="a bug"), outlasting("keeper", 0, lambda: False):
+    with pytest.raises(ValueError, match="a bug"), pause_on_outage("keeper", 0, lambda: False):
         work(ValueError("a bug"))

@@ -1,0 +1,68 @@
+"""Alarms in `facts.alarms`. Every function works inside the caller's transaction."""
+
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects import postgresql
+
+from warehouse_schema.facts import alarms
+from warehouse_schema.identifiers import ChainId
+from warehouse_schema.queries import any_of
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A condition that an operator must look at, until it is cleared."""
+
+    chain: ChainId
+    kind: str
+    subject: str
+    detail: str
+
+
+def raise_alarm(conn: Connection, chain: ChainId, kind: str, subject: str, detail: str) -> None:
+    """Open an alarm, or update the detail of the open one of that kind and subject."""
+    row = {"chain": chain, "kind": kind, "subject": subject, "detail": detail}
+    conn.execute(
+        postgresql.insert(alarms)
+        .values(row)
+        .on_conflict_do_update(
+            index_elements=["chain", "kind", "subject"],
+            index_where=alarms.c.cleared_at.is_(None),
+            set_={"detail": detail},
+        )
+    )
+
+
+def clear_alarm(conn: Connection, chain: ChainId, kind: str, subject: str) -> None:
+    """Clear the open alarm of that kind and subject, if there is one."""
+    conn.execute(
+        update(alarms)
+        .where(
+            alarms.c.chain == chain,
+            alarms.c.kind == kind,
+            alarms.c.subject == subject,
+            alarms.c.cleared_at.is_(None),
+        )
+        .values(cleared_at=func.clock_timestamp())
+    )
+
+
+def clear_alarms_about(conn: Connection, chain: ChainId, *subjects: str) -> int:
+    """Clear open alarms of every kind about these subjects. Returns how many."""
+    return conn.execute(
+        update(alarms)
+        .where(
+            alarms.c.chain == chain,
+            alarms.c.subject == any_of(subjects),
+            alarms.c.cleared_at.is_(None),
+        )
+        .values(cleared_at=func.clock_timestamp())
+    ).rowcount
+
+
+def open_alarms(conn: Connection) -> list[Alarm]:
+    """Open alarms, oldest first."""
+    columns = [alarms.c[field.name] for field in fields(Alarm)]
+    query = select(*columns).where(alarms.c.cleared_at.is_(None)).order_by(alarms.c.id)
+    return [Alarm(*row) for row in conn.execute(query)]

@@ -1,0 +1,119 @@
+"""Cursors in `facts.cursors`. Every function works inside the caller's transaction."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from sqlalchemy import Connection, func, select, update
+from sqlalchemy.dialects import postgresql
+
+from indexer.chains.upgrades import Upgrade
+from indexer.errors import FollowerConflict
+from indexer.facts.alarms import clear_alarm, raise_alarm
+from warehouse_schema.facts import cursors
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds
+
+PROTOCOL_AHEAD = "protocol_ahead"
+"""Kind of alarm: a node is ready for a protocol that this build cannot read."""
+_PROTOCOL = "protocol"
+"""Subject of that alarm. Not the chain's id: alarms about it are cleared when the chain moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """A chain's last committed block, and the head that was known then.
+
+    Stored blocks at or below `final_height` are finalized, at or below `safe_height` safe. None: no
+    stored block is known to be.
+    """
+
+    chain: ChainId
+    height: Height
+    block_hash: BlockHash
+    block_time: UnixSeconds
+    head_height: Height
+    head_time: UnixSeconds
+    safe_height: Height | None = None
+    final_height: Height | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """True when the last committed block is finalized."""
+        return self.final_height is not None and self.final_height >= self.height
+
+    def finalized(self, *, safe: Height, final: Height) -> "Cursor":
+        """The cursor with these heights; neither ever goes down."""
+        final = final if self.final_height is None else max(final, self.final_height)
+        safe = max(final, safe if self.safe_height is None else max(safe, self.safe_height))
+        return replace(self, safe_height=safe, final_height=final)
+
+
+_COLUMNS = [cursors.c[field.name] for field in fields(Cursor)]
+
+
+def read_cursor(conn: Connection, chain: ChainId) -> Cursor | None:
+    """The chain's cursor; None before its first range."""
+    row = conn.execute(select(*_COLUMNS).where(cursors.c.chain == chain)).one_or_none()
+    return None if row is None else Cursor(*row)
+
+
+def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
+    """Compare and set the cursor (expected None: insert it), and take the chain off hold.
+
+    Raises `FollowerConflict` unless the stored cursor is at `expected`.
+    """
+    values = {field.name: getattr(new, field.name) for field in fields(Cursor)}
+    if expected is None:
+        statement: Any = postgresql.insert(cursors).values(values).on_conflict_do_nothing()
+    else:
+        statement = (
+            update(cursors)
+            .where(
+                cursors.c.chain == expected.chain,
+                cursors.c.height == expected.height,
+                cursors.c.block_hash == expected.block_hash,
+            )
+            .values(
+                **values,
+                held=None,
+                failure=None,
+                updated_at=func.clock_timestamp(),
+                reported_at=func.clock_timestamp(),
+            )
+        )
+    if conn.execute(statement.returning(cursors.c.chain)).one_or_none() is None:
+        stood = "nowhere" if expected is None else f"at {expected.height} {expected.block_hash}"
+        raise FollowerConflict(f"the cursor of {new.chain} did not stand {stood} any more")
+
+
+def record_finality(conn: Connection, cursor: Cursor) -> None:
+    """Store the cursor's safe and final heights."""
+    _update(conn, cursor.chain, safe_height=cursor.safe_height, final_height=cursor.final_height)
+
+
+def record_report(conn: Connection, chain: ChainId, failure: str | None) -> None:
+    """Heartbeat of the chain's follower, with the node's failure if there is one.
+
+    A committed range is a heartbeat as well. No effect before the first range.
+    """
+    _update(conn, chain, reported_at=func.clock_timestamp(), failure=failure)
+
+
+def record_upgrade(conn: Connection, chain: ChainId, upgrade: Upgrade | None) -> None:
+    """Store the upcoming protocol that this build cannot read, and raise or clear its alarm."""
+    _update(conn, chain, protocol_ahead=None if upgrade is None else upgrade.protocol)
+    if upgrade is None:
+        clear_alarm(conn, chain, PROTOCOL_AHEAD, _PROTOCOL)
+    else:
+        raise_alarm(conn, chain, PROTOCOL_AHEAD, _PROTOCOL, upgrade.detail)
+
+
+def put_on_hold(conn: Connection, chain: ChainId, reason: str) -> None:
+    """Store why the chain stopped; the next committed range removes it.
+
+    No effect before the first range: only the alarm shows it then.
+    """
+    _update(conn, chain, held=reason)
+
+
+def _update(conn: Connection, chain: ChainId, **values: Any) -> None:
+    conn.execute(update(cursors).where(cursors.c.chain == chain).values(**values))
