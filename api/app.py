@@ -8,9 +8,9 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from api.actions.views import actions
 from api.asyncapi import asyncapi
-from api.auth.owner import hold_gate
+from api.auth.owner import init_authenticator
 from api.auth.session import session
-from api.auth.views import auth, speak_to_wallets
+from api.auth.views import auth, init_sep10_responses
 from api.browser_headers import register_browser_headers
 from api.deps import Deps, register_deps
 from api.document.views import Documents, document, register_documents
@@ -56,7 +56,7 @@ def create_app(deps: Deps) -> Flask:
     # that it was too large.
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY_BYTES + 1
     register_deps(app, deps)
-    hold_gate(app, deps)
+    init_authenticator(app, deps)
     register_books(app, Books(deps.engine, deps.network.stellar.id, deps.listener))
     register_stream(app, deps)
     register_documents(app, Documents(openapi=lambda: openapi(app), asyncapi=asyncapi))
@@ -68,7 +68,7 @@ def create_app(deps: Deps) -> Flask:
     app.before_request(validate_query)
     register_error_handlers(app)
     register_body_errors(app)
-    speak_to_wallets(app)
+    init_sep10_responses(app)
     for blueprint in (
         *(health, auth, session, document, market),
         *(routes, status, quotes, transfers, actions, webhooks),

@@ -1,7 +1,7 @@
 """The words in which a feature says what its paths take and answer, for `openapi.py`.
 
 Each feature has a `description.py` with `OPERATIONS`: endpoint of the app → `Operation`. What a
-body looks like is not said again there: it names the type that the feature's own shapes return.
+body looks like is not repeated there: the operation names the type that `responses.py` returns.
 """
 
 from collections.abc import Mapping, Sequence

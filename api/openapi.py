@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document of an app: its routes, each as its feature describes it.
 
-Paths, methods and who may ask are read from the app, bodies from the types that its shapes return:
-only words are written by hand.
+Paths, methods and auth rules come from the app, bodies from the types that `responses.py` returns.
+Only the descriptions are written by hand.
 """
 
 import json
@@ -219,7 +219,7 @@ class Components:
         """Raises `ValueError` where two types have one name."""
         schema = _untitled(schema)
         if self.schemas.setdefault(name, schema) != schema:
-            raise ValueError(f"two shapes are called {name}")
+            raise ValueError(f"two response types are called {name}")
 
 
 @cache

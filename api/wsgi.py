@@ -12,10 +12,10 @@ from api.actions.evm_source import LimitedEvmSource
 from api.actions.stellar_source import LimitedStellarSource
 from api.app import create_app
 from api.auth.accounts import LimitedAccounts
-from api.auth.identity import identity_of
-from api.auth.sep10 import sep10_of
+from api.auth.identity import identity_from_settings
+from api.auth.sep10 import sep10_from_settings
 from api.auth.stellar_toml import read_statement
-from api.auth.tokens import tokens_of
+from api.auth.tokens import tokens_from_settings
 from api.browser_headers import BrowserPolicy
 from api.deps import Deps, read_snapshot
 from api.metrics import Exporter, Metrics, WarehouseMetrics
@@ -55,7 +55,7 @@ logging.getLogger("httpx").setLevel(logging.WARNING)
 
 _settings = load_settings()
 _own = load_api_settings()
-_sep10 = sep10_of(_own, _settings.network.stellar.passphrase)
+_sep10 = sep10_from_settings(_own, _settings.network.stellar.passphrase)
 _has_stellar_node = bool(_settings.nodes.get(_settings.network.stellar.id))
 _listener = NotificationListener(open_engine(_settings, "api", pool_size=1))
 _metrics = Metrics()
@@ -72,8 +72,8 @@ app = create_app(
         limiter=RateLimiter(
             _own.rates, PostgresRateStorage(_engine), on_refusal=_metrics.rate_limited
         ),
-        tokens=tokens_of(_own, _now),
-        identity=identity_of(_own, _engine, _now),
+        tokens=tokens_from_settings(_own, _now),
+        identity=identity_from_settings(_own, _engine, _now),
         sep10=_sep10,
         # Without a node this raises `ConfigurationError`: SEP-10 needs one.
         accounts=(

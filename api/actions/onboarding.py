@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, func, insert, select
 
 from api.actions import schema
+from api.transfers.access import OwnedTransferId
 from indexer.actions.onboarding import (
     BEGUN_SECONDS,
     VALID_SECONDS,
@@ -28,7 +29,7 @@ from warehouse_schema.relay import slots
 def sponsored(
     conn: Connection,
     chain: StellarChain,
-    transfer: str,
+    transfer: OwnedTransferId,
     who: Newcomer,
     now: UnixSeconds,
     *,
@@ -56,7 +57,7 @@ def sponsored(
     return onboarding_tx(chain.passphrase, who.owner, who.asset, made)
 
 
-def _sponsor_of(transfer: str, well: Sequence[Sponsor]) -> Sponsor:
+def _sponsor_of(transfer: OwnedTransferId, well: Sequence[Sponsor]) -> Sponsor:
     """Spreads transfers over the sponsors: each has one transaction a ledger."""
     return well[int(transfer, 16) % len(well)]
 
@@ -67,7 +68,7 @@ def _is_signed(conn: Connection, tx: TxHash) -> bool:
 
 
 def shown_onboardings(
-    conn: Connection, chain: StellarChain, transfer: str
+    conn: Connection, chain: StellarChain, transfer: OwnedTransferId
 ) -> Sequence[IssuedTransaction]:
     """What was shown for a transfer so far, the oldest first."""
     query = (
@@ -90,7 +91,7 @@ def is_number_used(conn: Connection, chain: StellarChain, made: OnboardingTerms)
 
 
 def keep_consent(
-    conn: Connection, transfer: str, tx: TxHash, made: OnboardingTerms, signed: bytes
+    conn: Connection, transfer: OwnedTransferId, tx: TxHash, made: OnboardingTerms, signed: bytes
 ) -> None:
     """Keep what an owner signed. The caller commits."""
     row = {"tx_hash": tx, "sponsor": made.sponsor, "number": made.sequence, "signed": signed}

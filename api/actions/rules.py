@@ -13,7 +13,8 @@ from sqlalchemy import Connection, func, insert, select
 
 from api.actions import schema
 from api.actions.onboarding import sponsored
-from api.transfers.progress import progress_of
+from api.transfers.access import OwnedTransferId
+from api.transfers.details import transfer_state
 from api.trustlines import NeededTrustline
 from indexer.actions.agreed import Agreement
 from indexer.actions.evm_calls import EvmOrder, UnsignedCall, read_order
@@ -56,7 +57,7 @@ class Nothing:
 class Recipient:
     """The owner of a deposit, who is paid on Stellar."""
 
-    transfer: str
+    transfer: OwnedTransferId
     newcomer: Newcomer
     """As one who has no trustline yet."""
     amount: BaseUnits
@@ -92,13 +93,13 @@ Task: TypeAlias = DepositTask | FromStellar | Recipient
 DueAction: TypeAlias = Task | Nothing
 
 
-def due(conn: Connection, network: Network, transfer: str) -> DueAction:
+def due(conn: Connection, network: Network, transfer: OwnedTransferId) -> DueAction:
     """What the owner of a transfer that is there has to do, as far as the warehouse knows."""
     [loaded] = load(conn, network, [transfer])
-    progress, terms = progress_of(loaded), loaded.evidence.terms
+    progress, terms = transfer_state(loaded), loaded.evidence.terms
     stage = progress.stage
     if stage == "AWAITING_TRUSTLINE":
-        task = _task(conn, network, terms, progress)
+        task = _task(conn, network, transfer, terms, progress)
         recipient = task.recipient if isinstance(task, DepositTask) else None
         return recipient or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
@@ -108,10 +109,10 @@ def due(conn: Connection, network: Network, transfer: str) -> DueAction:
         return Nothing("waiting")
     if _has_run_out(conn, transfer):
         return Nothing("expired")
-    return _task(conn, network, terms, progress)
+    return _task(conn, network, transfer, terms, progress)
 
 
-def _has_run_out(conn: Connection, transfer: str) -> bool:
+def _has_run_out(conn: Connection, transfer: OwnedTransferId) -> bool:
     """The indexer says so too, once it has read the source chain beyond that time."""
     soon = func.clock_timestamp() + timedelta(seconds=ROOM_SECONDS)
     query = select(transfers.c.expires_at <= soon)
@@ -119,7 +120,11 @@ def _has_run_out(conn: Connection, transfer: str) -> bool:
 
 
 def _task(
-    conn: Connection, network: Network, terms: TransferTerms, progress: TransferState
+    conn: Connection,
+    network: Network,
+    transfer: OwnedTransferId,
+    terms: TransferTerms,
+    progress: TransferState,
 ) -> DepositTask | FromStellar:
     columns = (quotes.c.amount_out, quotes.c.finality_threshold, quotes.c.native_fee)
     assets = (quotes.c.source_asset, quotes.c.dest_asset)
@@ -128,31 +133,35 @@ def _task(
     agreed = Agreement(terms, row.amount_out, row.finality_threshold, row.native_fee)
     if is_evm(terms.source_chain):
         held = BaseUnits(0) if progress.refund is None else progress.refund.lines[0].held
-        recipient = _recipient(conn, agreed, row.dest_asset)
+        recipient = _recipient(conn, transfer, agreed, row.dest_asset)
         return DepositTask(agreed, row.source_asset, row.dest_asset, held, recipient)
     height = select(cursors.c.height).where(cursors.c.chain == terms.source_chain)
-    issued = issued_on_stellar(conn, network, terms.id)
+    issued = issued_on_stellar(conn, network, transfer)
     ingested = Height(conn.scalar(height) or 0)
     return FromStellar(agreed, row.source_asset, row.dest_asset, ingested, issued)
 
 
-def _recipient(conn: Connection, agreed: Agreement, asset: AssetId) -> Recipient | None:
+def _recipient(
+    conn: Connection, transfer: OwnedTransferId, agreed: Agreement, asset: AssetId
+) -> Recipient | None:
     terms = agreed.terms
     if StellarAddress(terms.dest_address) != terms.owner:
         return None
     paid = BaseUnits(terms.amount_in * STELLAR_PER_SHARED)
     payer = payers_of(conn, [terms.id])[terms.id]
-    return Recipient(terms.id, Newcomer(terms.owner, asset, paid, payer), agreed.amount_out)
+    return Recipient(transfer, Newcomer(terms.owner, asset, paid, payer), agreed.amount_out)
 
 
-def issued_on_stellar(conn: Connection, network: Network, transfer: str) -> tuple[Issue, ...]:
+def issued_on_stellar(
+    conn: Connection, network: Network, transfer: OwnedTransferId
+) -> tuple[Issue, ...]:
     """The Stellar transactions that were shown for a transfer, the oldest first."""
     passphrase = network.stellar.passphrase
     shown = _issued(conn, transfer, "stellar_tx")
     return tuple(read_issue(passphrase, each["xdr"]) for each in shown)
 
 
-def decide(conn: Connection, transfer: str) -> None:
+def decide(conn: Connection, transfer: OwnedTransferId) -> None:
     """Take the right to decide about a transfer, until commit."""
     lock(conn, with_alike(conn, [transfer]))
 
@@ -160,7 +169,7 @@ def decide(conn: Connection, transfer: str) -> None:
 def issue(
     conn: Connection,
     network: Network,
-    transfer: str,
+    transfer: OwnedTransferId,
     action: schema.Action,
     tx: TxHash | None = None,
 ) -> Nothing | None:
@@ -182,7 +191,7 @@ def issue(
     return None
 
 
-def _is_anothers(conn: Connection, transfer: str, tx: TxHash) -> bool:
+def _is_anothers(conn: Connection, transfer: OwnedTransferId, tx: TxHash) -> bool:
     """Whether it was issued for a twin, of the same second: sent once, it can pay but one of them.
 
     Twins share their sends and with them their lock (`decide`).
@@ -210,13 +219,13 @@ def onboard(
     return found if isinstance(found, IssuedTransaction) else Nothing(found)
 
 
-def issued_orders(conn: Connection, transfer: str) -> list[EvmOrder]:
+def issued_orders(conn: Connection, transfer: OwnedTransferId) -> list[EvmOrder]:
     """What the calls that were shown for a transfer order, each once."""
     shown = _issued(conn, transfer, "evm_calls")
     return list(dict.fromkeys(_order(each["calls"]) for each in shown))
 
 
-def _issued(conn: Connection, transfer: str, kind: str) -> list[dict[str, Any]]:
+def _issued(conn: Connection, transfer: OwnedTransferId, kind: str) -> list[dict[str, Any]]:
     query = (
         select(actions.c.issued)
         .where(actions.c.transfer == transfer, actions.c.kind == kind)

@@ -1,4 +1,4 @@
-"""What an owner is shown to do, as types: `shapes.py` makes them, the document is made of them."""
+"""Types of the actions that an owner can take; `responses.py` builds them."""
 
 from typing import Annotated, Literal, TypeAlias
 

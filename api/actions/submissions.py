@@ -9,7 +9,8 @@ from api.actions.onboarding import is_number_used, keep_consent, shown_onboardin
 from api.actions.rules import decide, issued_on_stellar, issued_orders
 from api.errors import BadRequest, Conflict, Unprocessable
 from api.parsing import Strict, canonical_hex
-from api.transfers.progress import progress_of
+from api.transfers.access import OwnedTransferId
+from api.transfers.details import transfer_state
 from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import Match, Mined, Mismatch, check, check_payment
 from indexer.actions.onboarding import read_onboarding
@@ -83,7 +84,7 @@ def read_signed(asked: NewSubmission) -> str:
     return asked.signed_xdr
 
 
-def deposit_address(conn: Connection, transfer: str) -> DepositTarget | None:
+def deposit_address(conn: Connection, transfer: OwnedTransferId) -> DepositTarget | None:
     """Where a transfer is paid in; None for one whose owner sends the burn or send."""
     query = (
         select(quotes.c.source_chain, transfers.c.deposit_address)
@@ -109,7 +110,7 @@ def check_hint(network: Network, paid_in: DepositTarget, mined: Mined | None) ->
         raise _mismatch(verdict)
 
 
-def expected(conn: Connection, transfer: str) -> Expected:
+def expected(conn: Connection, transfer: OwnedTransferId) -> Expected:
     """What was shown to the owner. Raises `Unacceptable` when that was no EVM call."""
     query = (
         select(quotes.c.source_chain, quotes.c.source_address)
@@ -131,7 +132,9 @@ class ExpectedOnStellar:
     sponsored: tuple[IssuedTransaction, ...]
 
 
-def expected_on_stellar(conn: Connection, network: Network, transfer: str) -> ExpectedOnStellar:
+def expected_on_stellar(
+    conn: Connection, network: Network, transfer: OwnedTransferId
+) -> ExpectedOnStellar:
     """As `expected`."""
     own = tuple(each.issued for each in issued_on_stellar(conn, network, transfer))
     by_sponsors = tuple(shown_onboardings(conn, network.stellar, transfer))
@@ -158,7 +161,7 @@ def find_signed(
             raise _mismatch(Mismatch((verdict.field,), verdict.message))
 
 
-def refuse_known(conn: Connection, transfer: str, tx: TxHash) -> None:
+def refuse_known(conn: Connection, transfer: OwnedTransferId, tx: TxHash) -> None:
     """Raises `Conflict` for what the transfer has already: no node need be asked."""
     columns = submissions.c
     query = select(columns.log).where(columns.transfer == transfer, columns.tx_hash == tx)
@@ -181,7 +184,9 @@ def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) ->
             raise _mismatch(verdict)
 
 
-def keep(conn: Connection, network: Network, transfer: str, found: AcceptedSubmission) -> None:
+def keep(
+    conn: Connection, network: Network, transfer: OwnedTransferId, found: AcceptedSubmission
+) -> None:
     """Make the transaction the transfer's. Raises `Conflict` when it is not to be had any more.
 
     Under the lock under which a transfer is cancelled: whoever comes second sees the first.
@@ -205,7 +210,9 @@ def keep(conn: Connection, network: Network, transfer: str, found: AcceptedSubmi
     conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
 
 
-def _consent(conn: Connection, network: Network, transfer: str, tx: TxHash, signed: bytes) -> None:
+def _consent(
+    conn: Connection, network: Network, transfer: OwnedTransferId, tx: TxHash, signed: bytes
+) -> None:
     known = select(consents.c.tx_hash).where(consents.c.tx_hash == tx)
     if conn.scalar(known) is not None:
         raise _duplicate(tx)
@@ -217,10 +224,12 @@ def _consent(conn: Connection, network: Network, transfer: str, tx: TxHash, sign
     keep_consent(conn, transfer, tx, made, signed)
 
 
-def _refuse_unawaited(conn: Connection, network: Network, transfer: str, awaiting: Stage) -> None:
+def _refuse_unawaited(
+    conn: Connection, network: Network, transfer: OwnedTransferId, awaiting: Stage
+) -> None:
     """What is only now to be sent must not be, once the transfer is called off or moves already."""
     [loaded] = load(conn, network, [transfer])
-    stage = progress_of(loaded).stage
+    stage = transfer_state(loaded).stage
     if stage != awaiting:
         raise Conflict(
             f"the transfer is {stage}: no transaction is sent for it now",
@@ -229,7 +238,7 @@ def _refuse_unawaited(conn: Connection, network: Network, transfer: str, awaitin
         )
 
 
-def _refuse_after_failures(conn: Connection, transfer: str) -> None:
+def _refuse_after_failures(conn: Connection, transfer: OwnedTransferId) -> None:
     """The relay would not pay for it, and it would wait until its time is over."""
     failures = paid_failures(conn, transfer).get("submitter")
     if failures is not None and failures.are_too_many:

@@ -6,6 +6,12 @@ from flask import Blueprint
 from sqlalchemy import Connection
 
 from api.actions import schema
+from api.actions.responses import (
+    shape_address,
+    shape_calls,
+    shape_transaction,
+    shape_trustline,
+)
 from api.actions.rules import (
     DepositTask,
     FromStellar,
@@ -15,12 +21,6 @@ from api.actions.rules import (
     due,
     issue,
     onboard,
-)
-from api.actions.shapes import (
-    shape_address,
-    shape_calls,
-    shape_transaction,
-    shape_trustline,
 )
 from api.actions.submissions import (
     AcceptedSubmission,
@@ -41,10 +41,10 @@ from api.deps import deps, require_accounts, snapshot
 from api.errors import ChainUnavailable, Unavailable
 from api.parsing import read_body
 from api.ports import EvmSource
-from api.transfers.access import access_transfer
-from api.transfers.progress import known
+from api.transfers.access import OwnedTransferId, access_transfer
+from api.transfers.details import load_details
+from api.transfers.responses import transfer_response
 from api.transfers.schema import Transfer
-from api.transfers.shapes import shape_transfer
 from api.trustlines import NeededTrustline, creates_account, needed_trustline
 from indexer.actions.evm_calls import UnsignedCalls, evm_calls, order_of
 from indexer.actions.payment_check import payer_problem
@@ -92,7 +92,7 @@ def submit(transfer: str) -> Transfer:
         return _shown(conn, mine)
 
 
-def _named(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
+def _named(transfer: OwnedTransferId, asked: NewSubmission) -> AcceptedSubmission:
     """The EVM transaction of that hash, as it is on its chain."""
     tx = read_hash(asked)
     with snapshot() as conn:
@@ -101,7 +101,7 @@ def _named(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
     return find(deps().network, wanted, tx, _evm().mined(wanted.chain, tx))
 
 
-def _signed(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
+def _signed(transfer: OwnedTransferId, asked: NewSubmission) -> AcceptedSubmission:
     """The Stellar transaction that the owner signed, for the relay to send."""
     signed, network = read_signed(asked), deps().network
     with snapshot() as conn:
@@ -111,9 +111,9 @@ def _signed(transfer: str, asked: NewSubmission) -> AcceptedSubmission:
     return find_signed(network, wanted, rules, signed, deps().clock())
 
 
-def _shown(conn: Connection, transfer: str) -> Transfer:
-    [found] = known(conn, deps().network, [transfer])
-    return shape_transfer(deps().network, found)
+def _shown(conn: Connection, transfer: OwnedTransferId) -> Transfer:
+    [found] = load_details(conn, deps().network, [transfer])
+    return transfer_response(deps().network, found)
 
 
 def _nothing(found: Nothing) -> schema.Actions:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
-from api.auth.claims import LONGEST_TOKEN, AuthSession, BadToken, claimed_issuer
+from api.auth.claims import MAX_TOKEN_LENGTH, AuthSession, BadToken, unverified_issuer
 from api.auth.revocation import Revocations
 from api.errors import Unauthorized
 
@@ -55,7 +55,7 @@ class Authenticator:
             raise
 
     def _admit(self, token: str) -> AuthSession:
-        issuer = self._issuers.get(claimed_issuer(token))
+        issuer = self._issuers.get(unverified_issuer(token))
         if issuer is None:
             raise BadToken("of no issuer that counts")
         session = issuer.verify(token)
@@ -65,7 +65,7 @@ class Authenticator:
 
 
 def _token(authorization: str) -> str:
-    if len(authorization) > LONGEST_TOKEN:
+    if len(authorization) > MAX_TOKEN_LENGTH:
         raise BadToken("too long")
     found = _BEARER.fullmatch(authorization)
     if found is None:

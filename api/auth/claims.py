@@ -1,6 +1,6 @@
 """What is asked of every token, whoever issued it. PyJWT does the dangerous part.
 
-A token is a compact JWS of at most `LONGEST_TOKEN` characters. Who reads one has a `Verifier` at
+A token is a compact JWS of at most `MAX_TOKEN_LENGTH` characters. Who reads one has a `Verifier` at
 hand that was fixed before the token came; nothing in a token chooses how it is checked, but for
 `iss`, which names the verifier, and `kid`, which names one of the verifier's own keys.
 
@@ -24,8 +24,8 @@ from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 ALGORITHM = "ES256"
 LEEWAY_SECONDS = 30
 """How far an issuer's clock may be off ours."""
-LONGEST_TOKEN = 8 * 1024
-MOST_DEEP = 32
+MAX_TOKEN_LENGTH = 8 * 1024
+MAX_DEPTH = 32
 """Objects and arrays inside one another, in a header or a payload."""
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
@@ -102,12 +102,12 @@ class Verifier:
         return expires
 
 
-def check_shape(token: str) -> None:
+def validate_format(token: str) -> None:
     """Refuse what is no compact JWS, or too long, before anything is decoded.
 
     Raises `BadToken`.
     """
-    if len(token) > LONGEST_TOKEN:
+    if len(token) > MAX_TOKEN_LENGTH:
         raise BadToken("too long")
     if not _COMPACT.fullmatch(token):
         raise BadToken("no compact JWS")
@@ -123,11 +123,11 @@ def _check_json(part: str) -> None:
     # With one, the reader takes it for UTF-16, and reads another text than is looked at here.
     if "\0" in text:
         raise BadToken("a part that holds a NUL")
-    if nests_deeper(text, MOST_DEEP):
+    if nests_deeper(text, MAX_DEPTH):
         raise BadToken("nests too deep")
 
 
-def header_of(token: str) -> Mapping[str, Any]:
+def unverified_header(token: str) -> Mapping[str, Any]:
     """The header as it stands, verified by nobody. Raises `BadToken`."""
     try:
         return jwt.get_unverified_header(token)
@@ -136,12 +136,12 @@ def header_of(token: str) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def claimed_issuer(token: str) -> str:
+def unverified_issuer(token: str) -> str:
     """`iss` as it stands, verified by nobody: good for choosing a verifier and nothing else.
 
     Remembered by the token's text, on which alone it depends. Raises `BadToken`.
     """
-    check_shape(token)
+    validate_format(token)
     try:
         issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
     except jwt.PyJWTError as error:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from sqlalchemy import Engine
 
 from api.auth.bindings import Bindings
-from api.auth.claims import AuthSession, BadToken, Verifier, check_shape, header_of
+from api.auth.claims import AuthSession, BadToken, Verifier, unverified_header, validate_format
 from api.auth.key_set import KeySet, KeySource, PinnedKey
 from api.auth.provider import IdentityProviderApi, ProviderAccess
 from api.auth.tokens import verifying_key
@@ -43,8 +43,8 @@ class IdentityProvider:
 
     def verify(self, token: str) -> AuthSession:
         """Whose it is. Raises `BadToken`, and what `Wallets.account_of` does."""
-        check_shape(token)
-        kid = header_of(token).get("kid")
+        validate_format(token)
+        kid = unverified_header(token).get("kid")
         claims = self._verifier.claims(token, self._keys.key(kid))
         expires_at = self._verifier.check_times(claims, self._clock())
         if not isinstance(claims["sid"], str) or not claims["sid"]:
@@ -57,7 +57,7 @@ class IdentityProvider:
         return AuthSession(account, None, self.issuer, expires_at)
 
 
-def identity_of(
+def identity_from_settings(
     settings: ApiSettings,
     engine: Engine,
     clock: Callable[[], UnixSeconds],

@@ -105,7 +105,7 @@ class KeySet:
 
     def _read_now(self) -> None:
         try:
-            keys = parse(self._fetch())
+            keys = parse_key_set(self._fetch())
         except IdentityUnavailable:
             self._failed = True
             self._not_before = self._timer() + RETRY_SECONDS
@@ -115,7 +115,7 @@ class KeySet:
         self._not_before = self._timer() + COOL_DOWN_SECONDS
 
 
-def parse(body: bytes) -> Keys:
+def parse_key_set(body: bytes) -> Keys:
     """The P-256 signing keys of a JWKS by their names, others left out.
 
     Raises `IdentityUnavailable` when there is none.

@@ -44,13 +44,13 @@ RULES: tuple[Callable[[], None], ...] = (public, owner_only)
 """The rules a blueprint may state."""
 
 
-def hold_gate(app: Flask, deps: Deps) -> None:
+def init_authenticator(app: Flask, deps: Deps) -> None:
     """Give an app the gate that `owner_only` asks."""
     issuers = [issuer for issuer in (deps.tokens, deps.identity) if issuer is not None]
     app.extensions[_KEY] = Authenticator(issuers, Revocations(deps.engine))
 
 
-def gate_of(app: Flask) -> Authenticator:
+def get_authenticator(app: Flask) -> Authenticator:
     """The gate of an app, for who is let in by other ways than a request's header."""
     gate: Authenticator = app.extensions[_KEY]
     return gate

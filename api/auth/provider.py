@@ -36,7 +36,7 @@ from warehouse_schema.identifiers import StellarAddress
 logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 2.5
-MOST_AT_ONCE = 4
+MAX_CONCURRENT_REQUESTS = 4
 PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 60.0
 _MOST_BYTES = 256 * 1024
@@ -102,7 +102,7 @@ class IdentityProviderApi:
         }
         self._timeout = timeout
         self._timer = timer
-        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._places = threading.BoundedSemaphore(MAX_CONCURRENT_REQUESTS)
         self._left_alone_until = 0.0
 
     def key_set(self) -> bytes:

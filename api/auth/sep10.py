@@ -32,11 +32,11 @@ from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds, by
 
 WINDOW_SECONDS = 900
 """How long a challenge is good for."""
-LONGEST_CHALLENGE = 8 * 1024
+MAX_CHALLENGE_LENGTH = 8 * 1024
 """Characters of base64. Ours with the 20 signatures that an envelope can have are under 3000."""
-LONGEST_HOME_DOMAIN = 59
+MAX_HOME_DOMAIN_LENGTH = 59
 """The name of an entry holds 64 bytes, and ` auth` comes after it."""
-LONGEST_WEB_AUTH_DOMAIN = 64
+MAX_WEB_AUTH_DOMAIN_LENGTH = 64
 
 _SIGNATURE_BYTES = 64
 _DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?")
@@ -160,7 +160,7 @@ class Sep10:
             raise ChallengeRefused(f"not signed as the account requires: {error}") from error
 
 
-def sep10_of(settings: ApiSettings, passphrase: str) -> Sep10 | None:
+def sep10_from_settings(settings: ApiSettings, passphrase: str) -> Sep10 | None:
     """As an operator set it; None without a key. Raises `ConfigurationError`."""
     if settings.sep10_key is None:
         return None
@@ -181,11 +181,11 @@ def sep10_of(settings: ApiSettings, passphrase: str) -> Sep10 | None:
         others = tuple(name for name in names if name != home_domain)
     return Sep10(
         key,
-        _domain("ISTHMUS_HOME_DOMAIN", home_domain, LONGEST_HOME_DOMAIN),
+        _domain("ISTHMUS_HOME_DOMAIN", home_domain, MAX_HOME_DOMAIN_LENGTH),
         _domain(
             "ISTHMUS_WEB_AUTH_DOMAIN",
             settings.web_auth_domain or parts.netloc,
-            LONGEST_WEB_AUTH_DOMAIN,
+            MAX_WEB_AUTH_DOMAIN_LENGTH,
         ),
         passphrase,
         f"{settings.url}/auth",
@@ -203,8 +203,8 @@ def _domain(variable: str, text: str, longest: int) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    if len(text) > LONGEST_CHALLENGE:
-        raise ChallengeRefused(f"longer than {LONGEST_CHALLENGE} characters")
+    if len(text) > MAX_CHALLENGE_LENGTH:
+        raise ChallengeRefused(f"longer than {MAX_CHALLENGE_LENGTH} characters")
     try:
         # Some clients wrap their lines.
         return base64.b64decode("".join(text.split()), validate=True)

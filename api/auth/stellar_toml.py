@@ -18,7 +18,7 @@ from warehouse_schema.identifiers import AssetId
 
 VERSION = "2.7.0"
 """Of SEP-1."""
-LONGEST_BYTES = 100_000
+MAX_BYTES = 100_000
 STATEMENTS = ("ACCOUNTS", "DOCUMENTATION", "PRINCIPALS", "CURRENCIES", "URI_REQUEST_SIGNING_KEY")
 """What an operator may say; the rest follows from how the service is set up."""
 

@@ -30,17 +30,17 @@ from api.auth.claims import (
     AuthSession,
     BadToken,
     Verifier,
-    check_shape,
-    header_of,
+    unverified_header,
+    validate_format,
 )
 from api.settings import ApiSettings
 from indexer.addresses import stellar_account
 from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import UnixSeconds
 
-LONGEST_LIFETIME = 24 * 3600
+MAX_LIFETIME = 24 * 3600
 """Seconds. Who controls an account may change after a token was issued."""
-SHORTEST_LIFETIME = 60
+MIN_LIFETIME = 60
 _REMEMBERED = 4096
 _JTI = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
@@ -106,9 +106,9 @@ class Tokens:
         *others: EllipticCurvePublicKey,
         issuer: str,
         clock: Callable[[], UnixSeconds],
-        lifetime: int = LONGEST_LIFETIME,
+        lifetime: int = MAX_LIFETIME,
     ) -> None:
-        if not SHORTEST_LIFETIME <= lifetime <= LONGEST_LIFETIME:
+        if not MIN_LIFETIME <= lifetime <= MAX_LIFETIME:
             raise ValueError(f"a lifetime of {lifetime} s is not within a minute and a day")
         self.issuer = issuer
         self.lifetime = lifetime
@@ -149,8 +149,8 @@ class Tokens:
         return session
 
     def _read(self, token: str) -> tuple[AuthSession, Mapping[str, Any]]:
-        check_shape(token)
-        key = self._public.get(header_of(token).get("kid", ""))
+        validate_format(token)
+        key = self._public.get(unverified_header(token).get("kid", ""))
         if key is None:
             raise BadToken("signed with none of our keys")
         claims = self._verifier.claims(token, key)
@@ -164,7 +164,7 @@ class Tokens:
         return session, claims
 
 
-def tokens_of(settings: ApiSettings, clock: Callable[[], UnixSeconds]) -> Tokens | None:
+def tokens_from_settings(settings: ApiSettings, clock: Callable[[], UnixSeconds]) -> Tokens | None:
     """As an operator set them; None without a key. Raises `ConfigurationError`."""
     if settings.token_key is None:
         if settings.token_key_other is not None:
@@ -172,7 +172,7 @@ def tokens_of(settings: ApiSettings, clock: Callable[[], UnixSeconds]) -> Tokens
         return None
     if settings.url is None:
         raise ConfigurationError("ISTHMUS_TOKEN_KEY needs ISTHMUS_URL: a token names its issuer")
-    if not SHORTEST_LIFETIME <= settings.token_seconds <= LONGEST_LIFETIME:
+    if not MIN_LIFETIME <= settings.token_seconds <= MAX_LIFETIME:
         raise ConfigurationError(
             f"ISTHMUS_TOKEN_SECONDS is {settings.token_seconds}; it must be 60 to 86400"
         )

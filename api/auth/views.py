@@ -102,7 +102,7 @@ def _transaction() -> str:
 # What browsers need, and clients of SEP-10
 
 
-def speak_to_wallets(app: Flask) -> None:
+def init_sep10_responses(app: Flask) -> None:
     """Say what SEP-10 wants said on every answer of its path, errors of the router too.
 
     That pages of any origin may read it is said in `api.browser_headers`.

@@ -34,7 +34,7 @@ from api.orderbook.filters import OfferFilters
 from api.orderbook.prepared import Listing, Prepared, RecordKey
 from api.orderbook.queries import Book, Mark
 from api.orderbook.recent import RecentOrders, recent_orders
-from api.orderbook.shapes import shape_order, shape_provider, shape_summary
+from api.orderbook.responses import shape_order, shape_provider, shape_summary
 from api.responses import StoredBody
 from warehouse_schema.identifiers import Bytes32, ChainId, StellarAddress
 

@@ -12,7 +12,7 @@ import orjson
 from api.orderbook.filters import OfferFilters, fits
 from api.orderbook.queries import Book, Mark
 from api.orderbook.recent import RecentOrders
-from api.orderbook.shapes import shape_offer
+from api.orderbook.responses import shape_offer
 from api.responses import BodyCache, StoredBody
 from indexer.orderbook.offers import OfferRow
 from warehouse_schema.identifiers import Bytes32, StellarAddress

@@ -1,4 +1,4 @@
-"""What the order book shows, as types: `shapes.py` makes them, the document is made of them.
+"""What the order book shows, as types: `responses.py` makes them, the document is made of them.
 
 Members that are not named here may be added at any time.
 """

@@ -19,7 +19,7 @@ from api.quotes.pricing import (
 )
 from api.quotes.recipients import refuse_unpayable
 from api.quotes.requests import NewQuote, QuoteRequest, read_quote_request
-from api.quotes.shapes import shape_fee, shape_quote
+from api.quotes.responses import shape_fee, shape_quote
 from api.quotes.store import store
 from api.trustlines import NeededTrustline, needed_trustline
 from indexer.addresses import account_as_bytes32, evm_as_bytes32

@@ -7,7 +7,7 @@ from api.availability import relayed_chains
 from api.deps import deps, snapshot
 from api.responses import cacheable
 from api.routes import schema
-from api.routes.shapes import shape_route
+from api.routes.responses import shape_route
 from indexer.config.routes import routes as all_routes
 from indexer.facts.health import assess
 from indexer.facts.status import chain_status_on

@@ -8,7 +8,7 @@ from api.availability import followed_chains, health_problems
 from api.deps import deps, snapshot
 from api.responses import cacheable
 from api.status import schema
-from api.status.shapes import shape_status
+from api.status.responses import shape_status
 from indexer.facts.status import chain_status_on
 from warehouse_schema.projections import reconciliation
 

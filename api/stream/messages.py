@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from api.auth.claims import AuthSession
-from api.orderbook.shapes import shape_offer, shape_order
+from api.orderbook.responses import shape_offer, shape_order
 from api.responses import iso_time
 from api.stream import frames
 from api.stream.owned import Mode

@@ -11,8 +11,9 @@ from typing import Any, Literal, TypeAlias
 import orjson
 from sqlalchemy import ARRAY, BigInteger, Connection, Text, and_, bindparam, column, func, select
 
-from api.transfers.progress import known
-from api.transfers.shapes import shape_transfer
+from api.transfers.access import OwnedTransferId
+from api.transfers.details import load_details
+from api.transfers.responses import transfer_response
 from indexer.config.networks import Network
 from indexer.transfers import state_machine
 from warehouse_schema.access import revoked_tokens
@@ -63,7 +64,7 @@ def read_owner_messages(
 ) -> OwnerMessages:
     """What came for each of these owners since its number."""
     rows = _events(conn, positions)
-    last = {(StellarAddress(row.owner), row.transfer): row.number for row in rows}
+    last = {(StellarAddress(row.owner), OwnedTransferId(row.transfer)): row.number for row in rows}
     shown = _items(conn, network, {transfer: number for (_, transfer), number in last.items()})
     items: dict[StellarAddress, list[Item]] = {}
     for owner, transfer in sorted(last, key=lambda each: last[each]):
@@ -117,7 +118,7 @@ def _events(conn: Connection, positions: Mapping[StellarAddress, int]) -> Sequen
     return conn.execute(query).all()
 
 
-def _open(conn: Connection, owner: StellarAddress) -> dict[str, int]:
+def _open(conn: Connection, owner: StellarAddress) -> dict[OwnedTransferId, int]:
     """The owner's newest transfers that are not over, and the number of the last event of each."""
     stages = [stage for stage in state_machine.STAGES if state_machine.is_outstanding(stage)]
     newest = (
@@ -134,12 +135,16 @@ def _open(conn: Connection, owner: StellarAddress) -> dict[str, int]:
         .where(events.owner == owner, events.transfer == any_of(ids))
         .group_by(events.transfer)
     )
-    return {row.transfer: row.number for row in conn.execute(last)}
+    return {OwnedTransferId(row.transfer): row.number for row in conn.execute(last)}
 
 
-def _items(conn: Connection, network: Network, numbers: Mapping[str, int]) -> dict[str, Item]:
+def _items(
+    conn: Connection, network: Network, numbers: Mapping[OwnedTransferId, int]
+) -> dict[str, Item]:
     """These transfers as they are now."""
     return {
-        each.agreed.id: Item(numbers[each.agreed.id], orjson.dumps(shape_transfer(network, each)))
-        for each in (known(conn, network, list(numbers)) if numbers else ())
+        each.agreed.id: Item(
+            numbers[each.agreed.id], orjson.dumps(transfer_response(network, each))
+        )
+        for each in (load_details(conn, network, list(numbers)) if numbers else ())
     }

@@ -18,7 +18,7 @@ from flask_sock import Sock
 
 from api.auth.authenticator import Authenticator
 from api.auth.claims import AuthSession
-from api.auth.owner import gate_of, public
+from api.auth.owner import get_authenticator, public
 from api.deps import Deps, deps, read_snapshot
 from api.errors import BadRequest, Forbidden, Unavailable, UpgradeRequired
 from api.parsing import read_query
@@ -86,7 +86,7 @@ class Stream:
 
 def register_stream(app: Flask, deps: Deps) -> None:
     """Give an app its stream."""
-    app.extensions[_KEY] = Stream(deps, gate_of(app))
+    app.extensions[_KEY] = Stream(deps, get_authenticator(app))
     app.config["SOCK_SERVER_OPTIONS"] = {"thread_class": _NoThread}
 
 

@@ -1,18 +1,43 @@
-"""The one door to an owner's transfer: no other query of the api takes a transfer's id for good."""
+"""Ownership of transfers: the queries that return an `OwnedTransferId`.
+
+Ownership comes from `intake.transfers`, never from derived rows. Every other query about an
+owner's transfer takes an `OwnedTransferId`.
+"""
+
+from datetime import datetime
+from typing import NewType
 
 from sqlalchemy import Connection, select
 
 from api.errors import NotFound
 from api.parsing import canonical_hex
+from api.transfers.requests import TransferPageRequest
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers
 
+OwnedTransferId = NewType("OwnedTransferId", str)
+"""Id of a transfer that a query by its owner has returned."""
 
-def access_transfer(conn: Connection, owner: StellarAddress, transfer: str) -> str:
-    """The id, if it is one of this owner's. Raises `NotFound`, whoever else may have it."""
-    columns = transfers.c
-    found = canonical_hex(transfer, 32)
-    query = select(columns.id).where(columns.id == found, columns.owner == owner)
-    if found is None or conn.scalar(query) is None:
+
+def access_transfer(conn: Connection, owner: StellarAddress, transfer: str) -> OwnedTransferId:
+    """The id as stored. Raises `NotFound`, also for a transfer of another owner."""
+    transfer_id = canonical_hex(transfer, 32)
+    query = select(transfers.c.id).where(transfers.c.id == transfer_id, transfers.c.owner == owner)
+    if transfer_id is None or conn.scalar(query) is None:
         raise NotFound("you have no such transfer", code="TRANSFER_NOT_FOUND")
-    return found
+    return OwnedTransferId(transfer_id)
+
+
+def list_transfers(
+    conn: Connection, owner: StellarAddress, page: TransferPageRequest
+) -> tuple[list[OwnedTransferId], datetime | None]:
+    """Ids of a page, newest first, and the `before` of the next page; None after the last."""
+    columns = transfers.c
+    query = select(columns.id, columns.started_at).where(columns.owner == owner)
+    if page.before is not None:
+        query = query.where(columns.started_at < page.before)
+    query = query.order_by(columns.started_at.desc()).limit(page.limit + 1)
+    rows = conn.execute(query).all()
+    shown = rows[: page.limit]
+    next_before = shown[-1].started_at if len(rows) > len(shown) else None
+    return [OwnedTransferId(row.id) for row in shown], next_before

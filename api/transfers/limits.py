@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, case, false, func, or_, select
 
 from api.errors import Unprocessable
-from api.transfers.progress import progress_of
+from api.transfers.details import transfer_state
 from indexer.config.networks import Network
 from indexer.config.routes import STELLAR_DECIMALS
 from indexer.policy.limits import OUTSTANDING_USD, STARTED_USD, UNITS_PER_USD, units
@@ -121,7 +121,7 @@ def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:
     terms = (
         loaded.evidence.terms
         for loaded in load(conn, network, ids)
-        if state_machine.is_outstanding(progress_of(loaded).stage)
+        if state_machine.is_outstanding(transfer_state(loaded).stage)
     )
     return sum(units(each.source_chain, each.amount_in) for each in terms)
 

@@ -14,9 +14,10 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from api.availability import require_healthy_chains, require_relay
 from api.errors import ChainUnavailable, Conflict, NotFound, Unprocessable
+from api.transfers.access import OwnedTransferId
+from api.transfers.details import transfer_state
 from api.transfers.limits import refuse_over_limits
-from api.transfers.progress import progress_of
-from api.transfers.requests import NewTransfer, TransferPageRequest
+from api.transfers.requests import NewTransfer
 from indexer.bridges.deposit_address.factory import Deposit, agreed_deposit, deposit_address
 from indexer.config.networks import EvmChain, Network
 from indexer.facts.status import chain_status_on
@@ -49,7 +50,7 @@ class NewTransferTerms:
 class Made:
     """A transfer, and whether it is this request that made it."""
 
-    id: str
+    id: OwnedTransferId
     is_new: bool
 
 
@@ -66,7 +67,7 @@ def make_transfer(
     known = _of_key(conn, owner, key)
     if known is not None:
         _refuse_other_body(known, asked)
-        return Made(known.id, is_new=False)
+        return Made(OwnedTransferId(known.id), is_new=False)
     quote = _usable_quote(conn, owner, asked.quote_id)
     chains = (quote.source_chain, quote.dest_chain)
     statuses = chain_status_on(conn, terms.network)
@@ -82,7 +83,7 @@ def make_transfer(
         # No contract of ours tells of it: what leaves this account does.
         _watch(conn, quote.source_chain, quote.source_address, "payer", transfer)
     _tell(conn, transfer["id"])
-    return Made(transfer["id"], is_new=True)
+    return Made(OwnedTransferId(transfer["id"]), is_new=True)
 
 
 def _of_key(conn: Connection, owner: StellarAddress, key: str) -> Row[Any, Any] | None:
@@ -182,7 +183,7 @@ def _tell(conn: Connection, transfer: str) -> None:
     conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
 
 
-def cancel_transfer(conn: Connection, network: Network, transfer: str) -> None:
+def cancel_transfer(conn: Connection, network: Network, transfer: OwnedTransferId) -> None:
     """Call a transfer off. Raises `Conflict` once something irreversible has happened.
 
     One point of decision: whoever submits, signs or lets expire holds the same lock, has looked
@@ -190,24 +191,10 @@ def cancel_transfer(conn: Connection, network: Network, transfer: str) -> None:
     """
     lock(conn, with_alike(conn, [transfer]))
     [loaded] = load(conn, network, [transfer])
-    stage = progress_of(loaded).stage
+    stage = transfer_state(loaded).stage
     if not state_machine.may_cancel(stage):
         raise Conflict(
             f"the transfer is {stage}: it cannot be cancelled", code="NOT_CANCELLABLE", stage=stage
         )
     conn.execute(insert(cancellations).values(transfer=transfer))
     _tell(conn, transfer)
-
-
-def list_transfers(
-    conn: Connection, owner: StellarAddress, page: TransferPageRequest
-) -> tuple[list[str], datetime | None]:
-    """Ids of a page, newest first, and before when the next one begins; None: there is none."""
-    columns = transfers.c
-    query = select(columns.id, columns.started_at).where(columns.owner == owner)
-    if page.before is not None:
-        query = query.where(columns.started_at < page.before)
-    query = query.order_by(columns.started_at.desc()).limit(page.limit + 1)
-    rows = conn.execute(query).all()
-    shown = rows[: page.limit]
-    return [row.id for row in shown], shown[-1].started_at if len(rows) > len(shown) else None

@@ -8,11 +8,11 @@ from api.deps import deps, snapshot
 from api.parsing import read_body, read_query
 from api.responses import iso_microseconds
 from api.transfers import schema
-from api.transfers.access import access_transfer
-from api.transfers.progress import begun, known
+from api.transfers.access import OwnedTransferId, access_transfer, list_transfers
+from api.transfers.details import load_details, new_transfer_details
 from api.transfers.requests import NewTransfer, read_key, read_page
-from api.transfers.shapes import shape_transfer
-from api.transfers.store import NewTransferTerms, cancel_transfer, list_transfers, make_transfer
+from api.transfers.responses import transfer_response
+from api.transfers.store import NewTransferTerms, cancel_transfer, make_transfer
 
 transfers = Blueprint("transfers", __name__)
 transfers.before_request(owner_only)
@@ -25,7 +25,7 @@ def start() -> tuple[schema.Transfer, int]:
     with deps().engine.begin() as conn:
         made = make_transfer(conn, _terms(), owner(), key, asked)
         if made.is_new:
-            return shape_transfer(deps().network, begun(conn, made.id)), 201
+            return transfer_response(deps().network, new_transfer_details(conn, made.id)), 201
         return _shown(conn, made.id), 200
 
 
@@ -35,7 +35,10 @@ def show_page() -> schema.TransferList:
     page = read_page(read_query({"before", "limit"}))
     with snapshot() as conn:
         ids, following = list_transfers(conn, owner(), page)
-        shown = [shape_transfer(deps().network, each) for each in known(conn, deps().network, ids)]
+        shown = [
+            transfer_response(deps().network, each)
+            for each in load_details(conn, deps().network, ids)
+        ]
     return {
         "transfers": shown,
         "next_before": None if following is None else iso_microseconds(following),
@@ -58,10 +61,10 @@ def cancel(transfer: str) -> schema.Transfer:
         return _shown(conn, mine)
 
 
-def _shown(conn: Connection, transfer: str) -> schema.Transfer:
+def _shown(conn: Connection, transfer: OwnedTransferId) -> schema.Transfer:
     """As of this very transaction."""
-    [found] = known(conn, deps().network, [transfer])
-    return shape_transfer(deps().network, found)
+    [found] = load_details(conn, deps().network, [transfer])
+    return transfer_response(deps().network, found)
 
 
 def _terms() -> NewTransferTerms:

@@ -23,9 +23,9 @@ from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
-MOST = 5
+MAX_WEBHOOKS = 5
 """Webhooks of an owner."""
-MOST_A_DAY = 50
+MAX_PER_DAY = 50
 """That an owner registers within 24 hours, whatever becomes of them: rows are kept."""
 
 
@@ -81,13 +81,15 @@ def register(conn: Connection, owner: StellarAddress, url: str, after: int | Non
 
 
 def _refuse_over_limits(conn: Connection, owner: StellarAddress, how_many: int) -> None:
-    if how_many >= MOST:
-        raise Unprocessable(f"no more than {MOST} webhooks: delete one first", code="WEBHOOK_LIMIT")
+    if how_many >= MAX_WEBHOOKS:
+        raise Unprocessable(
+            f"no more than {MAX_WEBHOOKS} webhooks: delete one first", code="WEBHOOK_LIMIT"
+        )
     lately = webhooks.c.created_at > func.now() - timedelta(days=1)
     count = select(func.count()).where(webhooks.c.owner == owner, lately)
-    if (conn.scalar(count) or 0) >= MOST_A_DAY:
+    if (conn.scalar(count) or 0) >= MAX_PER_DAY:
         raise Unprocessable(
-            f"no more than {MOST_A_DAY} webhooks can be registered within a day",
+            f"no more than {MAX_PER_DAY} webhooks can be registered within a day",
             code="WEBHOOK_LIMIT",
         )
 

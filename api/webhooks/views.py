@@ -9,7 +9,7 @@ from api.errors import NotFound
 from api.parsing import read_body, read_query
 from api.webhooks import schema
 from api.webhooks.requests import NewWebhook, read_page, read_url
-from api.webhooks.shapes import shape_events, shape_webhook
+from api.webhooks.responses import shape_events, shape_webhook
 from api.webhooks.store import (
     access_webhook,
     events_of,

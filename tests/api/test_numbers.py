@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.orderbook.shapes import decimal
+from api.orderbook.responses import decimal
 from api.responses import iso_time
 
 

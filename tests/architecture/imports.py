@@ -190,10 +190,10 @@ FEATURES_MEET = (
     # Who is let in by a token, in a request's header or otherwise.
     *("api.auth.claims.AuthSession", "api.auth.authenticator.Authenticator"),
     # Whatever is done with a transfer goes through its one door, and shows it in one shape.
-    *("api.transfers.access", "api.transfers.progress", "api.transfers.shapes"),
+    *("api.transfers.access", "api.transfers.details", "api.transfers.responses"),
     "api.transfers.schema",
     # The stream says what the order book shows.
-    *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.shapes"),
+    *("api.orderbook.filters", "api.orderbook.queries", "api.orderbook.responses"),
     *("api.orderbook.schema", "api.orderbook.description"),
 )
 """What one feature of the api may import of another."""

@@ -101,7 +101,10 @@ FINE = [
     ),
     ("pipelines.defs.facts.follower", "from sqlalchemy import Engine"),
     ("api.auth.sep10", "from stellar_sdk.sep import stellar_web_authentication"),
-    ("api.orderbook.views", "from api.auth.owner import public\nfrom api.orderbook import shapes"),
+    (
+        "api.orderbook.views",
+        "from api.auth.owner import public\nfrom api.orderbook import responses",
+    ),
     ("api.app", "from api.orderbook.views import orderbook"),
 ]
 

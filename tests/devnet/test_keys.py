@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from api.auth.sep10 import sep10_of
-from api.auth.tokens import tokens_of
+from api.auth.sep10 import sep10_from_settings
+from api.auth.tokens import tokens_from_settings
 from api.settings import load_api_settings
 from devnet.evm import dev_account
 from devnet.keys import RELAY, RELAY_ACCOUNT, SPONSOR, WEBHOOKS, make_keys, make_relay_keys
@@ -17,8 +17,8 @@ URL = "http://127.0.0.1:8080"
 
 def test_the_demos_keys_are_keys_that_the_api_takes(tmp_path: Path) -> None:
     settings = load_api_settings(make_keys(tmp_path / "keys", URL))
-    assert sep10_of(settings, PASSPHRASE).signing_key == address(SEP10)
-    assert tokens_of(settings, lambda: UnixSeconds(0)).issuer == URL
+    assert sep10_from_settings(settings, PASSPHRASE).signing_key == address(SEP10)
+    assert tokens_from_settings(settings, lambda: UnixSeconds(0)).issuer == URL
 
 
 def test_the_relay_has_keys_of_its_own_on_both_chains(tmp_path: Path) -> None:

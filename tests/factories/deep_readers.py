@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from stellar_sdk import Account, Asset, Claimant, ClaimPredicate, TransactionBuilder, xdr
 
 from api.auth import key_set
-from api.auth.claims import LONGEST_TOKEN, BadToken, claimed_issuer
+from api.auth.claims import MAX_TOKEN_LENGTH, BadToken, unverified_issuer
 from api.auth.sep10 import ChallengeRefused
 from api.errors import BadRequest, IdentityUnavailable
 from api.parsing import Strict, read_body
@@ -58,7 +58,7 @@ def _readers() -> dict[str, tuple[Callable[[bytes], Any], type[Exception], int]]
     app = Flask("deep")
     limit = shared_limit("service.test", 1, 1)
     service = HttpService("https://service.test", timeout=1, limit=limit, lock_out_seconds=1)
-    token_part = LONGEST_TOKEN * 3 // 4 - 100
+    token_part = MAX_TOKEN_LENGTH * 3 // 4 - 100
 
     def body(raw: bytes) -> None:
         with app.test_request_context(method="POST", data=raw, content_type="application/json"):
@@ -68,7 +68,7 @@ def _readers() -> dict[str, tuple[Callable[[bytes], Any], type[Exception], int]]
         "a body": (body, BadRequest, 64 * 1024),
         "a token's header": (lambda raw: _token(raw, b"{}"), BadToken, token_part),
         "a token's payload": (lambda raw: _token(b"{}", raw), BadToken, token_part),
-        "a key set": (key_set.parse, IdentityUnavailable, 10**6),
+        "a key set": (key_set.parse_key_set, IdentityUnavailable, 10**6),
         "a user of the provider": (_user, ValidationError, 10**6),
         "what orjson reads": (OrjsonProvider(app).loads, ValueError, 10**6),
         "a service": (lambda raw: service._parsed(raw, 200), InconsistentAnswer, 10**6),
@@ -77,7 +77,7 @@ def _readers() -> dict[str, tuple[Callable[[bytes], Any], type[Exception], int]]
 
 
 def _token(header: bytes, payload: bytes) -> None:
-    claimed_issuer(".".join(base64url_encode(part).decode() for part in (header, payload, b"s")))
+    unverified_issuer(".".join(base64url_encode(part).decode() for part in (header, payload, b"s")))
 
 
 def _user(raw: bytes) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.engine import URL
 
 from api.errors import Conflict
+from api.transfers.access import OwnedTransferId
 from api.transfers.store import cancel_transfer
 from devnet.evm import EvmDevnet, dev_account
 from indexer.chains.evm.account_state import EvmAccountNodes
@@ -396,14 +397,14 @@ def test_once_a_sweep_is_signed_nobody_cancels(stand: DepositStand, api_engine: 
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     with api_engine.begin() as conn, pytest.raises(Conflict, match="SUBMITTED"):
-        cancel_transfer(conn, stand.network, paid.terms.id)
+        cancel_transfer(conn, stand.network, OwnedTransferId(paid.terms.id))
 
 
 def test_transfer_being_cancelled_is_not_swept(stand: DepositStand, api_engine: Engine):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid)
     with api_engine.begin() as conn:
-        cancel_transfer(conn, stand.network, paid.terms.id)
+        cancel_transfer(conn, stand.network, OwnedTransferId(paid.terms.id))
         turn = stand.turns(relay)
     assert (turn.opened, stand.outcomes(paid)) == (0, [])
     assert "is being decided about" in turn.refused[0]

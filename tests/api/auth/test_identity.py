@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from stellar_sdk import Keypair
 
 from api.auth.claims import LEEWAY_SECONDS
-from api.auth.identity import identity_of
+from api.auth.identity import identity_from_settings
 from api.auth.key_set import PinnedKey
 from api.settings import ApiSettings, IdentitySettings
 from devnet.identity.provider import ISSUER, KID, wallet
@@ -210,10 +210,10 @@ def test_an_operator_sets_it_all(world, user, reader, pinned):
         key=public_pem(world.stand_in.key) if pinned else None,
     )
     assert world.stand_in.app_secret not in repr(ApiSettings(identity=chosen))
-    identity = identity_of(ApiSettings(identity=chosen), reader, lambda: NOW)
+    identity = identity_from_settings(ApiSettings(identity=chosen), reader, lambda: NOW)
     assert identity.verify(world.token(user)).account == ACCOUNT
     assert ("keys" in world.stand_in.calls) is not pinned
-    assert identity_of(ApiSettings(), reader, lambda: NOW) is None
+    assert identity_from_settings(ApiSettings(), reader, lambda: NOW) is None
 
 
 def test_users_of_a_wallet_that_was_made_elsewhere_are_let_in(world):

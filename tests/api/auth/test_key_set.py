@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from api.auth.claims import BadToken
-from api.auth.key_set import KeySet, parse
+from api.auth.key_set import KeySet, parse_key_set
 from api.errors import IdentityUnavailable
 from tests.factories.identity import Timer
 from tests.factories.tokens import private_key
@@ -183,9 +183,9 @@ def test_only_keys_that_sign_as_the_provider_does_are_taken():
         {key: value for key, value in jwk("nameless").items() if key != "kid"},
     ]
     good = jwk("good")
-    assert set(parse(json.dumps({"keys": [*strangers, good]}).encode())) == {"good"}
+    assert set(parse_key_set(json.dumps({"keys": [*strangers, good]}).encode())) == {"good"}
     with pytest.raises(IdentityUnavailable):
-        parse(json.dumps({"keys": strangers}).encode())
+        parse_key_set(json.dumps({"keys": strangers}).encode())
 
 
 NO_KEY_SETS = [
@@ -198,4 +198,4 @@ NO_KEY_SETS = [
 @pytest.mark.parametrize("body", NO_KEY_SETS, ids=range(len(NO_KEY_SETS)))
 def test_what_is_no_key_set_is_as_good_as_none(body):
     with pytest.raises(IdentityUnavailable):
-        parse(body)
+        parse_key_set(body)

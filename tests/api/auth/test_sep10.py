@@ -30,7 +30,7 @@ from stellar_sdk.sep import stellar_web_authentication as library
 from api import concurrency
 from api.auth import challenges
 from api.auth.accounts import LimitedAccounts
-from api.auth.sep10 import LONGEST_CHALLENGE, WINDOW_SECONDS, ChallengeRefused
+from api.auth.sep10 import MAX_CHALLENGE_LENGTH, WINDOW_SECONDS, ChallengeRefused
 from indexer.errors import NodeUnavailable, WrongChain
 from tests.factories.sep10 import (
     DOMAIN,
@@ -272,7 +272,7 @@ def test_an_envelope_that_is_cut_off_is_refused(client) -> None:
     assert_refused(post(client, base64.b64encode(raw[:-8]).decode()))
 
 
-@pytest.mark.parametrize("size", [LONGEST_CHALLENGE + 1, 12_000])
+@pytest.mark.parametrize("size", [MAX_CHALLENGE_LENGTH + 1, 12_000])
 def test_a_challenge_longer_than_any_of_ours_is_refused(client, size) -> None:
     assert_refused(post(client, "A" * size))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from api.auth.sep10 import sep10_of
+from api.auth.sep10 import sep10_from_settings
 from api.settings import load_api_settings
 from indexer.errors import ConfigurationError
 from tests.factories.sep10 import PASSPHRASE, SERVER
@@ -18,11 +18,11 @@ ENVIRONMENT = {
 
 
 def of(**changes: str):
-    return sep10_of(load_api_settings(ENVIRONMENT | changes), PASSPHRASE)
+    return sep10_from_settings(load_api_settings(ENVIRONMENT | changes), PASSPHRASE)
 
 
 def test_without_a_key_there_is_no_signing_in() -> None:
-    assert sep10_of(load_api_settings({}), PASSPHRASE) is None
+    assert sep10_from_settings(load_api_settings({}), PASSPHRASE) is None
 
 
 def test_the_domains_are_those_of_our_url_unless_set() -> None:
@@ -46,7 +46,7 @@ def test_the_key_may_be_in_a_file(tmp_path: Path) -> None:
     settings = load_api_settings(
         {**ENVIRONMENT, "ISTHMUS_SEP10_KEY": "", "ISTHMUS_SEP10_KEY_FILE": str(file)}
     )
-    assert sep10_of(settings, PASSPHRASE).signing_key == SERVER.public_key
+    assert sep10_from_settings(settings, PASSPHRASE).signing_key == SERVER.public_key
 
 
 @pytest.mark.parametrize(

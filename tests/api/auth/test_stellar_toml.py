@@ -10,7 +10,7 @@ from stellar_sdk import StrKey
 from stellar_sdk.sep.stellar_toml import fetch_stellar_toml
 from werkzeug.serving import make_server
 
-from api.auth.stellar_toml import LONGEST_BYTES, read_statement, stellar_toml
+from api.auth.stellar_toml import MAX_BYTES, read_statement, stellar_toml
 from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
 from tests.factories.app import make_app
@@ -84,7 +84,7 @@ def test_it_is_text_that_any_page_may_read(client) -> None:
     assert answer.status_code == 200
     assert answer.content_type == "text/plain; charset=utf-8"
     assert answer.headers.getlist("Access-Control-Allow-Origin") == ["*"]
-    assert len(answer.data) < LONGEST_BYTES
+    assert len(answer.data) < MAX_BYTES
 
 
 def test_it_is_sent_again_only_when_it_changed(client) -> None:

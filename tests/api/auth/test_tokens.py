@@ -10,8 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from api.auth.claims import LEEWAY_SECONDS, LONGEST_TOKEN, BadToken
-from api.auth.tokens import LONGEST_LIFETIME, thumbprint, tokens_of, verifying_key
+from api.auth.claims import LEEWAY_SECONDS, MAX_TOKEN_LENGTH, BadToken
+from api.auth.tokens import MAX_LIFETIME, thumbprint, tokens_from_settings, verifying_key
 from api.settings import ApiSettings
 from indexer.errors import ConfigurationError
 from tests.factories.app import NOW
@@ -100,7 +100,7 @@ FORGERIES = {
     "issued in the future": signed(claims(iat=NOW + LEEWAY_SECONDS + 1)),
     "not before the future": signed(claims(nbf=NOW + LEEWAY_SECONDS + 1)),
     "nbf is text": signed(claims(nbf="now")),
-    "good for longer than ours are": signed(claims(exp=NOW + LONGEST_LIFETIME + 1)),
+    "good for longer than ours are": signed(claims(exp=NOW + MAX_LIFETIME + 1)),
     "expires before it was issued": signed(claims(iat=NOW, exp=NOW)),
     "sub is a contract": signed(
         claims(sub="CA3D5KRYM6CB7OWQ6TWYRR3Z4T7GNZLKERYNZGGA5SOAOPIFY6YQGAXE")
@@ -143,7 +143,7 @@ FORGERIES = {
     "a lone surrogate": "\ud800.a.b",
     "empty": "",
     "dots": "..",
-    "too long": signed(claims(more="x" * LONGEST_TOKEN)),
+    "too long": signed(claims(more="x" * MAX_TOKEN_LENGTH)),
 }
 
 
@@ -156,12 +156,12 @@ def test_a_token_says_who_signed_in_and_when_it_ends():
         "sub": ACCOUNT,
         "jti": JTI,
         "iat": NOW,
-        "exp": NOW + LONGEST_LIFETIME,
+        "exp": NOW + MAX_LIFETIME,
     }
     assert jwt.get_unverified_header(token) == {"typ": "JWT", "alg": "ES256", "kid": KID}
     session = tokens.verify(token)
     assert (session.account, session.jti, session.issuer) == (ACCOUNT, JTI, URL)
-    assert session.expires_at == NOW + LONGEST_LIFETIME
+    assert session.expires_at == NOW + MAX_LIFETIME
 
 
 def test_what_the_table_of_forgeries_starts_from_is_good():
@@ -248,11 +248,11 @@ def test_an_operator_sets_keys_issuer_and_lifetime():
         token_key_other=private_pem(private_key("other")),
         token_seconds=600,
     )
-    tokens = tokens_of(settings, lambda: NOW)
+    tokens = tokens_from_settings(settings, lambda: NOW)
     assert tokens.verify(tokens.issue(ACCOUNT, jti=JTI)).expires_at == NOW + 600
     theirs = make_tokens(key="other", lifetime=600)
     assert tokens.verify(theirs.issue(ACCOUNT, jti=JTI)).account == ACCOUNT
-    assert tokens_of(ApiSettings(), lambda: NOW) is None
+    assert tokens_from_settings(ApiSettings(), lambda: NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_an_operator_sets_keys_issuer_and_lifetime():
 def test_a_wrong_key_is_refused_by_name_and_never_repeated(changes, message):
     good = {"url": URL, "token_key": private_pem(OURS), "token_key_other": private_pem(OURS)}
     with pytest.raises(ConfigurationError, match=message) as refused:
-        tokens_of(ApiSettings(**(good | changes)), lambda: NOW)
+        tokens_from_settings(ApiSettings(**(good | changes)), lambda: NOW)
     assert "hunter2" not in str(refused.value)
     assert "BEGIN" not in str(refused.value)
 

@@ -9,7 +9,7 @@ from stellar_sdk import Keypair
 
 from api.auth.bindings import Bindings
 from api.auth.claims import BadToken
-from api.auth.provider import MOST_AT_ONCE
+from api.auth.provider import MAX_CONCURRENT_REQUESTS
 from api.errors import IdentityUnavailable, NoStellarWallet, WalletChanged
 from devnet.identity.provider import ISSUER, wallet
 from tests.factories.tokens import ACCOUNT
@@ -302,7 +302,7 @@ def test_many_requests_of_one_user_ask_once(world):
 def test_who_waits_for_a_silent_provider_leaves_threads_to_others(world):
     wallets = world.wallets()
     world.stand_in.faults = {"users": "slow"}
-    users, refused = [f"did:privy:{n}" for n in range(3 * MOST_AT_ONCE)], []
+    users, refused = [f"did:privy:{n}" for n in range(3 * MAX_CONCURRENT_REQUESTS)], []
 
     def ask(user):
         with pytest.raises(IdentityUnavailable):
@@ -312,7 +312,7 @@ def test_who_waits_for_a_silent_provider_leaves_threads_to_others(world):
     together([lambda u=u: ask(u) for u in users])
     assert len(refused) == len(users)
     # Those that got a place asked twice; who came later was told at once.
-    assert lookups(world) == 2 * MOST_AT_ONCE
+    assert lookups(world) == 2 * MAX_CONCURRENT_REQUESTS
 
 
 def test_what_is_remembered_is_bounded(world):

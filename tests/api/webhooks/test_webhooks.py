@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, func, select, update
 
-from api.webhooks.store import MOST, MOST_A_DAY
+from api.webhooks.store import MAX_PER_DAY, MAX_WEBHOOKS
 from tests.api.webhooks.conftest import make_webhook_app
 from tests.factories.projections import address
 from tests.factories.quotes import asking
@@ -140,18 +140,18 @@ def test_nobody_has_more_than_a_few_also_when_many_ask_at_once(
 
     with ThreadPoolExecutor(8) as pool:
         statuses = list(pool.map(ask, range(24)))
-    assert statuses.count(201) == MOST
+    assert statuses.count(201) == MAX_WEBHOOKS
     assert set(statuses) <= {200, 201, 422}
     refused = register(owner_client, f"{URL}/more")
     assert (refused.status_code, refused.json["code"]) == (422, "WEBHOOK_LIMIT")
     mine = show(owner_client).json["webhooks"]
-    assert len(mine) == len({each["url"] for each in mine}) == MOST
+    assert len(mine) == len({each["url"] for each in mine}) == MAX_WEBHOOKS
     assert remove(owner_client, mine[0]["id"]).json == {"removed": True}
     assert register(owner_client, f"{URL}/more").status_code == 201
 
 
 def test_nor_registers_without_end(kept: Connection, owner_client: FlaskClient):
-    for _ in range(MOST_A_DAY):
+    for _ in range(MAX_PER_DAY):
         remove_webhook(kept, insert_webhook(kept))
     assert register(owner_client).json["code"] == "WEBHOOK_LIMIT"
     kept.execute(update(webhooks).values(created_at=func.now() - timedelta(days=1)))

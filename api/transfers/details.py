@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from api.transfers.access import OwnedTransferId
 from indexer.chains.services.answers import Attestation
 from indexer.config.networks import Network
 from indexer.facts.messages import verified_attestations
@@ -33,7 +34,7 @@ MAX_EXTRAS = 20
 class TransferAgreement:
     """What a transfer and its quote say; never changes."""
 
-    id: str
+    id: OwnedTransferId
     quote: str
     route: str
     funding_mode: str | None
@@ -53,7 +54,7 @@ class TransferAgreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TransferDetails:
     """A transfer, and where it is."""
 
     agreed: TransferAgreement
@@ -87,9 +88,13 @@ _AGREED = (
 )
 
 
-def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]:
+def load_details(
+    conn: Connection, network: Network, ids: Sequence[OwnedTransferId]
+) -> list[TransferDetails]:
     """These transfers, in the order of their ids as given."""
-    found = {loaded.evidence.terms.id: progress_of(loaded) for loaded in load(conn, network, ids)}
+    found = {
+        loaded.evidence.terms.id: transfer_state(loaded) for loaded in load(conn, network, ids)
+    }
     agreed = _agreed(conn, ids)
     extras = _waiting_extras(conn, found.values())
     nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
@@ -98,10 +103,12 @@ def known(conn: Connection, network: Network, ids: Sequence[str]) -> list[Known]
     return [_known(agreed[each], found[each], extras, finish, changed.get(each)) for each in ids]
 
 
-def begun(conn: Connection, transfer: str) -> Known:
+def new_transfer_details(conn: Connection, transfer: OwnedTransferId) -> TransferDetails:
     """As `known`, of a transfer that this very transaction made: its id has been seen by nobody."""
     [terms] = terms_of(conn, [transfer])
-    return Known(_agreed(conn, [transfer])[transfer], fold(TransferInputs(terms=terms)), None)
+    return TransferDetails(
+        _agreed(conn, [transfer])[transfer], fold(TransferInputs(terms=terms)), None
+    )
 
 
 def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, TransferAgreement]:
@@ -142,7 +149,7 @@ def _known(
     extras: Mapping[str, Row[Any, Any, Any]],
     finish: Mapping[tuple[ChainId, Bytes32], Attestation],
     changed_at: datetime | None,
-) -> Known:
+) -> TransferDetails:
     nonce, own = progress.self_finish, {*progress.extras}
     waiting = (
         (each.id, attested)
@@ -150,7 +157,7 @@ def _known(
         if each.id in own
         and (attested := finish.get((each.source_chain, each.message_id))) is not None
     )
-    return Known(
+    return TransferDetails(
         agreed,
         progress,
         None if nonce is None else finish.get((agreed.source_chain, nonce)),
@@ -159,7 +166,7 @@ def _known(
     )
 
 
-def progress_of(loaded: Loaded) -> TransferState:
+def transfer_state(loaded: Loaded) -> TransferState:
     """The fold. A story that cannot be is on hold until an operator has looked at it: the indexer
     raises an alarm for it, and keeps the stage that it stored."""
     try:

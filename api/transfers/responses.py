@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from api.responses import iso_microseconds, iso_time
 from api.transfers import schema
-from api.transfers.progress import Known, TransferAgreement
+from api.transfers.details import TransferAgreement, TransferDetails
 from indexer.chains.services.answers import Attestation
 from indexer.config.networks import EvmChain, Network
 from indexer.config.routes import FundingMode, RouteId, TransferRoute, find_route
@@ -16,7 +16,7 @@ from warehouse_schema.identifiers import ChainId, TxHash, UnixSeconds, is_evm
 _UNTIL_ATTESTED: frozenset[Stage] = frozenset({"SUBMITTED", "CONFIRMING", "ATTESTING", "IN_FLIGHT"})
 
 
-def shape_transfer(network: Network, known: Known) -> schema.Transfer:
+def transfer_response(network: Network, known: TransferDetails) -> schema.Transfer:
     """A transfer."""
     agreed, progress = known.agreed, known.progress
     route = _route(network, agreed)
