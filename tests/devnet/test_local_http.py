@@ -10,8 +10,8 @@ from devnet.evm_node import JsonRpc
 from devnet.local_http import HOST, local_client
 from devnet.local_server import Handler, Server, answering
 from devnet.stellar.client import DevnetClient
-from devnet.stellar.process import StellarProcess
 from devnet.supervisor import free_port
+from tests.factories.stellar_process import StellarProcess
 
 
 class Healthy(Handler):

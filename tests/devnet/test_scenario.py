@@ -9,9 +9,9 @@ import pytest
 
 from devnet.scenario import BookStory, PacedClient, Scenario, real_time
 from devnet.stellar.genesis import ORDER_TTL
-from devnet.stellar.process import StellarProcess
 from devnet.supervisor import Supervisor
 from devnet.world import Pace, World, remotes_of_stellar, start_world
+from tests.factories.stellar_process import StellarProcess
 
 PACE = Pace(ledger_seconds=None, ledger_clock="fixed")
 

@@ -11,10 +11,10 @@ from stellar_sdk.operation import SetOptions
 
 from api.auth.accounts import LimitedAccounts
 from devnet.stellar.client import DevnetClient
-from devnet.stellar.process import StellarProcess
 from indexer.chains.stellar.accounts import AccountReader
 from indexer.config.networks import load_network
 from tests.factories.sep10 import key, make_sep10, make_sign_in_app, sign
+from tests.factories.stellar_process import StellarProcess
 from warehouse_schema.access import used_challenges
 
 NETWORK = load_network("devnet")

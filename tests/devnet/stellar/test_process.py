@@ -6,9 +6,9 @@ from stellar_sdk.operation import BumpSequence
 
 from devnet.stellar.accounts import address
 from devnet.stellar.client import DevnetClient
-from devnet.stellar.process import DevnetNotReady, StellarProcess
 from devnet.stellar.registry import Remotes
 from tests.devnet.stellar.chain import UNIT
+from tests.factories.stellar_process import DevnetNotReady, StellarProcess
 
 
 def hashes(client):

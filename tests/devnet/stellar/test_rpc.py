@@ -15,10 +15,10 @@ from devnet.stellar.accounts import PASSPHRASE, USDC, address, keypair
 from devnet.stellar.asset_events import token_contract
 from devnet.stellar.client import DevnetClient, Rejected
 from devnet.stellar.ledger import PROTOCOL
-from devnet.stellar.process import StellarProcess
 from devnet.stellar.rpc import Rpc
 from devnet.stellar.server import answer, friendbot
 from tests.devnet.stellar.chain import UNIT, Chain
+from tests.factories.stellar_process import StellarProcess
 
 TRANSFER = scval.to_symbol("transfer").to_xdr()
 
