@@ -17,7 +17,7 @@ from flask import request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.errors import BadRequest, UnsupportedMediaType
-from indexer.chains.http.nesting import nests_deeper
+from indexer.chains.http.client import exceeds_json_depth
 
 MAX_BODY_BYTES = 64 * 1024
 """Of any body; the largest that this service has use for is a Stellar transaction."""
@@ -106,7 +106,7 @@ def _decoded(raw: bytes, what: str, code: str) -> str:
 
 def _read_json(text: str) -> None:
     """Raises `BadRequest` on what is no object, and on what readers of JSON do not agree about."""
-    if nests_deeper(text, MAX_DEPTH):
+    if exceeds_json_depth(text, MAX_DEPTH):
         raise _bad_body(f"the body is more than {MAX_DEPTH} objects and arrays deep")
     try:
         value = json.loads(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from api.client import Patience
-from indexer.chains.http.client import client
+from indexer.chains.http.client import new_client
 
 HOST = "127.0.0.1"
 """Where all that is local listens."""
@@ -16,6 +16,6 @@ PATIENCE = Patience(connect=60.0, answer=120.0)
 
 def local_client(base_url: str = "", *, timeout: float) -> httpx.Client:
     """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
-    http = client(timeout=timeout)
+    http = new_client(timeout=timeout)
     http.base_url = httpx.URL(base_url)
     return http

@@ -212,7 +212,7 @@ def _evm_recipients(settings: Settings, account: EvmAccount) -> Iterator[Account
     chain = account.chain
     urls = settings.nodes[chain.id]
     with closing(EvmAccountNodes(chain, urls, timeout=NODE_SECONDS)) as nodes:
-        yield Recipients(chain.id, mint_check(chain, nodes.word), time.monotonic)
+        yield Recipients(chain.id, mint_check(chain, nodes.call_uint), time.monotonic)
 
 
 def _stellar_nodes(

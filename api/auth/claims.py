@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from jwt.utils import base64url_decode
 
 from api.errors import Unauthorized
-from indexer.chains.http.nesting import nests_deeper
+from indexer.chains.http.client import exceeds_json_depth
 from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
 ALGORITHM = "ES256"
@@ -123,7 +123,7 @@ def _check_json(part: str) -> None:
     # With one, the reader takes it for UTF-16, and reads another text than is looked at here.
     if "\0" in text:
         raise BadToken("a part that holds a NUL")
-    if nests_deeper(text, MAX_DEPTH):
+    if exceeds_json_depth(text, MAX_DEPTH):
         raise BadToken("nests too deep")
 
 

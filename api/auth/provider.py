@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from api.errors import IdentityUnavailable
 from indexer.addresses import stellar_account
-from indexer.chains.http.client import client, exchange, host_of, retry_after
+from indexer.chains.http.client import host_of, new_client, retry_after, send_request
 from indexer.errors import NodeUnavailable
 from warehouse_schema.identifiers import StellarAddress
 
@@ -161,13 +161,13 @@ class IdentityProviderApi:
         try:
             # A connection of its own: a user is looked up every ten minutes, and a kept connection
             # that has died since would be found out only by asking.
-            with client(timeout=self._timeout, headers=self._headers) as http:
-                return exchange(
+            with new_client(timeout=self._timeout, headers=self._headers) as http:
+                return send_request(
                     http,
                     "GET",
                     self._access.url + path,
                     seconds=self._timeout,
-                    most_bytes=_MOST_BYTES,
+                    max_bytes=_MOST_BYTES,
                     where=self._where,
                 )
         except NodeUnavailable as error:

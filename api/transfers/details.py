@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from api.transfers.access import OwnedTransferId
-from indexer.chains.services.answers import Attestation
+from indexer.chains.services.messages import Attestation
 from indexer.config.networks import Network
 from indexer.facts.messages import verified_attestations
 from indexer.transfers import state_machine

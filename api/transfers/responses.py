@@ -5,7 +5,7 @@ from typing import Any, cast
 from api.responses import iso_microseconds, iso_time
 from api.transfers import schema
 from api.transfers.details import TransferAgreement, TransferDetails
-from indexer.chains.services.answers import Attestation
+from indexer.chains.services.messages import Attestation
 from indexer.config.networks import EvmChain, Network
 from indexer.config.routes import FundingMode, RouteId, TransferRoute, find_route
 from indexer.transfers import fold

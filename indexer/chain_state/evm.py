@@ -17,10 +17,10 @@ from indexer.actions.evm_calls import EvmOrder, SendOrder, spender
 from indexer.actions.evm_check import Mined
 from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.events import Provenance
-from indexer.chains.evm.answers import EvmReceipt, ReceiptLog
 from indexer.chains.evm.calls import ContractReader
 from indexer.chains.evm.quorum import Quorum
-from indexer.chains.http.witnesses import NEEDED
+from indexer.chains.evm.responses import EvmReceipt, ReceiptLog
+from indexer.chains.http.operators import MIN_OPERATORS
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain, Network
 from indexer.config.settings import Settings, rpc_variable
@@ -39,7 +39,11 @@ class EvmState:
     """The EVM chains of a network that have nodes. Threads may share it."""
 
     def __init__(
-        self, network: Network, nodes: Mapping[ChainId, Sequence[str]], *, needed: int = NEEDED
+        self,
+        network: Network,
+        nodes: Mapping[ChainId, Sequence[str]],
+        *,
+        needed: int = MIN_OPERATORS,
     ) -> None:
         """`needed`: operators that must say the same of a transaction."""
         self._chains = {
@@ -91,7 +95,7 @@ class EvmState:
 
 def open_evm_state(settings: Settings) -> EvmState:
     """The chains that are configured. Devnet's one node is enough: nobody else's money is there."""
-    needed = 1 if settings.network.name == "devnet" else NEEDED
+    needed = 1 if settings.network.name == "devnet" else MIN_OPERATORS
     return EvmState(settings.network, settings.nodes, needed=needed)
 
 

@@ -6,7 +6,7 @@ What is raised names the variable that holds the node's URL, and what was found 
 import re
 from contextlib import closing
 
-from indexer.chains.evm.jsonrpc import BatchRefused, JsonRpc, NoSuchMethod
+from indexer.chains.evm.jsonrpc import BatchRefused, JsonRpc, MethodNotFound
 from indexer.chains.stellar.rpc import RequestRefused, StellarRpc, UnknownMethod
 from indexer.config.networks import EvmChain, StellarChain
 from indexer.config.networks.variables import rpc_variable
@@ -27,7 +27,7 @@ def check_evm_node(node: JsonRpc, chain: EvmChain) -> None:
     variable = rpc_variable(chain.id)
     try:
         answer = node.call("eth_chainId", [])
-    except (NoSuchMethod, BatchRefused, InconsistentAnswer) as error:
+    except (MethodNotFound, BatchRefused, InconsistentAnswer) as error:
         passphrase = _stellar_passphrase(node.url)
         if passphrase is None:
             raise

@@ -9,7 +9,7 @@ _SURE = 2
 """Blocks in a row that came on the beat before the next one is counted on."""
 
 
-class Beat:
+class PollSchedule:
     """Whether a new block is likely, from when the last ones were seen. Times are in seconds.
 
     Blocks that came one by one, about when they had to, and were seen at once say when the next one
@@ -28,7 +28,7 @@ class Beat:
         """How long to wait with the next look."""
         return max(0.0, self._next - now)
 
-    def looked(self, now: float, *, new: int) -> None:
+    def record_poll(self, now: float, *, new: int) -> None:
         """Note a look, and how many blocks were new."""
         since = None if self._seen_at is None else now - self._seen_at
         if new <= 0:

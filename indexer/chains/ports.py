@@ -1,13 +1,14 @@
 """What we ask of a chain, whichever it is."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from indexer.chains.raw import Block as Block
 from indexer.chains.raw import EvmLog as EvmLog
 from indexer.chains.raw import RawEvent as RawEvent
 from indexer.chains.raw import StellarEvent as StellarEvent
 from indexer.chains.raw import UnreadLedger as UnreadLedger
+from indexer.chains.raw import Upgrade
 from indexer.chains.watchlist import Watched
 from warehouse_schema.identifiers import ChainId, Height
 
@@ -51,3 +52,14 @@ class ChainReader(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+@runtime_checkable
+class ReportsUpgrades(Protocol):
+    """A reader whose nodes report the protocol that they are ready for."""
+
+    def upgrade_ahead(self) -> Upgrade | None:
+        """The newest protocol beyond this build; None when there is none.
+
+        Raises `RetryableChainError` or `PermanentChainError`.
+        """

@@ -63,3 +63,12 @@ class UnreadLedger:
     """Its `LedgerCloseMeta`, for a newer build."""
     source: str
     """Where it was read; without credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """A protocol that a node is ready for and this build cannot read."""
+
+    protocol: int
+    detail: str
+    """How it was seen and what the operator has to do."""

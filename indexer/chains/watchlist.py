@@ -13,11 +13,11 @@ from typing import Protocol, TypeAlias
 class Watchlist(Protocol):
     """The watched addresses of one chain."""
 
-    def among(self, addresses: Collection[str]) -> Collection[str]:
+    def intersection(self, addresses: Collection[str]) -> Collection[str]:
         """Those of `addresses` that are watched."""
 
-    def listed(self, most: int) -> Collection[str] | None:
-        """All watched addresses; None when there are more than `most`."""
+    def addresses_up_to(self, limit: int) -> Collection[str] | None:
+        """All watched addresses; None when there are more than `limit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class FixedWatchlist:
 
     addresses: frozenset[str]
 
-    def among(self, addresses: Collection[str]) -> Collection[str]:
+    def intersection(self, addresses: Collection[str]) -> Collection[str]:
         """As `Watchlist`."""
         return self.addresses.intersection(addresses)
 
-    def listed(self, most: int) -> Collection[str] | None:
+    def addresses_up_to(self, limit: int) -> Collection[str] | None:
         """As `Watchlist`."""
-        return self.addresses if len(self.addresses) <= most else None
+        return self.addresses if len(self.addresses) <= limit else None
 
 
 Watched: TypeAlias = Watchlist | Collection[str]

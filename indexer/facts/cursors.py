@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select, update
 from sqlalchemy.dialects import postgresql
 
-from indexer.chains.upgrades import Upgrade
+from indexer.chains.raw import Upgrade
 from indexer.errors import FollowerConflict
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from warehouse_schema.facts import cursors

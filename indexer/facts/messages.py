@@ -26,12 +26,12 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
 from indexer.chains.events import Provenance
-from indexer.chains.services.answers import (
+from indexer.chains.services.messages import (
     Attestation,
     AttestedBurn,
     MessageStatus,
     Service,
-    burn_place,
+    burn_id,
 )
 from warehouse_schema.facts import cctp_attestations, message_status
 from warehouse_schema.identifiers import Bytes32, ChainId, UnixSeconds
@@ -130,7 +130,7 @@ def answered_keys(conn: Connection, sent: Collection[Provenance]) -> set[Bytes32
         *_among(cctp_attestations.c.source_tx, {seen.tx_hash for seen in sent}),
     )
     waiting = select(message_status.c.group_key).where(
-        *_among(message_status.c.message_id, [burn_place(seen) for seen in sent])
+        *_among(message_status.c.message_id, [burn_id(seen) for seen in sent])
     )
     return set(conn.scalars(attested.union_all(waiting)))
 

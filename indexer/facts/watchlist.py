@@ -40,7 +40,7 @@ class StoredWatchlist:
 
         return cls(chain, begin)
 
-    def among(self, addresses: Collection[str]) -> Collection[str]:
+    def intersection(self, addresses: Collection[str]) -> Collection[str]:
         """Those of `addresses` that are watched."""
         if not addresses:
             return frozenset()
@@ -51,13 +51,13 @@ class StoredWatchlist:
         with self._begin() as conn:
             return self._fixed.intersection(addresses).union(conn.scalars(query))
 
-    def listed(self, most: int) -> Collection[str] | None:
-        """All of them; None when there are more than `most`."""
+    def addresses_up_to(self, limit: int) -> Collection[str] | None:
+        """All of them; None when there are more than `limit`."""
         columns = watched_addresses.c
-        query = select(columns.address).where(columns.chain == self._chain.id).limit(most + 1)
+        query = select(columns.address).where(columns.chain == self._chain.id).limit(limit + 1)
         with self._begin() as conn:
             found = self._fixed.union(conn.scalars(query))
-            if len(found) > most:
+            if len(found) > limit:
                 return None
             malformed = {each for each in found if is_evm(self._chain.id) and not _is_evm(each)}
             # The table's check refuses them. One that is there all the same must not stop a chain.

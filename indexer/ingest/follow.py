@@ -9,8 +9,7 @@ from contextlib import closing
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
-from indexer.chains.ports import Block, ChainReader
-from indexer.chains.upgrades import ReportsUpgrades
+from indexer.chains.ports import Block, ChainReader, ReportsUpgrades
 from indexer.config.networks import Network
 from indexer.errors import PermanentChainError, RangeTooWide, RetryableChainError
 from indexer.facts.alarms import clear_alarms_about, raise_alarm

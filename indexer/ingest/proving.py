@@ -71,7 +71,7 @@ class BlockProver:
         """With the nodes of a reader; None where one node is believed, or nothing needs a proof."""
         if not isinstance(reader, EvmReader) or reader.config.log_proof == "none":
             return None
-        return cls(LogProver.beside(reader), network)
+        return cls(LogProver.for_reader(reader), network)
 
     def prove_wanted(self, conn: Connection) -> None:
         """Prove wanted blocks for a second. A block that cannot be proven is alarmed."""

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from indexer.chains.evm.reader import EvmReader
-from indexer.chains.http.failover import over_http
-from indexer.chains.http.witnesses import NEEDED, operator_of
+from indexer.chains.http.operators import MIN_OPERATORS, http_urls, operator_of
 from indexer.chains.ports import ChainReader
 from indexer.chains.stellar.accounts import AccountReader
 from indexer.chains.stellar.lake import LakeReader
@@ -38,10 +37,10 @@ def _check_log_proof(chain: EvmChain, urls: Sequence[str]) -> None:
     """Raise unless the chain's logs can be proven: transfers on it would wait for ever."""
     if chain.log_proof not in ("header", "operators"):
         return
-    if len({operator_of(url) for url in over_http(urls)}) < NEEDED:
+    if len({operator_of(url) for url in http_urls(urls)}) < MIN_OPERATORS:
         raise ConfigurationError(
-            f"{chain.id}: log_proof = {chain.log_proof} needs nodes of {NEEDED} operators: name"
-            f" another one in {rpc_variable(chain.id)}, or believe one node without proof:"
+            f"{chain.id}: log_proof = {chain.log_proof} needs nodes of {MIN_OPERATORS} operators:"
+            f" name another one in {rpc_variable(chain.id)}, or believe one node without proof:"
             f" {log_proof_variable(chain.id)}=none"
         )
 

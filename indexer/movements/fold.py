@@ -29,7 +29,7 @@ from indexer.bridges.oft.events import (
     PacketVerified,
 )
 from indexer.chains.events import Event
-from indexer.chains.services.answers import AttestedBurn, MessageStatus, Service, burn_place
+from indexer.chains.services.messages import AttestedBurn, MessageStatus, Service, burn_id
 from indexer.config.networks import Network, StellarChain
 from warehouse_schema.identifiers import Bytes32, ChainId, is_evm
 
@@ -150,12 +150,12 @@ def fold_cctp(
     all the same: the burn's chain is merely not read so far, or took its block back.
 
     `attested` are this key's burns with a verified attestation, oldest first; `said` is what
-    services say, by `burn_place`. `first` burns came before, which nothing here can change.
+    services say, by `burn_id`. `first` burns came before, which nothing here can change.
     """
     nonces = _nonces(burns, attested)
     matched, left = _match(mints, nonces)
     rows = [
-        _cctp_row(network, key, ordinal, burn, mint, nonce, said.get(burn_place(burn.message.seen)))
+        _cctp_row(network, key, ordinal, burn, mint, nonce, said.get(burn_id(burn.message.seen)))
         for ordinal, (burn, mint, nonce) in enumerate(
             zip(burns, matched, nonces, strict=True), first
         )

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, case, delete, func, insert, select
 
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.chains.events import Event
-from indexer.chains.services.answers import AttestedBurn, MessageStatus
+from indexer.chains.services.messages import AttestedBurn, MessageStatus
 from indexer.config.networks import Network
 from indexer.facts.messages import answered_keys, attested_burns, read_statuses
 from indexer.facts.store import events_by_key, events_of_transactions

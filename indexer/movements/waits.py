@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, Delete, Row, delete, insert, text
 
-from indexer.chains.services.answers import Service
+from indexer.chains.services.messages import Service
 from indexer.config.networks import Network
 from warehouse_schema.facts import message_polls
 from warehouse_schema.identifiers import Bytes32, ChainId

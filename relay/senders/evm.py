@@ -38,13 +38,13 @@ class EvmSender:
     def look(self, transactions: Sequence[TxHash]) -> AccountState:
         """The account now, and what became of these."""
         view = self._nodes.view(self._address, transactions)
-        self._price = self._nodes.gas_price_now()
+        self._price = self._nodes.fee_per_gas()
         inclusions = {
             tx: Inclusion(each.height, each.block_hash, each.succeeded, each.cost)
             for tx, each in view.inclusions.items()
         }
         self._sight = AccountState(
-            view.balance, view.next_nonce, view.furthest_nonce, inclusions, head=view.head
+            view.balance, view.next_nonce, view.max_nonce, inclusions, head=view.head
         )
         return self._sight
 
@@ -61,14 +61,14 @@ class EvmSender:
     def is_overtaken(self, slot: NonceSlot, final: Height) -> bool:
         """Whether another transaction has its nonce, up to a final block."""
         ours = [each.tx for each in slot.attempts]
-        return self._nodes.is_overtaken(self._address, slot.number, final, ours)
+        return self._nodes.is_nonce_taken(self._address, slot.number, final, ours)
 
     def is_over(self, owed: RelayJob[ContractCall]) -> bool:
         """Whether its view says that it happened."""
         view = owed.is_over
         if view is None:
             return False
-        return (self._nodes.word(view.to, view.data) == 0) == owed.is_over_at_nought
+        return (self._nodes.call_uint(view.to, view.data) == 0) == owed.is_over_at_nought
 
     def next_number(self, own: int | None) -> int:
         """The nonce after our own."""
@@ -97,9 +97,9 @@ class EvmSender:
     def _priced(self, call: ContractCall) -> ContractCall:
         if call.price is None:
             return call
-        wei = self._nodes.price(call.price.to, call.price.data)
+        wei = self._nodes.call_price(call.price.to, call.price.data)
         return ContractCall(call.to, call.data, wei + wei // _VALUE_MARGIN)
 
     def _gas_of(self, call: ContractCall) -> int:
-        gas = self._nodes.gas_of(self._address, call.to, call.data, call.value)
+        gas = self._nodes.estimate_gas(self._address, call.to, call.data, call.value)
         return gas + gas // _GAS_MARGIN

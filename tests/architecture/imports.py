@@ -80,7 +80,7 @@ _VALUES = ("indexer.errors", "indexer.addresses", "indexer.loops")
 _CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
 _CHAINS = (*_CONFIG, "indexer.chains")
 _EVENTS = (
-    *(*_CONFIG, "indexer.chains.events", "indexer.chains.raw", "indexer.chains.services.answers"),
+    *(*_CONFIG, "indexer.chains.events", "indexer.chains.raw", "indexer.chains.services.messages"),
     *("indexer.chains.stellar.xdr", "indexer.chains.evm.abi"),
 )
 """What chains said, and how its bytes are read: no node is asked."""

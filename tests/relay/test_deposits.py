@@ -109,7 +109,7 @@ def test_node_that_forgets_numbers_reopens_nothing(stand: DepositStand):
     class Forgetful(EvmAccountNodes):
         def view(self, account, transactions):
             seen = super().view(account, transactions)
-            return replace(seen, next_nonce=0, furthest_nonce=0)
+            return replace(seen, next_nonce=0, max_nonce=0)
 
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid)
@@ -138,8 +138,8 @@ def test_a_message_that_the_account_cannot_pay_for_keeps_no_other_deposit_waitin
     stand: DepositStand,
 ):
     class Dear(EvmAccountNodes):
-        def price(self, contract: EvmAddress, data: bytes) -> int:
-            return super().price(contract, data) * 10**12
+        def call_price(self, contract: EvmAddress, data: bytes) -> int:
+            return super().call_price(contract, data) * 10**12
 
     dear, paid, relay = stand.deposit("oft"), stand.deposit(), stand.relay(nodes=Dear)
     stand.pay(dear)

@@ -29,7 +29,7 @@ class Looks:
         self.stand, self.time = stand, 0.0
         nodes = EvmAccountNodes(EVM, [stand.url], timeout=30.0)
         opened = stand.doors.enter_context(closing(nodes))
-        self.recipients = Recipients(EVM.id, mint_check(EVM, opened.word), lambda: self.time)
+        self.recipients = Recipients(EVM.id, mint_check(EVM, opened.call_uint), lambda: self.time)
 
     def look(self) -> None:
         self.time += RECHECK_SECONDS

@@ -30,9 +30,9 @@ class Choosy(EvmAccountNodes):
         super().__init__(*args, **options)
         self.unwanted = b""
 
-    def gas_of(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
+    def estimate_gas(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
         self._refuse(data)
-        return super().gas_of(account, to, data, value)
+        return super().estimate_gas(account, to, data, value)
 
     def send(self, raw: bytes) -> str:
         self._refuse(raw)
@@ -61,7 +61,7 @@ def test_a_bid_that_no_node_takes_is_replaced_and_keeps_no_other_waiting(stand: 
     first, second = stand.owed(), stand.owed()
     nodes, relay = choosy(stand)
     nodes.unwanted = bytes.fromhex(first.nonce[2:])
-    nodes.gas_of = partial(EvmAccountNodes.gas_of, nodes)  # type: ignore[method-assign]
+    nodes.estimate_gas = partial(EvmAccountNodes.estimate_gas, nodes)  # type: ignore[method-assign]
     with pytest.raises(NodeUnavailable):
         stand.turns(relay)
     assert stand.turns(relay) == TurnReport(sent=1), "the other one"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stellar_sdk import xdr
 
-from indexer.chains.http.witnesses import SourcesDisagree
+from indexer.chains.http.operators import SourcesDisagree
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from relay.account import AccountRelay, TurnReport
 from relay.senders.stellar_sequences import VALID_SECONDS

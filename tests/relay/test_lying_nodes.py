@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.http.witnesses import NotEnoughSources, SourcesDisagree
+from indexer.chains.http.operators import NotEnoughSources, SourcesDisagree
 from relay import store
 from relay.account import AccountRelay, TurnReport
 from tests.relay.conftest import AMOUNT, RELAYER, Stand

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from indexer.chains.evm.calls import ContractReader, number
 from indexer.chains.evm.jsonrpc import JsonRpc, Reply
-from indexer.chains.http.witnesses import NotEnoughSources, next_number, reached
+from indexer.chains.http.operators import NotEnoughSources, next_number, reached
 from indexer.errors import CallReverted, InconsistentAnswer, NodeUnavailable
 from warehouse_schema.identifiers import BlockHash, EvmAddress, Height, TxHash
 
@@ -50,7 +50,7 @@ class AccountView:
     """Wei."""
     next_nonce: int
     """Of what comes next into a block: no further than as many operators say as are needed."""
-    furthest_nonce: int
+    max_nonce: int
     """The same by the word of anybody."""
     inclusions: Mapping[TxHash, TxInclusion]
     """Those of the transactions asked about that are in a block, by hash."""
@@ -80,14 +80,14 @@ class EvmAccountNodes(ContractReader):
         return _together(said, self._nodes.needed)
 
     def next_nonce(self, account: EvmAddress, own: int | None) -> int:
-        """The nonce to sign with after our own (`indexer.chains.http.witnesses.next_number`).
+        """The nonce to sign with after our own (`indexer.chains.http.operators.next_number`).
 
         Raises `NotEnoughSources`, `SourcesDisagree`, else as `view` does.
         """
         said = self._nodes.ask_each(lambda node: _view(node.rpc, account, []).next_nonce)
         return next_number(account, own, said, self._nodes.needed)
 
-    def is_overtaken(
+    def is_nonce_taken(
         self, account: EvmAddress, nonce: int, height: Height, ours: Collection[TxHash]
     ) -> bool:
         """Whether a nonce was used up to a block, and by none of these.
@@ -110,11 +110,11 @@ class EvmAccountNodes(ContractReader):
             raise NotEnoughSources(f"{self._nodes.needed} independent nodes have to say it")
         return True
 
-    def word(self, contract: EvmAddress, data: bytes) -> int:
+    def call_uint(self, contract: EvmAddress, data: bytes) -> int:
         """What a view returns at the head, as a number. Raises as `view` does."""
         return int.from_bytes(self.call(contract, data)[:32], "big")
 
-    def price(self, contract: EvmAddress, data: bytes) -> int:
+    def call_price(self, contract: EvmAddress, data: bytes) -> int:
         """As `word`. Raises `CallReverted` when the view reverts, else as `view` does."""
         asked = {"to": contract, "data": f"0x{data.hex()}"}
 
@@ -125,11 +125,11 @@ class EvmAccountNodes(ContractReader):
 
         return self._asked(ask)
 
-    def gas_price_now(self) -> GasPrice:
+    def fee_per_gas(self) -> GasPrice:
         """Raises as `view` does."""
         return self._asked(_gas_price)
 
-    def gas_of(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
+    def estimate_gas(self, account: EvmAddress, to: EvmAddress, data: bytes, value: int) -> int:
         """Gas that a call would take at the head.
 
         Raises `CallReverted` when it would have no effect, else as `view` does.
@@ -178,7 +178,7 @@ def _view(node: JsonRpc, account: EvmAddress, transactions: list[TxHash]) -> Acc
         head=Height(number(values[-1], node.host)),
         balance=number(values[0], node.host),
         next_nonce=next_nonce,
-        furthest_nonce=next_nonce,
+        max_nonce=next_nonce,
         inclusions={tx: _inclusion(node, tx, each) for tx, each in receipts if each is not None},
     )
 
@@ -194,7 +194,7 @@ def _together(said: Sequence[tuple[str, AccountView]], needed: int) -> AccountVi
         head=Height(head),
         balance=balance,
         next_nonce=next_nonce,
-        furthest_nonce=max(view.next_nonce for view in views),
+        max_nonce=max(view.next_nonce for view in views),
         inclusions={tx: each for tx, each in inclusions.items() if not _is_denied(tx, each, views)},
     )
 

@@ -8,7 +8,8 @@ import time
 from collections.abc import Sequence
 
 from indexer.chains.evm.jsonrpc import JsonRpc
-from indexer.chains.http.failover import REQUEST_SECONDS, NodeFailover, over_http
+from indexer.chains.http.failover import REQUEST_SECONDS, NodeFailover
+from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_evm_node
 from indexer.config.networks import EvmChain
 from indexer.errors import InconsistentAnswer
@@ -25,7 +26,7 @@ class ContractReader:
         self, chain: EvmChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
     ) -> None:
         """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-        nodes = [_Node(chain, JsonRpc(url, timeout=timeout)) for url in over_http(urls)]
+        nodes = [_Node(chain, JsonRpc(url, timeout=timeout)) for url in http_urls(urls)]
         self._nodes = NodeFailover(chain.id, nodes)
 
     def call(self, contract: EvmAddress, data: bytes) -> bytes:

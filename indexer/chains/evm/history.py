@@ -22,19 +22,19 @@ import polars as pl
 
 from indexer.chains.events import Provenance
 from indexer.chains.evm.abi import TRANSFER_TOPIC
-from indexer.chains.evm.answers import ROUND_CAPS, EvmHeader
 from indexer.chains.evm.jsonrpc import JsonRpc, RpcCall, classified
-from indexer.chains.evm.questions import (
+from indexer.chains.evm.log_filters import (
     MAX_RECIPIENTS,
     EventTopics,
     LogFilter,
     header_call,
     transfer_filters,
-    union,
+    union_filter,
 )
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.evm.receipts import bloom_of
-from indexer.chains.http.client import AnswerTooLong, NodeTimedOut
+from indexer.chains.evm.responses import ROUND_CAPS, EvmHeader
+from indexer.chains.http.client import NodeTimeout, ResponseTooLarge
 from indexer.chains.http.node_pool import asked_of_all
 from indexer.chains.raw import Block, EvmLog
 from indexer.chains.watchlist import Watched, Watchlist, as_watchlist
@@ -96,7 +96,7 @@ class EvmColumns:
     """`LOG_COLUMNS`."""
 
 
-def logs_of(frame: pl.DataFrame, chain: ChainId) -> Iterator[EvmLog]:
+def logs_from_frame(frame: pl.DataFrame, chain: ChainId) -> Iterator[EvmLog]:
     """The rows of a frame of logs as `EvmLog`s, for what has to be looked at one by one."""
     for row in frame.iter_rows(named=True):
         yield EvmLog(
@@ -131,7 +131,7 @@ class EvmHistory(EvmReader):
         self._nodes = deque(_TextRpc(node.url, timeout=timeout) for node in self._nodes)
 
     @classmethod
-    def beside(cls, reader: EvmReader) -> Self:
+    def for_reader(cls, reader: EvmReader) -> Self:
         """One for the same chain and nodes, with connections of its own."""
         return cls(reader.config, reader.urls, reader.event_topics)
 
@@ -147,14 +147,14 @@ class EvmHistory(EvmReader):
             return asked_of_all(
                 self._nodes, lambda: self._read_columns(first, last, watched), *too_much
             )
-        except (NodeTimedOut, AnswerTooLong) as error:
+        except (NodeTimeout, ResponseTooLarge) as error:
             if first == last:
                 raise
             raise RangeTooWide(f"{self.chain}: blocks {first} to {last}: {error}") from error
 
     def _read_columns(self, first: Height, last: Height, watched: Watched) -> EvmColumns:
         heights, watchlist = range(first, last + 1), as_watchlist(watched)
-        listed = watchlist.listed(MAX_RECIPIENTS)
+        listed = watchlist.addresses_up_to(MAX_RECIPIENTS)
         transfers = transfer_filters(self._chain, listed)
         with self._node() as node:
             headers = self._answers.headers(
@@ -186,10 +186,10 @@ class EvmHistory(EvmReader):
 
     def _columns_to_watched(self, logs: pl.DataFrame, watchlist: Watchlist) -> pl.DataFrame:
         """`_to_watched`, over the columns."""
-        is_transfer = _was_asked_for(union(transfer_filters(self._chain, None)))
+        is_transfer = _was_asked_for(union_filter(transfer_filters(self._chain, None)))
         recipient = pl.lit("0x") + pl.col("topics").list.get(2, null_on_oob=True).str.slice(26)
         recipients = logs.filter(is_transfer).select(recipient).to_series().drop_nulls().unique()
-        watched = watchlist.among(recipients.to_list())
+        watched = watchlist.intersection(recipients.to_list())
         is_watched = recipient.is_in(sorted(watched)).fill_null(value=False)
         return logs.filter(~is_transfer | is_watched)
 
@@ -300,7 +300,9 @@ class EvmHistory(EvmReader):
                 for each in filters
             ):
                 of_block = logs.filter(pl.col("height") == header.block.height)
-                self._check_complete(node, header, list(logs_of(of_block, self.chain)), filters)
+                self._check_complete(
+                    node, header, list(logs_from_frame(of_block, self.chain)), filters
+                )
 
 
 class _TextRpc(JsonRpc):

@@ -16,14 +16,14 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from indexer.chains.http.client import (
-    LONGEST_ANSWER,
+    RESPONSE_TIMEOUT_FACTOR,
     ConnectionLost,
-    client,
-    exchange,
     host_of,
+    new_client,
     retry_after,
+    send_request,
 )
-from indexer.chains.http.client import NodeTimedOut as NodeTimedOut
+from indexer.chains.http.client import NodeTimeout as NodeTimeout
 from indexer.errors import (
     InconsistentAnswer,
     IndexerError,
@@ -81,7 +81,7 @@ class BatchRefused(NodeUnavailable):
     """The node takes no batches, or none of so many calls."""
 
 
-class NoSuchMethod(NodeUnavailable):
+class MethodNotFound(NodeUnavailable):
     """The node does not offer the method; others may."""
 
 
@@ -121,7 +121,7 @@ def classified(error: object, where: str) -> IndexerError:
     code, words = (error.get("code"), error.get("message")) if isinstance(error, dict) else ("", "")
     message = f"{where}: {words or error} ({code})"
     if code == _NO_SUCH_METHOD:
-        return NoSuchMethod(message)
+        return MethodNotFound(message)
     for pattern, kind in _KINDS:
         if pattern.search(str(words)):
             return kind(message)
@@ -134,7 +134,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[IndexerError]], ...] = (
     (_RATE_LIMIT, NodeUnavailable),
     (_BATCH_REFUSED, BatchRefused),
     (_RANGE_TOO_WIDE, RangeTooWide),
-    (_TIMED_OUT, NodeTimedOut),
+    (_TIMED_OUT, NodeTimeout),
 )
 
 
@@ -146,8 +146,8 @@ class JsonRpc:
         self.host = host_of(url)
         self._most_calls = MAX_BATCH
         """Calls of a batch that the node has not refused yet; 0 when it takes none at all."""
-        self._longest = timeout * LONGEST_ANSWER
-        self._client = client(timeout=timeout, headers={"content-type": "application/json"})
+        self._longest = timeout * RESPONSE_TIMEOUT_FACTOR
+        self._client = new_client(timeout=timeout, headers={"content-type": "application/json"})
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -221,13 +221,13 @@ class JsonRpc:
             return self._posted(body)
 
     def _posted(self, body: bytes) -> httpx.Response:
-        return exchange(
+        return send_request(
             self._client,
             "POST",
             self.url,
             content=body,
             seconds=self._longest,
-            most_bytes=self._most_bytes,
+            max_bytes=self._most_bytes,
             where=self.host,
         )
 

@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from typing import Self
 
 from indexer.chains.evm.abi import TRANSFER_TOPIC
-from indexer.chains.evm.jsonrpc import NoSuchMethod
-from indexer.chains.evm.questions import EventTopics
+from indexer.chains.evm.jsonrpc import MethodNotFound
+from indexer.chains.evm.log_filters import EventTopics
 from indexer.chains.evm.quorum import Quorum
 from indexer.chains.evm.reader import EvmReader
-from indexer.chains.http.witnesses import NEEDED, operator_of
+from indexer.chains.http.operators import MIN_OPERATORS, operator_of
 from indexer.chains.raw import Block, EvmLog
 from indexer.config.networks import EvmChain
 from indexer.errors import ConfigurationError, NodeBehind, UnsupportedProtocol
@@ -32,11 +32,11 @@ class LogProver:
         self._reader = EvmReader(chain, urls, event_topics, timeout=REQUEST_SECONDS)
         operators = {operator_of(url) for url in urls if url.startswith(("http://", "https://"))}
         self._quorum: Quorum | None = None
-        if len(operators) >= NEEDED:
+        if len(operators) >= MIN_OPERATORS:
             self._quorum = Quorum(chain, urls, event_topics, timeout=REQUEST_SECONDS)
 
     @classmethod
-    def beside(cls, reader: EvmReader) -> Self:
+    def for_reader(cls, reader: EvmReader) -> Self:
         """One for the same chain and nodes, with connections of its own."""
         return cls(reader.config, reader.urls, reader.event_topics)
 
@@ -60,7 +60,7 @@ class LogProver:
             return self._by_operators(block, logs)
         try:
             return self._by_receipts(block)
-        except (NoSuchMethod, UnsupportedProtocol):
+        except (MethodNotFound, UnsupportedProtocol):
             if self._quorum is None:
                 raise
             return self._by_operators(block, logs)

@@ -14,11 +14,11 @@ Ask about blocks that are final, or as final as the step needs: at the head, hon
 from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
-from indexer.chains.evm.answers import EvmReceipt
-from indexer.chains.evm.questions import EventTopics
+from indexer.chains.evm.log_filters import EventTopics
 from indexer.chains.evm.reader import EvmReader
-from indexer.chains.http.witnesses import (
-    NEEDED,
+from indexer.chains.evm.responses import EvmReceipt
+from indexer.chains.http.operators import (
+    MIN_OPERATORS,
     NotEnoughSources,
     SourcesDisagree,
     operator_of,
@@ -47,7 +47,7 @@ class Quorum:
         urls: Sequence[str],
         event_topics: EventTopics,
         *,
-        needed: int = NEEDED,
+        needed: int = MIN_OPERATORS,
         timeout: float = 10.0,
     ) -> None:
         self.chain = chain.id

@@ -17,9 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from indexer.chains.evm.answers import EvmAnswers, EvmHeader, EvmReceipt, number
-from indexer.chains.evm.jsonrpc import HeadsLost, JsonRpc, NewHeads, NoSuchMethod
-from indexer.chains.evm.questions import (
+from indexer.chains.evm.jsonrpc import HeadsLost, JsonRpc, MethodNotFound, NewHeads
+from indexer.chains.evm.log_filters import (
     MAX_RECIPIENTS,
     EventTopics,
     LogFilter,
@@ -27,10 +26,11 @@ from indexer.chains.evm.questions import (
     header_call,
     recipient_of,
     transfer_filters,
-    union,
+    union_filter,
 )
+from indexer.chains.evm.responses import EvmAnswers, EvmHeader, EvmReceipt, number
 from indexer.chains.finality import Finality
-from indexer.chains.http.client import AnswerTooLong, NodeTimedOut
+from indexer.chains.http.client import NodeTimeout, ResponseTooLarge
 from indexer.chains.http.node_pool import asked_of_all, node_of_chain
 from indexer.chains.identity import check_evm_node
 from indexer.chains.ports import Range
@@ -105,7 +105,7 @@ class EvmReader:
         self._emitters = emitter_filters(event_topics(chain))
         # Asked for in one query, which may bring a few pairs too many; none without contracts,
         # because a query without addresses is for every contract there is.
-        self._events = [union(self._emitters)] if self._emitters else []
+        self._events = [union_filter(self._emitters)] if self._emitters else []
         self._poll_seconds = min(
             max(chain.block_seconds / _POLLS_PER_BLOCK, _FASTEST_POLL), _SLOWEST_POLL
         )
@@ -178,14 +178,14 @@ class EvmReader:
         too_much = (RangeTooWide,) if first == last else ()
         try:
             return asked_of_all(self._nodes, lambda: self._read(first, last, watched), *too_much)
-        except (NodeTimedOut, AnswerTooLong) as error:
+        except (NodeTimeout, ResponseTooLarge) as error:
             if first == last:
                 raise
             raise RangeTooWide(f"{self.chain}: blocks {first} to {last}: {error}") from error
 
     def _read(self, first: Height, last: Height, watched: Watched) -> Range:
         heights, watchlist = range(first, last + 1), as_watchlist(watched)
-        listed = watchlist.listed(MAX_RECIPIENTS)
+        listed = watchlist.addresses_up_to(MAX_RECIPIENTS)
         transfers = transfer_filters(self._chain, listed)
         filters = [*self._events, *transfers]
         calls = [
@@ -209,13 +209,13 @@ class EvmReader:
 
     def _to_watched(self, logs: Sequence[EvmLog], watchlist: Watchlist) -> list[EvmLog]:
         """The logs without transfers of tokens to recipients that are not watched."""
-        transfers = union(transfer_filters(self._chain, None))
+        transfers = union_filter(transfer_filters(self._chain, None))
         recipients = {
             log.seen: recipient_of(log.topics)
             for log in logs
             if transfers.wants(log.address, log.topics)
         }
-        watched = frozenset(watchlist.among(frozenset(recipients.values())))
+        watched = frozenset(watchlist.intersection(frozenset(recipients.values())))
         return [
             log for log in logs if log.seen not in recipients or recipients[log.seen] in watched
         ]
@@ -442,7 +442,7 @@ class EvmReader:
         ours = {log.seen.position for log in logs}
         try:
             receipts = self._receipts(node, header)
-        except (NoSuchMethod, UnsupportedProtocol) as error:
+        except (MethodNotFound, UnsupportedProtocol) as error:
             self._check_by_hash(node, header, ours, filters)
             if node not in self._without_receipts:
                 self._without_receipts.add(node)

@@ -3,6 +3,7 @@
 URLs often carry a key, so messages name the host alone.
 """
 
+import re
 import ssl
 import time
 from collections.abc import Mapping
@@ -13,17 +14,21 @@ import httpx
 
 from indexer.errors import NodeUnavailable
 
-LONGEST_ANSWER = 3
+RESPONSE_TIMEOUT_FACTOR = 3
 """Time-outs that a whole answer may take: each piece of one that drips in would be in time."""
 _KEEP_ALIVE_SECONDS = 300
 """Longer than any chain's block time: connecting anew at each block costs more than the call."""
 
 
-class NodeTimedOut(NodeUnavailable):
+# A text is taken whole, also one that does not end: nothing is matched twice.
+_JSON_TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
+
+
+class NodeTimeout(NodeUnavailable):
     """The answer did not come in time: the node is slow, or too much was asked for at once."""
 
 
-class AnswerTooLong(NodeUnavailable):
+class ResponseTooLarge(NodeUnavailable):
     """The answer has more bytes than we take: the node babbles, or too much was asked for."""
 
 
@@ -36,7 +41,7 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
-def client(*, timeout: float, headers: Mapping[str, str] | None = None) -> httpx.Client:
+def new_client(*, timeout: float, headers: Mapping[str, str] | None = None) -> httpx.Client:
     """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
     # Proxies and certificates of the environment are not ours to read.
     return httpx.Client(
@@ -48,20 +53,20 @@ def client(*, timeout: float, headers: Mapping[str, str] | None = None) -> httpx
     )
 
 
-def exchange(
+def send_request(
     client: httpx.Client,
     method: str,
     url: str,
     *,
     seconds: float,
-    most_bytes: int,
+    max_bytes: int,
     where: str,
     params: Mapping[str, str] | None = None,
     content: bytes | None = None,
 ) -> httpx.Response:
     """The whole answer, of any status; of its headers, Retry-After alone.
 
-    It has to be there after `seconds`, decompressed in at most `most_bytes`. `where` begins the
+    It has to be there after `seconds`, decompressed in at most `max_bytes`. `where` begins the
     message of what is raised: `NodeTimedOut`, `AnswerTooLong`, `ConnectionLost` or another
     `NodeUnavailable`.
     """
@@ -71,10 +76,10 @@ def exchange(
         with client.stream(method, url, params=params, content=content) as response:
             for piece in response.iter_bytes():
                 body += piece
-                if len(body) > most_bytes:
-                    raise AnswerTooLong(f"{where}: over {most_bytes} bytes")
+                if len(body) > max_bytes:
+                    raise ResponseTooLarge(f"{where}: over {max_bytes} bytes")
                 if time.monotonic() > deadline:
-                    raise NodeTimedOut(f"{where}: the answer takes more than {seconds:g} s")
+                    raise NodeTimeout(f"{where}: the answer takes more than {seconds:g} s")
     except httpx.HTTPError as error:
         raise unavailable(error, where) from error
     kept = {name: text for name, text in response.headers.items() if name == "retry-after"}
@@ -85,7 +90,7 @@ def unavailable(error: httpx.HTTPError, where: str) -> NodeUnavailable:
     """What a request that failed on its way amounts to."""
     kind = NodeUnavailable
     if isinstance(error, httpx.ReadTimeout):
-        kind = NodeTimedOut
+        kind = NodeTimeout
     elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
         kind = ConnectionLost
     return kind(f"{where}: {type(error).__name__} {error}".rstrip())
@@ -101,3 +106,22 @@ def retry_after(response: httpx.Response) -> float | None:
 def _certificates() -> ssl.SSLContext:
     """Read once: reading the certificates takes longer than a node's answer."""
     return httpx.create_ssl_context(trust_env=False)
+
+
+def exceeds_json_depth(text: str, limit: int) -> bool:
+    """Whether more than `limit` objects and arrays are nested. Scans without recursion.
+
+    The standard library's reader recurses in C and is stopped by Python's recursion limit alone,
+    which any library may raise (py_ecc does, to 100,000): the C stack ends first, and the process.
+    For text that is no JSON the result is never False where a reader would go deeper.
+    """
+    depth = 0
+    for token in _JSON_TOKENS.finditer(text):
+        match text[token.start()]:
+            case "[" | "{":
+                depth += 1
+                if depth > limit:
+                    return True
+            case "]" | "}":
+                depth -= 1
+    return False

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from indexer.chains.http.witnesses import NEEDED, operator_of
+from indexer.chains.http.operators import MIN_OPERATORS, operator_of
 from indexer.errors import (
     ConfigurationError,
     IndexerError,
@@ -60,7 +60,7 @@ class NodeFailover(Generic[N]):
     @property
     def needed(self) -> int:
         """Operators that have to say the same where one's word is too little: two, if there are."""
-        return min(NEEDED, len({_operator(node) for node in self._nodes}))
+        return min(MIN_OPERATORS, len({_operator(node) for node in self._nodes}))
 
     def ask(self, question: Callable[[N], T]) -> T:
         """The first good answer.
@@ -119,8 +119,3 @@ class NodeFailover(Generic[N]):
 
 def _operator(node: CheckedNode) -> str:
     return operator_of(f"//{node.host}")
-
-
-def over_http(urls: Sequence[str]) -> list[str]:
-    """Those of the URLs that take requests; nodes are also known by sockets."""
-    return [url for url in urls if url.startswith(("http://", "https://"))]

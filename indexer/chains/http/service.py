@@ -16,14 +16,14 @@ from typing import Any, NoReturn
 import httpx
 
 from indexer.chains.http.client import (
-    LONGEST_ANSWER,
-    AnswerTooLong,
-    client,
-    exchange,
+    RESPONSE_TIMEOUT_FACTOR,
+    ResponseTooLarge,
+    exceeds_json_depth,
+    new_client,
     retry_after,
+    send_request,
 )
 from indexer.chains.http.client import host_of as host_of
-from indexer.chains.http.nesting import nests_deeper
 from indexer.errors import InconsistentAnswer, NodeUnavailable, PermanentChainError
 
 _WHOLE = re.compile(r"[0-9]{1,78}")
@@ -115,8 +115,8 @@ class HttpService:
         self.host = host_of(url)
         self._limit = limit
         self._lock_out_seconds = lock_out_seconds
-        self._seconds = timeout * LONGEST_ANSWER
-        self._client = client(timeout=timeout)
+        self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
+        self._client = new_client(timeout=timeout)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -145,16 +145,16 @@ class HttpService:
 
     def _exchange(self, method: str, path: str, params: Mapping[str, str] | None) -> httpx.Response:
         try:
-            return exchange(
+            return send_request(
                 self._client,
                 method,
                 self.url + path,
                 params=params,
                 seconds=self._seconds,
-                most_bytes=MAX_ANSWER_BYTES,
+                max_bytes=MAX_ANSWER_BYTES,
                 where=self.host,
             )
-        except AnswerTooLong as error:
+        except ResponseTooLarge as error:
             raise InconsistentAnswer(f"{error}, for {path}") from error
 
     def _lock_out(self, asked: float | None) -> NoReturn:
@@ -165,7 +165,7 @@ class HttpService:
     def _parsed(self, content: bytes, status: int) -> Any:
         try:
             text = content.decode()
-            if nests_deeper(text, _MOST_DEEP):
+            if exceeds_json_depth(text, _MOST_DEEP):
                 raise ValueError(f"more than {_MOST_DEEP} objects and arrays deep")
             return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
         except ValueError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from stellar_sdk import xdr
 
-from indexer.chains.http.witnesses import (
+from indexer.chains.http.operators import (
     NotEnoughSources,
     SourcesDisagree,
     next_number,
@@ -82,7 +82,7 @@ class StellarAccountNodes(AccountReader):
         return AccountFunds(sequence, spendable)
 
     def next_sequence(self, account: StellarAddress, own: int | None) -> int:
-        """The number to sign with after our own (`indexer.chains.http.witnesses.next_number`).
+        """The number to sign with after our own (`indexer.chains.http.operators.next_number`).
 
         Raises `NotEnoughSources`, `SourcesDisagree`, else as `funds` does.
         """

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from indexer.chains.http.failover import NodeFailover, over_http
+from indexer.chains.http.failover import NodeFailover
+from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.stellar.rpc import StellarRpc
 from indexer.config.networks import StellarChain
@@ -58,7 +59,7 @@ def open_nodes(
     chain: StellarChain, urls: Sequence[str], timeout: float
 ) -> NodeFailover[CheckedStellarNode]:
     """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
-    nodes = [CheckedStellarNode(chain, StellarRpc(url, timeout=timeout)) for url in over_http(urls)]
+    nodes = [CheckedStellarNode(chain, StellarRpc(url, timeout=timeout)) for url in http_urls(urls)]
     return NodeFailover(chain.id, nodes)
 
 

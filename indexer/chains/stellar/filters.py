@@ -49,7 +49,7 @@ def wanted_events(
     """Those of the events that are wanted, in their order."""
     candidates = [(event, _accounts(event)) for event in events if is_requested(chain, event)]
     named = {account for _, accounts in candidates for account in accounts}
-    found = frozenset(as_watchlist(watched).among(named))
+    found = frozenset(as_watchlist(watched).intersection(named))
     return [
         event
         for event, accounts in candidates

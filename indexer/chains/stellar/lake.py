@@ -125,7 +125,8 @@ class LakeReader:
             blocks.append(ledger.block)
             raw, begin, end = ledger.batch, ledger.begin, ledger.end
             if not (
-                needles.matches(raw, begin, end) or watchlist.among(accounts_in(raw, begin, end))
+                needles.matches(raw, begin, end)
+                or watchlist.intersection(accounts_in(raw, begin, end))
             ):
                 self._check_miss(ledger)
                 continue

@@ -7,8 +7,8 @@ each ledger names the one before, wherever it comes from.
 
 import logging
 
-from indexer.chains.ports import Block, ChainReader, Range
-from indexer.chains.upgrades import ReportsUpgrades, Upgrade
+from indexer.chains.ports import Block, ChainReader, Range, ReportsUpgrades
+from indexer.chains.raw import Upgrade
 from indexer.chains.watchlist import Watched
 from indexer.errors import InconsistentAnswer, NodeBehind, RetentionGap, RetryableChainError
 from warehouse_schema.identifiers import ChainId, Height

@@ -8,9 +8,9 @@ ledger's header names an upgrade in the ledger that applies it, and nothing tell
 
 import re
 
+from indexer.chains.raw import Upgrade
 from indexer.chains.stellar.rpc import StellarRpc, UnknownMethod
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL
-from indexer.chains.upgrades import Upgrade
 from indexer.config.networks import StellarChain
 from indexer.config.networks.variables import rpc_variable
 from indexer.errors import ConfigurationError

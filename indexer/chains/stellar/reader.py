@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 from indexer.chains.events import Provenance
 from indexer.chains.http.node_pool import asked_of_all, node_of_chain
 from indexer.chains.identity import check_stellar_node
-from indexer.chains.polling import Beat
+from indexer.chains.polling import PollSchedule
 from indexer.chains.ports import Block, Range, StellarEvent
+from indexer.chains.raw import Upgrade
 from indexer.chains.stellar.filters import (
     EventFilter,
     event_filters,
@@ -30,7 +31,6 @@ from indexer.chains.stellar.node_version import check_software, upgrade_ahead
 from indexer.chains.stellar.rpc import RequestRefused, StellarRpc
 from indexer.chains.stellar.xdr.event_ids import EventId, parse_event_id
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL, block_of_header, check_linked
-from indexer.chains.upgrades import Upgrade
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import StellarChain
 from indexer.errors import (
@@ -81,7 +81,7 @@ class StellarReader:
         self._identified: set[StellarRpc] = set()
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
-        self._beat = Beat(chain.block_seconds)
+        self._beat = PollSchedule(chain.block_seconds)
 
     def check_identity(self) -> None:
         """Raise `WrongChain` or `UnsupportedProtocol` unless a node serves our chain.
@@ -137,7 +137,7 @@ class StellarReader:
             if pause > left:
                 return None
             head = self.head()
-            self._beat.looked(time.monotonic(), new=head.height - above)
+            self._beat.record_poll(time.monotonic(), new=head.height - above)
             if head.height > above:
                 return head
 

@@ -11,13 +11,13 @@ import httpx
 import orjson
 
 from indexer.chains.http.client import (
-    LONGEST_ANSWER,
-    AnswerTooLong,
-    NodeTimedOut,
-    client,
-    exchange,
+    RESPONSE_TIMEOUT_FACTOR,
+    NodeTimeout,
+    ResponseTooLarge,
     host_of,
+    new_client,
     retry_after,
+    send_request,
 )
 from indexer.errors import (
     InconsistentAnswer,
@@ -54,8 +54,8 @@ class StellarRpc:
     def __init__(self, url: str, *, timeout: float) -> None:
         self.host = host_of(url)
         self.url = url
-        self._seconds = timeout * LONGEST_ANSWER
-        self._client = client(timeout=timeout, headers={"content-type": "application/json"})
+        self._seconds = timeout * RESPONSE_TIMEOUT_FACTOR
+        self._client = new_client(timeout=timeout, headers={"content-type": "application/json"})
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -74,16 +74,16 @@ class StellarRpc:
             request["params"] = params
         where = f"{method} at {self.host}"
         try:
-            response = exchange(
+            response = send_request(
                 self._client,
                 "POST",
                 self.url,
                 content=orjson.dumps(request),
                 seconds=self._seconds,
-                most_bytes=MAX_ANSWER_BYTES,
+                max_bytes=MAX_ANSWER_BYTES,
                 where=where,
             )
-        except (NodeTimedOut, AnswerTooLong) as error:
+        except (NodeTimeout, ResponseTooLarge) as error:
             if method in _OF_RANGES:
                 raise RangeTooWide(str(error)) from error
             raise

@@ -6,8 +6,8 @@ from typing import TypeAlias
 from indexer.bridges.cctp.attestation import check_signatures, unattested
 from indexer.bridges.cctp.events import MessageSent
 from indexer.bridges.cctp.message import CctpMessage, attestation_digest, burn_key, parse_message
-from indexer.chains.services.answers import Attestation, MessageStatus, burn_place
 from indexer.chains.services.circle import IrisMessage, IrisMessages
+from indexer.chains.services.messages import Attestation, MessageStatus, burn_id
 from indexer.config.networks import Network
 from indexer.errors import Undecodable
 from indexer.facts.messages import printable_line
@@ -94,7 +94,7 @@ def burn_statuses(
     findings: Sequence[Attestation | None],
     fresh: Sequence[Attestation],
 ) -> dict[str, MessageStatus | None]:
-    """What the service says of each burn of the transaction, by `burn_place`; None for nothing.
+    """What the service says of each burn of the transaction, by `burn_id`; None for nothing.
 
     Messages are listed in order of their logs. Where their number is another than ours, nobody can
     say which is which.
@@ -109,7 +109,7 @@ def burn_statuses(
             words = ("seen, not processed yet" if answer.seen else "not seen yet", None)
         elif is_listed:
             words = _words(wait, messages[number], findings[number], fresh)
-        place = burn_place(event.seen)
+        place = burn_id(event.seen)
         said[place] = (
             None if words is None else MessageStatus("iris", place, event.burn_key, *words)
         )

@@ -9,9 +9,9 @@ from sqlalchemy import Connection
 
 from indexer.bridges.cctp.events import MessageSent
 from indexer.chains.http.service import ServiceRefused
-from indexer.chains.services.answers import Attestation, MessageStatus
 from indexer.chains.services.circle import IrisMessages
 from indexer.chains.services.layerzero_scan import ScanStatus
+from indexer.chains.services.messages import Attestation, MessageStatus
 from indexer.config.networks import Network
 from indexer.errors import IndexerError
 from indexer.facts.alarms import clear_alarm, raise_alarm

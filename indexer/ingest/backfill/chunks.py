@@ -13,7 +13,7 @@ import polars as pl
 
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.chains.events import Event
-from indexer.chains.evm.history import EvmColumns, logs_of
+from indexer.chains.evm.history import EvmColumns, logs_from_frame
 from indexer.chains.ports import Block, Range, UnreadLedger
 from indexer.chains.raw import EvmLog, RawEvent
 from indexer.config.networks import Chain, EvmChain
@@ -95,7 +95,7 @@ def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
     columnar = decode_columns(read.logs, chain)
     left = columnar.logs.filter(pl.col("is_left"))
     decided = columnar.logs.filter(~pl.col("is_left") & ~_is_of_others(chain))
-    decoded = decode_events(logs_of(left, chain.id), chain)
+    decoded = decode_events(logs_from_frame(left, chain.id), chain)
     counts = Counter(item.raw.seen.height for item in decoded)
     counts.update(dict(decided["height"].value_counts().iter_rows()))
     copies = [*_columnar_copies(decided, columnar.events, chain.id), *_copies(decoded)]

@@ -71,7 +71,7 @@ def open_source(
         read = partial(_as_objects, reader, chain, watched)
         yield ChunkSource([read], first_blocks=MAX_BLOCKS, most_blocks=MAX_BLOCKS)
         return
-    histories = [EvmHistory.beside(reader) for _ in range(readers)]
+    histories = [EvmHistory.for_reader(reader) for _ in range(readers)]
     try:
         yield ChunkSource(
             [partial(_columnar, each, chain, watched) for each in histories],

@@ -12,7 +12,7 @@ from indexer.actions.evm_calls import evm_calls
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_orders import BurnOnStellar, Pay, operation_of
 from indexer.actions.stellar_tx import draft
-from indexer.chains.http.witnesses import SourcesDisagree
+from indexer.chains.http.operators import SourcesDisagree
 from indexer.errors import CallReverted, ConfigurationError, NodeUnavailable
 from tests.factories.acting import (
     BURN_QUOTE,

@@ -5,17 +5,17 @@ from itertools import pairwise
 
 import pytest
 
-from indexer.chains.polling import Beat
+from indexer.chains.polling import PollSchedule
 
 
 def looks(
     closes: Sequence[float], block_seconds: float, until: float
 ) -> Iterator[tuple[float, int]]:
     """Times of looks at a chain whose blocks close then, and how many have closed by each."""
-    beat, now, known = Beat(block_seconds), 0.0, 0
+    beat, now, known = PollSchedule(block_seconds), 0.0, 0
     while (now := now + beat.pause(now)) < until:
         closed = sum(close <= now for close in closes)
-        beat.looked(now, new=closed - known)
+        beat.record_poll(now, new=closed - known)
         known = closed
         yield now, closed
 
@@ -59,10 +59,10 @@ def test_a_beat_that_shifts_is_found_again() -> None:
 
 
 def test_blocks_that_came_together_are_no_beat() -> None:
-    beat = Beat(1.0)
+    beat = PollSchedule(1.0)
     for now in (1.0, 2.0, 3.0, 4.0):
-        beat.looked(now - 0.1, new=0)
-        beat.looked(now, new=2)
+        beat.record_poll(now - 0.1, new=0)
+        beat.record_poll(now, new=2)
     assert round(beat.pause(4.0), 6) == 0.2
 
 

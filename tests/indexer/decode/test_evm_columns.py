@@ -10,7 +10,7 @@ import pytest
 
 from indexer.chains.events import Event
 from indexer.chains.evm.abi import topic_of
-from indexer.chains.evm.history import logs_of
+from indexer.chains.evm.history import logs_from_frame
 from indexer.chains.raw import EvmLog
 from indexer.config.networks import EvmChain
 from indexer.decode.evm import DECODERS, decode, event_topics
@@ -81,7 +81,7 @@ def columnar_rows(logs: list[EvmLog], chain: EvmChain) -> list[tuple[str, tuple[
 
 def left_of(logs: list[EvmLog], chain: EvmChain) -> list[EvmLog]:
     frame = decode_columns(log_frame(logs), chain).logs
-    return list(logs_of(frame.filter(pl.col("is_left")), chain.id))
+    return list(logs_from_frame(frame.filter(pl.col("is_left")), chain.id))
 
 
 def assert_the_same(logs: list[EvmLog], chain: EvmChain) -> None:

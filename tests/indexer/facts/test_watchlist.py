@@ -24,24 +24,24 @@ def test_addresses_of_file_and_table_are_watched(engine: Engine) -> None:
     with engine.begin() as connection:
         watch(connection, (EVM.id, FIRST), (STELLAR.id, account("alice")))
     evm, stellar = (StoredWatchlist.of(engine, chain) for chain in (EVM, STELLAR))
-    assert set(evm.among([FIRST, SECOND, EVM.watched[0]])) == {FIRST, EVM.watched[0]}
-    assert set(stellar.among([FIRST, account("alice")])) == {account("alice")}
-    assert set(evm.among([])) == set()
+    assert set(evm.intersection([FIRST, SECOND, EVM.watched[0]])) == {FIRST, EVM.watched[0]}
+    assert set(stellar.intersection([FIRST, account("alice")])) == {account("alice")}
+    assert set(evm.intersection([])) == set()
 
 
 def test_addresses_are_listed_up_to_a_number(engine: Engine) -> None:
     watchlist = StoredWatchlist.of(engine, EVM)
-    assert set(watchlist.listed(2) or ()) == set(EVM.watched)
+    assert set(watchlist.addresses_up_to(2) or ()) == set(EVM.watched)
     with engine.begin() as connection:
         watch(connection, (EVM.id, FIRST))
-    assert set(watchlist.listed(3) or ()) == {*EVM.watched, FIRST}
-    assert watchlist.listed(2) is None
+    assert set(watchlist.addresses_up_to(3) or ()) == {*EVM.watched, FIRST}
+    assert watchlist.addresses_up_to(2) is None
 
 
 def test_watchlist_asks_between_transactions_of_its_connection(engine: Engine) -> None:
     with engine.connect() as connection:
         watchlist = StoredWatchlist.on(connection, EVM)
-        assert set(watchlist.among([EVM.watched[0]])) == {EVM.watched[0]}
+        assert set(watchlist.intersection([EVM.watched[0]])) == {EVM.watched[0]}
         assert not connection.in_transaction()
 
 
@@ -72,7 +72,7 @@ def test_malformed_row_is_skipped_with_an_alarm(engine: Engine, indexer_engine: 
         connection.execute(text(drop))
         watch(connection, (EVM.id, "no address"), (EVM.id, FIRST))
     watchlist = StoredWatchlist.of(indexer_engine, EVM)
-    assert set(watchlist.listed(10) or ()) == {*EVM.watched, FIRST}
+    assert set(watchlist.addresses_up_to(10) or ()) == {*EVM.watched, FIRST}
     with engine.connect() as connection:
         [alarm] = open_alarms(connection)
     assert (alarm.chain, alarm.kind, alarm.subject) == (EVM.id, "watched_address", "no address")

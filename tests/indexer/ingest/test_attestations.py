@@ -23,9 +23,9 @@ from indexer.bridges.cctp.events import (
 )
 from indexer.bridges.cctp.message import burn_key, parse_message, source_bytes
 from indexer.chains.events import Event, Provenance
-from indexer.chains.services.answers import Attestation
 from indexer.chains.services.circle import Iris
 from indexer.chains.services.layerzero_scan import LzScan
+from indexer.chains.services.messages import Attestation
 from indexer.config.networks import Network, load_network
 from indexer.errors import FollowerConflict
 from indexer.facts.alarms import open_alarms

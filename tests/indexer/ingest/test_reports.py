@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine, func, select, text, update
 
 from indexer.__main__ import main
-from indexer.chains.upgrades import Upgrade
+from indexer.chains.raw import Upgrade
 from indexer.errors import NodeUnavailable
 from indexer.facts.checks import alarm_lines
 from indexer.ingest import follow as following

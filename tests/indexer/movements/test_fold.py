@@ -7,7 +7,7 @@ import pytest
 from indexer.addresses import evm_as_bytes32
 from indexer.bridges.cctp.events import MessageSent
 from indexer.chains.events import Event
-from indexer.chains.services.answers import AttestedBurn, MessageStatus, burn_place
+from indexer.chains.services.messages import AttestedBurn, MessageStatus, burn_id
 from indexer.movements.fold import (
     Burn,
     Movement,
@@ -174,7 +174,7 @@ def test_of_more_nonces_than_burns_the_newest_count() -> None:
 
 def test_what_the_service_says_explains_a_wait_and_moves_nothing() -> None:
     burns = make_identical_burns("a", "b")
-    place = burn_place(burns[0].message.seen)
+    place = burn_id(burns[0].message.seen)
     status = MessageStatus("iris", place, BURN_KEY, "pending_confirmations", "insufficient_fee")
     mints = pair_mints(make_mint_on_stellar())
     delayed, other = fold_cctp(NETWORK, BURN_KEY, burns, [], (), {place: status})

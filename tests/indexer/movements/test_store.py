@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, event, insert, select
 
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.chains.events import Event
-from indexer.chains.services.answers import MessageStatus, burn_place
+from indexer.chains.services.messages import MessageStatus, burn_id
 from indexer.facts.messages import replace_statuses
 from indexer.facts.rows import EVENT_MAPPINGS, copy_into
 from indexer.facts.store import remove_range
@@ -150,7 +150,7 @@ class Story:
     def say(self) -> None:
         if self.sent:
             burn = self.chance.choice(self.sent)
-            place = burn_place(burn.seen)
+            place = burn_id(burn.seen)
             assert burn.burn_key is not None
             said = MessageStatus("iris", place, burn.burn_key, "pending", None)
             replace_statuses(self.conn, "iris", {place: said})

@@ -26,7 +26,7 @@ from sqlalchemy import NullPool, create_engine, func, select, text
 from sqlalchemy.engine import make_url
 
 from devnet.evm_node import AnvilProcess, JsonRpc
-from indexer.chains.evm.questions import transfer_filters
+from indexer.chains.evm.log_filters import transfer_filters
 from indexer.chains.evm.reader import EvmReader
 from indexer.config.networks import EvmChain, Network, load_network
 from indexer.decode.evm import event_topics

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from indexer.chains.evm import answers
+from indexer.chains.evm import responses
 from indexer.errors import (
     ConfigurationError,
     DeepReorg,
@@ -177,7 +177,7 @@ def test_ranges_adapt_to_what_the_node_allows(world: Followed, most: int) -> Non
 def test_logs_that_are_cut_at_a_round_number_are_asked_for_in_parts(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "ROUND_CAPS", frozenset({4}))
+    monkeypatch.setattr(responses, "ROUND_CAPS", frozenset({4}))
     for number in range(6):
         world.node.mine(oft_send(70_000 + number), transfer(number + 1), transfer(number + 1))
     with world.faulty.faulty(SilentCap(4)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from indexer.chains.evm.quorum import Quorum
-from indexer.chains.http.witnesses import NotEnoughSources, SourcesDisagree, operator_of
+from indexer.chains.http.operators import NotEnoughSources, SourcesDisagree, operator_of
 from indexer.config.networks import LogProof
 from indexer.decode.evm import event_topics
 from indexer.errors import ConfigurationError, PermanentChainError, RetryableChainError, WrongChain

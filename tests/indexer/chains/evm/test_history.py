@@ -10,8 +10,8 @@ from eth_utils.crypto import keccak
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.evm import history as evm_history
 from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
-from indexer.chains.evm.history import LOG_COLUMNS, EvmColumns, EvmHistory, logs_of
-from indexer.chains.evm.questions import MAX_RECIPIENTS
+from indexer.chains.evm.history import LOG_COLUMNS, EvmColumns, EvmHistory, logs_from_frame
+from indexer.chains.evm.log_filters import MAX_RECIPIENTS
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.evm.receipts import bloom_of
 from indexer.config.networks import EvmChain
@@ -143,13 +143,13 @@ def test_columns_are_what_the_reader_reads():
     node = FakeNode()
     with serving(node) as url:
         reader = EvmReader(CHAIN, [url], event_topics)
-        history = EvmHistory.beside(reader)
+        history = EvmHistory.for_reader(reader)
         objects = reader.read(Height(1), Height(LAST), [WATCHED])
         columns = history.read_columns(Height(1), Height(LAST), [WATCHED])
         reader.close()
         history.close()
     assert columns.blocks == objects.blocks
-    assert tuple(logs_of(columns.logs, CHAIN.id)) == objects.events
+    assert tuple(logs_from_frame(columns.logs, CHAIN.id)) == objects.events
     assert columns.logs.height == 6 + 4
     assert columns.logs.schema == LOG_COLUMNS
 
@@ -160,12 +160,12 @@ def test_columns_of_many_recipients_are_what_the_reader_reads(is_watched):
     watched += [WATCHED] if is_watched else []
     with serving(FakeNode()) as url:
         reader = EvmReader(CHAIN, [url], event_topics)
-        history = EvmHistory.beside(reader)
+        history = EvmHistory.for_reader(reader)
         objects = reader.read(Height(1), Height(LAST), watched)
         columns = history.read_columns(Height(1), Height(LAST), watched)
         reader.close()
         history.close()
-    assert tuple(logs_of(columns.logs, CHAIN.id)) == objects.events
+    assert tuple(logs_from_frame(columns.logs, CHAIN.id)) == objects.events
     assert columns.logs.height == (6 + 4 if is_watched else 6)
 
 

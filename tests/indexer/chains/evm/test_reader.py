@@ -18,7 +18,7 @@ from devnet.local_http import HOST
 from devnet.local_server import Handler, Server, answering
 from indexer.chains.evm.abi import TRANSFER_TOPIC, topic_of
 from indexer.chains.evm.jsonrpc import MAX_BATCH, JsonRpc
-from indexer.chains.evm.questions import (
+from indexer.chains.evm.log_filters import (
     MAX_RECIPIENTS,
     RECIPIENTS_PER_QUERY,
     transfer_filters,

@@ -14,11 +14,11 @@ from indexer.chains.evm.jsonrpc import JsonRpc
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.http import client as http
 from indexer.chains.http.client import (
-    AnswerTooLong,
-    NodeTimedOut,
-    exchange,
+    NodeTimeout,
+    ResponseTooLarge,
     host_of,
     retry_after,
+    send_request,
 )
 from indexer.chains.http.service import HttpService, RateLimit
 from indexer.chains.stellar import rpc as stellar_rpc
@@ -81,20 +81,20 @@ def ends_within(seconds: float) -> Iterator[None]:
 def test_an_answer_that_drips_in_ends_at_the_deadline() -> None:
     with (
         answered_by(drip) as url,
-        http.client(timeout=1) as client,
+        http.new_client(timeout=1) as client,
         ends_within(1),
-        pytest.raises(NodeTimedOut, match=r"^here: the answer takes more than 0\.2 s"),
+        pytest.raises(NodeTimeout, match=r"^here: the answer takes more than 0\.2 s"),
     ):
-        exchange(client, "POST", url, seconds=0.2, most_bytes=1000, where="here")
+        send_request(client, "POST", url, seconds=0.2, max_bytes=1000, where="here")
 
 
 def test_what_an_answer_unpacks_to_is_bounded() -> None:
     with (
         answered_by(babble) as url,
-        http.client(timeout=1) as client,
-        pytest.raises(AnswerTooLong, match="over 1000 bytes"),
+        http.new_client(timeout=1) as client,
+        pytest.raises(ResponseTooLarge, match="over 1000 bytes"),
     ):
-        exchange(client, "GET", url, seconds=5, most_bytes=1000, where="here")
+        send_request(client, "GET", url, seconds=5, max_bytes=1000, where="here")
 
 
 def test_every_client_of_ours_ends_a_dripping_answer() -> None:
@@ -135,7 +135,7 @@ def test_an_answer_of_an_evm_node_that_is_too_long_is_a_range_too_wide(
         reader = EvmReader(CHAIN, [url], event_topics)
         with pytest.raises(RangeTooWide, match="over 1000 bytes"):
             reader.read(Height(3), Height(4), [])
-        with pytest.raises(AnswerTooLong):
+        with pytest.raises(ResponseTooLarge):
             reader.read(Height(3), Height(3), [])
         reader.close()
 

@@ -86,7 +86,7 @@ def recipient_of(topics: Sequence[str]) -> EvmAddress:
     return EvmAddress("0x" + topics[2][26:] if len(topics) > 2 else "0x" + "00" * 20)
 
 
-def union(filters: Sequence[LogFilter]) -> LogFilter:
+def union_filter(filters: Sequence[LogFilter]) -> LogFilter:
     """One filter for the logs of all of these, which may take a few pairs more."""
     return LogFilter(
         frozenset(contract for each in filters for contract in each.contracts),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.chains.http.nesting import nests_deeper
+from indexer.chains.http.client import exceeds_json_depth
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(st.sampled_from('a"\\[]{}\n'), max_size=8),
@@ -30,8 +30,8 @@ def depth_of(value: object) -> int:
 def test_it_is_as_deep_as_a_reader_finds_it(value: object, plain: bool) -> None:
     text = json.dumps(value, ensure_ascii=plain, indent=None if plain else 1)
     depth = depth_of(value)
-    assert not nests_deeper(text, depth)
-    assert depth == 0 or nests_deeper(text, depth - 1)
+    assert not exceeds_json_depth(text, depth)
+    assert depth == 0 or exceeds_json_depth(text, depth - 1)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +39,17 @@ def test_it_is_as_deep_as_a_reader_finds_it(value: object, plain: bool) -> None:
     ["[" * 33, '{"a":' * 33, "[" * 33 + "]" * 33, '"a" ' + "[" * 33, '"\\\\"' + "[" * 33],
 )
 def test_what_goes_too_deep_does_so_wherever_it_ends(text: str) -> None:
-    assert nests_deeper(text, 32)
+    assert exceeds_json_depth(text, 32)
 
 
 @pytest.mark.parametrize("text", ["", "[]" * 1000, '"' + "[" * 100, '["\\"' + "[" * 100 + '"]'])
 def test_brackets_side_by_side_or_in_a_text_are_not_depth(text: str) -> None:
-    assert not nests_deeper(text, 1)
+    assert not exceeds_json_depth(text, 1)
 
 
 @pytest.mark.parametrize("piece", ['"\\', '\\"', '"', "\\", '"a\\"', "[]", '"]'])
 def test_it_takes_time_with_the_length_and_not_with_its_square(piece: str) -> None:
     began = time.process_time()
-    nests_deeper(piece * 500_000, 32)
+    exceeds_json_depth(piece * 500_000, 32)
     # A second time over what was seen would be minutes.
     assert time.process_time() - began < 10

@@ -10,7 +10,7 @@ from typing import Any
 
 from indexer.chains.events import Provenance
 from indexer.chains.evm.jsonrpc import Reply
-from indexer.chains.evm.questions import LogFilter
+from indexer.chains.evm.log_filters import LogFilter
 from indexer.chains.evm.receipts import (
     BLOOM_BITS,
     UnknownReceiptType,

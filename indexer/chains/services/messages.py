@@ -61,13 +61,13 @@ class MessageStatus:
 
     service: Service
     message_id: str
-    """`burn_place` of its MessageSent, or a guid."""
+    """`burn_id` of its MessageSent, or a guid."""
     group_key: Bytes32
     """Burn key or guid."""
     status: str
     detail: str | None
 
 
-def burn_place(seen: Provenance) -> str:
+def burn_id(seen: Provenance) -> str:
     """What a status calls the burn whose MessageSent was seen there."""
     return f"{seen.chain}/{seen.tx_hash}/{seen.position}"

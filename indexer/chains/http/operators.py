@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from indexer.errors import PermanentChainError, RetryableChainError
 
-NEEDED = 2
+MIN_OPERATORS = 2
 """Operators that must say the same before anything irreversible happens."""
 
 T = TypeVar("T")
@@ -38,6 +38,11 @@ def operator_of(url: str) -> str:
         return str(ipaddress.ip_address(host))
     except ValueError:
         return ".".join(host.split(".")[-2:])
+
+
+def http_urls(urls: Sequence[str]) -> list[str]:
+    """Those of the URLs that take requests; nodes are also known by sockets."""
+    return [url for url in urls if url.startswith(("http://", "https://"))]
 
 
 def lowest_of_each(said: Sequence[tuple[str, N]]) -> list[N]:
@@ -91,6 +96,6 @@ def next_number(account: str, own: int | None, said: Sequence[tuple[str, int]], 
     """
     if own is None:
         return agreed(f"the next number of {account}", said, needed)
-    if len({operator for operator, _ in said}) < NEEDED:
+    if len({operator for operator, _ in said}) < MIN_OPERATORS:
         return own
-    return max(own, reached(said, NEEDED))
+    return max(own, reached(said, MIN_OPERATORS))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from indexer.chains.http.witnesses import (
+from indexer.chains.http.operators import (
     NotEnoughSources,
     SourcesDisagree,
     agreed,
