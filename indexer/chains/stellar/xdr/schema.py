@@ -89,14 +89,14 @@ Type: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class XdrSchema:
     """Types by name; constants and members of enums by name."""
 
     types: Mapping[str, Type]
     constants: Mapping[str, int]
 
 
-def parse_schema(text: str) -> Schema:
+def parse_schema(text: str) -> XdrSchema:
     """Parse definitions, each behind the constants that it uses.
 
     Raises `ValueError` for text that is not XDR, `KeyError` for an unknown constant.
@@ -108,7 +108,7 @@ def parse_schema(text: str) -> Schema:
         if token[1]:
             tokens.append(token[1])
     parser = _Parser(tokens)
-    return Schema(*parser.definitions())
+    return XdrSchema(*parser.definitions())
 
 
 class _Parser:
