@@ -24,7 +24,7 @@ export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export XDG_CACHE_HOME := $(CURDIR)/.cache
 endif
 
-.PHONY: help setup prerequisites demo test page screenshots check format bench chaos fuzz replay contracts lock clean
+.PHONY: help setup prerequisites demo test page screenshots check format bench chaos fuzz replay contracts settings lock clean
 
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -87,6 +87,9 @@ replay: $(TOOLS) ## Ingest the recorded genuine data into a database of its own 
 
 contracts: $(NODE_TOOLS) ## Compile the Solidity contracts: the deposit addresses', the devnet's, the tests'
 	node indexer/bridges/deposit_address/contracts/build.mjs
+
+settings: setup ## Write docs/settings.md and the list of known variables from the settings models
+	$(BIN)/python -m tests.architecture.settings_document
 
 lock: $(TOOLS) ## Write the lock files anew from pyproject.toml and package.json
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" | $(BIN)/uv pip compile -q --generate-hashes --no-emit-index-url --no-annotate --no-header - -o requirements/bootstrap.txt

@@ -16,8 +16,7 @@ from typing import Any
 from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 
-from api.settings import OFF, load_api_settings
-from indexer.config.settings import load_settings
+from api.settings import OFF, load_all_settings, set_metrics_folder
 from indexer.config.warehouse import database_url
 from indexer.errors import ConfigurationError
 
@@ -55,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def serve(app: str, *, bind: str, workers: int) -> None:
     """Serve a WSGI app, `module:name`, in this process until told to stop."""
-    metrics = load_api_settings().metrics
-    database_url(load_settings())
+    settings, own = load_all_settings()
+    metrics = own.metrics
+    database_url(settings)
     _refuse_one_port(bind, metrics)
     # gunicorn takes its settings from the command line alone.
     sys.argv = [
@@ -78,7 +78,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
     ]
     with _metrics_folder() as folder:
         # Read when the library is imported, which is in the workers.
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        set_metrics_folder(folder)
         ApiServer("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
 
 

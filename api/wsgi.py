@@ -24,12 +24,11 @@ from api.orderbook.queries import read_book
 from api.quotes.fees import LimitedFees
 from api.rate_limits import RateLimiter
 from api.rate_storage import PostgresRateStorage
-from api.settings import OFF, load_api_settings
+from api.settings import OFF, load_all_settings
 from api.stream.limits import StreamLimits
 from indexer.chain_state.evm import open_evm_state
 from indexer.chain_state.fees import open_fees
 from indexer.chain_state.stellar import open_stellar_state
-from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
 from indexer.ingest.readers import open_accounts
 from warehouse_schema.identifiers import UnixSeconds
@@ -53,8 +52,7 @@ logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name
 # At INFO it logs the URL of each request, and with it the accounts that we look up.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
-_settings = load_settings()
-_own = load_api_settings()
+_settings, _own = load_all_settings()
 _sep10 = sep10_from_settings(_own, _settings.network.stellar.passphrase)
 _has_stellar_node = bool(_settings.nodes.get(_settings.network.stellar.id))
 _listener = NotificationListener(open_engine(_settings, "api", pool_size=1))

@@ -49,6 +49,7 @@ from devnet.process_groups import (
     processor_seconds,
 )
 from devnet.progress import Progress
+from indexer.config.settings import child_environment
 from warehouse_schema.embedded import EmbeddedPostgres
 
 _POLL_SECONDS = 0.05
@@ -161,12 +162,13 @@ class Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.spec.directory,
-                env={
-                    **os.environ,
-                    "TMPDIR": str(self._registry.temporary_folder),
-                    **self.spec.environment,
-                    MARK: self._registry.mark,
-                },
+                env=child_environment(
+                    {
+                        "TMPDIR": str(self._registry.temporary_folder),
+                        **self.spec.environment,
+                        MARK: self._registry.mark,
+                    }
+                ),
                 start_new_session=True,
             )
         self._asked_at = None

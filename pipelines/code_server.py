@@ -15,12 +15,15 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from importlib import import_module
 from multiprocessing import forkserver
 
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._core.utils import FuturesAwareThreadPoolExecutor
 from dagster._grpc.server import DagsterApiServer, DagsterGrpcServer
 from dagster._utils.log import configure_loggers
+
+from indexer.errors import ConfigurationError
 
 _RUNS_NEED = ("pipelines.code_server", "pipelines.storage")
 
@@ -47,6 +50,12 @@ class ForkingApiServer(DagsterApiServer):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends them."""
     options = _parse(arguments)
+    try:
+        # Dagster would wrap its settings error in a traceback.
+        import_module(options.module)
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
     configure_loggers()
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,36 +1,31 @@
-"""The relay's own settings, read once from the environment by its process alone.
+"""The relay's own settings, its keys among them, read by its process alone.
 
-What every process shares (network, database, nodes) is in `indexer.config.settings`.
-
-| variable | meaning |
-|---|---|
-| `ISTHMUS_RELAY_KEY_<CHAIN>` | the key that signs there: 64 hex digits; on Stellar a seed `S…` |
-| `ISTHMUS_RELAY_KMS_<CHAIN>` | in its place `module:name`, which makes a key of a chain's id |
-| `ISTHMUS_RELAY_BUDGET_<CHAIN>` | most that it may spend a UTC day, default 0.05 ether or 50 XLM |
-| `ISTHMUS_RELAY_FLOOR_<CHAIN>` | less than this on it is an alarm, default 0.005 ether or 5 XLM |
-| `ISTHMUS_RELAY_SPONSOR_<CHAIN>` | on Stellar, the key that pays for trustlines; and with |
-| `…_SPONSOR_KMS_…`, `…_SPONSOR_BUDGET_…`, `…_SPONSOR_FLOOR_…` | as the three above |
-| `ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_<CHAIN>` | least deposit to sponsor for, 10^-7 of the asset |
-| `ISTHMUS_RELAY_SPONSOR_PAYER_BUDGET_<CHAIN>` | stroops a UTC day for one paying address |
-| `ISTHMUS_WEBHOOK_KEY` | a seed `S…` that signs webhooks and nothing else; or `…_FILE` |
-| `ISTHMUS_WEBHOOK_KMS` | in its place `module:name`, which makes the key of nothing |
-
-`<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RELAY_KEY_EIP155_1`. Amounts are wei or
-stroops. A key is the variable itself, or the file that the same name with `_FILE` says. On Stellar
-it may be several seeds with commas between: channels, of which each has one transaction under way.
-A chain without a key is not relayed to. One key may serve several EVM chains; no key sends and
-sponsors.
+docs/settings.md lists them. Amounts are wei or stroops. A chain without a key is not relayed to.
+One key may serve several EVM chains; no key both sends and sponsors.
 """
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TypeAlias, cast
+from typing import Annotated, TypeAlias, cast
 
-from indexer.config.networks import Chain, EvmChain, StellarChain
-from indexer.config.secrets import secret
-from indexer.config.settings import Settings, rpc_variable, variable_suffix
+from pydantic import BeforeValidator
+
+from indexer.config.networks import EvmChain, Network, StellarChain
+from indexer.config.settings import (
+    Settings,
+    WrongSettings,
+    chain_problems,
+    load_settings,
+    network_of,
+    problems_of,
+    read_both,
+    read_variables,
+    rpc_variable,
+    variable_suffix,
+)
 from indexer.errors import ConfigurationError
 from relay.jobs.onboardings import SponsorBounds
 from relay.keys import (
@@ -45,26 +40,95 @@ from relay.limits import SpendLimits
 from relay.webhooks.post import is_public
 from relay.webhooks.run import WebhookSender
 from warehouse_schema.identifiers import BaseUnits, ChainId
+from warehouse_schema.variables import Variables, variable
 
 EVM_LIMITS = SpendLimits(budget=5 * 10**16, floor=5 * 10**15)
 STELLAR_LIMITS = SpendLimits(budget=50 * 10**7, floor=5 * 10**7)
 SPONSOR_BOUNDS = SponsorBounds(min_deposit=BaseUnits(5 * 10**7), payer_budget=5 * 10**7)
+WEBHOOK_KEY = "ISTHMUS_WEBHOOK_KEY"
+WEBHOOK_KMS = "ISTHMUS_WEBHOOK_KMS"
 _PREFIX = "ISTHMUS_RELAY_"
-_MIN_DEPOSIT, _PAYER_BUDGET = "SPONSOR_MIN_DEPOSIT", "SPONSOR_PAYER_BUDGET"
+_SENDER, _SPONSOR = "KEY", "SPONSOR"
+_KMS = {_SENDER: "KMS", _SPONSOR: "SPONSOR_KMS"}
+"""Kind of key → what the variable of its key service is called, without prefix and chain."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    """What the variables of a duty are called, without prefix and chain."""
-
-    key: str
-    kms: str
-    budget: str
-    floor: str
+def _amount(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("must be a whole number, of wei or stroops")
+    return int(text)
 
 
-_SENDER = _Names("KEY", "KMS", "BUDGET", "FLOOR")
-_SPONSOR = _Names("SPONSOR", "SPONSOR_KMS", "SPONSOR_BUDGET", "SPONSOR_FLOOR")
+_Amounts: TypeAlias = dict[str, Annotated[int, BeforeValidator(_amount)]]
+
+
+class RelayVariables(Variables):
+    """Keys, budgets and floors by chain."""
+
+    key: dict[str, str] = variable(
+        "ISTHMUS_RELAY_KEY_<CHAIN>",
+        "key that signs there: 64 hex digits, on Stellar a seed `S…`, or several with commas "
+        "between: channels, each with one transaction under way",
+        secret=True,
+    )
+    kms: dict[str, str] = variable(
+        "ISTHMUS_RELAY_KMS_<CHAIN>",
+        "key service in its place, `module:name`: a callable that returns the key of a chain id",
+    )
+    budget: _Amounts = variable(
+        "ISTHMUS_RELAY_BUDGET_<CHAIN>",
+        "most that an account may spend a UTC day, in wei or stroops; unset: 0.05 ether or 50 XLM",
+    )
+    floor: _Amounts = variable(
+        "ISTHMUS_RELAY_FLOOR_<CHAIN>",
+        "balance below which there is an alarm, in wei or stroops; unset: 0.005 ether or 5 XLM",
+    )
+    sponsor: dict[str, str] = variable(
+        "ISTHMUS_RELAY_SPONSOR_<CHAIN>",
+        "seed `S…` that pays for trustlines, or several with commas between",
+        secret=True,
+        chains="stellar",
+    )
+    sponsor_kms: dict[str, str] = variable(
+        "ISTHMUS_RELAY_SPONSOR_KMS_<CHAIN>", "key service in its place", chains="stellar"
+    )
+    sponsor_budget: _Amounts = variable(
+        "ISTHMUS_RELAY_SPONSOR_BUDGET_<CHAIN>",
+        "most that a sponsor may spend a UTC day, in stroops; unset: 50 XLM",
+        chains="stellar",
+    )
+    sponsor_floor: _Amounts = variable(
+        "ISTHMUS_RELAY_SPONSOR_FLOOR_<CHAIN>",
+        "balance of a sponsor below which there is an alarm, in stroops; unset: 5 XLM",
+        chains="stellar",
+    )
+    sponsor_min_deposit: _Amounts = variable(
+        "ISTHMUS_RELAY_SPONSOR_MIN_DEPOSIT_<CHAIN>",
+        "least deposit that a trustline is sponsored for, in 10^-7 of the asset; unset: 5 USD",
+        chains="stellar",
+    )
+    sponsor_payer_budget: _Amounts = variable(
+        "ISTHMUS_RELAY_SPONSOR_PAYER_BUDGET_<CHAIN>",
+        "most that is spent a UTC day for one paying address, in stroops; unset: 5 XLM",
+        chains="stellar",
+    )
+    webhook_key: str | None = variable(
+        WEBHOOK_KEY, "seed `S…` that signs webhooks and nothing else", secret=True
+    )
+    webhook_kms: str | None = variable(
+        WEBHOOK_KMS, "key service in its place, `module:name`: a callable without arguments"
+    )
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:
+        """A key that is both given and with a key service."""
+        services = {f"{_PREFIX}{kms}_": f"{_PREFIX}{key}_" for key, kms in _KMS.items()}
+        services[WEBHOOK_KMS] = WEBHOOK_KEY
+        for service, key in services.items():
+            for name in given:
+                other = name.replace(service, key, 1)
+                if name.startswith(service) and other in given:
+                    yield f"{other} and {name} are both set; leave one of them out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,48 +161,49 @@ class SponsorAccount:
 
 RelayAccount: TypeAlias = EvmAccount | StellarAccount | SponsorAccount
 
-WEBHOOK_KEY = "ISTHMUS_WEBHOOK_KEY"
-WEBHOOK_KMS = "ISTHMUS_WEBHOOK_KMS"
-
 
 def load_relay_settings(
     settings: Settings, environment: Mapping[str, str] | None = None
 ) -> tuple[RelayAccount, ...]:
-    """The accounts that have a key. Raises `ConfigurationError` that names the variable."""
-    env = os.environ if environment is None else environment
-    _refuse_strangers(env, settings)
-    found: list[RelayAccount] = []
-    stellar = settings.network.stellar
-    for key in _stellar_keys(env, _SENDER, stellar.id):
-        limits = _limits(env, _SENDER, stellar.id, STELLAR_LIMITS)
-        found.append(StellarAccount(stellar, key, limits))
-    for key in _stellar_keys(env, _SPONSOR, stellar.id):
-        limits = _limits(env, _SPONSOR, stellar.id, STELLAR_LIMITS)
-        found.append(SponsorAccount(stellar, key, limits, _sponsor_bounds(env, stellar.id)))
-    _refuse_two_duties(found)
-    for chain in settings.network.evm:
-        signer = _evm_key(env, chain.id)
-        if signer is not None:
-            found.append(EvmAccount(chain, signer, _limits(env, _SENDER, chain.id, EVM_LIMITS)))
-    for each in found:
-        _require_node(settings, each.chain.id)
-    return tuple(found)
+    """The accounts that have a key.
+
+    Raises `ConfigurationError` that names every wrong variable; a chain needs a node.
+    """
+    found = _accounts(settings.network, os.environ if environment is None else environment)
+    chains = dict.fromkeys(each.chain.id for each in found)
+    without = [chain for chain in chains if not settings.nodes.get(chain)]
+    if without:
+        raise WrongSettings(
+            [f"{chain} has a key and no node: set {rpc_variable(chain)}" for chain in without]
+        )
+    return found
+
+
+def load_relay() -> tuple[Settings, tuple[RelayAccount, ...]]:
+    """What the relay's process reads. Raises one `ConfigurationError` with all problems."""
+    settings, _ = read_both(load_settings, lambda: _accounts(network_of(os.environ), os.environ))
+    return settings, load_relay_settings(settings)
 
 
 def load_webhook_poster(
     settings: Settings, environment: Mapping[str, str] | None = None
 ) -> WebhookSender | None:
-    """Who posts to webhooks; None without a key.
+    """The sender of webhooks; None without a key.
 
-    On the local chains alone it may be to this machine. Raises `ConfigurationError`, also for a
-    seed that signs transactions: what is posted is signed as others word it.
+    On the local chains alone it may send to this machine. Raises `ConfigurationError`, also for a
+    seed that signs transactions: the receiver chooses part of what is signed.
     """
     env = os.environ if environment is None else environment
-    key = _webhook_key(env)
+    values = read_variables(RelayVariables, env)
+    key: StellarKey | None = None
+    if values.webhook_kms is not None:
+        key = cast(StellarKey, _maker(WEBHOOK_KMS, values.webhook_kms)())
+    elif values.webhook_key is not None:
+        key = LocalStellarKey.from_text(values.webhook_key, WEBHOOK_KEY)
     if key is None:
         return None
     stellar = settings.network.stellar.id
-    others = [*_stellar_keys(env, _SENDER, stellar), *_stellar_keys(env, _SPONSOR, stellar)]
+    others = [*_stellar_keys(values, _SENDER, stellar), *_stellar_keys(values, _SPONSOR, stellar)]
     if key.public_key in [each.public_key for each in others]:
         raise ConfigurationError(
             f"the key of webhooks ({WEBHOOK_KEY}) signs transactions as well: make one of its own"
@@ -149,7 +214,7 @@ def load_webhook_poster(
 
 
 def need_webhook_poster(settings: Settings) -> WebhookSender:
-    """Who posts to webhooks. Raises `ConfigurationError`, also without a key."""
+    """The sender of webhooks. Raises `ConfigurationError`, also without a key."""
     poster = load_webhook_poster(settings)
     if poster is None:
         raise ConfigurationError(
@@ -158,15 +223,8 @@ def need_webhook_poster(settings: Settings) -> WebhookSender:
     return poster
 
 
-def _webhook_key(env: Mapping[str, str]) -> StellarKey | None:
-    text = _text_of(env, WEBHOOK_KEY, WEBHOOK_KMS)
-    if env.get(WEBHOOK_KMS):
-        return cast(StellarKey, _maker(WEBHOOK_KMS, env[WEBHOOK_KMS])())
-    return None if text is None else LocalStellarKey.from_text(text, WEBHOOK_KEY)
-
-
 def address_of(account: RelayAccount) -> str:
-    """Who signs."""
+    """The address that an account's key signs for."""
     if isinstance(account, EvmAccount):
         return evm_address(account.key)
     return stellar_address(account.key)
@@ -177,113 +235,91 @@ def relay_variable(what: str, chain: ChainId) -> str:
     return f"{_PREFIX}{what}_{variable_suffix(chain)}"
 
 
-def _evm_key(env: Mapping[str, str], chain: ChainId) -> EvmKey | None:
-    text, made = _key_text(env, _SENDER, chain), _made(env, _SENDER, chain)
-    if made is not None:
-        return cast(EvmKey, made)
-    return None if text is None else LocalEvmKey.from_text(text, relay_variable("KEY", chain))
+def _accounts(network: Network, env: Mapping[str, str]) -> tuple[RelayAccount, ...]:
+    values = read_variables(RelayVariables, env)
+    problems = chain_problems(RelayVariables, env, network)
+
+    @contextmanager
+    def collected() -> Iterator[None]:
+        try:
+            yield
+        except ConfigurationError as error:
+            problems.extend(problems_of(error))
+
+    found: list[RelayAccount] = []
+    stellar, name = network.stellar, variable_suffix(network.stellar.id)
+    with collected():
+        limits = SpendLimits(
+            values.budget.get(name, STELLAR_LIMITS.budget),
+            values.floor.get(name, STELLAR_LIMITS.floor),
+        )
+        keys = _stellar_keys(values, _SENDER, stellar.id)
+        found += [StellarAccount(stellar, key, limits) for key in keys]
+    with collected():
+        limits = SpendLimits(
+            values.sponsor_budget.get(name, STELLAR_LIMITS.budget),
+            values.sponsor_floor.get(name, STELLAR_LIMITS.floor),
+        )
+        bounds = SponsorBounds(
+            BaseUnits(values.sponsor_min_deposit.get(name, SPONSOR_BOUNDS.min_deposit)),
+            values.sponsor_payer_budget.get(name, SPONSOR_BOUNDS.payer_budget),
+        )
+        keys = _stellar_keys(values, _SPONSOR, stellar.id)
+        found += [SponsorAccount(stellar, key, limits, bounds) for key in keys]
+    # An owner's transaction that no ledger takes must keep no delivery waiting.
+    addresses = [address_of(each) for each in found]
+    problems += [
+        f"{address} is to send and to sponsor: use a key for each"
+        for address in dict.fromkeys(addresses)
+        if addresses.count(address) > 1
+    ]
+    for chain in network.evm:
+        name = variable_suffix(chain.id)
+        with collected():
+            signer = _evm_key(values, chain.id)
+            if signer is not None:
+                limits = SpendLimits(
+                    values.budget.get(name, EVM_LIMITS.budget),
+                    values.floor.get(name, EVM_LIMITS.floor),
+                )
+                found.append(EvmAccount(chain, signer, limits))
+    if problems:
+        raise WrongSettings(problems)
+    return tuple(found)
 
 
-def _stellar_keys(env: Mapping[str, str], names: _Names, chain: ChainId) -> Sequence[StellarKey]:
-    text, made = _key_text(env, names, chain), _made(env, names, chain)
-    if made is not None:
-        return [cast(StellarKey, made)]
-    seeds = [] if text is None else text.split(",")
-    variable = relay_variable(names.key, chain)
-    keys = [LocalStellarKey.from_text(seed.strip(), variable) for seed in seeds]
+def _evm_key(values: RelayVariables, chain: ChainId) -> EvmKey | None:
+    name = variable_suffix(chain)
+    if name in values.kms:
+        return cast(EvmKey, _maker(relay_variable("KMS", chain), values.kms[name])(chain))
+    if name not in values.key:
+        return None
+    return LocalEvmKey.from_text(values.key[name], relay_variable("KEY", chain))
+
+
+def _stellar_keys(values: RelayVariables, kind: str, chain: ChainId) -> Sequence[StellarKey]:
+    name, variable_name = variable_suffix(chain), relay_variable(kind, chain)
+    texts, services = (
+        (values.key, values.kms) if kind == _SENDER else (values.sponsor, values.sponsor_kms)
+    )
+    if name in services:
+        maker = _maker(relay_variable(_KMS[kind], chain), services[name])
+        return [cast(StellarKey, maker(chain))]
+    seeds = texts[name].split(",") if name in texts else []
+    keys = [LocalStellarKey.from_text(seed.strip(), variable_name) for seed in seeds]
     if len({stellar_address(key) for key in keys}) != len(keys):
-        raise ConfigurationError(f"{variable} names one seed twice")
+        raise ConfigurationError(f"{variable_name} names one seed twice")
     return keys
 
 
-def _refuse_two_duties(accounts: Sequence[RelayAccount]) -> None:
-    """An owner's transaction that no ledger takes must keep no delivery waiting."""
-    addresses = [address_of(each) for each in accounts]
-    twice = next((each for each in addresses if addresses.count(each) > 1), None)
-    if twice is not None:
-        raise ConfigurationError(f"{twice} is to send and to sponsor: use a key for each")
-
-
-def _key_text(env: Mapping[str, str], names: _Names, chain: ChainId) -> str | None:
-    return _text_of(env, relay_variable(names.key, chain), relay_variable(names.kms, chain))
-
-
-def _text_of(env: Mapping[str, str], variable: str, service: str) -> str | None:
-    text = secret(env, variable)
-    if text is not None and env.get(service):
-        raise ConfigurationError(f"{variable} and {service} are both set; which one holds?")
-    return text
-
-
-def _made(env: Mapping[str, str], names: _Names, chain: ChainId) -> object | None:
-    """The key that a service's own code makes for a chain."""
-    variable = relay_variable(names.kms, chain)
-    return _maker(variable, env[variable])(chain) if env.get(variable) else None
-
-
-def _require_node(settings: Settings, chain: ChainId) -> None:
-    if not settings.nodes.get(chain):
-        raise ConfigurationError(f"{chain} has a key and no node: set {rpc_variable(chain)}")
-
-
-def _limits(
-    env: Mapping[str, str], names: _Names, chain: ChainId, usual: SpendLimits
-) -> SpendLimits:
-    return SpendLimits(
-        _amount(env, names.budget, chain, usual.budget),
-        _amount(env, names.floor, chain, usual.floor),
-    )
-
-
-def _sponsor_bounds(env: Mapping[str, str], chain: ChainId) -> SponsorBounds:
-    usual = SPONSOR_BOUNDS
-    return SponsorBounds(
-        BaseUnits(_amount(env, _MIN_DEPOSIT, chain, usual.min_deposit)),
-        _amount(env, _PAYER_BUDGET, chain, usual.payer_budget),
-    )
-
-
-def _maker(variable: str, named: str) -> Callable[..., object]:
-    module, _, name = named.partition(":")
+def _maker(name: str, named: str) -> Callable[..., object]:
+    module, _, attribute = named.partition(":")
     try:
-        maker: object = getattr(import_module(module), name)
+        maker: object = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(
-            f"{variable} is {named!r}; it must be module:name, and importable: {error}"
+            f"{name} is {named!r}; it must be module:name, and importable: {error}"
         ) from error
     if not callable(maker):
-        raise ConfigurationError(f"{variable}: {named} cannot be called")
+        raise ConfigurationError(f"{name}: {named} cannot be called")
     return maker
-
-
-def _amount(env: Mapping[str, str], what: str, chain: ChainId, usual: int) -> int:
-    variable = relay_variable(what, chain)
-    text = env.get(variable)
-    if not text:
-        return usual
-    if not text.isdecimal():
-        raise ConfigurationError(
-            f"{variable} is {text!r}; it must be a whole number, of wei or stroops"
-        )
-    return int(text)
-
-
-def _refuse_strangers(env: Mapping[str, str], settings: Settings) -> None:
-    """A variable of a chain that the network does not have is a mistake, not a wish."""
-    known = {variable for chain in settings.network.chains for variable in _known(chain, _SENDER)}
-    stellar = settings.network.stellar
-    known |= {*_known(stellar, _SPONSOR)}
-    known |= {relay_variable(kind, stellar.id) for kind in (_MIN_DEPOSIT, _PAYER_BUDGET)}
-    prefixes = tuple(
-        f"{_PREFIX}{kind}_" for names in (_SENDER, _SPONSOR) for kind in astuple(names)
-    )
-    for variable in sorted(env):
-        if variable.startswith(prefixes) and variable not in known:
-            raise ConfigurationError(
-                f"{variable}: nothing of that name on network {settings.network.name}"
-            )
-
-
-def _known(chain: Chain, names: _Names) -> Iterator[str]:
-    yield from (relay_variable(kind, chain.id) for kind in astuple(names))
-    yield f"{relay_variable(names.key, chain.id)}_FILE"

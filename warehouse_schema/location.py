@@ -1,8 +1,16 @@
-"""Where the warehouse is, as `DATABASE_URL`, `ISTHMUS_HOME` and `ISTHMUS_NETWORK` say."""
+"""Where the warehouse is: `DATABASE_URL`, `ISTHMUS_HOME` and `ISTHMUS_NETWORK`."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import BeforeValidator
+
+from warehouse_schema.engine import warehouse_url
+from warehouse_schema.variables import Variables, variable
+
+NetworkName: TypeAlias = Literal["mainnet", "testnet", "devnet"]
 
 NEEDS_DATABASE = (
     "DATABASE_URL is unset, and the embedded Postgres is for the devnet alone: set it to a "
@@ -10,28 +18,68 @@ NEEDS_DATABASE = (
     "`python -m warehouse_schema.embedded start` and set it to what `python -m "
     "warehouse_schema.embedded url` prints"
 )
-"""What is wrong where no database is named for a real network, and what to do."""
+
+
+def _network(text: str) -> str:
+    if text not in get_args(NetworkName):
+        raise ValueError(f"must be one of {', '.join(get_args(NetworkName))}")
+    return text
+
+
+def _postgres(text: str) -> str:
+    try:
+        warehouse_url(text, source="")
+    except ValueError as error:
+        raise ValueError(str(error).strip()) from None
+    return text
+
+
+class LocationVariables(Variables):
+    """Where the warehouse is; needs no database."""
+
+    network_name: Annotated[NetworkName, BeforeValidator(_network)] = variable(
+        "ISTHMUS_NETWORK",
+        "`devnet`, `testnet` or `mainnet`: the file of `indexer/config/networks/` that is used",
+        "devnet",
+        keep_empty=True,
+    )
+    home: Path = variable("ISTHMUS_HOME", "folder of local state", Path(".isthmus"))
+    database_url: Annotated[str | None, BeforeValidator(_postgres)] = variable(
+        "DATABASE_URL",
+        "a Postgres ≥ 14, `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`; unset on the devnet: "
+        "the embedded one under `ISTHMUS_HOME`. Required on `testnet` and `mainnet`",
+        hidden=True,
+    )
+
+
+class WarehouseVariables(LocationVariables):
+    """Where the warehouse is. A network of real money needs a database of its own."""
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:
+        """An unset `DATABASE_URL` outside of the devnet."""
+        yield from super().contradictions(given)
+        if "DATABASE_URL" not in given and given.get("ISTHMUS_NETWORK") in ("testnet", "mainnet"):
+            yield NEEDS_DATABASE
 
 
 def embedded_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """The data folder of the embedded Postgres: `postgres` under `ISTHMUS_HOME`."""
+    """The data folder of the embedded Postgres: `postgres` under `ISTHMUS_HOME`.
+
+    Raises `SettingsError`.
+    """
     env = os.environ if environment is None else environment
-    return Path(env.get("ISTHMUS_HOME") or ".isthmus").absolute() / "postgres"
+    return LocationVariables.read(env).home.absolute() / "postgres"
 
 
 def named_database(environment: Mapping[str, str] | None = None) -> str | None:
-    """`DATABASE_URL`; None where it is unset."""
-    env = os.environ if environment is None else environment
-    return env.get("DATABASE_URL") or None
+    """`DATABASE_URL`; None where it is unset. Raises `SettingsError`."""
+    return LocationVariables.read(os.environ if environment is None else environment).database_url
 
 
 def database_variable(environment: Mapping[str, str] | None = None) -> str | None:
     """`DATABASE_URL`; None where it is unset, which stands for the embedded Postgres.
 
-    Raises `ValueError` when it is unset for another network than the devnet.
+    Raises `SettingsError`, also when it is unset for another network than the devnet.
     """
-    env = os.environ if environment is None else environment
-    url = named_database(env)
-    if url is None and env.get("ISTHMUS_NETWORK", "devnet") != "devnet":
-        raise ValueError(NEEDS_DATABASE)
-    return url
+    return WarehouseVariables.read(os.environ if environment is None else environment).database_url

@@ -228,8 +228,8 @@ def _target(
     parser: argparse.ArgumentParser, options: argparse.Namespace
 ) -> tuple[URL | None, Path]:
     """The server to migrate, None for the embedded one, and the folder of that."""
-    data: Path = options.data or embedded_folder()
     try:
+        data: Path = options.data or embedded_folder()
         if options.url is not None:
             return warehouse_url(options.url, "argument --url"), data
         named = None if options.data is not None else database_variable()

@@ -15,18 +15,12 @@ from indexer.actions.onboarding import (
     VALID_SECONDS,
     OnboardingTerms,
     onboarding_tx,
-    parse_onboarding,
+    read_onboarding,
 )
-from indexer.actions.stellar_check import MIN_SECONDS_LEFT
-from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
+from indexer.actions.stellar_check import ROOM
+from indexer.actions.stellar_tx import IssuedTransaction, read_tx
 from indexer.config.networks import StellarChain
-from indexer.policy.sponsorship import (
-    Sponsor,
-    SponsorshipRequest,
-    all_sponsors,
-    is_under_way,
-    sponsor_refusal,
-)
+from indexer.policy.sponsorship import Newcomer, Sponsor, all_sponsors, is_under_way, refusal
 from warehouse_schema.identifiers import TxHash, UnixSeconds
 from warehouse_schema.intake import actions, consents
 from warehouse_schema.relay import slots
@@ -36,7 +30,7 @@ def sponsored(
     conn: Connection,
     chain: StellarChain,
     transfer: OwnedTransferId,
-    who: SponsorshipRequest,
+    who: Newcomer,
     now: UnixSeconds,
     *,
     creates_account: bool,
@@ -45,16 +39,16 @@ def sponsored(
     if is_under_way(conn, chain.id, who):
         return "waiting"
     sponsors = all_sponsors(conn, chain.id)
-    if sponsor_refusal(conn, sponsors, who) is not None:
+    if refusal(conn, sponsors, who) is not None:
         return "no_trustline"
-    by = _sponsor_of(transfer, [each for each in sponsors if each.is_healthy])
+    by = _sponsor_of(transfer, [each for each in sponsors if each.is_well])
     shown = shown_onboardings(conn, chain, transfer)
-    newest = parse_onboarding(chain.passphrase, shown[-1]) if shown else None
+    newest = read_onboarding(chain.passphrase, shown[-1]) if shown else None
     is_good = (
         newest is not None
         and (newest.sponsor, newest.sequence) == (by.account, by.next_number)
         and newest.creates_account == creates_account
-        and newest.last >= now + MIN_SECONDS_LEFT
+        and newest.last >= now + ROOM
     )
     if is_good:
         return "waiting" if _is_signed(conn, shown[-1].tx) else shown[-1]
@@ -82,7 +76,7 @@ def shown_onboardings(
         .where(actions.c.transfer == transfer, actions.c.kind == "stellar_trustline")
         .order_by(actions.c.number)
     )
-    return [parse_tx(chain.passphrase, issued["xdr"]) for issued in conn.scalars(query)]
+    return [read_tx(chain.passphrase, issued["xdr"]) for issued in conn.scalars(query)]
 
 
 def is_number_used(conn: Connection, chain: StellarChain, made: OnboardingTerms) -> bool:

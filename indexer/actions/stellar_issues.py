@@ -18,8 +18,8 @@ class Issue:
 
     issued: IssuedTransaction
     sequence: int
-    step_id: str
-    """Which of the transfer's steps it is (`step_id`)."""
+    does: str
+    """Which of the transfer's steps it is (`does`)."""
 
     @property
     def numbered(self) -> EarlierTransaction:
@@ -27,7 +27,7 @@ class Issue:
         return EarlierTransaction(self.issued.tx, self.sequence)
 
 
-def parse_issue(passphrase: str, envelope: str) -> Issue:
+def read_issue(passphrase: str, envelope: str) -> Issue:
     """An issue by its envelope. Raises `ValueError` for what is none of ours."""
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(envelope, passphrase))
     transaction = built.transaction
@@ -36,7 +36,7 @@ def parse_issue(passphrase: str, envelope: str) -> Issue:
     return Issue(issued, transaction.sequence, _does(operation))
 
 
-def step_id(step: StellarStep, owner: StellarAddress) -> str:
+def does(step: StellarStep, owner: StellarAddress) -> str:
     """Which step of its transfer this is: the operation, and of a call the contract's function.
 
     All else in it follows from the transfer, but for how long an approval holds.

@@ -1,52 +1,172 @@
-"""What every process is set to, read once from the environment. (The api has more: `api.settings`.)
-
-| variable | meaning |
-|---|---|
-| `ISTHMUS_NETWORK` | `devnet` (default), `testnet` or `mainnet` |
-| `ISTHMUS_HOME` | folder of local state, default `.isthmus` in the working directory |
-| `DATABASE_URL` | a Postgres ≥ 14 of your own; unset: the embedded one, on the devnet alone |
-| `ISTHMUS_RPC_<CHAIN>` | node URLs of a chain, comma-separated, `http(s)` and `ws(s)` |
-| `ISTHMUS_START_<CHAIN>` | first block or ledger that is read, in place of the network file's |
-| `ISTHMUS_LOG_PROOF_<CHAIN>` | how an EVM chain's logs are proven, in place of the network file's |
-| `ISTHMUS_DEPOSIT_OPERATOR_<CHAIN>` | account of the relay that moves deposits on, `0x…` |
-| `ISTHMUS_EXPORT` | folder of the Parquet files, default `export` under `ISTHMUS_HOME` |
-| `ISTHMUS_LAKE_<CHAIN>` | SEP-54 data lake of the Stellar chain: folder, `https://` or `s3://` |
-| `ISTHMUS_IRIS_URL` | on the local chains alone: what attests in the place of Circle's service |
-| `ISTHMUS_DEVNET_PASSPHRASE` | on the local chains alone: `standalone` (default) or `testnet` |
-| `ISTHMUS_EXECUTOR` | who runs jobs of many steps in Dagster, `dagster_k8s:k8s_job_executor` |
-
-`<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
-`ISTHMUS_RPC_STELLAR_PUBNET`.
-"""
+"""Settings that every process reads: network, database, nodes. docs/settings.md lists them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar, get_args
 from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator
 
 from indexer.addresses import evm_address
 from indexer.config.networks import (
-    NETWORKS,
     Chain,
     EvmChain,
+    LogProof,
     Network,
-    StellarChain,
     load_network,
-    parse_log_proof,
 )
 from indexer.config.networks.variables import log_proof_variable as log_proof_variable
 from indexer.config.networks.variables import rpc_variable as rpc_variable
 from indexer.config.networks.variables import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
-from warehouse_schema.identifiers import ChainId, Height
+from warehouse_schema.identifiers import ChainId, EvmAddress, Height
+from warehouse_schema.location import LocationVariables, WarehouseVariables
+from warehouse_schema.variables import (
+    CHAIN,
+    Count,
+    SettingsError,
+    Variables,
+    chosen,
+    is_chain_variable,
+    variable,
+    within,
+)
 
-C = TypeVar("C", EvmChain, StellarChain)
+V = TypeVar("V", bound=Variables)
+A = TypeVar("A")
+B = TypeVar("B")
 
 SIGNING_NETWORK_VARIABLE = "ISTHMUS_DEVNET_PASSPHRASE"
 _PASSPHRASE_FILES = {"standalone": "devnet", "testnet": "testnet"}
 """Choice → network file whose passphrase it is."""
+
+
+class WrongSettings(ConfigurationError):
+    """All that is wrong with the settings of a start; `problems` has a sentence for each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        error = SettingsError(problems)
+        self.problems = error.problems
+        super().__init__(str(error))
+
+
+def _passphrase_choice(text: str) -> str:
+    if text not in _PASSPHRASE_FILES:
+        raise ValueError(f"must be {' or '.join(_PASSPHRASE_FILES)}")
+    return text
+
+
+def _node_urls(text: str) -> tuple[str, ...]:
+    urls = tuple(url.strip() for url in text.split(",") if url.strip())
+    if not all(url.startswith(("http://", "https://", "ws://", "wss://")) for url in urls):
+        raise ValueError("must hold URLs that begin with http(s):// or ws(s)://")
+    return urls
+
+
+def _start(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("must be a block or ledger number")
+    return int(text)
+
+
+def _log_proof(text: str) -> str:
+    if text not in get_args(LogProof):
+        raise ValueError(f"must be one of {', '.join(get_args(LogProof))}")
+    return text
+
+
+def _operator(text: str) -> EvmAddress:
+    try:
+        return evm_address(text)
+    except ValueError as error:
+        raise ValueError(f"must be an address 0x…: {error}") from None
+
+
+def _local_iris(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme != "http" or parts.hostname != "127.0.0.1" or parts.path.strip("/"):
+        raise ValueError("must be like http://127.0.0.1:8200")
+    return text
+
+
+class SharedVariables(LocationVariables):
+    """Network, nodes and local state; needs no database."""
+
+    rpc: dict[str, Annotated[tuple[str, ...], BeforeValidator(_node_urls)]] = variable(
+        "ISTHMUS_RPC_<CHAIN>",
+        "node URLs of a chain, comma-separated, `http(s)` and `ws(s)`; a chain without one is not "
+        "followed",
+        hidden=True,
+        keep_empty=True,
+    )
+    start: dict[str, Annotated[int, BeforeValidator(_start)]] = variable(
+        "ISTHMUS_START_<CHAIN>",
+        "first block or ledger that is read; replaces the network file's",
+    )
+    log_proof: dict[str, Annotated[LogProof, BeforeValidator(_log_proof)]] = variable(
+        "ISTHMUS_LOG_PROOF_<CHAIN>",
+        "what proves an EVM chain's logs: `receipts`, `header`, `operators` or `none`; replaces "
+        "the network file's",
+        chains="evm",
+    )
+    operator: dict[str, Annotated[EvmAddress, BeforeValidator(_operator)]] = variable(
+        "ISTHMUS_DEPOSIT_OPERATOR_<CHAIN>",
+        "the relay's account that moves deposits on, `0x…`; unset: no deposit addresses",
+        chains="evm",
+    )
+    export: Path | None = variable(
+        "ISTHMUS_EXPORT", "folder of the Parquet files; unset: `export` under `ISTHMUS_HOME`"
+    )
+    lake: dict[str, str] = variable(
+        "ISTHMUS_LAKE_<CHAIN>",
+        "SEP-54 data lake of the Stellar chain: a folder, `https://…` or `s3://…`; it has what "
+        "nodes no longer keep",
+        chains="stellar",
+    )
+    iris: Annotated[str | None, BeforeValidator(_local_iris)] = variable(
+        "ISTHMUS_IRIS_URL",
+        "devnet only: attestation service in the place of Circle's, such as "
+        "`http://127.0.0.1:8200`",
+    )
+    passphrase: Annotated[str, BeforeValidator(_passphrase_choice)] = variable(
+        SIGNING_NETWORK_VARIABLE,
+        "devnet only: passphrase of the local Stellar chain, `standalone` or `testnet`; wallets "
+        "sign for public networks alone",
+        "standalone",
+    )
+    executor: str | None = variable(
+        "ISTHMUS_EXECUTOR",
+        "Dagster executor of jobs with many steps, such as `dagster_k8s:k8s_job_executor`; unset: "
+        "processes of this machine",
+    )
+    dagster_url: str | None = variable(
+        "ISTHMUS_DAGSTER_URL",
+        "Dagster's own database, `postgresql+psycopg2://…`; read by `dagster.yaml`",
+        hidden=True,
+    )
+    code_server_port: Annotated[Count, within(0, 65_535)] | None = variable(
+        "ISTHMUS_CODE_SERVER_PORT",
+        "port of Dagster's code server; read by `pipelines/workspace.yaml`",
+    )
+    relay_server_port: Annotated[Count, within(0, 65_535)] | None = variable(
+        "ISTHMUS_RELAY_SERVER_PORT",
+        "port of the relay's code server; read by `pipelines/workspace_relay.yaml`",
+    )
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:
+        """Variables of the local chains on another network: real money goes by Circle's word."""
+        yield from super().contradictions(given)
+        if given.get("ISTHMUS_NETWORK", "devnet") != "devnet":
+            for name in (SIGNING_NETWORK_VARIABLE, "ISTHMUS_IRIS_URL"):
+                if name in given:
+                    yield f"{name} is for the local chains: leave it out"
+
+
+class DatabaseVariables(SharedVariables, WarehouseVariables):
+    """The same for a process that needs the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,32 +197,97 @@ class Settings:
         return tuple(chain for chain in self.network.chains if self.nodes.get(chain.id))
 
 
-def load_settings(environment: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings. Raises `ConfigurationError` that names the variable."""
+def load_settings(
+    environment: Mapping[str, str] | None = None, *, needs_database: bool = True
+) -> Settings:
+    """Read the settings. Raises `WrongSettings` that names every variable that is wrong.
+
+    Without `needs_database`, `DATABASE_URL` may be unset on every network.
+    """
     env = os.environ if environment is None else environment
-    name = env.get("ISTHMUS_NETWORK", "devnet")
-    if name not in NETWORKS:
-        raise ConfigurationError(f"ISTHMUS_NETWORK is {name!r}; it must be one of {NETWORKS}")
-    network = _with_starts(env, _load_network(env, name))
-    network = _with_service(env, _with_operators(env, _with_log_proofs(env, network)))
-    _refuse_strangers(env, network)
-    nodes = {chain.id: _nodes(env, chain) for chain in network.chains}
-    for chain in network.chains:
-        if nodes[chain.id] and chain.start_height is None:
-            raise ConfigurationError(
-                f"{chain.id} has a node and no start: set {start_variable(chain.id)} to the first "
-                "block to read, such as its head of now"
-            )
-    lake = env.get(lake_variable(network.stellar.id))
+    values = read_variables(DatabaseVariables if needs_database else SharedVariables, env)
+    network = _with_choices(_network_file(values), values)
+    nodes = {
+        chain.id: values.rpc.get(variable_suffix(chain.id), chain.rpc) for chain in network.chains
+    }
+    problems = chain_problems(SharedVariables, env, network)
+    problems += [
+        f"{operator_variable(chain.id)}: {chain.id} has no deposit_factory, so no deposit addresses"
+        for chain in network.evm
+        if chain.deposit_operator is not None and chain.deposit_factory is None
+    ]
+    problems += [
+        f"{chain.id} has a node and no start: set {start_variable(chain.id)} to the first block to "
+        "read, such as its head of now"
+        for chain in network.chains
+        if nodes[chain.id] and chain.start_height is None
+    ]
+    if problems:
+        raise WrongSettings(problems)
+    lake = values.lake.get(variable_suffix(network.stellar.id))
     return Settings(
         network=network,
-        home=Path(env.get("ISTHMUS_HOME") or ".isthmus").absolute(),
-        database_url=env.get("DATABASE_URL") or None,
+        home=values.home.absolute(),
+        database_url=values.database_url,
         nodes=nodes,
-        lakes={} if not lake else {network.stellar.id: lake},
-        export=Path(exports).absolute() if (exports := env.get("ISTHMUS_EXPORT")) else None,
-        executor=env.get("ISTHMUS_EXECUTOR") or None,
+        lakes={} if lake is None else {network.stellar.id: lake},
+        export=None if values.export is None else values.export.absolute(),
+        executor=values.executor,
     )
+
+
+def read_variables(model: type[V], environment: Mapping[str, str]) -> V:
+    """A process's variables. Raises `WrongSettings`."""
+    try:
+        return model.read(environment)
+    except SettingsError as error:
+        raise WrongSettings(list(error.problems)) from None
+
+
+def read_both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+    """What two readers return. Raises one `WrongSettings` with the problems of both."""
+    try:
+        one = first()
+    except ConfigurationError as error:
+        problems = problems_of(error)
+        try:
+            second()
+        except ConfigurationError as other:
+            problems += problems_of(other)
+        raise WrongSettings(problems) from None
+    return one, second()
+
+
+def problems_of(error: ConfigurationError) -> list[str]:
+    """The sentences of an error."""
+    return list(error.problems) if isinstance(error, WrongSettings) else [str(error)]
+
+
+def chain_problems(
+    model: type[Variables], environment: Mapping[str, str], network: Network
+) -> list[str]:
+    """A sentence for each `<CHAIN>` variable of a chain that the network does not have."""
+    problems = []
+    for name, about in model.names():
+        prefix, is_per_chain, suffix = name.partition(CHAIN)
+        if not is_per_chain:
+            continue
+        kind = chosen(about, "chains")
+        chains = {"all": network.chains, "evm": network.evm, "stellar": (network.stellar,)}
+        known = [f"{prefix}{variable_suffix(chain.id)}{suffix}" for chain in chains[str(kind)]]
+        problems += [
+            f"{each}: network {network.name} has no such chain; there is {', '.join(known)}"
+            for each in sorted(environment)
+            if each not in known and is_chain_variable(name, each)
+        ]
+    return problems
+
+
+def network_of(environment: Mapping[str, str]) -> Network:
+    """The network alone, whatever else is wrong. Raises `ConfigurationError` when that is."""
+    names = ("ISTHMUS_NETWORK", SIGNING_NETWORK_VARIABLE)
+    named = {name: environment[name] for name in names if name in environment}
+    return _network_file(read_variables(SharedVariables, named))
 
 
 def devnet_passphrase(environment: Mapping[str, str] | None = None) -> str:
@@ -111,21 +296,13 @@ def devnet_passphrase(environment: Mapping[str, str] | None = None) -> str:
     Wallets sign for public networks alone. Raises `ConfigurationError`.
     """
     env = os.environ if environment is None else environment
-    choice = env.get(SIGNING_NETWORK_VARIABLE) or "standalone"
-    if choice not in _PASSPHRASE_FILES:
-        known = " or ".join(_PASSPHRASE_FILES)
-        raise ConfigurationError(f"{SIGNING_NETWORK_VARIABLE} is {choice!r}; it must be {known}")
-    return load_network(_PASSPHRASE_FILES[choice]).stellar.passphrase
+    choice = env.get(SIGNING_NETWORK_VARIABLE, "")
+    return network_of({SIGNING_NETWORK_VARIABLE: choice}).stellar.passphrase
 
 
-def _load_network(env: Mapping[str, str], name: str) -> Network:
-    if name == "devnet":
-        return load_network(name, passphrase=devnet_passphrase(env))
-    if env.get(SIGNING_NETWORK_VARIABLE):
-        raise ConfigurationError(
-            f"{SIGNING_NETWORK_VARIABLE} is for the local chains: leave it out"
-        )
-    return load_network(name)
+def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with changes, for a process that it starts."""
+    return {**os.environ, **variables}
 
 
 def lake_variable(chain: ChainId) -> str:
@@ -139,94 +316,36 @@ def start_variable(chain: ChainId) -> str:
 
 
 def operator_variable(chain: ChainId) -> str:
-    """Name of the variable that says who moves deposits on."""
+    """Name of the variable that names the account that moves deposits on."""
     return f"ISTHMUS_DEPOSIT_OPERATOR_{variable_suffix(chain)}"
 
 
-def _with_starts(env: Mapping[str, str], network: Network) -> Network:
-    def started(chain: C) -> C:
-        text = env.get(start_variable(chain.id))
-        if text is None:
-            return chain
-        if not text.isdecimal():
-            raise ConfigurationError(
-                f"{start_variable(chain.id)} is {text!r}; it must be a block or ledger number"
-            )
-        return replace(chain, start_height=Height(int(text)))
+def _network_file(values: SharedVariables) -> Network:
+    if values.network_name != "devnet":
+        return load_network(values.network_name)
+    passphrase = load_network(_PASSPHRASE_FILES[values.passphrase]).stellar.passphrase
+    return load_network("devnet", passphrase=passphrase)
+
+
+def _with_choices(network: Network, values: SharedVariables) -> Network:
+    """The network file with what the operator says in its place."""
+
+    def start(chain: Chain) -> Height | None:
+        given = values.start.get(variable_suffix(chain.id))
+        return chain.start_height if given is None else Height(given)
+
+    def chosen_evm(chain: EvmChain) -> EvmChain:
+        name = variable_suffix(chain.id)
+        return replace(
+            chain,
+            start_height=start(chain),
+            log_proof=values.log_proof.get(name, chain.log_proof),
+            deposit_operator=values.operator.get(name),
+        )
 
     return replace(
         network,
-        stellar=started(network.stellar),
-        evm=tuple(started(chain) for chain in network.evm),
+        stellar=replace(network.stellar, start_height=start(network.stellar)),
+        evm=tuple(chosen_evm(chain) for chain in network.evm),
+        iris=values.iris or network.iris,
     )
-
-
-def _with_log_proofs(env: Mapping[str, str], network: Network) -> Network:
-    def proven(chain: EvmChain) -> EvmChain:
-        variable = log_proof_variable(chain.id)
-        text = env.get(variable)
-        if not text:
-            return chain
-        try:
-            return replace(chain, log_proof=parse_log_proof(text))
-        except ValueError as error:
-            raise ConfigurationError(f"{variable}: {error}") from error
-
-    return replace(network, evm=tuple(proven(chain) for chain in network.evm))
-
-
-def _with_operators(env: Mapping[str, str], network: Network) -> Network:
-    """Where there is no factory nobody could move a deposit on: that is a mistake, too."""
-
-    def operated(chain: EvmChain) -> EvmChain:
-        variable = operator_variable(chain.id)
-        text = env.get(variable)
-        if not text:
-            return chain
-        if chain.deposit_factory is None:
-            raise ConfigurationError(
-                f"{variable}: {chain.id} has no deposit_factory, so no deposit addresses"
-            )
-        try:
-            return replace(chain, deposit_operator=evm_address(text))
-        except ValueError as error:
-            raise ConfigurationError(f"{variable} is no address: {error}") from error
-
-    return replace(network, evm=tuple(operated(chain) for chain in network.evm))
-
-
-def _with_service(env: Mapping[str, str], network: Network) -> Network:
-    """On the local chains and nowhere else: real money goes by Circle's own word."""
-    url = env.get("ISTHMUS_IRIS_URL")
-    if not url:
-        return network
-    parts = urlsplit(url)
-    if network.name != "devnet":
-        raise ConfigurationError("ISTHMUS_IRIS_URL is for the local chains: leave it out")
-    if parts.scheme != "http" or parts.hostname != "127.0.0.1" or parts.path.strip("/"):
-        raise ConfigurationError("ISTHMUS_IRIS_URL must be like http://127.0.0.1:8200")
-    return replace(network, iris=url)
-
-
-def _refuse_strangers(env: Mapping[str, str], network: Network) -> None:
-    """A variable of a chain that the network does not have is a mistake, not a wish."""
-    of_evm = (operator_variable, log_proof_variable)
-    per_chain = (rpc_variable, start_variable, lake_variable, *of_evm)
-    known = {variable(chain.id) for chain in network.chains for variable in per_chain}
-    known -= {variable(network.stellar.id) for variable in of_evm}
-    prefixes = tuple(variable(ChainId("")) for variable in per_chain)
-    for variable in sorted(env):
-        if variable.startswith(prefixes) and variable not in known:
-            raise ConfigurationError(f"{variable}: network {network.name} has no such chain")
-
-
-def _nodes(env: Mapping[str, str], chain: Chain) -> tuple[str, ...]:
-    variable = rpc_variable(chain.id)
-    if variable not in env:
-        return chain.rpc
-    urls = tuple(url.strip() for url in env[variable].split(",") if url.strip())
-    for url in urls:
-        if not url.startswith(("http://", "https://", "ws://", "wss://")):
-            # The URL may hold a key, so it is not repeated.
-            raise ConfigurationError(f"{variable}: a URL must be http(s):// or ws(s)://")
-    return urls

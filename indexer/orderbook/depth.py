@@ -33,7 +33,7 @@ class RailDepthRow:
     offer_count: int = 0
 
 
-NO_TOTALS = Totals()
+NOTHING = Totals()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,15 +16,10 @@ from indexer.config.networks import Network
 from indexer.loops import pause_on_outage
 from indexer.notifications import listen, wait_for_notifications
 from indexer.transfers import state_machine
-from indexer.transfers.fold import fold_transfer
-from indexer.transfers.load import LoadedTransfer, load_transfers
+from indexer.transfers.fold import fold
+from indexer.transfers.load import Loaded, load
 from indexer.transfers.state_machine import IllegalTransition
-from indexer.transfers.store import (
-    is_behind,
-    refold_transfers,
-    try_lock_transfers,
-    with_interchangeable,
-)
+from indexer.transfers.store import is_behind, lock_if_free, refold, with_alike
 from warehouse_schema import channels
 from warehouse_schema.facts import cursors, expiries
 from warehouse_schema.intake import quotes, transfers
@@ -49,7 +44,7 @@ class KeeperProgress:
     expired: int = 0
 
 
-def run_keeper(
+def keep_transfers(
     engine: Engine,
     network: Network,
     *,
@@ -65,7 +60,7 @@ def run_keeper(
         with pause_on_outage("keeper", _LOST_SECONDS, should_stop), _listening(engine) as conn:
             on_progress(catch_up(conn, network))
             while not should_stop():
-                kept = process_notifications(conn, network, _TURN_SECONDS)
+                kept = turn(conn, network, _TURN_SECONDS)
                 if kept != KeeperProgress():
                     on_progress(kept)
 
@@ -81,11 +76,11 @@ def _listening(engine: Engine) -> Iterator[Connection]:
             conn.invalidate()
 
 
-def process_notifications(conn: Connection, network: Network, seconds: float) -> KeeperProgress:
+def turn(conn: Connection, network: Network, seconds: float) -> KeeperProgress:
     """Refold what is told within so many seconds, and let expire what is due."""
     told = wait_for_notifications(conn, seconds)
     with conn.begin():
-        moved = refold_transfers(conn, network, told)
+        moved = refold(conn, network, told)
     with conn.begin():
         return KeeperProgress(moved, expire_due(conn, network))
 
@@ -97,7 +92,7 @@ def catch_up(conn: Connection, network: Network) -> KeeperProgress:
     moved = expired = 0
     for start in range(0, len(missed), _AT_ONCE):
         with conn.begin():
-            moved += refold_transfers(conn, network, missed[start : start + _AT_ONCE])
+            moved += refold(conn, network, missed[start : start + _AT_ONCE])
     while True:
         with conn.begin():
             more = expire_due(conn, network)
@@ -122,25 +117,25 @@ def expire_due(conn: Connection, network: Network) -> int:
     in time. They are looked at again under their locks, so a submission at that moment comes first
     or second, and not between. One that is being decided about has to wait for the next turn.
     """
-    due = with_interchangeable(conn, _due(conn))
+    due = with_alike(conn, _due(conn))
     if not due:
         return 0
-    free = try_lock_transfers(conn, due)
+    free = lock_if_free(conn, due)
     still = set(_due(conn, among=due))
     if len(free) < len(due):
-        still = {each for each in still if free.issuperset(with_interchangeable(conn, [each]))}
+        still = {each for each in still if free.issuperset(with_alike(conn, [each]))}
     over = [
-        {"transfer": each.inputs.terms.id}
-        for each in load_transfers(conn, network, still)
+        {"transfer": each.evidence.terms.id}
+        for each in load(conn, network, still)
         if _may_expire(each)
     ]
     if over:
         conn.execute(insert(expiries), over)
-    refold_transfers(conn, network, due)
+    refold(conn, network, due)
     return len(over)
 
 
-def _may_expire(loaded: LoadedTransfer) -> bool:
+def _may_expire(loaded: Loaded) -> bool:
     """What cannot be folded does not: its refold raises the alarm, and the others go on.
 
     Neither does one with an unproven block, which may hold a payment that came in time.
@@ -148,7 +143,7 @@ def _may_expire(loaded: LoadedTransfer) -> bool:
     if loaded.unproven:
         return False
     try:
-        return state_machine.may_expire(fold_transfer(loaded.inputs).stage)
+        return state_machine.may_expire(fold(loaded.evidence).stage)
     except IllegalTransition:
         return False
 

@@ -1,23 +1,48 @@
-"""What Dagster's page is set to, read from the environment.
-
-| variable | meaning |
-|---|---|
-| `ISTHMUS_PAGE_PASSWORD` | the operator's password, 16 characters or more; or `…_FILE`. Unset: no login, and the page is read-only |
-| `ISTHMUS_PAGE_URL` | where browsers reach the page, such as `https://dagster.example.com`, beside `localhost` |
-"""  # noqa: E501
+"""Settings of Dagster's page, read by its process alone. docs/settings.md lists them."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from indexer.config.secrets import secret
+from pydantic import BeforeValidator
+
+from indexer.config.settings import read_variables
 from indexer.errors import ConfigurationError
+from warehouse_schema.variables import Variables, variable
 
 LOGIN_VARIABLE = "ISTHMUS_PAGE_PASSWORD"
-URL_VARIABLE = "ISTHMUS_PAGE_URL"
-_SHORTEST_PASSWORD = 16
+_MIN_PASSWORD = 16
+
+
+def _password(text: str) -> str:
+    if len(text) < _MIN_PASSWORD:
+        raise ValueError(f"must have {_MIN_PASSWORD} characters or more")
+    return text
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+        raise ValueError("must be like https://dagster.example.com")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+class PageVariables(Variables):
+    """Login and public name of the page."""
+
+    password: Annotated[str | None, BeforeValidator(_password)] = variable(
+        LOGIN_VARIABLE,
+        "password of the user `operator`, 16 characters or more; unset: no login, the page is "
+        "read-only and listens on this machine alone",
+        secret=True,
+    )
+    origin: Annotated[str | None, BeforeValidator(_origin)] = variable(
+        "ISTHMUS_PAGE_URL",
+        "where browsers reach the page besides `localhost`, such as `https://dagster.example.com`",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +63,15 @@ class PageSettings:
 def load_page_settings(
     host: str, port: int, environment: Mapping[str, str] | None = None
 ) -> PageSettings:
-    """Read the settings. Raises `ConfigurationError` that names the variable."""
-    env = os.environ if environment is None else environment
-    password = secret(env, LOGIN_VARIABLE)
-    if password is not None and len(password) < _SHORTEST_PASSWORD:
-        raise ConfigurationError(
-            f"{LOGIN_VARIABLE} must have {_SHORTEST_PASSWORD} characters or more"
-        )
-    if password is None and not _is_loopback(host):
+    """Read the settings. Raises `ConfigurationError` that names every wrong variable."""
+    values = read_variables(PageVariables, os.environ if environment is None else environment)
+    if values.password is None and not _is_loopback(host):
         raise ConfigurationError(
             f"{LOGIN_VARIABLE} is not set, so the page listens on this machine alone, not on {host}"
         )
     local = tuple(f"http://{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
-    public = env.get(URL_VARIABLE)
-    return PageSettings(host, port, (*local, *([] if not public else [_origin(public)])), password)
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
-        raise ConfigurationError(f"{URL_VARIABLE} must be like https://dagster.example.com")
-    return f"{parts.scheme}://{parts.netloc}"
+    public = () if values.origin is None else (values.origin,)
+    return PageSettings(host, port, (*local, *public), values.password)
 
 
 def _is_loopback(host: str) -> bool:

@@ -31,6 +31,10 @@ def test_how_many_streams_an_api_serves_is_the_operators_choice() -> None:
         ({"ISTHMUS_URL": "ftp://api.example.com"}, "it must be like https"),
         ({"ISTHMUS_TOKEN_KEY": "x", "ISTHMUS_TOKEN_KEY_FILE": "y"}, "ISTHMUS_TOKEN_KEY_FILE are"),
         ({"ISTHMUS_TOKEN_KEY_FILE": "/none"}, "ISTHMUS_TOKEN_KEY_FILE: /none cannot be read"),
+        ({"ISTHMUS_TOKEN_KEY_OTHER": "a"}, "ISTHMUS_TOKEN_KEY_OTHER is set without"),
+        ({"ISTHMUS_TOKEN_KEY": "hunter2"}, "ISTHMUS_TOKEN_KEY needs ISTHMUS_URL"),
+        ({"ISTHMUS_TOKEN_SECONDS": "59"}, "SECONDS is '59'; it must be from 60 to 86400"),
+        ({"ISTHMUS_TOKEN_SECONDS": "86401"}, "ISTHMUS_TOKEN_SECONDS is '86401'"),
         ({"ISTHMUS_IDENTITY_APP_ID": "a"}, "ISTHMUS_IDENTITY_APP_ID needs ISTHMUS_IDENTITY_APP_S"),
         ({"ISTHMUS_IDENTITY_APP_SECRET": "a"}, "APP_SECRET is set without"),
         ({**IDENTITY, "ISTHMUS_IDENTITY_SECONDS": "1h"}, "ISTHMUS_IDENTITY_SECONDS is '1h'"),
@@ -45,8 +49,9 @@ def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: 
 def test_a_secret_is_read_from_the_variable_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_text("hunter2\n")
-    inline = load_api_settings({"ISTHMUS_TOKEN_KEY": "hunter2"})
-    assert inline == load_api_settings({"ISTHMUS_TOKEN_KEY_FILE": str(file)})
+    url = {"ISTHMUS_URL": "https://api.example.com"}
+    inline = load_api_settings({**url, "ISTHMUS_TOKEN_KEY": "hunter2"})
+    assert inline == load_api_settings({**url, "ISTHMUS_TOKEN_KEY_FILE": str(file)})
     assert inline.token_key == "hunter2"
     assert "hunter2" not in repr(inline)
     assert load_api_settings({"ISTHMUS_TOKEN_KEY": ""}).token_key is None

@@ -49,6 +49,11 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 """Package → what it may import beside itself and the standard library."""
 
 ALSO: Mapping[str, tuple[str, ...]] = {
+    # Settings are pydantic-settings models.
+    "warehouse_schema.location": ("pydantic",),
+    "warehouse_schema.variables": ("pydantic", "pydantic_settings", "typing_extensions"),
+    "indexer.config.settings": ("pydantic",),
+    "relay.settings": ("pydantic",),
     # Creates its database before there is one to make an engine on.
     "warehouse_schema.embedded.launcher": ("psycopg",),
     # An engine is handed on; what to ask it is the indexer's.
@@ -157,10 +162,6 @@ ONLY: Mapping[str, tuple[str, ...]] = {
         "api.settings",
         "relay.settings",
         "pipelines.page.settings",
-        # Tells its workers where to put their figures together.
-        "api.__main__",
-        # Hands its own environment on to the processes it starts.
-        "devnet.supervisor",
     ),
     "os.environb": (),
     "os.getenv": (),

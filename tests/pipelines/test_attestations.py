@@ -166,7 +166,7 @@ def test_the_job_has_a_pool_of_its_own_and_its_hours(network):
 
 
 def settings_of(name: str) -> Settings:
-    return load_settings({"ISTHMUS_NETWORK": name})
+    return load_settings({"ISTHMUS_NETWORK": name}, needs_database=False)
 
 
 def test_a_network_without_a_service_has_none_of_it():

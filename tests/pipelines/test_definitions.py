@@ -63,12 +63,12 @@ def test_a_chain_without_a_node_is_left_out():
 
 @pytest.mark.parametrize("network", ["testnet", "mainnet"])
 def test_real_networks_load_with_and_without_nodes(network):
-    settings = load_settings({"ISTHMUS_NETWORK": network})
+    settings = load_settings({"ISTHMUS_NETWORK": network}, needs_database=False)
     assert settings.followed == ()
     assert definitions(settings).get_repository_def().has_job("rebuild_projections")
     nodes = {rpc_variable(c.id): "http://127.0.0.1:1" for c in settings.network.chains}
     starts = {start_variable(c.id): "1" for c in settings.network.chains}
-    settings = load_settings({"ISTHMUS_NETWORK": network, **nodes, **starts})
+    settings = load_settings({"ISTHMUS_NETWORK": network, **nodes, **starts}, needs_database=False)
     jobs = definitions(settings).get_repository_def().job_names
     assert sum(job.startswith("follow_") for job in jobs) == len(settings.network.chains)
 

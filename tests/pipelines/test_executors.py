@@ -34,7 +34,7 @@ def the_job() -> dg.JobDefinition:
 @pytest.fixture
 def node():
     """A chain of 100 blocks behind a URL."""
-    settings = load_settings({"ISTHMUS_NETWORK": "mainnet"})
+    settings = load_settings({"ISTHMUS_NETWORK": "mainnet"}, needs_database=False)
     network = settings.network
     (ethereum,) = (chain for chain in network.evm if chain.id == ETHEREUM)
     chain = FakeChain(replace(network, evm=(ethereum,)))

@@ -12,15 +12,16 @@ from warehouse_schema.embedded import (
     EmbeddedPostgresError,
 )
 from warehouse_schema.location import embedded_folder, named_database
+from warehouse_schema.variables import SettingsError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 0 if done, 1 with a sentence on stderr if not, 3 if nothing runs."""
     options = _parser().parse_args(arguments)
-    postgres = EmbeddedPostgres(options.data or embedded_folder(), options.port)
     try:
+        postgres = EmbeddedPostgres(options.data or embedded_folder(), options.port)
         return _COMMANDS[options.command](postgres, options)
-    except EmbeddedPostgresError as error:
+    except (EmbeddedPostgresError, SettingsError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
 

@@ -12,7 +12,7 @@ from stellar_sdk import Keypair
 from api.auth.claims import LEEWAY_SECONDS
 from api.auth.identity import identity_from_settings
 from api.auth.key_set import PinnedKey
-from api.settings import ApiSettings, IdentitySettings
+from api.settings import load_api_settings
 from devnet.identity.provider import ISSUER, KID, wallet
 from tests.factories.app import NOW
 from tests.factories.identity import LONGEST
@@ -202,18 +202,20 @@ def test_nothing_of_the_provider_is_logged_but_its_host(world, user, caplog):
 
 @pytest.mark.parametrize("pinned", [False, True])
 def test_an_operator_sets_it_all(world, user, reader, pinned):
-    chosen = IdentitySettings(
-        app_id=world.stand_in.app_id,
-        app_secret=world.stand_in.app_secret,
-        issuer=ISSUER,
-        url=world.url,
-        key=public_pem(world.stand_in.key) if pinned else None,
+    settings = load_api_settings(
+        {
+            "ISTHMUS_IDENTITY_APP_ID": world.stand_in.app_id,
+            "ISTHMUS_IDENTITY_APP_SECRET": world.stand_in.app_secret,
+            "ISTHMUS_IDENTITY_ISSUER": ISSUER,
+            "ISTHMUS_IDENTITY_URL": world.url,
+            "ISTHMUS_IDENTITY_KEY": public_pem(world.stand_in.key) if pinned else "",
+        }
     )
-    assert world.stand_in.app_secret not in repr(ApiSettings(identity=chosen))
-    identity = identity_from_settings(ApiSettings(identity=chosen), reader, lambda: NOW)
+    assert world.stand_in.app_secret not in repr(settings)
+    identity = identity_from_settings(settings, reader, lambda: NOW)
     assert identity.verify(world.token(user)).account == ACCOUNT
     assert ("keys" in world.stand_in.calls) is not pinned
-    assert identity_from_settings(ApiSettings(), reader, lambda: NOW) is None
+    assert identity_from_settings(load_api_settings({}), reader, lambda: NOW) is None
 
 
 def test_users_of_a_wallet_that_was_made_elsewhere_are_let_in(world):

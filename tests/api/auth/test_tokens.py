@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from api.auth.claims import LEEWAY_SECONDS, MAX_TOKEN_LENGTH, BadToken
 from api.auth.tokens import MAX_LIFETIME, thumbprint, tokens_from_settings, verifying_key
-from api.settings import ApiSettings
+from api.settings import load_api_settings
 from indexer.errors import ConfigurationError
 from tests.factories.app import NOW
 from tests.factories.tokens import (
@@ -242,39 +242,47 @@ def test_no_token_is_issued_without_a_name(jti):
 
 
 def test_an_operator_sets_keys_issuer_and_lifetime():
-    settings = ApiSettings(
-        url=URL,
-        token_key=private_pem(OURS),
-        token_key_other=private_pem(private_key("other")),
-        token_seconds=600,
+    settings = load_api_settings(
+        {
+            "ISTHMUS_URL": URL,
+            "ISTHMUS_TOKEN_KEY": private_pem(OURS),
+            "ISTHMUS_TOKEN_KEY_OTHER": private_pem(private_key("other")),
+            "ISTHMUS_TOKEN_SECONDS": "600",
+        }
     )
     tokens = tokens_from_settings(settings, lambda: NOW)
     assert tokens.verify(tokens.issue(ACCOUNT, jti=JTI)).expires_at == NOW + 600
     theirs = make_tokens(key="other", lifetime=600)
     assert tokens.verify(theirs.issue(ACCOUNT, jti=JTI)).account == ACCOUNT
-    assert tokens_from_settings(ApiSettings(), lambda: NOW) is None
+    assert tokens_from_settings(load_api_settings({}), lambda: NOW) is None
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"token_key": None}, "ISTHMUS_TOKEN_KEY_OTHER is set without"),
-        ({"url": None}, "ISTHMUS_TOKEN_KEY needs ISTHMUS_URL"),
-        ({"token_seconds": 59}, "ISTHMUS_TOKEN_SECONDS is 59; it must be 60 to 86400"),
-        ({"token_seconds": 86_401}, "ISTHMUS_TOKEN_SECONDS is 86401"),
-        ({"token_key": private_pem(P384)}, "ISTHMUS_TOKEN_KEY must be a P-256 key"),
+        ({"ISTHMUS_TOKEN_KEY": private_pem(P384)}, "ISTHMUS_TOKEN_KEY must be a P-256 key"),
         (
-            {"token_key": private_pem(ed25519.Ed25519PrivateKey.generate())},
+            {"ISTHMUS_TOKEN_KEY": private_pem(ed25519.Ed25519PrivateKey.generate())},
             "ISTHMUS_TOKEN_KEY must be a P-256 key",
         ),
-        ({"token_key": public_pem(OURS)}, "ISTHMUS_TOKEN_KEY holds no unencrypted private key"),
-        ({"token_key_other": "hunter2"}, "ISTHMUS_TOKEN_KEY_OTHER holds no unencrypted private"),
+        (
+            {"ISTHMUS_TOKEN_KEY": public_pem(OURS)},
+            "TOKEN_KEY holds no unencrypted private key",
+        ),
+        (
+            {"ISTHMUS_TOKEN_KEY_OTHER": "hunter2"},
+            "KEY_OTHER holds no unencrypted private",
+        ),
     ],
 )
 def test_a_wrong_key_is_refused_by_name_and_never_repeated(changes, message):
-    good = {"url": URL, "token_key": private_pem(OURS), "token_key_other": private_pem(OURS)}
+    good = {
+        "ISTHMUS_URL": URL,
+        "ISTHMUS_TOKEN_KEY": private_pem(OURS),
+        "ISTHMUS_TOKEN_KEY_OTHER": private_pem(OURS),
+    }
     with pytest.raises(ConfigurationError, match=message) as refused:
-        tokens_from_settings(ApiSettings(**(good | changes)), lambda: NOW)
+        tokens_from_settings(load_api_settings(good | changes), lambda: NOW)
     assert "hunter2" not in str(refused.value)
     assert "BEGIN" not in str(refused.value)
 
@@ -288,5 +296,11 @@ def test_a_public_key_must_be_of_our_curve():
 
 
 def test_settings_do_not_show_the_keys():
-    settings = ApiSettings(token_key="hunter2", token_key_other="hunter3")
+    settings = load_api_settings(
+        {
+            "ISTHMUS_URL": URL,
+            "ISTHMUS_TOKEN_KEY": "hunter2",
+            "ISTHMUS_TOKEN_KEY_OTHER": "hunter3",
+        }
+    )
     assert "hunter" not in repr(settings)

@@ -26,7 +26,9 @@ START = 60
 @pytest.fixture
 def chain() -> FakeChain:
     """Ethereum, 100 blocks high."""
-    network = load_settings({"ISTHMUS_NETWORK": "mainnet", start_variable(ETHEREUM): str(START)})
+    network = load_settings(
+        {"ISTHMUS_NETWORK": "mainnet", start_variable(ETHEREUM): str(START)}, needs_database=False
+    )
     (ethereum,) = (each for each in network.network.evm if each.id == ETHEREUM)
     chain = FakeChain(replace(network.network, evm=(ethereum,)))
     chain.grow(100)

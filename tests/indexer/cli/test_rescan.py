@@ -21,7 +21,9 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def chain() -> FakeChain:
     """Ethereum, 500 blocks high, with a send in each."""
-    network = load_settings({"ISTHMUS_NETWORK": "mainnet", start_variable(ETHEREUM): "1"}).network
+    network = load_settings(
+        {"ISTHMUS_NETWORK": "mainnet", start_variable(ETHEREUM): "1"}, needs_database=False
+    ).network
     (ethereum,) = (each for each in network.evm if each.id == ETHEREUM)
     chain = FakeChain(replace(network, evm=(replace(ethereum, log_proof="none"),)))
     chain.grow(500)

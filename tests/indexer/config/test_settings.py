@@ -2,9 +2,12 @@
 
 import pytest
 
-from indexer.config.settings import load_settings, rpc_variable
+from indexer.config.settings import load_settings, read_both, rpc_variable
 from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import ChainId
+from warehouse_schema.location import NEEDS_DATABASE
+
+MAINNET = {"ISTHMUS_NETWORK": "mainnet", "DATABASE_URL": "postgresql://db.example/isthmus"}
 
 
 def test_an_empty_environment_is_the_devnet_with_the_embedded_database() -> None:
@@ -16,7 +19,7 @@ def test_an_empty_environment_is_the_devnet_with_the_embedded_database() -> None
 
 def test_a_chain_without_a_node_is_not_followed() -> None:
     settings = load_settings(
-        {"ISTHMUS_NETWORK": "mainnet", "ISTHMUS_RPC_EIP155_1": "https://a.example, wss://a.example"}
+        {**MAINNET, "ISTHMUS_RPC_EIP155_1": "https://a.example, wss://a.example"}
     )
     assert [chain.id for chain in settings.followed] == ["eip155:1"]
     assert settings.nodes[ChainId("eip155:1")] == ("https://a.example", "wss://a.example")
@@ -24,7 +27,7 @@ def test_a_chain_without_a_node_is_not_followed() -> None:
 
 def test_no_production_network_names_a_node_of_its_own() -> None:
     for network in ("mainnet", "testnet"):
-        assert load_settings({"ISTHMUS_NETWORK": network}).followed == ()
+        assert load_settings({**MAINNET, "ISTHMUS_NETWORK": network}).followed == ()
 
 
 def test_the_variable_of_a_chain_is_its_id_in_capitals() -> None:
@@ -40,6 +43,7 @@ def test_a_refused_url_is_not_repeated() -> None:
 def test_the_operator_says_where_a_chain_starts() -> None:
     settings = load_settings(
         {
+            **MAINNET,
             "ISTHMUS_NETWORK": "testnet",
             "ISTHMUS_RPC_STELLAR_TESTNET": "https://a.example",
             "ISTHMUS_START_STELLAR_TESTNET": "1234567",
@@ -49,9 +53,9 @@ def test_the_operator_says_where_a_chain_starts() -> None:
 
 
 def test_a_lake_is_the_stellar_chains() -> None:
-    environment = {"ISTHMUS_NETWORK": "mainnet", "ISTHMUS_LAKE_STELLAR_PUBNET": "s3://lake/ledgers"}
+    environment = {**MAINNET, "ISTHMUS_LAKE_STELLAR_PUBNET": "s3://lake/ledgers"}
     assert load_settings(environment).lakes == {"stellar:pubnet": "s3://lake/ledgers"}
-    assert load_settings({"ISTHMUS_NETWORK": "mainnet"}).lakes == {}
+    assert load_settings(MAINNET).lakes == {}
 
 
 def test_log_proof_of_the_network_file_can_be_replaced() -> None:
@@ -73,22 +77,32 @@ def test_the_operator_of_deposits_is_an_account_where_there_is_a_factory() -> No
     ("environment", "message"),
     [
         ({"ISTHMUS_NETWORK": "moonnet"}, "ISTHMUS_NETWORK is 'moonnet'"),
-        ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "ISTHMUS_RPC_EIP155_31337: a URL must be"),
+        ({"ISTHMUS_RPC_EIP155_31337": "localhost:8545"}, "RPC_EIP155_31337 must hold URLs"),
         ({"ISTHMUS_RPC_EIP155_1": "https://a.example"}, "ISTHMUS_RPC_EIP155_1: network devnet has"),
         ({"ISTHMUS_START_EIP155_31337": "soon"}, "ISTHMUS_START_EIP155_31337 is 'soon'"),
-        ({"ISTHMUS_LOG_PROOF_EIP155_31337": "hope"}, "'hope' is none of receipts, header"),
+        (
+            {"ISTHMUS_LOG_PROOF_EIP155_31337": "hope"},
+            "LOG_PROOF_EIP155_31337 is 'hope'; it must be one of receipts, header",
+        ),
         ({"ISTHMUS_LOG_PROOF_STELLAR_DEVNET": "none"}, "LOG_PROOF_STELLAR_DEVNET"),
-        ({"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": "me"}, "OPERATOR_EIP155_31337 is no address"),
+        (
+            {"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": "me"},
+            "OPERATOR_EIP155_31337 is 'me'; it must be",
+        ),
         ({"ISTHMUS_DEPOSIT_OPERATOR_STELLAR_DEVNET": "me"}, "OPERATOR_STELLAR_DEVNET"),
         (
             {
-                "ISTHMUS_NETWORK": "mainnet",
+                **MAINNET,
                 "ISTHMUS_DEPOSIT_OPERATOR_EIP155_1": "0x" + "0e" * 20,
             },
             "OPERATOR_EIP155_1: eip155:1 has no deposit_factory",
         ),
         (
-            {"ISTHMUS_NETWORK": "testnet", "ISTHMUS_RPC_STELLAR_TESTNET": "https://a.example"},
+            {
+                **MAINNET,
+                "ISTHMUS_NETWORK": "testnet",
+                "ISTHMUS_RPC_STELLAR_TESTNET": "https://a.example",
+            },
             "stellar:testnet has a node and no start: set ISTHMUS_START_STELLAR_TESTNET",
         ),
     ],
@@ -104,10 +118,56 @@ def test_what_stands_in_for_circles_service_is_for_local_chains_alone() -> None:
     assert load_settings({}).network.iris is None
     for network in ("mainnet", "testnet"):
         with pytest.raises(ConfigurationError, match="ISTHMUS_IRIS_URL is for the local chains"):
-            load_settings({**chosen, "ISTHMUS_NETWORK": network})
+            load_settings({**MAINNET, **chosen, "ISTHMUS_NETWORK": network})
     for url in ("https://iris-api.circle.com", "http://10.0.0.1:80", "http://127.0.0.1:1/x"):
-        with pytest.raises(ConfigurationError, match="ISTHMUS_IRIS_URL must be like"):
+        with pytest.raises(ConfigurationError, match="it must be like http:"):
             load_settings({"ISTHMUS_IRIS_URL": url})
+
+
+def test_all_problems_are_named_at_once() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings(
+            {
+                "ISTHMUS_NETWORK": "testnet",
+                "ISTHMUS_IRIS_URL": "http://127.0.0.1:8200",
+                "ISTHMUS_START_STELLAR_TESTNET": "soon",
+                "ISTHMUS_TOKEN_KY": "hunter2",
+            }
+        )
+    assert str(refused.value).splitlines() == [
+        "4 settings are wrong:",
+        f"  {NEEDS_DATABASE}",
+        "  ISTHMUS_IRIS_URL is for the local chains: leave it out",
+        "  ISTHMUS_START_STELLAR_TESTNET is 'soon'; it must be a block or ledger number",
+        "  ISTHMUS_TOKEN_KY is no setting; the nearest one is ISTHMUS_TOKEN_KEY (docs/settings.md)",
+    ]
+
+
+def test_problems_that_need_the_network_come_together() -> None:
+    environment = {
+        **MAINNET,
+        "ISTHMUS_RPC_EIP155_5": "https://a.example",
+        "ISTHMUS_LAKE_EIP155_1": "s3://lake",
+        "ISTHMUS_RPC_STELLAR_PUBNET": "https://a.example",
+        "ISTHMUS_DEPOSIT_OPERATOR_EIP155_1": "0x" + "0e" * 20,
+    }
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings(environment)
+    assert [line.split(":")[0].strip() for line in str(refused.value).splitlines()] == [
+        "3 settings are wrong",
+        "ISTHMUS_DEPOSIT_OPERATOR_EIP155_1",
+        "ISTHMUS_LAKE_EIP155_1",
+        "ISTHMUS_RPC_EIP155_5",
+    ]
+
+
+def test_two_readers_name_their_problems_together() -> None:
+    with pytest.raises(ConfigurationError, match="2 settings are wrong") as refused:
+        read_both(
+            lambda: load_settings({"ISTHMUS_NETWORK": "moonnet"}),
+            lambda: load_settings({"ISTHMUS_EXPRT": "x"}),
+        )
+    assert "ISTHMUS_EXPORT" in str(refused.value)
 
 
 def test_devnet_signs_for_the_test_network_where_chosen() -> None:
@@ -126,7 +186,7 @@ def test_devnet_signs_for_the_test_network_where_chosen() -> None:
             {"ISTHMUS_DEVNET_PASSPHRASE": "public"}, "must be standalone or testnet", id="unknown"
         ),
         pytest.param(
-            {"ISTHMUS_DEVNET_PASSPHRASE": "testnet", "ISTHMUS_NETWORK": "mainnet"},
+            {**MAINNET, "ISTHMUS_DEVNET_PASSPHRASE": "testnet"},
             "ISTHMUS_DEVNET_PASSPHRASE is for the local chains",
             id="mainnet",
         ),

@@ -31,6 +31,7 @@ def status(
 ) -> Callable[[], tuple[int, str]]:
     """Runs `python -m indexer status`; its exit code and Ethereum's line."""
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
+    monkeypatch.setenv("DATABASE_URL", "postgresql:///unused")
     monkeypatch.setattr("indexer.__main__.open_engine", lambda *_: indexer_engine)
     monkeypatch.setattr("sys.argv", ["indexer", "status"])
 

@@ -263,7 +263,7 @@ def test_public_name_of_the_page_is_served(page: Page, origin: str, status: int)
     [
         ("127.0.0.1", {"ISTHMUS_PAGE_PASSWORD": "short"}, "must have 16 characters or more"),
         ("0.0.0.0", {}, "ISTHMUS_PAGE_PASSWORD is not set"),
-        ("localhost", {"ISTHMUS_PAGE_URL": "dagster.example.com"}, "ISTHMUS_PAGE_URL must be"),
+        ("localhost", {"ISTHMUS_PAGE_URL": "dagster.example.com"}, "it must be like https"),
     ],
     ids=["short password", "open to the network", "no url"],
 )

@@ -1,0 +1,92 @@
+"""Writes docs/settings.md and the list of known variables from the settings models.
+
+python -m tests.architecture.settings_document
+"""
+
+import re
+from pathlib import Path
+
+from api.settings import ApiSettings
+from indexer.config.settings import DatabaseVariables
+from pipelines.page.settings import PageVariables
+from relay.settings import RelayVariables
+from tests.architecture.imports import ROOT
+from warehouse_schema.variables import Variables, has_option
+
+SECTIONS: tuple[tuple[str, str, type[Variables]], ...] = (
+    (
+        "Every process",
+        "Read by followers, Dagster, the API, the relay and the tools.",
+        DatabaseVariables,
+    ),
+    ("The API", "Read by the API's process alone.", ApiSettings),
+    ("The relay and webhooks", "Read by the relay's process alone.", RelayVariables),
+    ("Dagster's page", "Read by the page's process alone.", PageVariables),
+)
+
+HEAD = """\
+<!-- Written by `make settings` from the settings models. -->
+
+# Settings
+
+Every process reads environment variables once, at its start. Wrong settings stop it, and it names
+all of them at once. A variable `ISTHMUS_…` that is not on this page is an error too. An empty
+variable is an unset one, except that an empty `ISTHMUS_RPC_<CHAIN>` gives the chain no node.
+
+`<CHAIN>` is the chain id in capitals with `_`: `ISTHMUS_RPC_EIP155_1`,
+`ISTHMUS_RPC_STELLAR_PUBNET`. A secret (marked `_FILE`) is in the variable, or in the file that the
+same name with `_FILE` at its end names.
+"""
+
+
+def document() -> str:
+    """docs/settings.md."""
+    parts = [HEAD]
+    for title, about, model in SECTIONS:
+        parts.append(
+            f"\n## {title}\n\n{about}\n\n| variable | default | meaning |\n|---|---|---|\n"
+        )
+        parts += [_row(model, field_name) for field_name in _ordered(model)]
+    return "".join(parts)
+
+
+def known_variables() -> str:
+    """warehouse_schema/variables.txt: a name a line."""
+    names = {name for _, _, model in SECTIONS for name, _ in model.names()}
+    return "".join(f"{name}\n" for name in sorted(names) if name.startswith("ISTHMUS_"))
+
+
+def files() -> dict[Path, str]:
+    """What is generated, by path."""
+    return {
+        ROOT / "docs" / "settings.md": document(),
+        ROOT / "warehouse_schema" / "variables.txt": known_variables(),
+    }
+
+
+def _ordered(model: type[Variables]) -> list[str]:
+    """Fields, those of base classes first."""
+    owners = [
+        base.__annotations__ for base in reversed(model.__mro__) if "__annotations__" in vars(base)
+    ]
+    return [name for names in owners for name in names if name in model.model_fields]
+
+
+def _row(model: type[Variables], field_name: str) -> str:
+    field = model.model_fields[field_name]
+    secret = " (`_FILE`)" if has_option(field, "secret") else ""
+    return f"| `{field.alias}`{secret} | {_default(field.default)} | {field.description} |\n"
+
+
+def _default(value: object) -> str:
+    if value is None or value == {}:
+        return "unset"
+    if isinstance(value, frozenset):
+        return f"`{','.join(sorted(value))}`"
+    # A rate limit writes itself as "60 per 1 minute".
+    return f"`{re.sub(r' per 1 ', '/', str(value))}`"
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text)

@@ -1,0 +1,239 @@
+"""Environment variables as pydantic-settings models.
+
+A model has one field per variable: the alias is the variable's name, the description is its line in
+docs/settings.md. `<CHAIN>` in a name stands for a chain id in capitals with `_`, and the field is a
+dict by that text. An empty variable is an unset one, unless the field says otherwise.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+CHAIN = "<CHAIN>"
+_CHAIN_PATTERN = "(?P<chain>(EIP155|STELLAR)_[A-Z0-9]+)"
+_KNOWN_FILE = Path(__file__).with_name("variables.txt")
+_INTERNAL = ("ISTHMUS_DEMO", "ISTHMUS_EXAMPLES")
+"""Mark of the devnet's process groups; number of generated examples in tests."""
+
+Chains: TypeAlias = Literal["all", "evm", "stellar"]
+
+
+class SettingsError(ValueError):
+    """Variables are wrong or contradict each other; `problems` has a sentence for each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        lines = [f"  {problem}" for problem in self.problems]
+        super().__init__(
+            self.problems[0]
+            if len(lines) == 1
+            else "\n".join([f"{len(lines)} settings are wrong:", *lines])
+        )
+
+
+def variable(
+    name: str,
+    description: str,
+    default: object = None,
+    *,
+    secret: bool = False,
+    hidden: bool = False,
+    keep_empty: bool = False,
+    chains: Chains = "all",
+) -> Any:
+    """A model's field for one variable.
+
+    `secret`: may also be in the file that `<name>_FILE` names. `hidden`: error messages do not
+    repeat the text; secrets are hidden. `chains`: which chains a `<CHAIN>` variable exists for.
+    """
+    return Field(
+        {} if CHAIN in name else default,
+        alias=name,
+        description=description,
+        repr=not (secret or hidden),
+        json_schema_extra={"secret": secret, "keep_empty": keep_empty, "chains": chains},
+    )
+
+
+class _MappingSource(PydanticBaseSettingsSource):
+    """Values by alias from one mapping of variables."""
+
+    def __init__(self, model: type[BaseSettings], environment: Mapping[str, str]) -> None:
+        super().__init__(model)
+        self._environment = environment
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Text of one variable, or texts by chain; None where it is unset."""
+        name = field.alias or field_name
+        is_text = has_option(field, "keep_empty")
+        if CHAIN in name:
+            pattern = _pattern(name)
+            found = {
+                match["chain"]: text
+                for key, text in sorted(self._environment.items())
+                if (match := pattern.fullmatch(key)) and (text or is_text)
+            }
+            return found or None, name, False
+        text = self._environment.get(name)
+        return (text if text or is_text else None), name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Every variable that is set."""
+        fields = self.settings_cls.model_fields.items()
+        values = [self.get_field_value(field, field_name) for field_name, field in fields]
+        return {name: value for value, name, _ in values if value is not None}
+
+
+class Variables(BaseSettings):
+    """Base of the models. `read` is the way to make one."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="ignore",
+        validate_default=False,
+        enable_decoding=False,
+        arbitrary_types_allowed=True,
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The mapping given to `read` alone: no dotenv file, no secrets folder."""
+        return (_MappingSource(settings_cls, init_settings()["environment"]),)
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, str]) -> Iterator[str]:  # noqa: ARG003
+        """A sentence for each combination of variables that cannot be; empty ones are not given."""
+        yield from ()
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Self:
+        """Read the variables. Raises `SettingsError` with all problems at once."""
+        resolved, problems = _with_secret_files(cls, environment)
+        problems += unknown_variables(environment)
+        problems += cls.contradictions({name: text for name, text in resolved.items() if text})
+        try:
+            values = cls.model_validate({"environment": resolved})
+        except ValidationError as error:
+            raise SettingsError([*problems, *_problems(cls, error)]) from None
+        if problems:
+            raise SettingsError(problems)
+        return values
+
+    @classmethod
+    def names(cls) -> Iterator[tuple[str, FieldInfo]]:
+        """Each variable with its field; a secret's `_FILE` variable too."""
+        for field_name, field in cls.model_fields.items():
+            name = field.alias or field_name
+            yield name, field
+            if has_option(field, "secret"):
+                yield f"{name}_FILE", field
+
+
+def has_option(field: FieldInfo, option: str) -> bool:
+    """Whether `variable` was called with a flag."""
+    return bool(chosen(field, option))
+
+
+def chosen(field: FieldInfo, option: str) -> object:
+    """What `variable` was called with."""
+    extra = field.json_schema_extra
+    return extra[option] if isinstance(extra, dict) else None
+
+
+def is_chain_variable(pattern: str, name: str) -> bool:
+    """Whether a variable is a `<CHAIN>` pattern's, for whichever chain."""
+    return _pattern(pattern).fullmatch(name) is not None
+
+
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each `ISTHMUS_…` variable that no process reads, with the nearest one."""
+    known = _known()
+    patterns = [_pattern(name) for name in known]
+    found = []
+    for name in sorted(environment):
+        if not name.startswith("ISTHMUS_") or any(each.fullmatch(name) for each in patterns):
+            continue
+        nearest = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+        found.append(f"{name} is no setting; the nearest one is {nearest} (docs/settings.md)")
+    return found
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    """Names that any process reads; `make settings` writes the file."""
+    return (*_KNOWN_FILE.read_text().split(), *_INTERNAL)
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(name).replace(re.escape(CHAIN), _CHAIN_PATTERN))
+
+
+def _with_secret_files(
+    model: type[Variables], environment: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """The environment with files in the place of `_FILE` variables; problems never repeat them."""
+    resolved, problems = dict(environment), []
+    secrets = [
+        _pattern(field.alias or "") for _, field in model.names() if has_option(field, "secret")
+    ]
+    for name, file in environment.items():
+        target = name.removesuffix("_FILE")
+        if not file or target == name or not any(each.fullmatch(target) for each in secrets):
+            continue
+        if environment.get(target):
+            problems.append(f"{target} and {name} are both set; leave one of them out")
+            continue
+        try:
+            resolved[target] = Path(file).read_text().strip()
+        except (OSError, UnicodeDecodeError):
+            problems.append(f"{name}: {file} cannot be read")
+        else:
+            if not resolved[target]:
+                problems.append(f"{name}: {file} is empty")
+    return resolved, problems
+
+
+def _problems(model: type[Variables], error: ValidationError) -> Iterator[str]:
+    hidden = {name for name, field in model.names() if not field.repr}
+    for each in error.errors(include_url=False):
+        alias, *rest = (str(part) for part in each["loc"])
+        name = alias.replace(CHAIN, rest[0]) if rest else alias
+        reason = str(each["ctx"]["error"]) if each["type"] == "value_error" else each["msg"]
+        yield f"{name} {reason}" if alias in hidden else f"{name} is {each['input']!r}; it {reason}"
+
+
+def _whole_number(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
+Count: TypeAlias = Annotated[int, BeforeValidator(_whole_number)]
+"""Whole number, 0 or more."""
+
+
+def within(least: int, most: int) -> BeforeValidator:
+    """Validator of a whole number in a range, both ends included."""
+
+    def validate(text: str) -> int:
+        number = _whole_number(text)
+        if not least <= number <= most:
+            raise ValueError(f"must be from {least} to {most}")
+        return number
+
+    return BeforeValidator(validate)
