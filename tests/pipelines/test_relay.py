@@ -1,6 +1,7 @@
 """The relay's code location: it loads without keys, says what it lacks, and is looked after."""
 
 import os
+import re
 import signal
 import threading
 from collections.abc import Iterator
@@ -115,8 +116,8 @@ def test_the_check_says_what_an_operator_has_to_look_at(
         conn.execute(text("UPDATE relay.health SET seen_at = now() - interval '3 minutes'"))
     passed, found = check(instance, relay_engine)
     assert not passed
-    assert "silent for 180 s" in found
-    assert "deliver of a transfer under number 0 waits for 7200 s" in found
+    assert re.search(r"silent for 18\d s", found)
+    assert re.search(r"deliver of a transfer under number 0 waits for 72\d\d s", found)
     with relay_engine.begin() as conn:
         store.set_health(
             conn, ACCOUNT, store.AccountHealth("deliver", "3 wei on the account", 3, 0, 1)
