@@ -14,7 +14,7 @@ from indexer.config.networks import Network
 from indexer.config.routes import FundingMode, Mechanism
 from indexer.facts.health import REASON_TEXTS, assess
 from indexer.facts.status import ChainStatus
-from indexer.policy.relay_accounts import senders
+from indexer.policy.relay_accounts import account_statuses
 from warehouse_schema.identifiers import ChainId, is_evm
 
 
@@ -55,7 +55,7 @@ def followed_chains(network: Network, statuses: Sequence[ChainStatus]) -> list[C
 def relayed_chains(conn: Connection) -> frozenset[ChainId]:
     """Chains on which an account of the relay can send what transfers need."""
     return frozenset(
-        each.chain for each in senders(conn) if each.duty == "deliver" and each.is_well
+        each.chain for each in account_statuses(conn) if each.duty == "deliver" and each.is_healthy
     )
 
 

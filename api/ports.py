@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from indexer.actions.evm_calls import EvmOrder
-from indexer.actions.evm_check import Mined
+from indexer.actions.evm_check import MinedTx
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_issues import Issue
 from indexer.actions.stellar_orders import StellarOrder
@@ -55,7 +55,7 @@ class EvmSource(Protocol):
     ) -> BaseUnits | None:
         """The bridge's allowance; None where it needs none."""
 
-    def mined(self, chain: ChainId, tx: TxHash) -> Mined | None:
+    def mined(self, chain: ChainId, tx: TxHash) -> MinedTx | None:
         """The outcome of a transaction; None while too few nodes have its receipt."""
 
     def mint_refusal(self, chain: ChainId, recipient: EvmAddress) -> MintRefusal | None:

@@ -8,11 +8,16 @@ from typing_extensions import TypedDict
 
 from api.deps import require_accounts
 from api.description import BaseUnitsText
-from indexer.actions.onboarding import BID, reserves
+from indexer.actions.onboarding import FEE_BID, reserves
 from indexer.config.networks import StellarChain
-from indexer.policy.sponsorship import Newcomer, SponsorRefusal, all_sponsors, refusal
+from indexer.policy.sponsorship import (
+    SponsorRefusal,
+    SponsorshipRequest,
+    all_sponsors,
+    sponsor_refusal,
+)
 
-FEE_ALLOWANCE = 2 * BID
+FEE_ALLOWANCE = 2 * FEE_BID
 """Stroops beside the reserves: ample for creating an account and opening a trustline."""
 
 
@@ -56,16 +61,16 @@ class NeededTrustline(TypedDict):
     ]
 
 
-def creates_account(who: Newcomer) -> bool:
+def creates_account(who: SponsorshipRequest) -> bool:
     """Whether the owner has no account. Raises `LedgerUnavailable`."""
     return require_accounts().signing_rules(who.owner) is None
 
 
 def needed_trustline(
-    conn: Connection, chain: StellarChain, who: Newcomer, *, is_new: bool
+    conn: Connection, chain: StellarChain, who: SponsorshipRequest, *, is_new: bool
 ) -> NeededTrustline:
     """What an owner without the trustline is told; `is_new`: without an account."""
-    why = refusal(conn, all_sponsors(conn, chain.id), who)
+    why = sponsor_refusal(conn, all_sponsors(conn, chain.id), who)
     return {
         "asset": who.asset,
         "creates_account": is_new,

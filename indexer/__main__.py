@@ -53,7 +53,7 @@ from indexer.ingest.readers import open_reader
 from indexer.ingest.rebuild import differences, rebuild
 from indexer.ingest.retention import delete_old_rows
 from indexer.loops import stop_requested
-from indexer.transfers.keeper import keep_transfers
+from indexer.transfers.keeper import run_keeper
 from warehouse_schema.identifiers import ChainId
 
 
@@ -157,7 +157,7 @@ def _transfers(settings: Settings, _: argparse.Namespace) -> int:
     should_stop = stop_requested()
     engine = open_engine(settings, "indexer")
     try:
-        keep_transfers(engine, settings.network, should_stop=should_stop)
+        run_keeper(engine, settings.network, should_stop=should_stop)
     finally:
         engine.dispose()
     return 0

@@ -47,14 +47,14 @@ class Report:
     @classmethod
     def of(cls, progress: RangeProgress) -> "Report":
         """What one range amounts to. One that takes blocks back is a reorg."""
-        taken_back = progress.blocks < 0
+        rewound = progress.blocks < 0
         return cls(
             latest=progress,
-            blocks=0 if taken_back else progress.blocks,
+            blocks=0 if rewound else progress.blocks,
             events=progress.events,
             undecodable=progress.undecodable,
             quarantined=progress.quarantined,
-            reorgs=int(taken_back),
+            reorgs=int(rewound),
         )
 
     def then(self, later: "Report") -> "Report":

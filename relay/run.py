@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from sqlalchemy import Connection, Engine
 from stellar_sdk.operation.operation import Operation
 
-from indexer.actions.stellar_tx import view_call
+from indexer.actions.stellar_tx import view_tx
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import EvmChain, Network, StellarChain
@@ -201,7 +201,7 @@ def _recipients(settings: Settings, payer: StellarAccount) -> Iterator[AccountWo
     with closing(_stellar_nodes(settings, payer)) as nodes:
 
         def view(question: Operation) -> bytes:
-            return nodes.simulate(view_call(payer.chain.passphrase, question).envelope).value
+            return nodes.simulate(view_tx(payer.chain.passphrase, question).envelope).value
 
         look = trustline_check(payer.chain, nodes, view)
         yield Recipients(payer.chain.id, look, time.monotonic)

@@ -7,7 +7,7 @@ from api.concurrency import MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import ChainUnavailable
 from api.ports import EvmSource
 from indexer.actions.evm_calls import EvmOrder
-from indexer.actions.evm_check import Mined
+from indexer.actions.evm_check import MinedTx
 from indexer.actions.mint_check import MintRefusal
 from warehouse_schema.identifiers import BaseUnits, ChainId, EvmAddress, TxHash
 
@@ -27,7 +27,7 @@ class LimitedEvmSource:
         """Raises `ChainUnavailable`, as all do."""
         return self._asked(chain, lambda: self._source.allowance(chain, order, token, payer))
 
-    def mined(self, chain: ChainId, tx: TxHash) -> Mined | None:
+    def mined(self, chain: ChainId, tx: TxHash) -> MinedTx | None:
         """As in `EvmSource`."""
         return self._asked(chain, lambda: self._source.mined(chain, tx))
 

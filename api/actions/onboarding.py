@@ -15,12 +15,18 @@ from indexer.actions.onboarding import (
     VALID_SECONDS,
     OnboardingTerms,
     onboarding_tx,
-    read_onboarding,
+    parse_onboarding,
 )
-from indexer.actions.stellar_check import ROOM
-from indexer.actions.stellar_tx import IssuedTransaction, read_tx
+from indexer.actions.stellar_check import MIN_SECONDS_LEFT
+from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
 from indexer.config.networks import StellarChain
-from indexer.policy.sponsorship import Newcomer, Sponsor, all_sponsors, is_under_way, refusal
+from indexer.policy.sponsorship import (
+    Sponsor,
+    SponsorshipRequest,
+    all_sponsors,
+    is_under_way,
+    sponsor_refusal,
+)
 from warehouse_schema.identifiers import TxHash, UnixSeconds
 from warehouse_schema.intake import actions, consents
 from warehouse_schema.relay import slots
@@ -30,7 +36,7 @@ def sponsored(
     conn: Connection,
     chain: StellarChain,
     transfer: OwnedTransferId,
-    who: Newcomer,
+    who: SponsorshipRequest,
     now: UnixSeconds,
     *,
     creates_account: bool,
@@ -39,16 +45,16 @@ def sponsored(
     if is_under_way(conn, chain.id, who):
         return "waiting"
     sponsors = all_sponsors(conn, chain.id)
-    if refusal(conn, sponsors, who) is not None:
+    if sponsor_refusal(conn, sponsors, who) is not None:
         return "no_trustline"
-    by = _sponsor_of(transfer, [each for each in sponsors if each.is_well])
+    by = _sponsor_of(transfer, [each for each in sponsors if each.is_healthy])
     shown = shown_onboardings(conn, chain, transfer)
-    newest = read_onboarding(chain.passphrase, shown[-1]) if shown else None
+    newest = parse_onboarding(chain.passphrase, shown[-1]) if shown else None
     is_good = (
         newest is not None
         and (newest.sponsor, newest.sequence) == (by.account, by.next_number)
         and newest.creates_account == creates_account
-        and newest.last >= now + ROOM
+        and newest.last >= now + MIN_SECONDS_LEFT
     )
     if is_good:
         return "waiting" if _is_signed(conn, shown[-1].tx) else shown[-1]
@@ -76,7 +82,7 @@ def shown_onboardings(
         .where(actions.c.transfer == transfer, actions.c.kind == "stellar_trustline")
         .order_by(actions.c.number)
     )
-    return [read_tx(chain.passphrase, issued["xdr"]) for issued in conn.scalars(query)]
+    return [parse_tx(chain.passphrase, issued["xdr"]) for issued in conn.scalars(query)]
 
 
 def is_number_used(conn: Connection, chain: StellarChain, made: OnboardingTerms) -> bool:

@@ -17,17 +17,17 @@ from api.transfers.access import OwnedTransferId
 from api.transfers.details import transfer_state
 from api.trustlines import NeededTrustline
 from indexer.actions.agreed import Agreement
-from indexer.actions.evm_calls import EvmOrder, UnsignedCall, read_order
-from indexer.actions.stellar_issues import Issue, read_issue
+from indexer.actions.evm_calls import EvmOrder, UnsignedCall, parse_order
+from indexer.actions.stellar_issues import Issue, parse_issue
 from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.config.networks import Network
 from indexer.movements.fold import STELLAR_PER_SHARED
-from indexer.policy.sponsorship import Newcomer, payers_of
+from indexer.policy.sponsorship import SponsorshipRequest, payers_of
 from indexer.transfers import state_machine
 from indexer.transfers.fold import TransferState
 from indexer.transfers.inputs import TransferTerms
-from indexer.transfers.load import load
-from indexer.transfers.store import lock, with_alike
+from indexer.transfers.load import load_transfers
+from indexer.transfers.store import lock_transfers, with_interchangeable
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import (
     AssetId,
@@ -58,7 +58,7 @@ class Recipient:
     """The owner of a deposit, who is paid on Stellar."""
 
     transfer: OwnedTransferId
-    newcomer: Newcomer
+    newcomer: SponsorshipRequest
     """As one who has no trustline yet."""
     amount: BaseUnits
     """Least that is to be paid, stroops."""
@@ -95,8 +95,8 @@ DueAction: TypeAlias = Task | Nothing
 
 def due(conn: Connection, network: Network, transfer: OwnedTransferId) -> DueAction:
     """What the owner of a transfer that is there has to do, as far as the warehouse knows."""
-    [loaded] = load(conn, network, [transfer])
-    progress, terms = transfer_state(loaded), loaded.evidence.terms
+    [loaded] = load_transfers(conn, network, [transfer])
+    progress, terms = transfer_state(loaded), loaded.inputs.terms
     stage = progress.stage
     if stage == "AWAITING_TRUSTLINE":
         task = _task(conn, network, transfer, terms, progress)
@@ -149,7 +149,9 @@ def _recipient(
         return None
     paid = BaseUnits(terms.amount_in * STELLAR_PER_SHARED)
     payer = payers_of(conn, [terms.id])[terms.id]
-    return Recipient(transfer, Newcomer(terms.owner, asset, paid, payer), agreed.amount_out)
+    return Recipient(
+        transfer, SponsorshipRequest(terms.owner, asset, paid, payer), agreed.amount_out
+    )
 
 
 def issued_on_stellar(
@@ -158,12 +160,12 @@ def issued_on_stellar(
     """The Stellar transactions that were shown for a transfer, the oldest first."""
     passphrase = network.stellar.passphrase
     shown = _issued(conn, transfer, "stellar_tx")
-    return tuple(read_issue(passphrase, each["xdr"]) for each in shown)
+    return tuple(parse_issue(passphrase, each["xdr"]) for each in shown)
 
 
 def decide(conn: Connection, transfer: OwnedTransferId) -> None:
     """Take the right to decide about a transfer, until commit."""
-    lock(conn, with_alike(conn, [transfer]))
+    lock_transfers(conn, with_interchangeable(conn, [transfer]))
 
 
 def issue(
@@ -238,4 +240,4 @@ def _order(calls: Sequence[Any]) -> EvmOrder:
     """The last call is the one that moves the money."""
     last = calls[-1]
     data = bytes.fromhex(last["data"].removeprefix("0x"))
-    return read_order(UnsignedCall(EvmAddress(last["to"]), data, BaseUnits(int(last["value"]))))
+    return parse_order(UnsignedCall(EvmAddress(last["to"]), data, BaseUnits(int(last["value"]))))

@@ -12,14 +12,14 @@ from api.parsing import Strict, canonical_hex
 from api.transfers.access import OwnedTransferId
 from api.transfers.details import transfer_state
 from indexer.actions.evm_calls import EvmOrder
-from indexer.actions.evm_check import Match, Mined, Mismatch, check, check_payment
-from indexer.actions.onboarding import read_onboarding
-from indexer.actions.stellar_check import SignedTx, UnlikeIssued, check_signed
-from indexer.actions.stellar_tx import IssuedTransaction, read_tx
+from indexer.actions.evm_check import Match, MinedTx, Mismatch, check_order, check_payment
+from indexer.actions.onboarding import parse_onboarding
+from indexer.actions.stellar_check import InvalidSubmission, SignedTx, check_signed
+from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules
 from indexer.config.networks import Network
 from indexer.policy.paid_failures import paid_failures
-from indexer.transfers.load import load
+from indexer.transfers.load import load_transfers
 from indexer.transfers.state_machine import Stage
 from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
@@ -97,7 +97,7 @@ def deposit_address(conn: Connection, transfer: OwnedTransferId) -> DepositTarge
     return DepositTarget(row.source_chain, row.deposit_address)
 
 
-def check_hint(network: Network, paid_in: DepositTarget, mined: Mined | None) -> None:
+def check_hint(network: Network, paid_in: DepositTarget, mined: MinedTx | None) -> None:
     """Refuse a mined transaction that pays nothing to the address. Raises `Unacceptable`.
 
     Nothing is kept of it: the follower finds payments by their logs, and one that is not mined yet
@@ -157,7 +157,7 @@ def find_signed(
         case SignedTx():
             is_sponsored = any(each.tx == verdict.tx for each in wanted.sponsored)
             return AcceptedSubmission(verdict.tx, (0,), verdict.envelope, is_sponsored)
-        case UnlikeIssued():
+        case InvalidSubmission():
             raise _mismatch(Mismatch((verdict.field,), verdict.message))
 
 
@@ -169,14 +169,16 @@ def refuse_known(conn: Connection, transfer: OwnedTransferId, tx: TxHash) -> Non
         raise _duplicate(tx)
 
 
-def find(network: Network, wanted: Expected, tx: TxHash, mined: Mined | None) -> AcceptedSubmission:
+def find(
+    network: Network, wanted: Expected, tx: TxHash, mined: MinedTx | None
+) -> AcceptedSubmission:
     """The logs that are what was asked for. Raises `Unacceptable`."""
     if mined is None:
         raise Unprocessable(
             f"{tx} is not mined on {wanted.chain}, as far as enough nodes know: send it again",
             code="NOT_MINED",
         )
-    verdict = check(network, wanted.payer, wanted.orders, mined)
+    verdict = check_order(network, wanted.payer, wanted.orders, mined)
     match verdict:
         case Match():
             return AcceptedSubmission(tx, verdict.logs)
@@ -217,7 +219,9 @@ def _consent(
     if conn.scalar(known) is not None:
         raise _duplicate(tx)
     _refuse_unawaited(conn, network, transfer, "AWAITING_TRUSTLINE")
-    made = read_onboarding(network.stellar.passphrase, read_tx(network.stellar.passphrase, signed))
+    made = parse_onboarding(
+        network.stellar.passphrase, parse_tx(network.stellar.passphrase, signed)
+    )
     if is_number_used(conn, network.stellar, made):
         message = f"the sequence number of {tx} was used meanwhile: ask for the action anew"
         raise _mismatch(Mismatch(("transaction",), message))
@@ -228,7 +232,7 @@ def _refuse_unawaited(
     conn: Connection, network: Network, transfer: OwnedTransferId, awaiting: Stage
 ) -> None:
     """What is only now to be sent must not be, once the transfer is called off or moves already."""
-    [loaded] = load(conn, network, [transfer])
+    [loaded] = load_transfers(conn, network, [transfer])
     stage = transfer_state(loaded).stage
     if stage != awaiting:
         raise Conflict(

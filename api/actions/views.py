@@ -46,9 +46,9 @@ from api.transfers.details import load_details
 from api.transfers.responses import transfer_response
 from api.transfers.schema import Transfer
 from api.trustlines import NeededTrustline, creates_account, needed_trustline
-from indexer.actions.evm_calls import UnsignedCalls, evm_calls, order_of
+from indexer.actions.evm_calls import UnsignedCalls, evm_calls, evm_order
 from indexer.actions.payment_check import payer_problem
-from indexer.actions.stellar_check import unfunded
+from indexer.actions.stellar_check import master_key_rules
 from indexer.actions.stellar_orders import stellar_order
 from indexer.errors import CallReverted
 from indexer.movements.fold import STELLAR_PER_SHARED
@@ -107,7 +107,7 @@ def _signed(transfer: OwnedTransferId, asked: NewSubmission) -> AcceptedSubmissi
     with snapshot() as conn:
         wanted = expected_on_stellar(conn, network, transfer)
     account = owner()
-    rules = require_accounts().signing_rules(account) or unfunded(account)
+    rules = require_accounts().signing_rules(account) or master_key_rules(account)
     return find_signed(network, wanted, rules, signed, deps().clock())
 
 
@@ -228,7 +228,7 @@ def _payment(found: DepositTask) -> schema.Action:
 
 def _calls(found: DepositTask) -> UnsignedCalls:
     terms, network = found.agreed.terms, deps().network
-    order = order_of(network, found.agreed)
+    order = evm_order(network, found.agreed)
     token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
     allowance = _evm().allowance(terms.source_chain, order, token, payer)
     return evm_calls(network, found.agreed, allowance)

@@ -25,7 +25,7 @@ from api.trustlines import NeededTrustline, needed_trustline
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.facts.status import chain_status_on
 from indexer.movements.fold import STELLAR_PER_SHARED
-from indexer.policy.sponsorship import Newcomer
+from indexer.policy.sponsorship import SponsorshipRequest
 from warehouse_schema.identifiers import AssetId, BaseUnits, EvmAddress, StellarAddress, is_evm
 
 quotes = Blueprint("quotes", __name__)
@@ -67,7 +67,7 @@ def _needs(wish: QuoteRequest) -> NeededTrustline | None:
     if accounts.trustline(account, asset) is not None:
         return None
     paid = BaseUnits(wish.amount * STELLAR_PER_SHARED)
-    who = Newcomer(account, asset, paid, wish.source_address)
+    who = SponsorshipRequest(account, asset, paid, wish.source_address)
     is_new = accounts.signing_rules(account) is None
     with snapshot() as conn:
         return needed_trustline(conn, network.stellar, who, is_new=is_new)
@@ -111,11 +111,11 @@ def _send_price(wish: QuoteRequest, fees: FeeSource) -> Price:
     else:
         to = account_as_bytes32(StellarAddress(wish.dest_address))
     terms = fees.send(source, dest, to, wish.amount)
-    if not terms.least <= wish.amount <= terms.most:
+    if not terms.min_amount <= wish.amount <= terms.max_amount:
         raise BadRequest(
-            f"amount_in must be from {max(terms.least, wish.source.min_amount)} to "
-            f"{min(terms.most, wish.source.max_amount)} base units of {wish.source.asset}: the "
-            "bridge takes no other amount now",
+            f"amount_in must be from {max(terms.min_amount, wish.source.min_amount)} to "
+            f"{min(terms.max_amount, wish.source.max_amount)} base units of {wish.source.asset}: "
+            "the bridge takes no other amount now",
             code="AMOUNT_OUT_OF_LIMITS",
         )
     return send_price(source, dest, wish.amount, terms)

@@ -17,8 +17,8 @@ from api.responses import iso_time
 from api.stream import frames
 from api.stream.owned import Mode
 from api.stream.requests import Channel, Topic
-from indexer.orderbook.offers import OfferKey, OfferRow, offer_of
-from indexer.orderbook.orders import order_of
+from indexer.orderbook.offers import OfferKey, OfferRow, offer_from_entry
+from indexer.orderbook.orders import order_from_entry
 from warehouse_schema.identifiers import Height, UnixSeconds
 
 Op: TypeAlias = Literal["add", "update", "remove"]
@@ -60,9 +60,9 @@ def listed(offer: OfferRow) -> Listed:
 def change(channel: Channel, op: Op | None, entry: Mapping[str, Any], ledger: Height) -> Change:
     """A row of the outbox as a message."""
     if channel == "orderbook" and op is not None:
-        offer = listed(offer_of(entry))
+        offer = listed(offer_from_entry(entry))
         return Change(offer.topic, offer_body(op, offer, ledger), op, offer)
-    order = order_of(entry)
+    order = order_from_entry(entry)
     topic = Topic("intent", order.provider, order.direction, order.currency, (order.rail,))
     shaped = orjson.dumps(shape_order(order))
     return Change(

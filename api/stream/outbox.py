@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, not_, select
 from api.errors import OrderBookNotReady
 from api.orderbook import queries
 from api.stream.messages import Change, Listed, change, listed
-from indexer.orderbook.store import KEPT_LEDGERS
+from indexer.orderbook.store import RETAINED_LEDGERS
 from warehouse_schema import projections as tables
 from warehouse_schema.identifiers import ChainId, Height, UnixSeconds
 
@@ -85,7 +85,7 @@ def read_on(connection: Connection, chain: ChainId, since: ReadPosition) -> Book
     to an earlier state.
     """
     now = _standing(connection, chain)
-    if now is None or not 0 <= now.ledger - since.ledger <= KEPT_LEDGERS:
+    if now is None or not 0 <= now.ledger - since.ledger <= RETAINED_LEDGERS:
         return None
     if 0 < now.position < since.position:
         return None

@@ -14,11 +14,11 @@ from indexer.chains.services.messages import Attestation
 from indexer.config.networks import Network
 from indexer.facts.messages import verified_attestations
 from indexer.transfers import state_machine
-from indexer.transfers.fold import StageChange, TransferState, fold
+from indexer.transfers.fold import StageChange, TransferState, fold_transfer
 from indexer.transfers.inputs import TransferInputs
-from indexer.transfers.load import Loaded, load
+from indexer.transfers.load import LoadedTransfer, load_transfers
 from indexer.transfers.state_machine import IllegalTransition
-from indexer.transfers.terms import terms_of
+from indexer.transfers.terms import load_terms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import movements, transfer_states
@@ -93,7 +93,8 @@ def load_details(
 ) -> list[TransferDetails]:
     """These transfers, in the order of their ids as given."""
     found = {
-        loaded.evidence.terms.id: transfer_state(loaded) for loaded in load(conn, network, ids)
+        loaded.inputs.terms.id: transfer_state(loaded)
+        for loaded in load_transfers(conn, network, ids)
     }
     agreed = _agreed(conn, ids)
     extras = _waiting_extras(conn, found.values())
@@ -105,9 +106,9 @@ def load_details(
 
 def new_transfer_details(conn: Connection, transfer: OwnedTransferId) -> TransferDetails:
     """As `known`, of a transfer that this very transaction made: its id has been seen by nobody."""
-    [terms] = terms_of(conn, [transfer])
+    [terms] = load_terms(conn, [transfer])
     return TransferDetails(
-        _agreed(conn, [transfer])[transfer], fold(TransferInputs(terms=terms)), None
+        _agreed(conn, [transfer])[transfer], fold_transfer(TransferInputs(terms=terms)), None
     )
 
 
@@ -166,13 +167,13 @@ def _known(
     )
 
 
-def transfer_state(loaded: Loaded) -> TransferState:
+def transfer_state(loaded: LoadedTransfer) -> TransferState:
     """The fold. A story that cannot be is on hold until an operator has looked at it: the indexer
     raises an alarm for it, and keeps the stage that it stored."""
     try:
-        return fold(loaded.evidence)
+        return fold_transfer(loaded.inputs)
     except IllegalTransition as error:
-        terms = loaded.evidence.terms
+        terms = loaded.inputs.terms
         logger.error("illegal stage transfer=%s: %s", terms.id, error)
         return TransferState(
             stage="ON_HOLD",

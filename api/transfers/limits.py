@@ -16,7 +16,7 @@ from indexer.config.networks import Network
 from indexer.config.routes import STELLAR_DECIMALS
 from indexer.policy.limits import OUTSTANDING_USD, STARTED_USD, UNITS_PER_USD, units
 from indexer.transfers import state_machine
-from indexer.transfers.load import load
+from indexer.transfers.load import load_transfers
 from indexer.transfers.store import is_behind
 from warehouse_schema.identifiers import BaseUnits, ChainId, StellarAddress
 from warehouse_schema.intake import quotes, transfers
@@ -119,8 +119,8 @@ def _open(owner: StellarAddress) -> Select[Any]:
 def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:
     """What of these is outstanding, as the fold of now has it."""
     terms = (
-        loaded.evidence.terms
-        for loaded in load(conn, network, ids)
+        loaded.inputs.terms
+        for loaded in load_transfers(conn, network, ids)
         if state_machine.is_outstanding(transfer_state(loaded).stage)
     )
     return sum(units(each.source_chain, each.amount_in) for each in terms)

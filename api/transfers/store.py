@@ -18,12 +18,12 @@ from api.transfers.access import OwnedTransferId
 from api.transfers.details import transfer_state
 from api.transfers.limits import refuse_over_limits
 from api.transfers.requests import NewTransfer
-from indexer.bridges.deposit_address.factory import Deposit, agreed_deposit, deposit_address
+from indexer.bridges.deposit_address.factory import Deposit, deposit_address, deposit_of_transfer
 from indexer.config.networks import EvmChain, Network
 from indexer.facts.status import chain_status_on
 from indexer.transfers import state_machine
-from indexer.transfers.load import load
-from indexer.transfers.store import lock, with_alike
+from indexer.transfers.load import load_transfers
+from indexer.transfers.store import lock_transfers, with_interchangeable
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import (
@@ -159,7 +159,7 @@ def _deposit(terms: NewTransferTerms, quote: Row[Any], transfer: str, expires: d
             f"deposits to an address on {quote.source_chain} are not moved on now: ask for a quote "
             "with funding_mode direct"
         )
-    return agreed_deposit(
+    return deposit_of_transfer(
         transfer=transfer,
         chain=quote.source_chain,
         mechanism=quote.mechanism,
@@ -189,8 +189,8 @@ def cancel_transfer(conn: Connection, network: Network, transfer: OwnedTransferI
     One point of decision: whoever submits, signs or lets expire holds the same lock, has looked
     under it, and whoever comes second sees what the first one wrote.
     """
-    lock(conn, with_alike(conn, [transfer]))
-    [loaded] = load(conn, network, [transfer])
+    lock_transfers(conn, with_interchangeable(conn, [transfer]))
+    [loaded] = load_transfers(conn, network, [transfer])
     stage = transfer_state(loaded).stage
     if not state_machine.may_cancel(stage):
         raise Conflict(

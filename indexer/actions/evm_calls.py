@@ -113,12 +113,12 @@ def evm_calls(network: Network, agreed: Agreement, allowance: BaseUnits | None) 
     as OFTs that burn their own token. Raises `ConfigurationError` when the network does not lead
     there, `ValueError` for what is no direct deposit.
     """
-    order = order_of(network, agreed)
+    order = evm_order(network, agreed)
     approvals = () if allowance is None else _approvals(agreed, order, allowance)
-    return UnsignedCalls(agreed.terms.source_chain, (*approvals, call_of(order)))
+    return UnsignedCalls(agreed.terms.source_chain, (*approvals, encode_order(order)))
 
 
-def order_of(network: Network, agreed: Agreement) -> EvmOrder:
+def evm_order(network: Network, agreed: Agreement) -> EvmOrder:
     """What the deposit's burn or send has to say. Raises as `evm_calls` does."""
     terms = agreed.terms
     chain = network.chain(terms.source_chain)
@@ -145,7 +145,7 @@ def spender(order: EvmOrder) -> EvmAddress:
             return order.oft
 
 
-def call_of(order: EvmOrder) -> UnsignedCall:
+def encode_order(order: EvmOrder) -> UnsignedCall:
     """The call that gives the order."""
     match order:
         case BurnOrder():
@@ -156,7 +156,7 @@ def call_of(order: EvmOrder) -> UnsignedCall:
             return UnsignedCall(order.oft, _SENDS + encode(_SEND, _send_words(order)), order.value)
 
 
-def read_order(call: UnsignedCall) -> EvmOrder:
+def parse_order(call: UnsignedCall) -> EvmOrder:
     """What a call of ours orders, as it says itself. Raises `ValueError` for any other call."""
     selector, arguments = call.data[:4], call.data[4:]
     try:

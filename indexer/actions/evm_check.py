@@ -24,7 +24,7 @@ from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash
 
 
 @dataclass(frozen=True, slots=True)
-class Mined:
+class MinedTx:
     """What became of a transaction; all its logs, in their order."""
 
     chain: ChainId
@@ -60,8 +60,8 @@ class _Difference:
     found: object
 
 
-def check(
-    network: Network, payer: EvmAddress, orders: Sequence[EvmOrder], mined: Mined
+def check_order(
+    network: Network, payer: EvmAddress, orders: Sequence[EvmOrder], mined: MinedTx
 ) -> CheckResult:
     """Whether `payer` carried out one of the orders that were issued to him.
 
@@ -87,7 +87,7 @@ def check(
     return Mismatch(tuple(each.field for each in nearest), f"{mined.tx}: {said}")
 
 
-def check_payment(network: Network, address: EvmAddress, mined: Mined) -> CheckResult:
+def check_payment(network: Network, address: EvmAddress, mined: MinedTx) -> CheckResult:
     """Whether a transaction pays a token that the service reads to a deposit address.
 
     Raises `ValueError` for a chain that is not EVM.
@@ -110,7 +110,7 @@ def check_payment(network: Network, address: EvmAddress, mined: Mined) -> CheckR
 _Move: TypeAlias = DepositForBurn | OftSent
 
 
-def _moves(chain: EvmChain, mined: Mined) -> Iterator[tuple[int, _Move, PacketSent | None]]:
+def _moves(chain: EvmChain, mined: MinedTx) -> Iterator[tuple[int, _Move, PacketSent | None]]:
     """Burns and sends among the logs, each with its index and, a send, with its packet."""
     events = list(_events(chain, mined.logs))
     packets = {each.guid: each for _, each in events if isinstance(each, PacketSent)}

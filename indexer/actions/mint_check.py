@@ -15,7 +15,7 @@ from eth_utils.crypto import keccak
 from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import EvmAddress
 
-Word = Callable[[EvmAddress, bytes], int]
+EvmView = Callable[[EvmAddress, bytes], int]
 """What a view of a contract returns at the head, as a number."""
 
 _IS_BLACKLISTED = keccak(text="isBlacklisted(address)")[:4]
@@ -33,7 +33,7 @@ class MintRefusal:
     """A sentence for the owner."""
 
 
-def mint_refusal(chain: EvmChain, recipient: EvmAddress, word: Word) -> MintRefusal | None:
+def mint_refusal(chain: EvmChain, recipient: EvmAddress, word: EvmView) -> MintRefusal | None:
     """Why CCTP would not mint to a recipient; None where it would, or does not lead to the chain.
 
     Raises what `word` raises.

@@ -18,18 +18,18 @@ from stellar_sdk.operation import (
 from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.stellar_orders import asset_of
-from indexer.actions.stellar_tx import IssuedTransaction, read_tx
+from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
 from warehouse_schema.identifiers import AssetId, StellarAddress, UnixSeconds
 
-RESERVE = 5_000_000
+BASE_RESERVE = 5_000_000
 """Stroops an entry (0.5 XLM, by the validators' vote): an account takes two, a trustline one."""
-BID = 10_000
+FEE_BID = 10_000
 """Stroops an operation that an onboarding transaction bids for its inclusion."""
 VALID_SECONDS = 300
 """How long a transaction may be included after it was shown."""
 BEGUN_SECONDS = 300
 """How far its first close time lies back: clocks differ from those of ledgers."""
-MAX_COST = 3 * RESERVE + 4 * BID
+MAX_COST = 3 * BASE_RESERVE + 4 * FEE_BID
 """Stroops that the dearest onboarding takes: account, trustline and fee."""
 
 
@@ -47,7 +47,7 @@ class OnboardingTerms:
 
 def reserves(*, creates_account: bool) -> int:
     """Stroops that the sponsor has to keep for the new entries."""
-    return RESERVE * (3 if creates_account else 1)
+    return BASE_RESERVE * (3 if creates_account else 1)
 
 
 def onboarding_tx(
@@ -55,14 +55,14 @@ def onboarding_tx(
 ) -> IssuedTransaction:
     """The transaction, unsigned."""
     source = Account(made.sponsor, made.sequence - 1)
-    builder = TransactionBuilder(source, passphrase, BID)
+    builder = TransactionBuilder(source, passphrase, FEE_BID)
     for operation in _operations(owner, asset, made):
         builder.append_operation(operation)
     envelope = builder.add_time_bounds(made.first, made.last).build()
-    return read_tx(passphrase, envelope.to_xdr())
+    return parse_tx(passphrase, envelope.to_xdr())
 
 
-def read_onboarding(passphrase: str, shown: IssuedTransaction) -> OnboardingTerms:
+def parse_onboarding(passphrase: str, shown: IssuedTransaction) -> OnboardingTerms:
     """What `onboarding_tx` was given. Raises `ValueError` for a transaction without time bounds."""
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(shown.envelope, passphrase))
     transaction = built.transaction

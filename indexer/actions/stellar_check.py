@@ -18,11 +18,11 @@ from indexer.actions.stellar_tx import IssuedTransaction
 from indexer.chains.stellar.xdr.ledger_entries import Signer, SigningRules
 from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
 
-LONGEST = 64 * 1024
+MAX_ENVELOPE_CHARS = 64 * 1024
 """Bytes of base64; ours have about two thousand."""
 MAX_SIGNATURES = 19
 """The ledger takes 20; one is left for the sponsor, which signs after the owner."""
-ROOM = 30
+MIN_SECONDS_LEFT = 30
 """Seconds that have to be left for a ledger to take it."""
 
 
@@ -35,7 +35,7 @@ class SignedTx:
 
 
 @dataclass(frozen=True, slots=True)
-class UnlikeIssued:
+class InvalidSubmission:
     """Why a submission is not what was asked for."""
 
     field: str
@@ -43,10 +43,10 @@ class UnlikeIssued:
     message: str
 
 
-StellarVerdict: TypeAlias = SignedTx | UnlikeIssued
+StellarVerdict: TypeAlias = SignedTx | InvalidSubmission
 
 
-def unfunded(account: StellarAddress) -> SigningRules:
+def master_key_rules(account: StellarAddress) -> SigningRules:
     """Who may sign for an account that does not exist yet: its own key."""
     return SigningRules(account, 0, (Signer(account, 1),))
 
@@ -62,17 +62,21 @@ def check_signed(
     try:
         submitted = _read(signed_xdr)
     except ValueError as error:
-        return UnlikeIssued("signed_xdr", str(error))
+        return InvalidSubmission("signed_xdr", str(error))
     message = _hash(passphrase, submitted.body)
     tx = TxHash(message.hex())
     asked = next((each for each in issued if each.tx == tx), None)
     if asked is None:
-        return UnlikeIssued("transaction", f"{tx} was not issued for this transfer: see its action")
+        return InvalidSubmission(
+            "transaction", f"{tx} was not issued for this transfer: see its action"
+        )
     wrong = _judge(rules, message, submitted.signatures)
     if wrong is not None:
-        return UnlikeIssued("signatures", wrong)
-    if (latest := _latest(submitted.body)) < now + ROOM:
-        return UnlikeIssued("time", f"no ledger takes it after {latest}: ask for the action anew")
+        return InvalidSubmission("signatures", wrong)
+    if (latest := _latest(submitted.body)) < now + MIN_SECONDS_LEFT:
+        return InvalidSubmission(
+            "time", f"no ledger takes it after {latest}: ask for the action anew"
+        )
     return SignedTx(tx, submitted.raw)
 
 
@@ -86,8 +90,8 @@ class _Envelope:
 
 def _read(text: str) -> _Envelope:
     """An envelope of today's kind, in strict base64. Raises `ValueError` for anything else."""
-    if len(text) > LONGEST:
-        raise ValueError(f"more than {LONGEST} characters")
+    if len(text) > MAX_ENVELOPE_CHARS:
+        raise ValueError(f"more than {MAX_ENVELOPE_CHARS} characters")
     try:
         raw = base64.b64decode(text, validate=True)
         envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)

@@ -18,8 +18,8 @@ class Issue:
 
     issued: IssuedTransaction
     sequence: int
-    does: str
-    """Which of the transfer's steps it is (`does`)."""
+    step_id: str
+    """Which of the transfer's steps it is (`step_id`)."""
 
     @property
     def numbered(self) -> EarlierTransaction:
@@ -27,7 +27,7 @@ class Issue:
         return EarlierTransaction(self.issued.tx, self.sequence)
 
 
-def read_issue(passphrase: str, envelope: str) -> Issue:
+def parse_issue(passphrase: str, envelope: str) -> Issue:
     """An issue by its envelope. Raises `ValueError` for what is none of ours."""
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(envelope, passphrase))
     transaction = built.transaction
@@ -36,7 +36,7 @@ def read_issue(passphrase: str, envelope: str) -> Issue:
     return Issue(issued, transaction.sequence, _does(operation))
 
 
-def does(step: StellarStep, owner: StellarAddress) -> str:
+def step_id(step: StellarStep, owner: StellarAddress) -> str:
     """Which step of its transfer this is: the operation, and of a call the contract's function.
 
     All else in it follows from the transfer, but for how long an approval holds.

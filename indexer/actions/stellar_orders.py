@@ -31,7 +31,7 @@ from warehouse_schema.identifiers import (
 APPROVED_LEDGERS = 17_280
 """How long an approval holds: a day of ledgers, so that no pace of theirs ends it before the
 transfer ends. It covers one amount, which its owner alone can have burned."""
-ANYONE = bytes(32)
+ANY_CALLER = bytes(32)
 """Destination caller of a burn that anybody may deliver: whoever waits can finish it himself."""
 
 
@@ -245,7 +245,7 @@ def _burn_arguments(step: BurnOnStellar, owner: StellarAddress) -> tuple[xdr.SCV
         scval.to_uint32(step.domain),
         scval.to_bytes(_raw(step.mint_recipient)),
         scval.to_address(step.token),
-        scval.to_bytes(ANYONE),
+        scval.to_bytes(ANY_CALLER),
         scval.to_int128(step.max_fee),
         scval.to_uint32(step.min_finality),
         scval.to_bytes(step.hook_data),

@@ -15,11 +15,11 @@ from indexer.config.networks import StellarChain
 from indexer.errors import CallReverted, InconsistentAnswer
 from warehouse_schema.identifiers import StellarAddress
 
-View = Callable[[Operation], bytes]
+StellarView = Callable[[Operation], bytes]
 """What a view returns at the head, XDR of an SCVal."""
 
 
-def cctp_pause(chain: StellarChain, view: View) -> MintRefusal | None:
+def cctp_pause(chain: StellarChain, view: StellarView) -> MintRefusal | None:
     """Why CCTP mints to no recipient; None where it does, or does not lead to the chain.
 
     Raises what `view` raises, and `InconsistentAnswer`.
@@ -30,7 +30,7 @@ def cctp_pause(chain: StellarChain, view: View) -> MintRefusal | None:
     return None
 
 
-def _is_paused(contract: StellarAddress, view: View) -> bool:
+def _is_paused(contract: StellarAddress, view: StellarView) -> bool:
     try:
         return boolean(parse(view(paused_call(contract))))
     except (ValueError, CallReverted) as error:

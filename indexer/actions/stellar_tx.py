@@ -20,9 +20,9 @@ INCLUSION_FEE = 100
 """Stroops an operation: the network's least. Who includes it in a hurry bumps it."""
 
 
-FAR_OFF = UnixSeconds(2**40)
+NEVER_EXPIRES = UnixSeconds(2**40)
 """A time bound of what is tried and never signed."""
-NOBODY = StellarAddress("GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF")
+NULL_ACCOUNT = StellarAddress("GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF")
 """Who asks: the key of 32 zero bytes, which nobody holds. What is asked does not depend on it."""
 
 
@@ -35,7 +35,7 @@ class IssuedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpentSequence:
     """The sequence number that an account spent last."""
 
     sequence: int
@@ -52,7 +52,7 @@ class EarlierTransaction:
 
 
 def next_sequence(
-    spent: Spent, ingested: Height, issued: Collection[EarlierTransaction]
+    spent: SpentSequence, ingested: Height, issued: Collection[EarlierTransaction]
 ) -> int | None:
     """The number of a transfer's next transaction; None while that cannot be told.
 
@@ -85,12 +85,12 @@ def draft(
     return _issued(builder.add_time_bounds(0, expires_at).build())
 
 
-def view_call(passphrase: str, question: Operation) -> IssuedTransaction:
+def view_tx(passphrase: str, question: Operation) -> IssuedTransaction:
     """The transaction that simulates a view; it is never signed."""
-    return draft(passphrase, NOBODY, 1, FAR_OFF, [question])
+    return draft(passphrase, NULL_ACCOUNT, 1, NEVER_EXPIRES, [question])
 
 
-def completed(
+def complete_tx(
     passphrase: str, drafted: IssuedTransaction, found: SimulationResult
 ) -> IssuedTransaction:
     """The draft of one contract call with what it needs.
@@ -110,7 +110,7 @@ def completed(
     return _issued(envelope)
 
 
-def read_tx(passphrase: str, envelope: bytes | str) -> IssuedTransaction:
+def parse_tx(passphrase: str, envelope: bytes | str) -> IssuedTransaction:
     """A transaction by its envelope: XDR, or base64 of it."""
     text = envelope if isinstance(envelope, str) else base64.b64encode(envelope).decode()
     built = cast(TransactionEnvelope, TransactionBuilder.from_xdr(text, passphrase))

@@ -14,7 +14,7 @@ from eth_abi.exceptions import DecodingError
 from eth_utils.crypto import keccak
 
 from indexer.actions.evm_calls import EvmOrder, SendOrder, spender
-from indexer.actions.evm_check import Mined
+from indexer.actions.evm_check import MinedTx
 from indexer.actions.mint_check import MintRefusal, mint_refusal
 from indexer.chains.events import Provenance
 from indexer.chains.evm.calls import ContractReader
@@ -71,7 +71,7 @@ class EvmState:
         found = self._of(chain)
         return mint_refusal(found.chain, recipient, lambda *view: _word(found.calls, *view))
 
-    def mined(self, chain: ChainId, tx: TxHash) -> Mined | None:
+    def mined(self, chain: ChainId, tx: TxHash) -> MinedTx | None:
         """What became of a transaction; None while too few nodes know that it was mined.
 
         Raises `RetryableChainError`, `SourcesDisagree` or `WrongChain`, and `ConfigurationError`
@@ -79,7 +79,7 @@ class EvmState:
         """
         with self._of(chain).quorum() as quorum:
             receipt = quorum.receipt_if_mined(tx)
-        return None if receipt is None else mined_of(chain, receipt)
+        return None if receipt is None else mined_from_receipt(chain, receipt)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -99,10 +99,10 @@ def open_evm_state(settings: Settings) -> EvmState:
     return EvmState(settings.network, settings.nodes, needed=needed)
 
 
-def mined_of(chain: ChainId, receipt: EvmReceipt) -> Mined:
+def mined_from_receipt(chain: ChainId, receipt: EvmReceipt) -> MinedTx:
     """A receipt as it is checked."""
     logs = tuple(_log(chain, receipt, log) for log in receipt.logs)
-    return Mined(chain, receipt.tx_hash, receipt.succeeded, logs)
+    return MinedTx(chain, receipt.tx_hash, receipt.succeeded, logs)
 
 
 class _Chain:

@@ -39,11 +39,11 @@ T = TypeVar("T")
 FAST, STANDARD = 1000, 2000
 """Finality thresholds of CCTP."""
 
-KEPT_SECONDS = 10.0
+CACHE_SECONDS = 10.0
 """How old an answer may be: about a block, and far below what a quote's headroom covers."""
-FAILED_SECONDS = 1.0
+FAILURE_CACHE_SECONDS = 1.0
 """How long a source that failed is not asked again."""
-MOST_BPS = 100
+MAX_FEE_BPS = 100
 """Circle has asked for 0 to 14; an answer beyond this is a mistake, and nobody shall pay it."""
 _MOST_KEPT = 1_000
 _SERVICE_SECONDS = 2.0
@@ -67,8 +67,8 @@ class BurnTerms:
 class SendTerms:
     """What an OFT would do with an amount now."""
 
-    least: BaseUnits
-    most: BaseUnits
+    min_amount: BaseUnits
+    max_amount: BaseUnits
     """What it takes at once, source base units."""
     received: BaseUnits
     """What arrives of the amount, in source base units."""
@@ -92,7 +92,7 @@ class FeeReader:
         self._nodes = nodes
         self._iris = iris
         self._stellar = stellar
-        self._recent = Recent(clock)
+        self._recent = TtlCache(clock)
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
         """For burning USDC there and minting it here."""
@@ -167,7 +167,7 @@ class FeeReader:
         except CallReverted as error:
             # As of an EVM chain: paused, or over a limit of the moment.
             raise RetryableChainError(str(error)) from error
-        return SendTerms(quote.least, quote.most, received, native_fee=fee)
+        return SendTerms(quote.min_amount, quote.max_amount, received, native_fee=fee)
 
     def _node(self, chain: ChainId) -> ContractReader:
         node = self._nodes.get(chain)
@@ -190,7 +190,7 @@ def open_fees(settings: Settings) -> FeeReader:
     return FeeReader(settings.network, nodes, iris, StellarState(stellar, urls) if urls else None)
 
 
-class Recent:
+class TtlCache:
     """What was read lately, by its key, and what failed just now. Threads may share it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -210,9 +210,9 @@ class Recent:
         try:
             found = read()
         except (RetryableChainError, PermanentChainError) as error:
-            self._keep(key, FAILED_SECONDS, None, error)
+            self._keep(key, FAILURE_CACHE_SECONDS, None, error)
             raise
-        self._keep(key, KEPT_SECONDS, found, None)
+        self._keep(key, CACHE_SECONDS, found, None)
         return found
 
     def _keep(
@@ -233,8 +233,8 @@ def _burn_terms(source: Chain, fees: tuple[BurnFee, ...]) -> BurnTerms:
     threshold = FAST if FAST in by_threshold and isinstance(source, EvmChain) else STANDARD
     # What the contract asks of the slow one it asks of every burn.
     bps = max(by_threshold[threshold], by_threshold[STANDARD])
-    if bps > MOST_BPS:
-        raise InconsistentAnswer(f"{bps} bps for a burn on {source.id} is beyond {MOST_BPS}")
+    if bps > MAX_FEE_BPS:
+        raise InconsistentAnswer(f"{bps} bps for a burn on {source.id} is beyond {MAX_FEE_BPS}")
     return BurnTerms(threshold, bps)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from stellar_sdk.operation.operation import Operation
 
 from indexer.actions.mint_check import MintRefusal
-from indexer.actions.stellar_issues import Issue, does
+from indexer.actions.stellar_issues import Issue, step_id
 from indexer.actions.stellar_orders import (
     BurnOnStellar,
     Pay,
@@ -25,13 +25,13 @@ from indexer.actions.stellar_orders import (
 )
 from indexer.actions.stellar_pause import cctp_pause
 from indexer.actions.stellar_tx import (
-    NOBODY,
+    NULL_ACCOUNT,
     IssuedTransaction,
-    Spent,
-    completed,
+    SpentSequence,
+    complete_tx,
     draft,
     next_sequence,
-    view_call,
+    view_tx,
 )
 from indexer.chains.stellar.accounts import AccountReader, AccountSnapshot
 from indexer.chains.stellar.calls import StellarCalls
@@ -48,8 +48,8 @@ from warehouse_schema.identifiers import BaseUnits, Bytes32, Height, StellarAddr
 class OftQuote:
     """What an OFT on Stellar would do with an amount now, stroops."""
 
-    least: BaseUnits
-    most: BaseUnits
+    min_amount: BaseUnits
+    max_amount: BaseUnits
     """What it takes at once."""
     sent: BaseUnits
     received: BaseUnits
@@ -93,7 +93,7 @@ class StellarState:
             return drafted
         found = self._tried(drafted)
         with inconsistent_on_error(self._chain.id):
-            return completed(self._chain.passphrase, drafted, found)
+            return complete_tx(self._chain.passphrase, drafted, found)
 
     def following(
         self,
@@ -111,31 +111,31 @@ class StellarState:
         account = self.account(owner)
         if account is None:
             raise CallReverted(f"{self._chain.id} has no account {owner}")
-        spent = Spent(account.sequence, account.sequence_ledger)
+        spent = SpentSequence(account.sequence, account.sequence_ledger)
         number = next_sequence(spent, ingested, [each.numbered for each in issued])
         if number is None:
             return None
         step = self.step(order, owner, account.ledger)
-        wanted = (number, does(step, owner))
-        again = [each.issued for each in issued if (each.sequence, each.does) == wanted]
+        wanted = (number, step_id(step, owner))
+        again = [each.issued for each in issued if (each.sequence, each.step_id) == wanted]
         return again[-1] if again else self.issue(step, owner, number, expires_at)
 
     def quote_oft(self, oft: StellarAddress, eid: int, to: Bytes32, given: BaseUnits) -> OftQuote:
         """What the OFT would do with an amount. Raises `CallReverted` when nothing."""
-        answer = self._asked(quote_oft_call(oft, NOBODY, eid, to, given))
+        answer = self._asked(quote_oft_call(oft, NULL_ACCOUNT, eid, to, given))
         with inconsistent_on_error(oft):
             limit, _, receipt = vector(parse(answer))
             limits, moved = record("limit", limit), record("receipt", receipt)
             return OftQuote(
-                least=limits.read("min_amount_ld", amount),
-                most=limits.read("max_amount_ld", amount),
+                min_amount=limits.read("min_amount_ld", amount),
+                max_amount=limits.read("max_amount_ld", amount),
                 sent=moved.read("amount_sent_ld", amount),
                 received=moved.read("amount_received_ld", amount),
             )
 
     def quote_send(self, send: SendOnStellar) -> BaseUnits:
         """Stroops of XLM that the message of a send costs; its own fee does not matter."""
-        answer = self._asked(quote_send_call(send, NOBODY))
+        answer = self._asked(quote_send_call(send, NULL_ACCOUNT))
         with inconsistent_on_error(send.oft):
             fee = record("fee", parse(answer))
             if fee.read("zro_fee", amount):
@@ -153,7 +153,7 @@ class StellarState:
 
     def _asked(self, question: Operation) -> bytes:
         """What a view returns, as XDR of an SCVal."""
-        return self._tried(view_call(self._chain.passphrase, question)).value
+        return self._tried(view_tx(self._chain.passphrase, question)).value
 
     def _tried(self, drafted: IssuedTransaction) -> SimulationResult:
         found = self._calls.simulate(drafted.envelope)

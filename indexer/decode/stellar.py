@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from indexer.bridges.cctp import decode_stellar as cctp
 from indexer.bridges.oft import decode_stellar as oft
-from indexer.bridges.tokens.decode_stellar import LookAlike, classify_asset_event
+from indexer.bridges.tokens.decode_stellar import ForgedAssetEvent, classify_asset_event
 from indexer.chains.events import Event
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.scval import topic_name
@@ -37,7 +37,7 @@ def _alone(decoder: Callable[[StellarEvent], Event]) -> EventDecoder:
 
 def _asset_event(event: StellarEvent, chain: StellarChain) -> Event | None:
     found = classify_asset_event(event, chain.passphrase)
-    if isinstance(found, LookAlike):
+    if isinstance(found, ForgedAssetEvent):
         raise Undecodable(f"{event.contract} emitted an event of {found.claimed}, not its asset")
     return found
 

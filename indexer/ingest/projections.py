@@ -8,10 +8,10 @@ from indexer.chains.events import Event
 from indexer.chains.raw import Block
 from indexer.config.networks import Network
 from indexer.facts.alarms import raise_alarm
-from indexer.movements.store import affected_movements, fold_in, refold_movements
+from indexer.movements.store import affected_movements, apply_events, refold_movements
 from indexer.orderbook.state import LedgerClose
 from indexer.orderbook.store import apply_ledgers
-from indexer.transfers.store import note_lost, refold, refold_affected
+from indexer.transfers.store import record_rewound_sources, refold_affected, refold_transfers
 from warehouse_schema.identifiers import ChainId
 
 
@@ -26,7 +26,7 @@ def apply_range(
 
     The order book's clock moves with every ledger, also with those that hold nothing of ours.
     """
-    fold_in(conn, network, events)
+    apply_events(conn, network, events)
     refold_affected(conn, network, events)
     if chain == network.stellar.id:
         ledgers = [LedgerClose(chain, block.height, block.time) for block in blocks]
@@ -37,4 +37,4 @@ def apply_range(
 def revert_events(conn: Connection, network: Network, taken: Sequence[Event]) -> None:
     """Fold what is left once a chain has taken these events back; transfers remember their own."""
     refold_movements(conn, network, *affected_movements(taken))
-    refold(conn, network, note_lost(conn, network, taken), taken_back=True)
+    refold_transfers(conn, network, record_rewound_sources(conn, network, taken), rewound=True)

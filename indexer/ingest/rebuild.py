@@ -26,7 +26,7 @@ from indexer.movements.fold import (
 from indexer.movements.store import affected_movements, cctp_rows, oft_rows
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
-from indexer.transfers.store import refold_all, stage_differences
+from indexer.transfers.store import refold_all, state_differences
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
 from warehouse_schema.projections import days_done, movements
 
@@ -118,7 +118,7 @@ def differences(engine: Engine, network: Network) -> list[str]:
             if stored.get(key) != expected.get(key)
         ]
         if not unfolded:
-            found += stage_differences(conn, network)
+            found += state_differences(conn, network)
         if network.stellar.id not in {each.chain for each in backfills}:
             found += _book_differences(conn, network.stellar.id)
         conn.rollback()

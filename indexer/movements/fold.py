@@ -40,7 +40,7 @@ E = TypeVar("E", bound=Event)
 STELLAR_PER_SHARED = 10
 """Stellar has 7 decimals where CCTP and the OFT share 6."""
 
-NOTHING_SAID: Mapping[str, MessageStatus] = MappingProxyType({})
+NO_STATUSES: Mapping[str, MessageStatus] = MappingProxyType({})
 _NAMES: Mapping[Service, str] = {
     "iris": "the attestation service",
     "lz_scan": "LayerZero Scan",
@@ -139,7 +139,7 @@ def fold_cctp(
     burns: Sequence[Burn],
     mints: Sequence[Mint],
     attested: Sequence[AttestedBurn] = (),
-    said: Mapping[str, MessageStatus] = NOTHING_SAID,
+    said: Mapping[str, MessageStatus] = NO_STATUSES,
     *,
     first: int = 0,
 ) -> list[Movement]:
@@ -309,7 +309,7 @@ def fold_oft(
     network: Network,
     guid: Bytes32,
     events: Sequence[OftEvent],
-    said: Mapping[str, MessageStatus] = NOTHING_SAID,
+    said: Mapping[str, MessageStatus] = NO_STATUSES,
 ) -> list[Movement]:
     """The row of one OFT message, or none when only endpoint chatter about it was seen.
 

@@ -21,7 +21,7 @@ from indexer.facts.store import events_by_key, events_of_transactions
 from indexer.movements.fold import (
     BURN_EVENTS,
     MINT_EVENTS,
-    NOTHING_SAID,
+    NO_STATUSES,
     OFT_EVENTS,
     Burn,
     Mint,
@@ -68,7 +68,7 @@ def refold_movements(
     return _refold(conn, network, sorted(burn_keys), sorted(guids))
 
 
-def fold_in(conn: Connection, network: Network, events: Sequence[Event]) -> int:
+def apply_events(conn: Connection, network: Network, events: Sequence[Event]) -> int:
     """As `refold_movements` of what events touch that come after all others of their chain.
 
     A burn that comes after others of the same bytes leaves their rows as they are, so it costs the
@@ -132,7 +132,7 @@ def _append_burns(
 def _burns_of(events: Iterable[Event]) -> dict[Bytes32, list[Burn]]:
     burns: dict[Bytes32, list[Burn]] = defaultdict(list)
     sending = (event for event in events if isinstance(event, BURN_EVENTS))
-    for of_transaction in by_transaction(sending):
+    for of_transaction in group_by_transaction(sending):
         for burn in pair_burns(of_transaction):
             if burn.message.burn_key is not None:
                 burns[burn.message.burn_key].append(burn)
@@ -203,7 +203,7 @@ def cctp_rows(
     receiving: Iterable[Event],
     burn_keys: Collection[Bytes32],
     attested: Iterable[AttestedBurn] = (),
-    said: Mapping[str, MessageStatus] = NOTHING_SAID,
+    said: Mapping[str, MessageStatus] = NO_STATUSES,
 ) -> list[Movement]:
     """Rows of these burn keys, from all CCTP events of the transactions that sent and minted.
 
@@ -214,10 +214,10 @@ def cctp_rows(
     nonces: dict[Bytes32, list[AttestedBurn]] = defaultdict(list)
     for each in attested:
         nonces[each.burn_key].append(each)
-    for events in by_transaction(sending):
+    for events in group_by_transaction(sending):
         for burn in pair_burns(events):
             burns[burn.message.burn_key].append(burn)
-    for events in by_transaction(receiving):
+    for events in group_by_transaction(receiving):
         for mint in pair_mints(events):
             mints[mint.message.burn_key].append(mint)
     return [
@@ -234,7 +234,7 @@ def _oft_facts(conn: Connection, guids: Sequence[Bytes32]) -> list[OftEvent]:
 def oft_rows(
     network: Network,
     events: Iterable[OftEvent],
-    said: Mapping[str, MessageStatus] = NOTHING_SAID,
+    said: Mapping[str, MessageStatus] = NO_STATUSES,
 ) -> list[Movement]:
     """Rows of every guid that the events name. `said` is what services say, by guid."""
     by_guid: dict[Bytes32, list[OftEvent]] = defaultdict(list)
@@ -247,7 +247,7 @@ def oft_rows(
     ]
 
 
-def by_transaction(events: Iterable[Event]) -> Iterable[list[Event]]:
+def group_by_transaction(events: Iterable[Event]) -> Iterable[list[Event]]:
     """Events of each transaction together, transactions and events in chain order."""
     ordered = sorted(events, key=lambda e: (e.seen.chain, e.seen.height, e.seen.position))
     for _, group in groupby(ordered, key=lambda e: (e.seen.chain, e.seen.height, e.seen.tx_hash)):

@@ -33,7 +33,7 @@ class RailDepthRow:
     offer_count: int = 0
 
 
-NOTHING = Totals()
+NO_TOTALS = Totals()
 
 
 @dataclass(frozen=True, slots=True)

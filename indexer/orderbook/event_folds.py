@@ -121,9 +121,9 @@ def _open(draft: Draft, event: OrderOpen) -> None:
     book = draft.book(event.provider)
     _account(draft, event, active_orders=book.figures.active_orders + 1)
     if draft.book(event.provider).figures.stale is None:
-        for detail in order_rules.opening_breaches(event, _standing(draft, book, event)):
+        for detail in order_rules.opening_violations(event, _standing(draft, book, event)):
             draft.distrust(event.provider, "contract_rule", detail)
-    draft.publish_order(order_rules.opened(event))
+    draft.publish_order(order_rules.open_order(event))
 
 
 def _standing(draft: Draft, book: ProviderBook, event: OrderOpen) -> order_rules.OrderBasis:
@@ -139,16 +139,16 @@ def _standing(draft: Draft, book: ProviderBook, event: OrderOpen) -> order_rules
 
 def _end(draft: Draft, event: OrderEnd) -> None:
     order = draft.order(event.order_id)
-    if refused := order_rules.refusal(order, event):
+    if refused := order_rules.end_problem(order, event):
         _account(draft, event)
         draft.distrust(event.provider, *refused)
         return
     assert order is not None, "refusal() names an unknown order"  # noqa: S101
-    ended = order_rules.ended(order, event, draft.now)
+    ended = order_rules.end_order(order, event, draft.now)
     _account(
         draft, event, **_counters_after(draft.book(event.provider).figures, order, ended, event)
     )
-    for detail in order_rules.breaches(order, event, draft.now):
+    for detail in order_rules.end_violations(order, event, draft.now):
         draft.distrust(event.provider, "contract_rule", detail)
     if ended.status == order.status:
         draft.orders[ended.order_id] = ended

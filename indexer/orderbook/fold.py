@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from indexer.orderbook import orders as order_rules
-from indexer.orderbook.depth import NOTHING, Contribution, contribution, shift_depth, shift_totals
+from indexer.orderbook.depth import NO_TOTALS, Contribution, contribution, shift_depth, shift_totals
 from indexer.orderbook.event_folds import FOLDS, Draft
 from indexer.orderbook.offers import OfferChanges, RailRow, compare, offers_of
 from indexer.orderbook.orders import OrderRow
@@ -47,7 +47,7 @@ from warehouse_schema.identifiers import (
 
 def _expire_by_clock(draft: Draft) -> None:
     for order in _due(draft):
-        draft.publish_order(order_rules.expired_by_clock(order))
+        draft.publish_order(order_rules.expire_order(order))
         figures = draft.book(order.provider).figures
         reclaimable = figures.reclaimable + order.lp_lock if figures.stale is None else 0
         draft.set_figures(
@@ -116,7 +116,7 @@ def advance(state: BookState, changes: BookChanges) -> None:
 
 
 @dataclass(slots=True)
-class Rebuilt:
+class BookRebuild:
     """The book from nothing: what was folded so far, and the newest alarm about each thing.
 
     Ledgers without events may be left out, except the last: an expiry that is found later ends in
@@ -148,9 +148,9 @@ class Rebuilt:
             advance(state, _published(everyone, state.as_of, first=True))
 
 
-def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> Rebuilt:
+def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> BookRebuild:
     """The book from nothing, all of it in memory."""
-    rebuilt = Rebuilt()
+    rebuilt = BookRebuild()
     for ledger, events in history:
         rebuilt.take(ledger, events)
     rebuilt.publish()
@@ -246,7 +246,7 @@ def _with_offers(book: ProviderBook, rails: Mapping[str, RailRow], paused: bool)
 
 def _part(book: ProviderBook | None) -> Contribution:
     if book is None:
-        return Contribution(NOTHING, {})
+        return Contribution(NO_TOTALS, {})
     return contribution(book.figures, book.offers.values())
 
 

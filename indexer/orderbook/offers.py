@@ -21,14 +21,14 @@ from indexer.market.escrow_events import OrderDirection
 from indexer.orderbook.providers import ProviderRow
 from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds, bytes32
 
-LEAST_OFFER = BaseUnits(10_000_000)
+MIN_OFFER = BaseUnits(10_000_000)
 """1 USDC: terms under which no order of this size fits now are not listed."""
 
-MOST_OFFERS = 64
+MAX_OFFERS = 64
 """Offers listed of one provider: the first in order of identity. Balances have no say in the
 choice, so that an order or a deposit does not swap offers in and out of the list."""
 
-LONGEST_HANDLE = 256
+MAX_HANDLE_LENGTH = 256
 """Characters."""
 
 
@@ -132,7 +132,7 @@ def published_handle(handle: str | None, payee_hash: Bytes32) -> str | None:
     At most 256 characters, and printable ones: no controls, and none of the marks by which a text
     looks like another. Any other handle counts as not given: the hash stands, the fact stays.
     """
-    if handle is None or len(handle) > LONGEST_HANDLE or not handle.isprintable():
+    if handle is None or len(handle) > MAX_HANDLE_LENGTH or not handle.isprintable():
         return None
     return handle if canonical_payee_hash(handle) == payee_hash else None
 
@@ -174,7 +174,7 @@ def offers_of(
     rails: Mapping[str, RailRow],
     opens_paused: bool,
 ) -> dict[OfferKey, OfferRow]:
-    """The provider's offers that can be taken now, at most `MOST_OFFERS`; none while its figures
+    """The provider's offers that can be taken now, at most `MAX_OFFERS`; none while its figures
     are not trusted.
     """
     if provider.stale is not None:
@@ -182,7 +182,7 @@ def offers_of(
     groups: dict[tuple[OrderDirection, str, BaseUnits, BaseUnits, BaseUnits, int, int], list[str]]
     groups = defaultdict(list)
     for row in live_terms(provider, terms, payees, rails, opens_paused):
-        if min(row.max, provider.available) >= max(row.min, LEAST_OFFER):
+        if min(row.max, provider.available) >= max(row.min, MIN_OFFER):
             rail = rails[row.rail]
             groups[
                 row.direction, row.currency, row.rate, row.min, row.max, rail.tier, rail.fee_bps
@@ -191,7 +191,7 @@ def offers_of(
         _offer(provider, direction, currency, names, rate, (low, high), (tier, fee), payees)
         for (direction, currency, rate, low, high, tier, fee), names in groups.items()
     )
-    listed = sorted(offers, key=lambda offer: offer.key)[:MOST_OFFERS]
+    listed = sorted(offers, key=lambda offer: offer.key)[:MAX_OFFERS]
     return {offer.key: offer for offer in listed}
 
 
@@ -269,7 +269,7 @@ def offer_entry(offer: OfferRow) -> OfferEntry:
     return entry | {"rails": list(offer.rails), "handles": dict(offer.handles)}
 
 
-def offer_of(entry: Mapping[str, Any]) -> OfferRow:
+def offer_from_entry(entry: Mapping[str, Any]) -> OfferRow:
     """The offer that `offer_entry` wrote."""
     fields = {name: int(entry[name]) if name in AMOUNTS else entry[name] for name in entry}
     return OfferRow(**fields | {"rails": tuple(entry["rails"])})

@@ -93,7 +93,7 @@ AMOUNTS = frozenset(
 """Fields that are 7-decimal integers; JSON carries them as digit strings."""
 
 
-def opened(event: OrderOpen) -> OrderRow:
+def open_order(event: OrderOpen) -> OrderRow:
     """The order that an `order_open` creates."""
     return OrderRow(
         order_id=event.order_id,
@@ -130,7 +130,7 @@ class OrderBasis:
     payee: PayeeRow | None
 
 
-def opening_breaches(event: OrderOpen, standing: OrderBasis) -> list[str]:
+def opening_violations(event: OrderOpen, standing: OrderBasis) -> list[str]:
     """Sentences on how an opening does not follow from what stands.
 
     A sound contract opens on standing terms alone, and copies them. `rail_set`, `paused_set` and
@@ -178,12 +178,12 @@ def is_past_expiry(order: OrderRow, now: UnixSeconds) -> bool:
     return now > order.expires_at
 
 
-def expired_by_clock(order: OrderRow) -> OrderRow:
+def expire_order(order: OrderRow) -> OrderRow:
     """An active order that the clock has passed; on chain it is still open."""
     return order._replace(status="expired")
 
 
-def refusal(order: OrderRow | None, event: OrderEnd) -> tuple[str, str] | None:
+def end_problem(order: OrderRow | None, event: OrderEnd) -> tuple[str, str] | None:
     """Why a terminal event cannot end this order at all, as (alarm kind, sentence); None if it can.
 
     A refused event leaves the order as it is.
@@ -197,7 +197,7 @@ def refusal(order: OrderRow | None, event: OrderEnd) -> tuple[str, str] | None:
     return None
 
 
-def ended(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> OrderRow:
+def end_order(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> OrderRow:
     """The order after a terminal event that `refusal` let pass.
 
     A fulfilment or cancellation later than the expiry breaks the contract's own rule (`breaches`
@@ -235,7 +235,7 @@ def _settlement(event: OrderFulfill) -> dict[str, Any]:
     }
 
 
-def breaches(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> list[str]:
+def end_violations(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> list[str]:
     """Sentences on the contract's rules that a terminal event breaks; none from a sound contract.
 
     The rules: settle and cancel only up to the expiry, expire only after it; unlock what was
@@ -279,7 +279,7 @@ def order_entry(order: OrderRow) -> dict[str, str | int | None]:
     return entry
 
 
-def order_of(entry: Mapping[str, Any]) -> OrderRow:
+def order_from_entry(entry: Mapping[str, Any]) -> OrderRow:
     """The order that `order_entry` wrote."""
     amounts = {name: int(entry[name]) for name in AMOUNTS if entry[name] is not None}
     return OrderRow(**{**entry, **amounts})

@@ -41,12 +41,12 @@ from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import MAX_HEIGHT, last_block, read_events
 from indexer.orderbook.event_folds import ESCROW, FOLDS
-from indexer.orderbook.fold import Rebuilt
+from indexer.orderbook.fold import BookRebuild
 from indexer.orderbook.offers import OfferRow, compare
 from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.outbox import messages
 from indexer.orderbook.state import BookAlarm, BookEvent, LedgerClose
-from indexer.orderbook.store import BOOK_TABLES, rows_of, send_mended
+from indexer.orderbook.store import BOOK_TABLES, rows_of, write_messages
 from warehouse_schema import projections as tables
 from warehouse_schema.facts import alarms
 from warehouse_schema.identifiers import Bytes32, ChainId, Height
@@ -78,7 +78,7 @@ def book_history(
 
 
 @dataclass(frozen=True, slots=True)
-class Differing:
+class BookDifference:
     """How a stored table differs from a refold: rows counted, and the first few of them."""
 
     table: Table
@@ -94,7 +94,7 @@ class Refold:
 
     def __init__(self, conn: Connection, chain: ChainId) -> None:
         """Makes the scratch tables, in the caller's transaction."""
-        self.book = Rebuilt()
+        self.book = BookRebuild()
         self.orders = 0
         """Of the whole book, once it is finished."""
         self._conn, self._chain = conn, chain
@@ -155,7 +155,7 @@ class Refold:
 
     # Beside the stored book.
 
-    def differences(self, table: Table, shown: int) -> Differing:
+    def differences(self, table: Table, shown: int) -> BookDifference:
         """How the stored table differs from this fold; so many rows are given."""
         pair = _Pair.of(table, self._chain)
         gone, come = pair.fresh_key.is_(None), pair.stored_key.is_(None)
@@ -164,7 +164,7 @@ class Refold:
         columns = select(*pair.stored.c, *pair.fresh.c)
         query = pair.differing(columns).order_by(*pair.order)
         first = (pair.split(row) for row in self._conn.execute(query.limit(shown)))
-        return Differing(table, added, removed, rows - added - removed, tuple(first))
+        return BookDifference(table, added, removed, rows - added - removed, tuple(first))
 
     def put_in_place(self) -> bool:
         """Make the stored book what this fold is, and tell the socket's clients what changed.
@@ -172,7 +172,7 @@ class Refold:
         Alarms of the book are then those of the fold. In the caller's transaction, which keeps
         others from writing the book. False when the book was the same already.
         """
-        settle_alarms(self._conn, self._chain, self.book.alarms.values(), self.book.state.books)
+        reconcile_alarms(self._conn, self._chain, self.book.alarms.values(), self.book.state.books)
         if self.book.state.as_of is not None:
             self._publish_mended(self.book.state.as_of)
         rows = 0
@@ -195,7 +195,7 @@ class Refold:
         listed = {offer.key: offer for offer in self._stored_offers()}
         books = self.book.state.books.values()
         offers = compare(listed, {key: row for book in books for key, row in book.offers.items()})
-        send_mended(self._conn, ledger, messages(offers, list(self._mended_orders())))
+        write_messages(self._conn, ledger, messages(offers, list(self._mended_orders())))
 
     def _stored_offers(self) -> Iterator[OfferRow]:
         for row in self._conn.execute(select(tables.offers)):
@@ -216,7 +216,7 @@ class Refold:
             yield OrderRow(*row)
 
 
-def settle_alarms(
+def reconcile_alarms(
     conn: Connection, chain: ChainId, folded: Iterable[BookAlarm], providers: Collection[str]
 ) -> None:
     """Clear the order book's alarms that a fold of all facts does not raise; raise the new ones.

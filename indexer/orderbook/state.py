@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from indexer.market.escrow_events import EscrowEvent
 from indexer.market.rail_terms_events import RailTermsEvent
-from indexer.orderbook.depth import NOTHING, RailDepthRow, Totals
+from indexer.orderbook.depth import NO_TOTALS, RailDepthRow, Totals
 from indexer.orderbook.offers import (
     OfferChanges,
     OfferKey,
@@ -89,7 +89,7 @@ class BookState:
     books: dict[StellarAddress, ProviderBook] = field(default_factory=dict)
     orders: dict[Bytes32, OrderRow] = field(default_factory=dict)
     depth: dict[str, RailDepthRow] = field(default_factory=dict)
-    totals: Totals = NOTHING
+    totals: Totals = NO_TOTALS
     expiries: list[tuple[UnixSeconds, Bytes32]] = field(default_factory=list)
     """Heap of (expires_at, order) over the active orders; may name orders that have ended."""
 

@@ -53,11 +53,11 @@ from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddres
 from warehouse_schema.queries import any_of
 from warehouse_schema.row_locks import lock_names
 
-KEPT_LEDGERS = 20_000
+RETAINED_LEDGERS = 20_000
 """Ledgers whose messages are kept, about a day: a client that was away longer clears its book and
 reads it anew, as it does on every connection."""
 
-PRUNED_EVERY = 100
+PRUNE_INTERVAL = 100
 """Ledgers from one look at old messages to the next."""
 
 BOOK_TABLES: tuple[Table, ...] = (
@@ -90,7 +90,7 @@ def apply_ledgers(
     if not ledgers:
         return []
     ours = sorted(_ours(events), key=lambda event: (event.seen.height, event.seen.position))
-    state = load(conn, chain, ours, ledgers[-1].close_time)
+    state = load_state(conn, chain, ours, ledgers[-1].close_time)
     changes = list(_fold_each(state, ledgers, ours))
     save(conn, chain, changes)
     return [alarm for ledger in changes for alarm in ledger.alarms]
@@ -133,7 +133,7 @@ def _ours(events: Iterable[Event]) -> Iterator[Any]:
 # Load -----------------------------------------------------------------------------------------
 
 
-def load(
+def load_state(
     conn: Connection, chain: ChainId, events: Sequence[BookEvent], close_time: UnixSeconds
 ) -> BookState:
     """The part of the book that these events, and the clock up to `close_time`, can touch."""
@@ -296,13 +296,13 @@ def _send(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def _prune(conn: Connection, chain: ChainId, first: Height, last: Height) -> None:
-    """Drop messages older than `KEPT_LEDGERS`, if the range holds a ledger of a round number."""
-    if last // PRUNED_EVERY * PRUNED_EVERY < first:
+    """Drop messages older than `RETAINED_LEDGERS`, if the range holds a round ledger number."""
+    if last // PRUNE_INTERVAL * PRUNE_INTERVAL < first:
         return
     stored = tables.stream_events.c
     conn.execute(
         delete(tables.stream_events).where(
-            stored.chain == chain, stored.ledger < last - KEPT_LEDGERS
+            stored.chain == chain, stored.ledger < last - RETAINED_LEDGERS
         )
     )
 
@@ -396,6 +396,6 @@ def _in_order(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, 
     return sorted(rows, key=lambda row: tuple(row[place] for place in places))
 
 
-def send_mended(conn: Connection, ledger: LedgerClose, said: Sequence[StreamEvent]) -> None:
+def write_messages(conn: Connection, ledger: LedgerClose, said: Sequence[StreamEvent]) -> None:
     """Write messages of a book that was folded anew."""
     _send(conn, [(ledger.chain, ledger.height, *_message_row(message), True) for message in said])

@@ -33,12 +33,12 @@ class RelayAccountStatus:
         return self.seen_ago > SILENT_SECONDS
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether it can send what comes next."""
         return self.reason is None and not self.is_silent
 
 
-def senders(conn: Connection) -> list[RelayAccountStatus]:
+def account_statuses(conn: Connection) -> list[RelayAccountStatus]:
     """Every account that ever sent."""
     ago = cast(extract("epoch", func.clock_timestamp() - health.c.seen_at), Float)
     columns = (health.c.chain, health.c.account, health.c.duty, health.c.reason)

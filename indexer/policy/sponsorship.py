@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from sqlalchemy import Connection, func, select, text
 
 from indexer.actions.onboarding import MAX_COST
-from indexer.policy.relay_accounts import senders
+from indexer.policy.relay_accounts import account_statuses
 from warehouse_schema.identifiers import (
     Address,
     AssetId,
@@ -52,11 +52,11 @@ class Sponsor:
     """Stroops a UTC day for all deposits of one paying address."""
     budget_left: int
     """Stroops of the UTC day's budget."""
-    is_well: bool
+    is_healthy: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class SponsorshipRequest:
     """An owner who needs a trustline for a deposit."""
 
     owner: StellarAddress
@@ -76,7 +76,7 @@ def all_sponsors(conn: Connection, chain: ChainId) -> list[Sponsor]:
     """Sponsors of a chain that wrote of themselves lately, by account."""
     heard = {
         each.account: each
-        for each in senders(conn)
+        for each in account_statuses(conn)
         if each.chain == chain and each.duty == "sponsor" and not each.is_silent
     }
     query = select(sponsors).where(sponsors.c.chain == chain).order_by(sponsors.c.account)
@@ -88,7 +88,7 @@ def all_sponsors(conn: Connection, chain: ChainId) -> list[Sponsor]:
             min_deposit=BaseUnits(int(row.min_deposit)),
             payer_budget=int(row.payer_budget),
             budget_left=int(row.budget_left),
-            is_well=heard[row.account].is_well,
+            is_healthy=heard[row.account].is_healthy,
         )
         for row in conn.execute(query)
         if row.account in heard
@@ -103,9 +103,11 @@ def _after_slots(conn: Connection, chain: ChainId, account: str) -> int:
     return (conn.scalar(query) or 0) + 1
 
 
-def refusal(conn: Connection, by: list[Sponsor], who: Newcomer) -> SponsorRefusal | None:
+def sponsor_refusal(
+    conn: Connection, by: list[Sponsor], who: SponsorshipRequest
+) -> SponsorRefusal | None:
     """Why none of these sponsors would pay for a newcomer; None when one would."""
-    well = [each for each in by if each.is_well]
+    well = [each for each in by if each.is_healthy]
     if not well:
         is_used = any(each.budget_left < MAX_COST for each in by)
         return "budget_used" if is_used else "no_sponsor"
@@ -114,7 +116,7 @@ def refusal(conn: Connection, by: list[Sponsor], who: Newcomer) -> SponsorRefusa
 
 
 def deposit_refusal(
-    conn: Connection, chain: ChainId, min_deposit: int, payer_budget: int, who: Newcomer
+    conn: Connection, chain: ChainId, min_deposit: int, payer_budget: int, who: SponsorshipRequest
 ) -> SponsorRefusal | None:
     """Why a newcomer is not sponsored, whatever the sponsors themselves have left."""
     if who.deposit < min_deposit:
@@ -129,7 +131,7 @@ def deposit_refusal(
     return None
 
 
-def is_under_way(conn: Connection, chain: ChainId, who: Newcomer) -> bool:
+def is_under_way(conn: Connection, chain: ChainId, who: SponsorshipRequest) -> bool:
     """Whether a transaction of a sponsor's is to open the trustline already."""
     columns = slots.c
     query = select(columns.number).where(

@@ -19,7 +19,7 @@ from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 
-PAID_EVENTS: tuple[type[Event], ...] = (Erc20Transfer, DepositRefunded, AssetMovement)
+PAYMENT_EVENTS: tuple[type[Event], ...] = (Erc20Transfer, DepositRefunded, AssetMovement)
 """What moves transfers beside movements between chains."""
 
 

@@ -7,7 +7,13 @@ is held `owed` has to go back.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from indexer.transfers.inputs import Carried, ChainPosition, Payment, TransferInputs, TransferTerms
+from indexer.transfers.inputs import (
+    ChainPosition,
+    MatchedMovement,
+    Payment,
+    TransferInputs,
+    TransferTerms,
+)
 from warehouse_schema.identifiers import Address, BaseUnits, UnixSeconds
 
 
@@ -52,8 +58,8 @@ class DepositBalance:
         return any(line.held >= least > 0 for line in self.lines)
 
 
-def count(
-    evidence: TransferInputs, carried: Sequence[Carried], *, is_reserved: bool
+def compute_balance(
+    evidence: TransferInputs, carried: Sequence[MatchedMovement], *, is_reserved: bool
 ) -> DepositBalance:
     """What the till says once all of `evidence` is counted.
 
@@ -107,7 +113,7 @@ def _reached(terms: TransferTerms, paid: Sequence[Payment]) -> ChainPosition | N
     return None
 
 
-def settlement(evidence: TransferInputs, closed_at: UnixSeconds) -> ChainPosition | None:
+def settling_refund(evidence: TransferInputs, closed_at: UnixSeconds) -> ChainPosition | None:
     """The refund after which nothing was owed any more; None before it.
 
     A refund settles when it is ours, or came after the transfer was closed and gave back more than

@@ -10,13 +10,18 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from indexer.transfers import state_machine
-from indexer.transfers.deposit_balance import DepositBalance, TokenBalance, count, settlement
+from indexer.transfers.deposit_balance import (
+    DepositBalance,
+    TokenBalance,
+    compute_balance,
+    settling_refund,
+)
 from indexer.transfers.inputs import (
     NO_TRUSTLINE,
     WOULD_FAIL,
-    Carried,
     ChainPosition,
-    Landed,
+    DeliveryReceipt,
+    MatchedMovement,
     Obstacle,
     RewoundSource,
     SentTransaction,
@@ -111,7 +116,7 @@ class TransferState:
     """Tokens at the deposit address of which all that is there has to go back now."""
 
 
-def fold(evidence: TransferInputs) -> TransferState:
+def fold_transfer(evidence: TransferInputs) -> TransferState:
     """Where the transfer is. Raises `IllegalTransition` if its rows tell an impossible story."""
     terms = evidence.terms
     settled = _settled(evidence)
@@ -157,7 +162,7 @@ class _Story:
             state_machine.check_step(self.stage, stage)
             self.steps.append(StageChange(stage, at, chain, tx, None if at is None else clock))
 
-    def arrive(self, stage: Stage, place: ChainPosition | Landed) -> None:
+    def arrive(self, stage: Stage, place: ChainPosition | DeliveryReceipt) -> None:
         self.go(stage, place.at, place.chain, place.tx, place.chain)
 
 
@@ -166,25 +171,25 @@ class _Story:
 
 def _claim(
     evidence: TransferInputs, settled: ChainPosition | None
-) -> tuple[Carried | None, tuple[str, ...]]:
+) -> tuple[MatchedMovement | None, tuple[str, ...]]:
     """What carries the transfer, and whatever else matches it.
 
     The first on its chain; but one that is further along goes before it, so that nothing that is
     found later, such as in a gap that was read again, moves a transfer back. What came after the
     deposit was sent back carries other money.
     """
-    rivals = sorted(evidence.carried, key=_rank)
+    rivals = sorted(evidence.matched, key=_rank)
     if settled is not None:
         rivals = [each for each in rivals if each.source is not None and each.source < settled]
     claim = rivals[0] if rivals else None
-    others = {each.movement for each in evidence.carried if each is not claim}
-    return claim, tuple(sorted({*others, *evidence.beside}))
+    others = {each.movement for each in evidence.matched if each is not claim}
+    return claim, tuple(sorted({*others, *evidence.extras}))
 
 
 _ALONG = ("COMPLETED", "ON_HOLD", "DELIVERING")
 
 
-def _rank(carried: Carried) -> tuple[int, int, int, int, str]:
+def _rank(carried: MatchedMovement) -> tuple[int, int, int, int, str]:
     along = _ALONG.index(carried.stage) if carried.stage in _ALONG else len(_ALONG)
     source = carried.source
     place = (-1, -1) if source is None else (source.height, source.position)
@@ -192,7 +197,7 @@ def _rank(carried: Carried) -> tuple[int, int, int, int, str]:
 
 
 def _settled(evidence: TransferInputs) -> ChainPosition | None:
-    return None if evidence.closed_at is None else settlement(evidence, evidence.closed_at)
+    return None if evidence.closed_at is None else settling_refund(evidence, evidence.closed_at)
 
 
 _Pending: TypeAlias = "SentTransaction | RewoundSource"
@@ -203,7 +208,7 @@ def _pending(evidence: TransferInputs) -> tuple[_Pending, ...]:
     seen = {each.place.tx for each in (*evidence.paid, *evidence.returned)}
     gone = seen | evidence.dead
     awaited: list[_Pending] = [each for each in _source_sent(evidence) if each.tx not in gone]
-    lost = [each for each in evidence.taken_back if each.tx not in gone]
+    lost = [each for each in evidence.rewound if each.tx not in gone]
     awaited += [each for each in lost if each.paid is None]
     payments = [each for each in lost if each.paid is not None]
     return tuple(awaited) + (tuple(payments) if _would_fund(evidence, payments) else ())
@@ -212,14 +217,16 @@ def _pending(evidence: TransferInputs) -> tuple[_Pending, ...]:
 def _would_fund(evidence: TransferInputs, payments: Sequence[RewoundSource]) -> bool:
     """Whether these payments come again would make the amount: dust does not keep one waiting."""
     expected = sum(each.paid or 0 for each in payments)
-    held = count(evidence, (), is_reserved=True).own.held
+    held = compute_balance(evidence, (), is_reserved=True).own.held
     return bool(payments) and held < evidence.terms.amount_in <= held + expected
 
 
 def _till(evidence: TransferInputs, pending: Sequence[_Pending]) -> DepositBalance:
     """The till; the amount is reserved until it is carried on or has to go back."""
     is_meant = evidence.closed_at is None or bool(pending)
-    return count(evidence, evidence.carried, is_reserved=is_meant and not evidence.carried)
+    return compute_balance(
+        evidence, evidence.matched, is_reserved=is_meant and not evidence.matched
+    )
 
 
 # The story.
@@ -243,7 +250,7 @@ def _tell_before(
     evidence: TransferInputs,
     till: DepositBalance,
     settled: ChainPosition | None,
-    claim: Carried | None,
+    claim: MatchedMovement | None,
 ) -> None:
     """From the creation to where a source transaction would take over."""
     funded, closed_at = till.funded, evidence.closed_at
@@ -278,7 +285,7 @@ def _closing(evidence: TransferInputs) -> Stage:
     return "CANCELLED" if evidence.cancelled_at is not None else "EXPIRED"
 
 
-def _tell_carried(story: _Story, evidence: TransferInputs, claim: Carried) -> None:
+def _tell_carried(story: _Story, evidence: TransferInputs, claim: MatchedMovement) -> None:
     """From the source transaction to the delivery."""
     source = claim.source
     if source is not None:
@@ -328,7 +335,7 @@ def _obstacle(evidence: TransferInputs, stage: Stage) -> Obstacle | None:
 def _why(
     evidence: TransferInputs,
     stage: Stage,
-    claim: Carried | None,
+    claim: MatchedMovement | None,
     pending: Sequence[_Pending],
     till: DepositBalance,
     obstacle: Obstacle | None,
@@ -392,7 +399,7 @@ def _why_not_funded(till: DepositBalance) -> StageReason | None:
 def _progress(
     evidence: TransferInputs,
     story: _Story,
-    claim: Carried | None,
+    claim: MatchedMovement | None,
     extras: tuple[str, ...],
     pending: Sequence[_Pending],
     till: DepositBalance,
@@ -431,7 +438,7 @@ def _goes_back(
     Of the transfer's own token that is once nothing of it is to be carried on any more, and nothing
     that was carried on can come back by its chain.
     """
-    terms, carried = evidence.terms, evidence.carried
+    terms, carried = evidence.terms, evidence.matched
     is_decided = evidence.closed_at is not None or bool(carried)
     is_free = is_decided and not pending and all(each.is_final for each in carried)
     return tuple(
@@ -442,7 +449,7 @@ def _goes_back(
 
 
 def _transactions(
-    evidence: TransferInputs, claim: Carried | None, pending: Sequence[_Pending]
+    evidence: TransferInputs, claim: MatchedMovement | None, pending: Sequence[_Pending]
 ) -> tuple[TxHash | None, TxHash | None]:
     """The EVM transaction and the Stellar one; at the destination, the one that is there."""
     terms = evidence.terms

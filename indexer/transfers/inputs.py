@@ -67,7 +67,7 @@ class ChainPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class DeliveryReceipt:
     """Where and when it was delivered."""
 
     chain: ChainId
@@ -106,7 +106,7 @@ class Payment:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class MatchedMovement:
     """A movement that matches the transfer in everything, or the payment that is a send.
 
     `stage` and `why` are the movement's own (`projections/transfers.py`); a payment is COMPLETED,
@@ -122,7 +122,7 @@ class Carried:
     why: str | None
     ready_at: UnixSeconds | None
     """When it was attested or verified; None before, and where nobody said."""
-    delivered: Landed | None
+    delivered: DeliveryReceipt | None
     amount_out: BaseUnits | None
     """Destination chain base units, once delivered."""
     message_id: Bytes32 | None
@@ -164,10 +164,10 @@ class TransferInputs:
     failed: tuple[FailedTransaction, ...] = ()
     paid: tuple[Payment, ...] = ()
     returned: tuple[Payment, ...] = ()
-    carried: tuple[Carried, ...] = ()
-    beside: tuple[str, ...] = ()
+    matched: tuple[MatchedMovement, ...] = ()
+    extras: tuple[str, ...] = ()
     """Movements that pay the recipient otherwise than agreed; they carry nothing of this."""
-    taken_back: tuple[RewoundSource, ...] = ()
+    rewound: tuple[RewoundSource, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
 
     @property

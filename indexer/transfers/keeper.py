@@ -16,10 +16,15 @@ from indexer.config.networks import Network
 from indexer.loops import pause_on_outage
 from indexer.notifications import listen, wait_for_notifications
 from indexer.transfers import state_machine
-from indexer.transfers.fold import fold
-from indexer.transfers.load import Loaded, load
+from indexer.transfers.fold import fold_transfer
+from indexer.transfers.load import LoadedTransfer, load_transfers
 from indexer.transfers.state_machine import IllegalTransition
-from indexer.transfers.store import is_behind, lock_if_free, refold, with_alike
+from indexer.transfers.store import (
+    is_behind,
+    refold_transfers,
+    try_lock_transfers,
+    with_interchangeable,
+)
 from warehouse_schema import channels
 from warehouse_schema.facts import cursors, expiries
 from warehouse_schema.intake import quotes, transfers
@@ -44,7 +49,7 @@ class KeeperProgress:
     expired: int = 0
 
 
-def keep_transfers(
+def run_keeper(
     engine: Engine,
     network: Network,
     *,
@@ -60,7 +65,7 @@ def keep_transfers(
         with pause_on_outage("keeper", _LOST_SECONDS, should_stop), _listening(engine) as conn:
             on_progress(catch_up(conn, network))
             while not should_stop():
-                kept = turn(conn, network, _TURN_SECONDS)
+                kept = process_notifications(conn, network, _TURN_SECONDS)
                 if kept != KeeperProgress():
                     on_progress(kept)
 
@@ -76,11 +81,11 @@ def _listening(engine: Engine) -> Iterator[Connection]:
             conn.invalidate()
 
 
-def turn(conn: Connection, network: Network, seconds: float) -> KeeperProgress:
+def process_notifications(conn: Connection, network: Network, seconds: float) -> KeeperProgress:
     """Refold what is told within so many seconds, and let expire what is due."""
     told = wait_for_notifications(conn, seconds)
     with conn.begin():
-        moved = refold(conn, network, told)
+        moved = refold_transfers(conn, network, told)
     with conn.begin():
         return KeeperProgress(moved, expire_due(conn, network))
 
@@ -92,7 +97,7 @@ def catch_up(conn: Connection, network: Network) -> KeeperProgress:
     moved = expired = 0
     for start in range(0, len(missed), _AT_ONCE):
         with conn.begin():
-            moved += refold(conn, network, missed[start : start + _AT_ONCE])
+            moved += refold_transfers(conn, network, missed[start : start + _AT_ONCE])
     while True:
         with conn.begin():
             more = expire_due(conn, network)
@@ -117,25 +122,25 @@ def expire_due(conn: Connection, network: Network) -> int:
     in time. They are looked at again under their locks, so a submission at that moment comes first
     or second, and not between. One that is being decided about has to wait for the next turn.
     """
-    due = with_alike(conn, _due(conn))
+    due = with_interchangeable(conn, _due(conn))
     if not due:
         return 0
-    free = lock_if_free(conn, due)
+    free = try_lock_transfers(conn, due)
     still = set(_due(conn, among=due))
     if len(free) < len(due):
-        still = {each for each in still if free.issuperset(with_alike(conn, [each]))}
+        still = {each for each in still if free.issuperset(with_interchangeable(conn, [each]))}
     over = [
-        {"transfer": each.evidence.terms.id}
-        for each in load(conn, network, still)
+        {"transfer": each.inputs.terms.id}
+        for each in load_transfers(conn, network, still)
         if _may_expire(each)
     ]
     if over:
         conn.execute(insert(expiries), over)
-    refold(conn, network, due)
+    refold_transfers(conn, network, due)
     return len(over)
 
 
-def _may_expire(loaded: Loaded) -> bool:
+def _may_expire(loaded: LoadedTransfer) -> bool:
     """What cannot be folded does not: its refold raises the alarm, and the others go on.
 
     Neither does one with an unproven block, which may hold a payment that came in time.
@@ -143,7 +148,7 @@ def _may_expire(loaded: Loaded) -> bool:
     if loaded.unproven:
         return False
     try:
-        return state_machine.may_expire(fold(loaded.evidence).stage)
+        return state_machine.may_expire(fold_transfer(loaded.inputs).stage)
     except IllegalTransition:
         return False
 

@@ -27,7 +27,7 @@ from indexer.transfers.inputs import (
     TransferTerms,
 )
 from indexer.transfers.load_movements import movements_of
-from indexer.transfers.terms import TERMS, alike, unix
+from indexer.transfers.terms import TERMS, load_interchangeable, unix_seconds
 from warehouse_schema.facts import expiries, lost_sources
 from warehouse_schema.identifiers import Address, TxHash, UnixSeconds
 from warehouse_schema.intake import cancellations, quotes, submissions, transfers
@@ -36,25 +36,27 @@ from warehouse_schema.relay import attempts, obstacles, slots
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedTransfer:
     """A transfer's evidence, and how its row is found again."""
 
-    evidence: TransferInputs
+    inputs: TransferInputs
     keys: tuple[str, ...]
     """Burn keys and guids of its movements."""
-    inputs: int
+    input_rows: int
     """Rows of clients and relay among the evidence."""
     unproven: frozenset[BlockKey] = frozenset()
     """Blocks that hold more of it, left out until their logs are proven."""
 
 
-def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loaded]:
+def load_transfers(
+    conn: Connection, network: Network, ids: Collection[str]
+) -> list[LoadedTransfer]:
     """What is known of these transfers now, in order of their ids; unknown ids are left out."""
     if not ids:
         return []
     begun = [_begun(row) for row in conn.execute(_transfers().where(transfers.c.id == any_of(ids)))]
     terms = [each.terms for each in begun]
-    together = alike(conn, [each for each in terms if each.mechanism != "cctp"])
+    together = load_interchangeable(conn, [each for each in terms if each.mechanism != "cctp"])
     all_ids = {*ids, *(each.id for each in together)}
     submitted, signed = _submissions(conn, all_ids), _attempts(conn, all_ids)
     moved = movements_of(conn, network, terms, together, _named(submitted, signed))
@@ -62,22 +64,22 @@ def load(conn: Connection, network: Network, ids: Collection[str]) -> list[Loade
     deposits = _deposits(conn, terms)
     hindered = _hindered(conn, ids)
     return [
-        Loaded(
+        LoadedTransfer(
             replace(
                 each,
                 submissions=tuple(submitted[each.terms.id]),
                 attempts=tuple(signed[each.terms.id]),
                 dead=frozenset(over[each.terms.id].dead),
                 failed=tuple(sorted(over[each.terms.id].failed)),
-                taken_back=tuple(lost[each.terms.id]),
+                rewound=tuple(lost[each.terms.id]),
                 paid=tuple(deposits.paid[each.terms.id]),
                 returned=tuple(deposits.returned[each.terms.id]),
-                carried=tuple(moved[each.terms.id].carried),
-                beside=tuple(moved[each.terms.id].beside),
+                matched=tuple(moved[each.terms.id].matched),
+                extras=tuple(moved[each.terms.id].extras),
                 obstacles=tuple(hindered[each.terms.id].standing),
             ),
             keys=tuple(sorted(moved[each.terms.id].keys)),
-            inputs=len(submitted[each.terms.id])
+            input_rows=len(submitted[each.terms.id])
             + len(signed[each.terms.id])
             + over[each.terms.id].slots
             + hindered[each.terms.id].rows
@@ -102,8 +104,8 @@ def _transfers() -> Select[Any]:
     return (
         select(
             *TERMS,
-            unix(cancellations.c.cancelled_at).label("cancelled_at"),
-            unix(expiries.c.expired_at).label("expired_at"),
+            unix_seconds(cancellations.c.cancelled_at).label("cancelled_at"),
+            unix_seconds(expiries.c.expired_at).label("expired_at"),
         )
         .join_from(transfers, quotes)
         .outerjoin(cancellations)
@@ -122,7 +124,7 @@ def _begun(row: Any) -> TransferInputs:
 def _submissions(conn: Connection, ids: Collection[str]) -> dict[str, list[SentTransaction]]:
     columns = submissions.c
     query = (
-        select(columns.transfer, unix(columns.submitted_at), columns.tx_hash)
+        select(columns.transfer, unix_seconds(columns.submitted_at), columns.tx_hash)
         .where(columns.transfer == any_of(ids))
         .order_by(columns.tx_hash)
     )
@@ -135,7 +137,7 @@ def _submissions(conn: Connection, ids: Collection[str]) -> dict[str, list[SentT
 def _attempts(conn: Connection, ids: Collection[str]) -> dict[str, list[SentTransaction]]:
     columns = attempts.c
     query = (
-        select(columns.subject, unix(columns.created_at), columns.tx_hash, columns.purpose)
+        select(columns.subject, unix_seconds(columns.created_at), columns.tx_hash, columns.purpose)
         .where(columns.subject == any_of(ids))
         .order_by(columns.tx_hash)
     )
@@ -173,10 +175,10 @@ def _over(conn: Connection, ids: Collection[str]) -> dict[str, _Over]:
             columns.purpose,
             columns.key,
             columns.outcome,
-            unix(columns.closed_at).label("closed_at"),
+            unix_seconds(columns.closed_at).label("closed_at"),
             hashes,
             submissions.c.signed,
-            unix(submissions.c.submitted_at).label("submitted_at"),
+            unix_seconds(submissions.c.submitted_at).label("submitted_at"),
         )
         .outerjoin(
             submissions,
@@ -223,7 +225,12 @@ def _hindered(conn: Connection, ids: Collection[str]) -> dict[str, _Hindered]:
     columns = obstacles.c
     query = (
         select(
-            *(columns.transfer, columns.kind, columns.detail, unix(columns.since).label("since")),
+            *(
+                columns.transfer,
+                columns.kind,
+                columns.detail,
+                unix_seconds(columns.since).label("since"),
+            ),
             columns.cleared_at.is_(None).label("stands"),
         )
         .where(columns.transfer == any_of(ids))
@@ -241,7 +248,7 @@ def _hindered(conn: Connection, ids: Collection[str]) -> dict[str, _Hindered]:
 def _lost(conn: Connection, ids: Collection[str]) -> dict[str, list[RewoundSource]]:
     columns = lost_sources.c
     query = (
-        select(columns.transfer, columns.tx_hash, unix(columns.lost_at), columns.paid)
+        select(columns.transfer, columns.tx_hash, unix_seconds(columns.lost_at), columns.paid)
         .where(columns.transfer == any_of(ids))
         .order_by(columns.tx_hash, columns.lost_at, columns.block_hash)
     )

@@ -33,9 +33,9 @@ from indexer.movements.fold import (
     pair_burns,
     pair_mints,
 )
-from indexer.movements.store import by_transaction, rows_by_key
+from indexer.movements.store import group_by_transaction, rows_by_key
 from indexer.transfers import matching
-from indexer.transfers.inputs import Carried, ChainPosition, Landed, TransferTerms
+from indexer.transfers.inputs import ChainPosition, DeliveryReceipt, MatchedMovement, TransferTerms
 from indexer.transfers.matching import UnlabelledMovement
 from indexer.transfers.terms import any_amount
 from warehouse_schema.columns import last_16_bytes
@@ -55,21 +55,21 @@ from warehouse_schema.queries import any_of
 class TransferMovements:
     """What moves a transfer's money, and the keys by which it is refolded."""
 
-    carried: list[Carried] = field(default_factory=list)
-    beside: list[str] = field(default_factory=list)
+    matched: list[MatchedMovement] = field(default_factory=list)
+    extras: list[str] = field(default_factory=list)
     """Movements that pay the recipient otherwise than agreed."""
     keys: set[str] = field(default_factory=set)
     unproven: set[BlockKey] = field(default_factory=set)
     """Blocks of deliveries that count once their logs are proven."""
 
-    def add(self, row: Movement, carried: Carried) -> None:
+    def add(self, row: Movement, carried: MatchedMovement) -> None:
         """One more movement between chains."""
-        self.carried.append(carried)
+        self.matched.append(carried)
         self.keys.add(row.group_key)
 
     def add_beside(self, row: Movement) -> None:
         """One more that carries nothing of the transfer, and is to arrive as well."""
-        self.beside.append(row.id)
+        self.extras.append(row.id)
         self.keys.add(row.group_key)
 
 
@@ -92,10 +92,10 @@ def movements_of(
         _add_burns(conn, network, bridged, finals, found)
     if any(each.mechanism == "oft" for each in together):
         sends = _sends(conn, network, together)
-        _add_sends(conn, matching.assign(together, sends, named), finals, found)
+        _add_sends(conn, matching.assign_movements(together, sends, named), finals, found)
     if any(each.mechanism == "payment" for each in together):
         payments = _payments(conn, network, together)
-        _add_payments(matching.assign(together, payments, named), found)
+        _add_payments(matching.assign_movements(together, payments, named), found)
     return found
 
 
@@ -156,9 +156,9 @@ def _burns(
     columns = EVENT_MAPPINGS[DepositForBurn].table.c
     terms = labelled.values()
     return _labelled_burns(
-        *(conn, network, labelled, "claims"),
+        *(conn, network, labelled, "own"),
         columns.depositor == any_of(sorted({matching.payer(each) for each in terms})),
-        columns.amount == any_amount([matching.shared(network, each) for each in terms]),
+        columns.amount == any_amount([matching.cctp_amount(network, each) for each in terms]),
     )
 
 
@@ -170,9 +170,9 @@ def _burns_beside(
     Whoever has them read gives that recipient each time what is worth sending back.
     """
     amount = EVENT_MAPPINGS[DepositForBurn].table.c.amount
-    least = {each.id: matching.worth_sending(network, each) for each in labelled.values()}
+    least = {each.id: matching.min_extra_amount(network, each) for each in labelled.values()}
     for each, burn in _labelled_burns(
-        conn, network, labelled, "pays too", amount >= min(least.values())
+        conn, network, labelled, "extra", amount >= min(least.values())
     ):
         if burn.deposit.amount >= least[each.id]:
             yield each, burn
@@ -182,13 +182,13 @@ def _labelled_burns(
     conn: Connection,
     network: Network,
     labelled: Mapping[bytes, TransferTerms],
-    verdict: matching.BurnVerdict,
+    verdict: matching.BurnMatch,
     *conditions: ColumnElement[bool],
 ) -> Iterator[tuple[TransferTerms, Burn]]:
     is_labelled = last_16_bytes("hook_data") == any_bytes(labelled)
     seen = events_where(conn, DepositForBurn, is_labelled, *conditions)
     events = events_of_transactions(conn, BURN_EVENTS, [event.seen for event in seen])
-    for of_transaction in by_transaction(events):
+    for of_transaction in group_by_transaction(events):
         for burn in pair_burns(of_transaction):
             each = labelled.get(transfer_tag(burn.deposit.hook_data) or b"")
             if each is not None and matching.match_burn(network, each, burn) == verdict:
@@ -206,14 +206,14 @@ def _mints(
         last_16_bytes("message_body") == any_bytes(labelled),
         # Not `==`: Python would ask `any` first, and Postgres wants it on the right.
         func.substring(body, matching.BODY_START + 1, matching.BODY_SIZE).bool_op("=")(
-            any_bytes(matching.body_of(network, each) for each in labelled.values())
+            any_bytes(matching.amount_and_sender(network, each) for each in labelled.values())
         ),
     )
     events = events_of_transactions(conn, MINT_EVENTS, [event.seen for event in seen])
-    for of_transaction in by_transaction(events):
+    for of_transaction in group_by_transaction(events):
         for mint in pair_mints(of_transaction):
             each = labelled.get(mint.message.message_body[-TRANSFER_TAG_SIZE:])
-            if each is not None and matching.match_mint(network, each, mint) == "claims":
+            if each is not None and matching.match_mint(network, each, mint) == "own":
                 yield each, mint
 
 
@@ -292,12 +292,12 @@ def _carried(
     source: ChainPosition | None,
     finals: Mapping[ChainId, Height],
     ready: Mapping[Bytes32, UnixSeconds],
-) -> Carried:
+) -> MatchedMovement:
     is_final = source is not None and finals.get(source.chain, -1) >= source.height
     landed = None
     if row.dest_chain is not None and row.dest_tx is not None and row.delivered_at is not None:
-        landed = Landed(row.dest_chain, TxHash(row.dest_tx), UnixSeconds(row.delivered_at))
-    return Carried(
+        landed = DeliveryReceipt(row.dest_chain, TxHash(row.dest_tx), UnixSeconds(row.delivered_at))
+    return MatchedMovement(
         movement=row.id,
         source=source,
         is_final=is_final,
@@ -332,7 +332,7 @@ def _sends(
         for packet in events_by_key(conn, PacketSent, "guid", [each.guid for each in sent])
     }
     paired = ((each, packets.get((each.seen.chain, each.guid))) for each in sent)
-    moved = (matching.moved_by_oft(network, each, packet) for each, packet in paired if packet)
+    moved = (matching.oft_movement(network, each, packet) for each, packet in paired if packet)
     return [each for each in moved if each is not None]
 
 
@@ -364,7 +364,7 @@ def _payments(
         columns.sender == any_of(sorted({matching.payer(each) for each in together})),
         columns.amount == any_amount([each.amount_in for each in together]),
     )
-    payments = (matching.moved_by_payment(network.stellar, each) for each in moved)
+    payments = (matching.payment_movement(network.stellar, each) for each in moved)
     return [each for each in payments if each is not None]
 
 
@@ -373,8 +373,10 @@ def _add_payments(
 ) -> None:
     for transfer, own in given.items():
         for each in own:
-            landed = Landed(each.destination, each.tx, each.at)
+            landed = DeliveryReceipt(each.destination, each.tx, each.at)
             amount = BaseUnits(each.amount)
-            found[transfer].carried.append(
-                Carried(each.id, each.place, True, "COMPLETED", None, None, landed, amount, None)
+            found[transfer].matched.append(
+                MatchedMovement(
+                    each.id, each.place, True, "COMPLETED", None, None, landed, amount, None
+                )
             )

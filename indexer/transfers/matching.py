@@ -36,10 +36,10 @@ from warehouse_schema.identifiers import (
     is_evm,
 )
 
-BurnVerdict: TypeAlias = Literal["claims", "pays too", "strange"]
+BurnMatch: TypeAlias = Literal["own", "extra", "foreign"]
 """Is the transfer's own; pays its recipient otherwise than agreed; would pay somebody else."""
 
-ANYONE = Bytes32("0x" + "00" * 32)
+ANY_CALLER = Bytes32("0x" + "00" * 32)
 """Destination caller of a burn that anybody may deliver."""
 
 
@@ -52,20 +52,20 @@ def payer(terms: TransferTerms) -> Address:
     return terms.source_address if terms.deposit_address is None else Address(terms.deposit_address)
 
 
-def shared(network: Network, terms: TransferTerms) -> int:
+def cctp_amount(network: Network, terms: TransferTerms) -> int:
     """What is to be burned in CCTP's 6 decimals, in which its events say it."""
     return terms.amount_in // _scale(network, terms.source_chain)
 
 
-def worth_sending(network: Network, terms: TransferTerms) -> int:
+def min_extra_amount(network: Network, terms: TransferTerms) -> int:
     """Least that somebody goes to expense for beside what was agreed, in CCTP's 6 decimals."""
     return -(-terms.min_refund // _scale(network, terms.source_chain))
 
 
-def body_of(network: Network, terms: TransferTerms) -> bytes:
+def amount_and_sender(network: Network, terms: TransferTerms) -> bytes:
     """Amount and sender as the body of the transfer's burn message has them, side by side."""
     sender = _word(terms.source_chain, payer(terms))
-    return shared(network, terms).to_bytes(32, "big") + bytes.fromhex(sender[2:])
+    return cctp_amount(network, terms).to_bytes(32, "big") + bytes.fromhex(sender[2:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Order:
     hook_data: bytes
 
 
-def match_burn(network: Network, terms: TransferTerms, burn: Burn) -> BurnVerdict | None:
+def match_burn(network: Network, terms: TransferTerms, burn: Burn) -> BurnMatch | None:
     """What a burn is to a transfer; None when it does not bear its id."""
     deposit = burn.deposit
     source = deposit.seen.chain
@@ -95,12 +95,12 @@ def match_burn(network: Network, terms: TransferTerms, burn: Burn) -> BurnVerdic
         mint_recipient=deposit.mint_recipient,
         hook_data=deposit.hook_data,
     )
-    expected = _forwarder(network) if terms.dest_chain == network.stellar.id else ANYONE
+    expected = _forwarder(network) if terms.dest_chain == network.stellar.id else ANY_CALLER
     is_deliverable = deposit.destination_caller == expected
     return _judge(network, terms, order, is_deliverable=is_deliverable)
 
 
-def match_mint(network: Network, terms: TransferTerms, mint: Mint) -> BurnVerdict | None:
+def match_mint(network: Network, terms: TransferTerms, mint: Mint) -> BurnMatch | None:
     """As `match_burn`, of a delivery whose burn may not have been read: its attested body says it.
 
     Who was to call is not in it, and does not matter once somebody has.
@@ -124,11 +124,11 @@ def match_mint(network: Network, terms: TransferTerms, mint: Mint) -> BurnVerdic
 
 def _judge(
     network: Network, terms: TransferTerms, order: _Order, *, is_deliverable: bool
-) -> BurnVerdict | None:
+) -> BurnMatch | None:
     if transfer_tag(order.hook_data) != bytes.fromhex(terms.id):
         return None
     if not is_deliverable or not _pays_recipient(network, terms, order):
-        return "strange"
+        return "foreign"
     scale = _scale(network, order.source)
     is_agreed = (
         order.source == terms.source_chain
@@ -136,7 +136,7 @@ def _judge(
         and order.depositor == _word(terms.source_chain, payer(terms))
         and order.amount * scale == terms.amount_in
     )
-    return "claims" if is_agreed else "pays too"
+    return "own" if is_agreed else "extra"
 
 
 def _pays_recipient(network: Network, terms: TransferTerms, order: _Order) -> bool:
@@ -195,7 +195,7 @@ class UnlabelledMovement:
         return ChainPosition(self.height, self.position, self.source, self.tx, self.at)
 
 
-def moved_by_oft(network: Network, sent: OftSent, packet: PacketSent) -> UnlabelledMovement | None:
+def oft_movement(network: Network, sent: OftSent, packet: PacketSent) -> UnlabelledMovement | None:
     """An OFT send as what it moves; None when it goes to no chain of ours."""
     seen = sent.seen
     destination = network.chain_of_eid(sent.dst_eid)
@@ -223,7 +223,7 @@ def _oft_token(chain: Chain) -> Address | None:
     return None if token is None else Address(token)
 
 
-def moved_by_payment(stellar: StellarChain, movement: AssetMovement) -> UnlabelledMovement | None:
+def payment_movement(stellar: StellarChain, movement: AssetMovement) -> UnlabelledMovement | None:
     """A payment between two holders on Stellar as what it moves; None for any other movement."""
     is_ours = movement.contract in stellar.tokens
     if movement.kind != "transfer" or not is_ours:
@@ -247,7 +247,7 @@ def moved_by_payment(stellar: StellarChain, movement: AssetMovement) -> Unlabell
     )
 
 
-def assign(
+def assign_movements(
     transfers: Iterable[TransferTerms],
     moved: Iterable[UnlabelledMovement],
     named: Mapping[TxHash, Collection[str]],

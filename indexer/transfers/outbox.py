@@ -38,7 +38,7 @@ class TransferChange:
     reason: str | None
 
 
-def tell(conn: Connection, news: Sequence[TransferChange]) -> None:
+def publish_changes(conn: Connection, news: Sequence[TransferChange]) -> None:
     """Number these, in their order, and write them. Holds the owners' locks until commit."""
     owners = sorted({each.owner for each in news})
     if not owners:
@@ -63,7 +63,7 @@ def _last_numbers(conn: Connection, owners: Collection[StellarAddress]) -> dict[
     return {row.owner: row.last for row in rows}
 
 
-def keys_of_names() -> ColumnElement[int]:
+def lock_keys() -> ColumnElement[int]:
     """Second keys of locks of the parameter `names`, of each once.
 
     Every session takes them in one order, or two of them could wait for each other.

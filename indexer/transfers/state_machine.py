@@ -277,7 +277,7 @@ def _beyond(found: set[Stage], first: Stage) -> set[Stage]:
     return {after for stage in through for after in successors(stage)}
 
 
-def may_follow(before: Stage, after: Stage, *, taken_back: bool = False) -> bool:
+def may_follow(before: Stage, after: Stage, *, rewound: bool = False) -> bool:
     """Whether a stored stage may give way to another.
 
     Several rows may have come between two looks, so any legal way will do. A chain that took
@@ -286,4 +286,4 @@ def may_follow(before: Stage, after: Stage, *, taken_back: bool = False) -> bool
     """
     if after in reachable(before):
         return True
-    return taken_back and (after == "SUBMITTED" or before in reachable(after))
+    return rewound and (after == "SUBMITTED" or before in reachable(after))

@@ -34,15 +34,15 @@ from indexer.config.networks import Network
 from indexer.facts import proofs
 from indexer.facts.alarms import raise_alarm
 from indexer.movements.fold import BURN_EVENTS, pair_burns
-from indexer.movements.store import by_transaction
+from indexer.movements.store import group_by_transaction
 from indexer.transfers import matching, state_machine
 from indexer.transfers.affected import affected_transfers
-from indexer.transfers.fold import DepositRefund, StageChange, fold
+from indexer.transfers.fold import DepositRefund, StageChange, fold_transfer
 from indexer.transfers.inputs import TransferInputs, TransferTerms
-from indexer.transfers.load import Loaded, load
-from indexer.transfers.outbox import TransferChange, keys_of_names, tell
+from indexer.transfers.load import LoadedTransfer, load_transfers
+from indexer.transfers.outbox import TransferChange, lock_keys, publish_changes
 from indexer.transfers.state_machine import IllegalTransition, Stage
-from indexer.transfers.terms import alike, terms_of
+from indexer.transfers.terms import load_interchangeable, load_terms
 from warehouse_schema import locks
 from warehouse_schema.facts import cursors, lost_sources
 from warehouse_schema.identifiers import ChainId
@@ -61,7 +61,7 @@ _BATCH = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageRow:
+class StateRow:
     """One row of `projections.transfer_states`; its comments say what is in it."""
 
     transfer: str
@@ -85,14 +85,14 @@ class StageRow:
     inputs: int
 
 
-_COLUMNS = [transfer_states.c[field.name] for field in fields(StageRow)]
+_COLUMNS = [transfer_states.c[field.name] for field in fields(StateRow)]
 
 
-def row_of(loaded: Loaded) -> StageRow:
+def state_row(loaded: LoadedTransfer) -> StateRow:
     """The row of what is known. Raises `IllegalTransition`."""
-    progress = fold(loaded.evidence)
-    return StageRow(
-        transfer=loaded.evidence.terms.id,
+    progress = fold_transfer(loaded.inputs)
+    return StateRow(
+        transfer=loaded.inputs.terms.id,
         stage=progress.stage,
         reason=progress.reason,
         detail=progress.detail,
@@ -108,9 +108,9 @@ def row_of(loaded: Loaded) -> StageRow:
         self_finish=progress.self_finish,
         refund=None if progress.refund is None else _refund(progress.refund),
         goes_back=list(progress.goes_back),
-        source_chain=loaded.evidence.terms.source_chain,
+        source_chain=loaded.inputs.terms.source_chain,
         source_height=_height_to_come(loaded),
-        inputs=loaded.inputs,
+        inputs=loaded.input_rows,
     )
 
 
@@ -129,46 +129,48 @@ def _refund(refund: DepositRefund) -> dict[str, Any]:
     }
 
 
-def _height_to_come(loaded: Loaded) -> int | None:
+def _height_to_come(loaded: LoadedTransfer) -> int | None:
     """The lowest block of a source transaction that is not final."""
-    places = (each.source for each in loaded.evidence.carried if not each.is_final)
+    places = (each.source for each in loaded.inputs.matched if not each.is_final)
     return min((place.height for place in places if place is not None), default=None)
 
 
 # Refolding.
 
 
-def refold(
-    conn: Connection, network: Network, ids: Collection[str], *, taken_back: bool = False
+def refold_transfers(
+    conn: Connection, network: Network, ids: Collection[str], *, rewound: bool = False
 ) -> int:
     """Fold these transfers, and whatever shares its sends with them, anew; how many rows changed.
 
-    `taken_back`: facts may have gone, so a transfer may go back along its way.
+    `rewound`: facts may have gone, so a transfer may go back along its way.
     """
     if not ids:
         return 0
-    wanted = with_alike(conn, ids)
+    wanted = with_interchangeable(conn, ids)
     lock_names(conn, locks.STAGE, wanted)
     stored = {row.transfer: row for row in _stored(conn, wanted)}
-    known = load(conn, network, wanted)
+    known = load_transfers(conn, network, wanted)
     proofs.request_proofs(conn, {key for loaded in known for key in loaded.unproven})
     changed = [
-        (loaded.evidence.terms, row)
+        (loaded.inputs.terms, row)
         for loaded in known
         if (row := _fold(conn, loaded)) is not None and row != stored.get(row.transfer)
     ]
     for _, row in changed:
         before = stored.get(row.transfer)
         if before is not None:
-            _check(conn, before, row, taken_back=taken_back)
+            _check(conn, before, row, rewound=rewound)
     _write(conn, changed, stored)
     _tell(conn, changed, stored)
     return len(changed)
 
 
-def with_alike(conn: Connection, ids: Collection[str]) -> list[str]:
+def with_interchangeable(conn: Connection, ids: Collection[str]) -> list[str]:
     """These transfers and those that may share their sends with them."""
-    together = alike(conn, [each for each in terms_of(conn, ids) if each.mechanism != "cctp"])
+    together = load_interchangeable(
+        conn, [each for each in load_terms(conn, ids) if each.mechanism != "cctp"]
+    )
     return sorted({*ids, *(each.id for each in together)})
 
 
@@ -202,10 +204,10 @@ def refold_affected(
     events: Iterable[Event],
     keys: Collection[str] = (),
     *,
-    taken_back: bool = False,
+    rewound: bool = False,
 ) -> int:
     """As `refold`, of the transfers that events and movements of these keys are about."""
-    return refold(conn, network, affected_transfers(conn, events, keys), taken_back=taken_back)
+    return refold_transfers(conn, network, affected_transfers(conn, events, keys), rewound=rewound)
 
 
 def refold_final(conn: Connection, network: Network, chain: ChainId) -> int:
@@ -214,16 +216,16 @@ def refold_final(conn: Connection, network: Network, chain: ChainId) -> int:
     query = select(transfer_states.c.transfer).where(
         transfer_states.c.source_chain == chain, transfer_states.c.source_height <= final
     )
-    return refold(conn, network, set(conn.scalars(query)))
+    return refold_transfers(conn, network, set(conn.scalars(query)))
 
 
-def lock(conn: Connection, ids: Collection[str]) -> None:
+def lock_transfers(conn: Connection, ids: Collection[str]) -> None:
     """Take the right to decide about these transfers, until commit."""
-    locked = select(func.pg_advisory_xact_lock(locks.TRANSFER, keys_of_names()))
+    locked = select(func.pg_advisory_xact_lock(locks.TRANSFER, lock_keys()))
     conn.execute(locked, {"names": list(ids)})
 
 
-def lock_if_free(conn: Connection, ids: Collection[str]) -> set[str]:
+def try_lock_transfers(conn: Connection, ids: Collection[str]) -> set[str]:
     """As `lock`, of those whose right nobody has at the moment; which they are.
 
     For processes that must not wait for one transfer: the api's role can hold any of these locks.
@@ -234,32 +236,32 @@ def lock_if_free(conn: Connection, ids: Collection[str]) -> set[str]:
     return set(conn.scalars(select(wanted.c.id).where(taken)))
 
 
-def _fold(conn: Connection, loaded: Loaded) -> StageRow | None:
+def _fold(conn: Connection, loaded: LoadedTransfer) -> StateRow | None:
     """The row; None, and an alarm, for what cannot be: one transfer must not stop its chain."""
     try:
-        return row_of(loaded)
+        return state_row(loaded)
     except IllegalTransition as error:
-        terms = loaded.evidence.terms
+        terms = loaded.inputs.terms
         logger.error("illegal stage transfer=%s: %s", terms.id, error)
         raise_alarm(conn, terms.source_chain, ILLEGAL, terms.id, str(error))
         return None
 
 
-def _check(conn: Connection, before: StageRow, after: StageRow, *, taken_back: bool) -> None:
+def _check(conn: Connection, before: StateRow, after: StateRow, *, rewound: bool) -> None:
     was, now = before.stage, after.stage
-    if not state_machine.may_follow(was, now, taken_back=taken_back):
+    if not state_machine.may_follow(was, now, rewound=rewound):
         logger.error("illegal stage transfer=%s: %s after %s", after.transfer, now, was)
         chain = ChainId(after.source_chain)
         raise_alarm(conn, chain, ILLEGAL, after.transfer, f"{now} came after {was}")
 
 
-def _stored(conn: Connection, ids: Collection[str]) -> list[StageRow]:
+def _stored(conn: Connection, ids: Collection[str]) -> list[StateRow]:
     query = select(*_COLUMNS).where(transfer_states.c.transfer == any_of(ids))
-    return [StageRow(**row._mapping) for row in conn.execute(query)]
+    return [StateRow(**row._mapping) for row in conn.execute(query)]
 
 
 def _write(
-    conn: Connection, rows: Sequence[tuple[TransferTerms, StageRow]], stored: Mapping[str, StageRow]
+    conn: Connection, rows: Sequence[tuple[TransferTerms, StateRow]], stored: Mapping[str, StateRow]
 ) -> None:
     """Replace rows. `changed_at` stays where the owner is shown what was shown before."""
     if not rows:
@@ -282,16 +284,16 @@ def _write(
             conn.execute(insert(transfer_states), values)
 
 
-def _first_row(terms: TransferTerms) -> StageRow:
+def _first_row(terms: TransferTerms) -> StateRow:
     """The row of a transfer that was just created."""
-    return row_of(Loaded(TransferInputs(terms=terms), keys=(), inputs=0))
+    return state_row(LoadedTransfer(TransferInputs(terms=terms), keys=(), input_rows=0))
 
 
 def _tell(
-    conn: Connection, rows: Iterable[tuple[TransferTerms, StageRow]], before: Mapping[str, StageRow]
+    conn: Connection, rows: Iterable[tuple[TransferTerms, StateRow]], before: Mapping[str, StateRow]
 ) -> None:
     """Let owners hear of what they would be shown otherwise than before."""
-    tell(
+    publish_changes(
         conn,
         [
             TransferChange(
@@ -307,7 +309,7 @@ def _tell(
     )
 
 
-def _shown(row: StageRow | None) -> StageRow | None:
+def _shown(row: StateRow | None) -> StateRow | None:
     """A row without what only the indexer looks at."""
     if row is None:
         return None
@@ -317,7 +319,7 @@ def _shown(row: StageRow | None) -> StageRow | None:
 # What chains take back.
 
 
-def note_lost(conn: Connection, network: Network, taken: Sequence[Event]) -> set[str]:
+def record_rewound_sources(conn: Connection, network: Network, taken: Sequence[Event]) -> set[str]:
     """Record the source transactions of transfers among events that a chain took back.
 
     What was anybody's own, such as a burn with a copied label, is not: it would keep a transfer
@@ -327,7 +329,7 @@ def note_lost(conn: Connection, network: Network, taken: Sequence[Event]) -> set
     keys = {row.transfer: set(row.keys) for row in _stored(conn, ids)} if ids else {}
     lost = [
         row
-        for each in terms_of(conn, ids)
+        for each in load_terms(conn, ids)
         for row in _lost(network, each, keys.get(each.id, set()), taken)
     ]
     if lost:
@@ -338,9 +340,11 @@ def note_lost(conn: Connection, network: Network, taken: Sequence[Event]) -> set
 def _lost(
     network: Network, terms: TransferTerms, keys: Collection[str], taken: Sequence[Event]
 ) -> list[dict[str, Any]]:
-    burns = (burn for group in by_transaction(_burn_events(taken)) for burn in pair_burns(group))
+    burns = (
+        burn for group in group_by_transaction(_burn_events(taken)) for burn in pair_burns(group)
+    )
     seen = [
-        burn.deposit.seen for burn in burns if matching.match_burn(network, terms, burn) == "claims"
+        burn.deposit.seen for burn in burns if matching.match_burn(network, terms, burn) == "own"
     ]
     seen += [each.seen for each in taken if isinstance(each, OftSent) and each.guid in keys]
     rows: dict[tuple[str, str], dict[str, Any]] = {}
@@ -391,8 +395,8 @@ def refold_all(conn: Connection, network: Network) -> int:
     for ids in _batches(conn):
         stored = {row.transfer: row for row in _stored(conn, ids)}
         rows = [
-            (each.evidence.terms, row)
-            for each in load(conn, network, ids)
+            (each.inputs.terms, row)
+            for each in load_transfers(conn, network, ids)
             if (row := _fold(conn, each)) is not None
         ]
         _write(conn, rows, stored)
@@ -402,13 +406,13 @@ def refold_all(conn: Connection, network: Network) -> int:
     return written
 
 
-def stage_differences(conn: Connection, network: Network) -> list[str]:
+def state_differences(conn: Connection, network: Network) -> list[str]:
     """Where a stored row is not what a refold gives, in sentences."""
     found: list[str] = []
     for ids in _batches(conn):
         stored = {row.transfer: row for row in _stored(conn, ids)}
-        for loaded in load(conn, network, ids):
-            transfer = loaded.evidence.terms.id
+        for loaded in load_transfers(conn, network, ids):
+            transfer = loaded.inputs.terms.id
             found += _difference(transfer, stored.get(transfer), loaded)
     strange = select(transfer_states.c.transfer).where(~_is_known())
     return found + [
@@ -421,9 +425,9 @@ def _is_known() -> ColumnElement[bool]:
     return select(transfers.c.id).where(transfers.c.id == transfer_states.c.transfer).exists()
 
 
-def _difference(transfer: str, stored: StageRow | None, loaded: Loaded) -> list[str]:
+def _difference(transfer: str, stored: StateRow | None, loaded: LoadedTransfer) -> list[str]:
     try:
-        expected = row_of(loaded)
+        expected = state_row(loaded)
     except IllegalTransition as error:
         return [f"transfer {transfer}: its rows cannot be folded: {error}"]
     if stored == expected:

@@ -23,7 +23,7 @@ from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.queries import any_of
 
 
-def unix(column: Column[Any]) -> ColumnElement[int]:
+def unix_seconds(column: Column[Any]) -> ColumnElement[int]:
     """A moment as whole unix seconds: those that had passed."""
     return cast(func.floor(extract("epoch", column)), BigInteger)
 
@@ -40,8 +40,8 @@ TERMS = (
     quotes.c.amount_in,
     quotes.c.min_refund,
     transfers.c.deposit_address,
-    unix(transfers.c.started_at).label("started_at"),
-    unix(transfers.c.expires_at).label("expires_at"),
+    unix_seconds(transfers.c.started_at).label("started_at"),
+    unix_seconds(transfers.c.expires_at).label("expires_at"),
 )
 """The columns of `TransferTerms`, by its names."""
 
@@ -51,7 +51,7 @@ def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:
     return func.any(bindparam(None, sorted(set(amounts)), type_=ARRAY(Numeric(78, 0))))
 
 
-def alike(conn: Connection, terms: Sequence[TransferTerms]) -> list[TransferTerms]:
+def load_interchangeable(conn: Connection, terms: Sequence[TransferTerms]) -> list[TransferTerms]:
     """All transfers without a label on their money that may agree with one of these, these too.
 
     Their sends cannot be told apart but by their order, so they are looked at together.
@@ -71,7 +71,7 @@ def alike(conn: Connection, terms: Sequence[TransferTerms]) -> list[TransferTerm
     return list(found.values())
 
 
-def terms_of(conn: Connection, ids: Collection[str]) -> list[TransferTerms]:
+def load_terms(conn: Connection, ids: Collection[str]) -> list[TransferTerms]:
     """Terms of these transfers; unknown ids are left out."""
     query = select(*TERMS).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
     return _terms(conn, query) if ids else []

@@ -19,20 +19,20 @@ from indexer.bridges.deposit_address.factory import (
     RELEASE_AFTER,
     Deposit,
     FactoryCall,
-    agreed_deposit,
     burn_call,
     deposit_address,
-    message_price,
+    deposit_of_transfer,
+    message_fee_call,
     refund_call,
     refund_native_call,
     send_call,
 )
 from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
-from indexer.transfers.fold import fold
-from indexer.transfers.load import load
+from indexer.transfers.fold import fold_transfer
+from indexer.transfers.load import load_transfers
 from indexer.transfers.state_machine import IllegalTransition
-from indexer.transfers.store import lock_if_free, with_alike
+from indexer.transfers.store import try_lock_transfers, with_interchangeable
 from relay.jobs.refund_orders import (
     NATIVE,
     RefundOrder,
@@ -130,19 +130,19 @@ class EvmDeposits:
         """Why nothing may be signed for it as things stand, the transfer's lock held from here."""
         if owed.purpose not in ("sweep", "refund"):
             return None
-        together = with_alike(conn, [owed.subject])
-        if lock_if_free(conn, together) != set(together):
+        together = with_interchangeable(conn, [owed.subject])
+        if try_lock_transfers(conn, together) != set(together):
             return "the transfer is being decided about by another process"
-        [loaded] = load(conn, self._network, [owed.subject])
+        [loaded] = load_transfers(conn, self._network, [owed.subject])
         try:
-            progress = fold(loaded.evidence)
+            progress = fold_transfer(loaded.inputs)
         except IllegalTransition as error:
             return f"what is known of the transfer does not fit together: {error}"
         if owed.purpose == "sweep":
             return None if progress.stage == "FUNDED" else f"the transfer is {progress.stage}"
         token = _token_of(owed.key)
         if is_ordered(owed.key):
-            return reject_order(loaded.evidence, progress, token)
+            return reject_order(loaded.inputs, progress, token)
         return None if token in {*progress.goes_back} else f"nothing of {token} goes back now"
 
     def _known(self, conn: Connection, transfers: Collection[str]) -> dict[str, _Known]:
@@ -168,7 +168,7 @@ class EvmDeposits:
     def _deposit(self, row: Row[Any]) -> Deposit | None:
         """Its terms; None, and a word in the log, where they are not those of its address."""
         try:
-            deposit = agreed_deposit(
+            deposit = deposit_of_transfer(
                 transfer=row.id,
                 chain=self._chain.id,
                 mechanism=row.mechanism,
@@ -215,7 +215,7 @@ class EvmDeposits:
             return _call(
                 burn_call(self._network, deposit, max_fee=most, min_finality=finality),
             )
-        price = _call(message_price(self._network, deposit))
+        price = _call(message_fee_call(self._network, deposit))
         return _call(send_call(self._network, deposit), price)
 
     def _refund(

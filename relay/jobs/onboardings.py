@@ -16,15 +16,15 @@ from indexer.actions.onboarding import (
     MAX_COST,
     VALID_SECONDS,
     onboarding_tx,
-    read_onboarding,
+    parse_onboarding,
     reserves,
 )
-from indexer.actions.stellar_check import UnlikeIssued, check_signed, unfunded
-from indexer.actions.stellar_tx import read_tx
+from indexer.actions.stellar_check import InvalidSubmission, check_signed, master_key_rules
+from indexer.actions.stellar_tx import parse_tx
 from indexer.errors import CallReverted
 from indexer.movements.fold import STELLAR_PER_SHARED
 from indexer.policy.relay_accounts import Duty
-from indexer.policy.sponsorship import Newcomer, deposit_refusal, payers_of
+from indexer.policy.sponsorship import SponsorshipRequest, deposit_refusal, payers_of
 from relay import store
 from relay.account import AccountRelay
 from relay.limits import SpendLimits
@@ -62,7 +62,7 @@ class SponsorBounds:
 class OnboardingJob:
     """A trustline that is to be opened, and what its owner signed for it."""
 
-    newcomer: Newcomer
+    newcomer: SponsorshipRequest
     consent: bytes
     """The envelope with the owner's signatures alone."""
 
@@ -101,7 +101,7 @@ class Onboardings:
         payers = payers_of(conn, [row.id for row in rows])
         for row in rows:
             deposit = BaseUnits(int(row.amount_in) * STELLAR_PER_SHARED)
-            who = Newcomer(row.owner, row.dest_asset, deposit, payers[row.id])
+            who = SponsorshipRequest(row.owner, row.dest_asset, deposit, payers[row.id])
             # Of one owner the newest: the one before it was given up.
             found[who.key] = RelayJob(
                 "onboard", who.key, row.id, OnboardingJob(who, bytes(row.signed))
@@ -141,8 +141,8 @@ class SponsorSender(StellarSequences):
         )
 
     def _reserves(self, slot: NonceSlot) -> int:
-        first = read_tx(self.chain.passphrase, slot.attempts[0].raw)
-        made = read_onboarding(self.chain.passphrase, first)
+        first = parse_tx(self.chain.passphrase, slot.attempts[0].raw)
+        made = parse_onboarding(self.chain.passphrase, first)
         return reserves(creates_account=made.creates_account)
 
     def is_over(self, owed: RelayJob[OnboardingJob]) -> bool:
@@ -159,7 +159,7 @@ class SponsorSender(StellarSequences):
         who, passphrase = call.newcomer, self.chain.passphrase
         account = self.nodes.snapshot(who.owner)
         try:
-            shown = read_onboarding(passphrase, read_tx(passphrase, call.consent))
+            shown = parse_onboarding(passphrase, parse_tx(passphrase, call.consent))
         except (ValueError, EOFError) as error:
             raise CallReverted(f"it cannot be read: {error}") from error
         if not shown.first <= shown.last <= self._window.latest + 2 * VALID_SECONDS:
@@ -168,10 +168,10 @@ class SponsorSender(StellarSequences):
             shown, sponsor=self.address, sequence=number, creates_account=account is None
         )
         issued = onboarding_tx(passphrase, who.owner, who.asset, expected)
-        rules = unfunded(who.owner) if account is None else account.rules
+        rules = master_key_rules(who.owner) if account is None else account.rules
         consent = base64.b64encode(call.consent).decode()
         verdict = check_signed(passphrase, [issued], rules, consent, self._window.latest)
-        if isinstance(verdict, UnlikeIssued):
+        if isinstance(verdict, InvalidSubmission):
             raise CallReverted(verdict.message)
         envelope = TransactionBuilder.from_xdr(consent, passphrase)
         if not isinstance(envelope, TransactionEnvelope):

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from sqlalchemy import Connection
 
-from indexer.actions.mint_check import Word, mint_refusal
-from indexer.actions.stellar_pause import View, cctp_pause
+from indexer.actions.mint_check import EvmView, mint_refusal
+from indexer.actions.stellar_pause import StellarView, cctp_pause
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
 from relay.jobs import obstacles
@@ -70,7 +70,7 @@ class Recipients:
 
 
 def trustline_check(
-    chain: StellarChain, accounts: Trustlines, view: View
+    chain: StellarChain, accounts: Trustlines, view: StellarView
 ) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
     """Why the holder of a trustline on Stellar cannot be paid: USDC is minted by CCTP alone."""
 
@@ -94,7 +94,9 @@ def trustline_check(
     return look
 
 
-def mint_check(chain: EvmChain, word: Word) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
+def mint_check(
+    chain: EvmChain, word: EvmView
+) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
     """Why CCTP does not mint to somebody on an EVM chain; of other assets nothing is known."""
 
     def look(each: AwaitedRecipient) -> PaymentObstacle | None:

@@ -97,6 +97,6 @@ def reject_order(evidence: TransferInputs, progress: TransferState, token: str) 
         return None
     if not is_terminal(progress.stage):
         return f"the transfer is {progress.stage}: what is there may yet be carried on"
-    if not all(each.is_final for each in evidence.carried):
+    if not all(each.is_final for each in evidence.matched):
         return "what was carried on may come back until it is final"
     return None

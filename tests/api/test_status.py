@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, Engine, delete
 
 from indexer.analytics.reconciliation import MAX_WAIT_SECONDS, reconcile
-from indexer.transfers.store import refold
+from indexer.transfers.store import refold_transfers
 from tests.factories.app import make_app
 from tests.factories.intake import ask
 from tests.factories.projections import insert_cursor, insert_reconciliation
@@ -90,7 +90,7 @@ def test_what_went_between_chains_is_shown(seen):
 def test_what_is_found_is_counted_and_names_nobody(seen):
     def waits(conn: Connection) -> None:
         ask(conn, DIRECT)
-        refold(conn, NETWORK, [DIRECT.id])
+        refold_transfers(conn, NETWORK, [DIRECT.id])
 
     shown = seen(
         lambda conn: bring_in(conn, *burn(make_terms(id="c3" * 16), 100, "a")),

@@ -8,8 +8,8 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection
 from werkzeug.test import TestResponse
 
-from indexer.actions.evm_calls import EvmOrder, order_of
-from indexer.actions.evm_check import Mined
+from indexer.actions.evm_calls import EvmOrder, evm_order
+from indexer.actions.evm_check import MinedTx
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TX, make_agreed, make_mined
 from tests.factories.quotes import asking
 from tests.factories.started import PATH, insert_transfer, payment
@@ -44,7 +44,7 @@ class FixedEvm:
     """Chains on which bridges may take `allowed`, and these transactions are mined."""
 
     allowed: int | None = 0
-    transactions: dict[str, Mined] = field(default_factory=dict)
+    transactions: dict[str, MinedTx] = field(default_factory=dict)
     refusals: dict[str, Any] = field(default_factory=dict)
     """Recipients to whom nothing is minted, and why."""
     failure: Exception | None = None
@@ -140,7 +140,7 @@ def stellar_withdrawal(conn: Connection) -> str:
 
 def order_for(transfer: str, mechanism: str = "cctp") -> Any:
     """What its payer has to sign."""
-    return order_of(MAINNET, make_agreed(mechanism=mechanism, id=transfer))
+    return evm_order(MAINNET, make_agreed(mechanism=mechanism, id=transfer))
 
 
 def ask_action(client: FlaskClient, transfer: str, account: str = OWNER) -> TestResponse:

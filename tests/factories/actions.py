@@ -6,7 +6,7 @@ from eth_abi.abi import encode
 
 from indexer.actions.agreed import Agreement
 from indexer.actions.evm_calls import BurnOrder, EvmOrder, SendOrder
-from indexer.actions.evm_check import Mined
+from indexer.actions.evm_check import MinedTx
 from indexer.addresses import contract_as_bytes32, evm_as_bytes32
 from indexer.bridges.oft.packet import guid_of
 from indexer.chains.events import Provenance
@@ -85,7 +85,7 @@ def make_withdrawal(network: Network = MAINNET, **changes: Any) -> Agreement:
     return make_agreed(network, chain=evm.id, **(usual | {"owner": owner} | changes))
 
 
-def make_mined(order: EvmOrder, *others: EvmLog, **changes: Any) -> Mined:
+def make_mined(order: EvmOrder, *others: EvmLog, **changes: Any) -> MinedTx:
     """The transaction that carries an order out, after logs of others'."""
     said: dict[str, Any] = {
         "chain": ETHEREUM,
@@ -93,7 +93,7 @@ def make_mined(order: EvmOrder, *others: EvmLog, **changes: Any) -> Mined:
         "succeeded": True,
         "logs": (*others, *logs_of(order)),
     }
-    return Mined(**(said | changes))
+    return MinedTx(**(said | changes))
 
 
 def logs_of(order: EvmOrder, payer: EvmAddress = PAYER) -> tuple[EvmLog, ...]:

@@ -10,12 +10,12 @@ from typing import Any
 
 from indexer.movements.fold import MovementStage as MovementStage
 from indexer.transfers import state_machine
-from indexer.transfers.fold import fold
+from indexer.transfers.fold import fold_transfer
 from indexer.transfers.inputs import (
     NO_TRUSTLINE,
-    Carried,
     ChainPosition,
-    Landed,
+    DeliveryReceipt,
+    MatchedMovement,
     Obstacle,
     Payment,
     Purpose,
@@ -97,9 +97,11 @@ def place(terms: TransferTerms, height: int) -> ChainPosition:
     return ChainPosition(height, 0, terms.source_chain, TxHash(f"e{height:063x}"), at)
 
 
-def landed(terms: TransferTerms, height: int) -> Landed:
+def landed(terms: TransferTerms, height: int) -> DeliveryReceipt:
     """Delivered in that block of the destination chain."""
-    return Landed(terms.dest_chain, TxHash(f"d{height:063x}"), UnixSeconds(START + 12 * height))
+    return DeliveryReceipt(
+        terms.dest_chain, TxHash(f"d{height:063x}"), UnixSeconds(START + 12 * height)
+    )
 
 
 def pay(
@@ -130,20 +132,22 @@ def submits(evidence: TransferInputs, tx: TxHash = SUBMITTED_TX) -> TransferInpu
     return replace(evidence, submissions=(*evidence.submissions, sent))
 
 
-def make_carried(terms: TransferTerms, height: int = 20, **changes: Any) -> Carried:
+def make_carried(terms: TransferTerms, height: int = 20, **changes: Any) -> MatchedMovement:
     """A burn or send just seen, or a payment."""
     source = place(terms, height)
     if terms.mechanism == "payment":
-        there = Landed(source.chain, source.tx, source.at)
-        return Carried(
+        there = DeliveryReceipt(source.chain, source.tx, source.at)
+        return MatchedMovement(
             source.tx, source, True, "COMPLETED", None, None, there, terms.amount_in, None
         )
     waits: MovementStage = "ATTESTING" if terms.mechanism == "cctp" else "IN_FLIGHT"
-    burn = Carried(f"burn {height}", source, False, waits, "it waits", None, None, None, None)
+    burn = MatchedMovement(
+        f"burn {height}", source, False, waits, "it waits", None, None, None, None
+    )
     return replace(burn, **changes)
 
 
-def further(terms: TransferTerms, carried: Carried) -> Iterator[Carried]:
+def further(terms: TransferTerms, carried: MatchedMovement) -> Iterator[MatchedMovement]:
     """What may become of a movement next."""
     if carried.stage in ("ATTESTING", "IN_FLIGHT"):
         ready_at = UnixSeconds(START + 500)
@@ -157,7 +161,7 @@ def further(terms: TransferTerms, carried: Carried) -> Iterator[Carried]:
         yield replace(carried, stage="ON_HOLD", why="minted and not paid on")
 
 
-def ever(terms: TransferTerms, height: int = 20) -> Iterator[Carried]:
+def ever(terms: TransferTerms, height: int = 20) -> Iterator[MatchedMovement]:
     """Every state in which a movement may be when it is first seen."""
     found = [make_carried(terms, height)]
     for each in found:
@@ -172,22 +176,22 @@ def ever(terms: TransferTerms, height: int = 20) -> Iterator[Carried]:
 def awaited(evidence: TransferInputs) -> set[TxHash]:
     """Transactions that may be proven dead: sent or taken back, and not seen."""
     seen = {each.place.tx for each in (*evidence.paid, *evidence.returned)}
-    seen |= {each.source.tx for each in evidence.carried if each.source}
+    seen |= {each.source.tx for each in evidence.matched if each.source}
     sent = {each.tx for each in (*evidence.submissions, *evidence.attempts)}
-    return (sent | {each.tx for each in evidence.taken_back}) - seen - evidence.dead
+    return (sent | {each.tx for each in evidence.rewound}) - seen - evidence.dead
 
 
 def held(evidence: TransferInputs, token: Address = USDC) -> int:
     """What the deposit address holds of a token."""
     paid = sum(each.amount for each in evidence.paid if each.token == token)
     gone = sum(each.amount for each in evidence.returned if each.token == token)
-    return paid - gone - (AMOUNT * len(evidence.carried) if token == USDC else 0)
+    return paid - gone - (AMOUNT * len(evidence.matched) if token == USDC else 0)
 
 
 def top(evidence: TransferInputs) -> int:
     """The highest block of the source chain that holds something of the transfer."""
     places = [each.place.height for each in (*evidence.paid, *evidence.returned)]
-    places += [each.source.height for each in evidence.carried if each.source]
+    places += [each.source.height for each in evidence.matched if each.source]
     return max(places, default=10)
 
 
@@ -266,14 +270,14 @@ def _payments(
 def _movements(
     evidence: TransferInputs, _: state_machine.Stage, options: Options
 ) -> Iterator[TransferInputs]:
-    terms, carried = evidence.terms, evidence.carried
+    terms, carried = evidence.terms, evidence.matched
     # Also where no payment was seen: its chain may not have been read so far.
     if len(carried) < options.movements:
         for each in ever(terms, top(evidence) + 1):
-            yield replace(evidence, carried=(*carried, each))
+            yield replace(evidence, matched=(*carried, each))
     for number, each in enumerate(carried):
         for more in further(terms, each):
-            yield replace(evidence, carried=(*carried[:number], more, *carried[number + 1 :]))
+            yield replace(evidence, matched=(*carried[:number], more, *carried[number + 1 :]))
 
 
 MOVES: tuple[Move, ...] = (_client, _clock, _relay, _obstacles, _payments, _movements)
@@ -281,7 +285,7 @@ MOVES: tuple[Move, ...] = (_client, _clock, _relay, _obstacles, _payments, _move
 
 def additions(evidence: TransferInputs, options: Options) -> Iterator[TransferInputs]:
     """Everything that may be known next: one row more each."""
-    stage = fold(evidence).stage
+    stage = fold_transfer(evidence).stage
     for move in MOVES:
         yield from move(evidence, stage, options)
 
@@ -293,7 +297,7 @@ def _paid(payment: Payment) -> BaseUnits:
 def reorganisations(evidence: TransferInputs) -> Iterator[TransferInputs]:
     """The source chain takes back its last block that is not final and holds something of it."""
     last = top(evidence)
-    finals = [each.source.height for each in evidence.carried if each.source and each.is_final]
+    finals = [each.source.height for each in evidence.matched if each.source and each.is_final]
     if any(height >= last for height in finals):
         return
     paid = tuple(each for each in evidence.paid if each.place.height < last)
@@ -303,11 +307,11 @@ def reorganisations(evidence: TransferInputs) -> Iterator[TransferInputs]:
         if each.place.height >= last
     ]
     carried = tuple(
-        each for each in evidence.carried if each.source is None or each.source.height < last
+        each for each in evidence.matched if each.source is None or each.source.height < last
     )
     lost += [
         RewoundSource(each.source.tx, UnixSeconds(START + 900), None)
-        for each in evidence.carried
+        for each in evidence.matched
         if each not in carried
     ]
     returned = tuple(each for each in evidence.returned if each.place.height < last)
@@ -316,6 +320,6 @@ def reorganisations(evidence: TransferInputs) -> Iterator[TransferInputs]:
             evidence,
             paid=paid,
             returned=returned,
-            carried=carried,
-            taken_back=(*evidence.taken_back, *lost),
+            matched=carried,
+            rewound=(*evidence.rewound, *lost),
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from indexer.transfers.outbox import TransferChange, tell
+from indexer.transfers.outbox import TransferChange, publish_changes
 from tests.factories.started import insert_transfer
 from tests.factories.tokens import ACCOUNT
 from warehouse_schema.identifiers import StellarAddress
@@ -54,7 +54,7 @@ def tell_of(conn: Connection, transfer: str, *stages: Any, owner: str = ACCOUNT)
             status="pending_anchor",
             reason=None,
         )
-        tell(conn, [news])
+        publish_changes(conn, [news])
 
 
 def tell_some(conn: Connection, how_many: int = 1, owner: str = ACCOUNT) -> str:

@@ -51,10 +51,10 @@ def test_what_is_pending_at_the_end_is_not_lost():
 
 
 def test_a_reorg_is_counted_and_takes_no_blocks_from_the_sum():
-    taken_back = make_progress(90, blocks=-8, events=-2)
-    report = Report.of(make_progress(98, blocks=8, events=5)).then(Report.of(taken_back))
+    rewound = make_progress(90, blocks=-8, events=-2)
+    report = Report.of(make_progress(98, blocks=8, events=5)).then(Report.of(rewound))
     assert (report.blocks, report.events, report.reorgs) == (8, 3, 1)
-    assert report.latest == taken_back
+    assert report.latest == rewound
 
 
 def test_later_reports_may_be_observations_or_nothing():

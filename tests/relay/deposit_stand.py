@@ -13,8 +13,8 @@ from sqlalchemy import func, insert, select
 from devnet.evm import dev_account
 from indexer.bridges.deposit_address.factory import (
     Deposit,
-    agreed_deposit,
     deposit_address,
+    deposit_of_transfer,
     refund_call,
 )
 from indexer.chains.evm.account_state import EvmAccountNodes
@@ -25,7 +25,7 @@ from indexer.decode.evm import event_topics
 from indexer.facts.cursors import read_cursor, record_finality
 from indexer.ingest.ranges import ingest_once
 from indexer.transfers.inputs import TransferTerms
-from indexer.transfers.store import is_behind, refold, refold_final
+from indexer.transfers.store import is_behind, refold_final, refold_transfers
 from relay.account import AccountRelay
 from relay.jobs.refund_orders import order_refund
 from relay.keys import LocalEvmKey
@@ -113,7 +113,7 @@ class DepositStand(Stand):
             (ARRIVES * 10,),
         )
         expires = conn.scalar(select(transfers.c.expires_at).where(transfers.c.id == terms.id))
-        return agreed_deposit(
+        return deposit_of_transfer(
             transfer=terms.id,
             chain=terms.source_chain,
             mechanism=terms.mechanism,
@@ -177,7 +177,7 @@ class DepositStand(Stand):
             .where(is_behind())
         )
         with self.engine.begin() as conn:
-            refold(conn, self.network, {*ids, *conn.scalars(behind)})
+            refold_transfers(conn, self.network, {*ids, *conn.scalars(behind)})
 
     def relay(
         self,

@@ -11,7 +11,7 @@ from devnet.evm import deployer
 from indexer.chain_state.evm import EvmState
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.config.networks import load_network
-from indexer.transfers.load import load
+from indexer.transfers.load import load_transfers
 from relay import store
 from relay.jobs.recipients import RECHECK_SECONDS, Recipients, mint_check
 from tests.relay.conftest import AMOUNT, EVM, Message, Stand
@@ -49,8 +49,8 @@ def owed(stand: Stand) -> Message:
 
 def told(stand: Stand, message: Message) -> list[tuple[str, str]]:
     with stand.engine.connect() as conn:
-        [loaded] = load(conn, NETWORK, [message.nonce[2:34]])
-    return [(each.kind, each.detail) for each in loaded.evidence.obstacles]
+        [loaded] = load_transfers(conn, NETWORK, [message.nonce[2:34]])
+    return [(each.kind, each.detail) for each in loaded.inputs.obstacles]
 
 
 def switch(stand: Stand, contract: Any, function: str, *addresses: str) -> None:

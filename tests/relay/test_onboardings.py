@@ -13,7 +13,13 @@ from stellar_sdk.operation import ChangeTrust, CreateAccount, Payment, SetOption
 from stellar_sdk.utils import from_xdr_amount
 
 from devnet.stellar.accounts import ROOT, USDC, keypair
-from indexer.actions.onboarding import BID, MAX_COST, RESERVE, OnboardingTerms, onboarding_tx
+from indexer.actions.onboarding import (
+    BASE_RESERVE,
+    FEE_BID,
+    MAX_COST,
+    OnboardingTerms,
+    onboarding_tx,
+)
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from relay import store
 from relay.account import TurnReport
@@ -173,7 +179,7 @@ def test_signed_onboarding_opens_the_trustline(stand: LedgerStand, has_account: 
     assert stand.turns(by) == TurnReport(opened=1, sent=1)
     assert finish(stand, by) == TurnReport(done=1)
     assert waiting.line.sponsor == by.account.address
-    reserved = RESERVE * (1 if has_account else 3)
+    reserved = BASE_RESERVE * (1 if has_account else 3)
     assert reserved < spent_today(stand, by.account) <= reserved + 40_000
 
 
@@ -212,7 +218,7 @@ def test_small_deposit_is_not_sponsored(stand: LedgerStand):
 
 
 def test_payer_budget_bounds_what_one_address_costs(stand: LedgerStand):
-    by = relay(stand, bounds=SponsorBounds(BaseUnits(1), payer_budget=MAX_COST + RESERVE))
+    by = relay(stand, bounds=SponsorBounds(BaseUnits(1), payer_budget=MAX_COST + BASE_RESERVE))
     first, second = (deposit(stand, source_address=PAYER) for _ in range(2))
     for each in (first, second):
         each.sign(by)
@@ -252,14 +258,14 @@ def test_sponsors_decide_one_after_the_other(stand: LedgerStand):
 
 
 def test_sponsor_without_room_for_the_dearest_is_unwell(stand: LedgerStand):
-    by = relay(stand, limits=SpendLimits(budget=MAX_COST + RESERVE, floor=0))
+    by = relay(stand, limits=SpendLimits(budget=MAX_COST + BASE_RESERVE, floor=0))
     waiting = deposit(stand)
     stand.turns(by)
     query = select(health.c.duty, health.c.well, sponsors.c.budget_left, sponsors.c.next_number)
     query = query.join_from(health, sponsors, health.c.account == sponsors.c.account)
     number = next_number(stand, by)
     with stand.engine.connect() as conn:
-        assert conn.execute(query).all() == [("sponsor", True, MAX_COST + RESERVE, number)]
+        assert conn.execute(query).all() == [("sponsor", True, MAX_COST + BASE_RESERVE, number)]
     waiting.sign(by)
     stand.turns(by)
     finish(stand, by)
@@ -277,7 +283,7 @@ def test_sponsor_without_balance_for_the_dearest_is_unwell(stand: LedgerStand):
     account = stand.chain.account(by.account.address)
     assert account is not None
     key = Keypair.from_raw_ed25519_seed(f"sponsor {id(stand)}".encode().ljust(32)[:32])
-    left = from_xdr_amount(account.balance - 2 * RESERVE - MAX_COST)
+    left = from_xdr_amount(account.balance - 2 * BASE_RESERVE - MAX_COST)
     stand.chain.run(key, Payment(keypair(ROOT).public_key, Asset.native(), left))
     stand.turns(by)
     with stand.engine.connect() as conn:
@@ -354,7 +360,7 @@ def test_transaction_no_ledger_takes_frees_its_number(stand: LedgerStand):
     assert stand.turns(by) == TurnReport(replaced=1, sent=1)
     finish(stand, by)
     assert waiting.outcomes() == ["filled"]
-    assert spent_today(stand, by.account) <= 10 * BID
+    assert spent_today(stand, by.account) <= 10 * FEE_BID
     honest = deposit(stand)
     honest.sign(by)
     assert stand.turns(by).opened == 1

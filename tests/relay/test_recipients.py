@@ -10,14 +10,14 @@ from stellar_sdk.operation.operation import Operation
 
 from devnet.stellar.accounts import USDC
 from indexer.actions.mint_check import MintRefusal
-from indexer.actions.stellar_tx import view_call
+from indexer.actions.stellar_tx import view_tx
 from indexer.chain_state.stellar import StellarState
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.chains.stellar.accounts import AccountReader
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import load_network
 from indexer.errors import NodeUnavailable
-from indexer.transfers.load import load
+from indexer.transfers.load import load_transfers
 from indexer.transfers.store import is_behind
 from relay import store
 from relay.jobs import recipients
@@ -48,7 +48,7 @@ class Looks:
         self.recipients = Recipients(STELLAR.id, look, lambda: self.time)
 
     def view(self, question: Operation) -> bytes:
-        return self.nodes.simulate(view_call(STELLAR.passphrase, question).envelope).value
+        return self.nodes.simulate(view_tx(STELLAR.passphrase, question).envelope).value
 
     def look(self, seconds: float = RECHECK_SECONDS) -> None:
         self.time += seconds
@@ -84,8 +84,8 @@ def id_of(message: Message) -> str:
 def told(stand: LedgerStand, message: Message) -> list[tuple[str, str]]:
     """What the fold of its transfer rests on."""
     with stand.engine.connect() as conn:
-        [loaded] = load(conn, NETWORK, [id_of(message)])
-    return [(each.kind, each.detail) for each in loaded.evidence.obstacles]
+        [loaded] = load_transfers(conn, NETWORK, [id_of(message)])
+    return [(each.kind, each.detail) for each in loaded.inputs.obstacles]
 
 
 def is_owed(stand: LedgerStand, message: Message) -> bool:
@@ -206,7 +206,7 @@ def test_who_keeps_transfers_finds_what_it_missed(stand: LedgerStand, engine: En
             same = transfers.c.id == transfer_states.c.transfer
             query = select(is_behind()).join_from(transfers, transfer_states, same)
             found = bool(conn.scalar(query.where(transfers.c.id == id_of(message))))
-            [loaded] = load(conn, NETWORK, [id_of(message)])
+            [loaded] = load_transfers(conn, NETWORK, [id_of(message)])
             row = transfer_states.c.transfer == id_of(message)
             conn.execute(update(transfer_states).where(row).values(inputs=loaded.inputs))
             return found

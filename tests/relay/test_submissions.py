@@ -16,9 +16,9 @@ from devnet.stellar.accounts import address as resident
 from indexer.chains.stellar.account_state import AccountFunds, StellarAccountNodes
 from indexer.errors import NodeUnavailable
 from indexer.policy.paid_failures import MAX_PAID_FAILURES
-from indexer.transfers.fold import fold
+from indexer.transfers.fold import fold_transfer
 from indexer.transfers.inputs import TransferTerms
-from indexer.transfers.load import load
+from indexer.transfers.load import load_transfers
 from relay import store
 from relay.account import TurnReport
 from relay.jobs.submissions import REPLACE_SECONDS, Submitter
@@ -132,8 +132,8 @@ def test_it_is_sent_as_it_was_signed_and_we_pay(stand: LedgerStand):
     assert outcomes(stand, signed) == ["done"]
     assert turns(stand, sender) == TurnReport()
     with stand.engine.connect() as conn:
-        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
-    assert loaded.evidence.dead == set(), "nobody is asked to pay again for what was paid"
+        [loaded] = load_transfers(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    assert loaded.inputs.dead == set(), "nobody is asked to pay again for what was paid"
 
 
 def test_what_its_owner_sent_himself_is_over_and_costs_us_nothing(stand: LedgerStand):
@@ -223,8 +223,8 @@ def test_failed_transaction_stands_in_timeline_and_reason(stand: LedgerStand):
     stand.close()
     assert turns(stand, submitter(stand)).failed == 1
     with stand.engine.connect() as conn:
-        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
-    progress = fold(loaded.evidence)
+        [loaded] = load_transfers(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    progress = fold_transfer(loaded.inputs)
     steps = [(step.stage, step.tx) for step in progress.timeline]
     assert steps == [
         ("AWAITING_SIGNATURE", None),
@@ -267,8 +267,8 @@ def drain(stand: LedgerStand, signed: Signed) -> None:
 def told(stand: LedgerStand, signed: Signed) -> tuple[str, str | None]:
     """Stage and reason of its transfer."""
     with stand.engine.connect() as conn:
-        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
-    progress = fold(loaded.evidence)
+        [loaded] = load_transfers(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+    progress = fold_transfer(loaded.inputs)
     return progress.stage, progress.reason
 
 
@@ -282,9 +282,9 @@ def test_what_no_ledger_took_in_time_is_over_and_known_to_be(stand: LedgerStand)
     assert turns(stand, sender) == TurnReport(failed=1)
     assert outcomes(stand, signed) == ["expired"]
     with stand.engine.connect() as conn:
-        [loaded] = load(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
+        [loaded] = load_transfers(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
         bumps = set(conn.scalars(select(attempts.c.tx_hash)))
-    assert loaded.evidence.dead == {signed.tx} | bumps
+    assert loaded.inputs.dead == {signed.tx} | bumps
 
 
 def test_one_that_waits_long_is_bumped_higher_and_taken_once(stand: LedgerStand):

@@ -17,7 +17,7 @@ from indexer.bridges.cctp.message import (
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import EvmAddress
 
-MOST_SIGNATURES = 16
+MAX_SIGNATURES = 16
 """No threshold comes near it; recovering takes time, so that more are not looked at."""
 
 _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
@@ -25,7 +25,7 @@ _HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0
 
 
 @dataclass(frozen=True, slots=True)
-class Signing:
+class SignatureCheck:
     """Who signed a message, and why that does not do; None when it does."""
 
     attesters: tuple[EvmAddress, ...]
@@ -35,15 +35,17 @@ class Signing:
 
 def check_signatures(
     message: bytes, attestation: bytes, trusted: Collection[EvmAddress], threshold: int
-) -> Signing:
+) -> SignatureCheck:
     """Recover the attesters of a message and hold them against those we trust."""
-    if len(attestation) > MOST_SIGNATURES * SIGNATURE_SIZE:
-        return Signing((), f"an attestation of {len(attestation)} bytes is longer than any can be")
+    if len(attestation) > MAX_SIGNATURES * SIGNATURE_SIZE:
+        return SignatureCheck(
+            (), f"an attestation of {len(attestation)} bytes is longer than any can be"
+        )
     try:
         attesters = recover_attesters(message, attestation)
     except ValueError as error:
-        return Signing((), str(error))
-    return Signing(
+        return SignatureCheck((), str(error))
+    return SignatureCheck(
         tuple(attesters), _why_refused(attesters, _s_values(attestation), trusted, threshold)
     )
 
@@ -75,7 +77,7 @@ def _s_values(attestation: bytes) -> list[int]:
     ]
 
 
-def unattested(message: bytes) -> bytes:
+def strip_attestation(message: bytes) -> bytes:
     """What the source chain emitted for an attested message, be it a burn or not.
 
     Raises `Undecodable` if this is not a V2 message.

@@ -98,7 +98,7 @@ class FactoryCall:
     data: bytes
 
 
-def agreed_deposit(
+def deposit_of_transfer(
     *,
     transfer: str,
     chain: ChainId,
@@ -184,7 +184,7 @@ def send_call(network: Network, deposit: Deposit) -> FactoryCall:
     )
 
 
-def message_price(network: Network, deposit: Deposit) -> FactoryCall:
+def message_fee_call(network: Network, deposit: Deposit) -> FactoryCall:
     """The view of the OFT that says first how much wei the message of `send_call` costs now."""
     _require_bridge(deposit, "oft")
     oft, eid, recipient = _route(network, deposit)

@@ -53,7 +53,7 @@ _KINDS: dict[str, AssetMovementKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LookAlike:
+class ForgedAssetEvent:
     """An event that names an asset and was emitted by another contract than the asset's."""
 
     seen: Provenance
@@ -63,7 +63,7 @@ class LookAlike:
 
 def classify_asset_event(
     event: StellarEvent, passphrase: str
-) -> AssetMovement | AssetAuthorization | LookAlike | None:
+) -> AssetMovement | AssetAuthorization | ForgedAssetEvent | None:
     """What an event of any contract is, as an asset event of that network.
 
     None: not an asset event. A `fee` carries no asset name, so one that another contract than the
@@ -78,7 +78,11 @@ def classify_asset_event(
     if claimed is None or contract is None:
         return None
     if contract != event.contract:
-        return None if name == "fee" else LookAlike(event.seen, event.contract, _asset_id(claimed))
+        return (
+            None
+            if name == "fee"
+            else ForgedAssetEvent(event.seen, event.contract, _asset_id(claimed))
+        )
     topics = Topics.of(event, *_TOPIC_COUNTS[name])
     if name == "set_authorized":
         return _authorization(event, topics, _asset_id(claimed))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from indexer.bridges.cctp.attestation import check_signatures, unattested
+from indexer.bridges.cctp.attestation import check_signatures, strip_attestation
 from indexer.bridges.cctp.events import MessageSent
 from indexer.bridges.cctp.message import CctpMessage, attestation_digest, burn_key, parse_message
 from indexer.chains.services.circle import IrisMessage, IrisMessages
@@ -11,7 +11,7 @@ from indexer.chains.services.messages import Attestation, MessageStatus, burn_id
 from indexer.config.networks import Network
 from indexer.errors import Undecodable
 from indexer.facts.messages import printable_line
-from indexer.movements.waits import WaitingMessage
+from indexer.movements.polls import WaitingMessage
 from warehouse_schema.identifiers import EvmAddress, TxHash, bytes32
 
 _FAST_THRESHOLD = 1000
@@ -33,7 +33,7 @@ def assess_message(
         return None
     parsed = _parsed(item.message)
     emitted = {event.message for event in sent}
-    is_ours = parsed is not None and unattested(item.message) in emitted
+    is_ours = parsed is not None and strip_attestation(item.message) in emitted
     if is_ours and parsed is not None and parsed.body is None:
         return None
     signing = check_signatures(

@@ -3,7 +3,7 @@
 import math
 
 from indexer.config.networks import Network
-from indexer.movements.waits import LONGEST_SECONDS, WaitingMessage
+from indexer.movements.polls import MAX_POLL_SECONDS, WaitingMessage
 
 MIN_SECONDS = 5
 """Least between two polls of a message; the most is `waits.LONGEST_SECONDS`."""
@@ -26,7 +26,7 @@ def next_poll(age_seconds: int, attempts: int, expected_seconds: int) -> int:
     """
     distance = abs(max(0, age_seconds) - expected_seconds) // _CLOSER
     doublings = min(max(0, attempts - _USUAL_ATTEMPTS), 10)
-    return min(LONGEST_SECONDS, max(distance, MIN_SECONDS << doublings))
+    return min(MAX_POLL_SECONDS, max(distance, MIN_SECONDS << doublings))
 
 
 def seconds_to_wait(network: Network, wait: WaitingMessage, now: int, *, is_fast: bool) -> int:

@@ -20,7 +20,7 @@ from indexer.facts.messages import printable_line
 from indexer.facts.store import events_by_key
 from indexer.ingest.attestations.record import PollOutcome, PollProgress, ServiceAnswer, record
 from indexer.loops import pause, pause_on_outage
-from indexer.movements.waits import WaitingMessage, due_waits, forget_what_is_over
+from indexer.movements.polls import WaitingMessage, due_messages, prune_polls
 from warehouse_schema import locks
 from warehouse_schema.identifiers import TxHash
 from warehouse_schema.leases import end_lease, take_lease
@@ -61,7 +61,7 @@ def poll_attestations(
             _poller(engine) as conn,
         ):
             with conn.begin():
-                forget_what_is_over(conn)
+                prune_polls(conn)
             while not should_stop():
                 progress = _poll(conn, network, iris, scan, int(time.time()))
                 if progress != PollProgress():
@@ -109,11 +109,12 @@ def _poll(
     with conn.begin():
         questions: list[tuple[WaitingMessage, Callable[[], ServiceAnswer]]] = [
             (wait, partial(_ask_iris, network, iris, wait))
-            for wait in due_waits(conn, network, "iris", now, BATCH)
+            for wait in due_messages(conn, network, "iris", now, BATCH)
         ]
         if scan is not None:
             waits = {
-                wait.subject: wait for wait in due_waits(conn, network, "lz_scan", now, SCAN_BATCH)
+                wait.subject: wait
+                for wait in due_messages(conn, network, "lz_scan", now, SCAN_BATCH)
             }
             packets = events_by_key(conn, PacketSent, "guid", list(waits))
             questions += [

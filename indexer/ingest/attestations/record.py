@@ -19,14 +19,14 @@ from indexer.facts.messages import add_attestation, printable_line, replace_stat
 from indexer.facts.store import events_by_key, events_of_transactions
 from indexer.ingest.attestations.examine import asks_for_fast, assess_message, burn_statuses
 from indexer.ingest.attestations.pacing import seconds_to_wait
-from indexer.movements.store import refold_movements
-from indexer.movements.waits import (
-    LONGEST_SECONDS,
+from indexer.movements.polls import (
+    MAX_POLL_SECONDS,
     WaitingMessage,
-    ask_again,
-    ask_no_more,
+    delete_polls,
     is_attested,
+    schedule_poll,
 )
+from indexer.movements.store import refold_movements
 from indexer.transfers.store import refold_affected
 from warehouse_schema.identifiers import Bytes32
 
@@ -90,8 +90,8 @@ def _record_failure(
     seconds = seconds_to_wait(network, wait, now, is_fast=False)
     if isinstance(error, ServiceRefused):
         raise_alarm(conn, wait.chain, REFUSED, wait.subject, printable_line(str(error)))
-        seconds = LONGEST_SECONDS
-    ask_again(conn, wait, now + seconds)
+        seconds = MAX_POLL_SECONDS
+    schedule_poll(conn, wait, now + seconds)
 
 
 def _record_status(
@@ -105,7 +105,7 @@ def _record_status(
     if replace_statuses(conn, "lz_scan", {guid: status}):
         refold_movements(conn, network, (), [guid])
         refold_affected(conn, network, (), [guid])
-    ask_again(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
+    schedule_poll(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
 
 
 def _record_messages(
@@ -119,7 +119,7 @@ def _record_messages(
     sent = _messages_sent(conn, wait)
     if not sent:
         # The chain took the transaction back while we asked.
-        ask_no_more(conn, wait)
+        delete_polls(conn, wait)
         return progress
     messages = [item for item in answer.messages if item.cctp_version == _VERSION]
     findings = [assess_message(network, wait, sent, item) for item in messages]
@@ -132,10 +132,10 @@ def _record_messages(
     refold_movements(conn, network, keys & _burn_keys(sent), ())
     refold_affected(conn, network, (), keys & _burn_keys(sent))
     if wait.purpose == "attestation" and is_attested(conn, wait):
-        ask_no_more(conn, wait)
+        delete_polls(conn, wait)
     else:
         is_fast = all(asks_for_fast(event) for event in sent)
-        ask_again(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=is_fast))
+        schedule_poll(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=is_fast))
     verified = sum(finding.verified for finding in fresh)
     return replace(
         progress,

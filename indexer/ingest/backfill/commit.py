@@ -27,7 +27,7 @@ from indexer.facts.cursors import read_cursor
 from indexer.ingest.backfill.chunks import Chunk
 from indexer.movements.fold import MOVEMENT_EVENTS
 from indexer.movements.store import affected_movements, refold_movements
-from indexer.transfers.affected import PAID_EVENTS
+from indexer.transfers.affected import PAYMENT_EVENTS
 from indexer.transfers.store import refold_affected
 from warehouse_schema import locks
 from warehouse_schema.facts import blocks
@@ -133,8 +133,8 @@ def commit_chunk(conn: Connection, network: Network, now: Backfill, chunk: Chunk
             guids |= chunk.movements.guids
             folded = chunk.last if now.folded == now.done else now.folded
         refold_movements(conn, network, burn_keys, guids)
-        paid = store.read_events(conn, PAID_EVENTS, chunk.chain, chunk.first, chunk.last)
-        refold_affected(conn, network, [*before, *paid], burn_keys | guids, taken_back=True)
+        paid = store.read_events(conn, PAYMENT_EVENTS, chunk.chain, chunk.first, chunk.last)
+        refold_affected(conn, network, [*before, *paid], burn_keys | guids, rewound=True)
         events = now.events + chunk.events - again
         after = replace(now, done=chunk.last, folded=folded, events=events)
         backfills.save_backfill(conn, after)

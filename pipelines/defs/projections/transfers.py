@@ -96,7 +96,7 @@ def keep(
             with run.engine.connect() as conn:
                 run.report(KeeperReport(indexer.catch_up(conn, network)))
             return
-        indexer.keep_transfers(
+        indexer.run_keeper(
             run.engine,
             network,
             should_stop=run.is_over,

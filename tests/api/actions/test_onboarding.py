@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, delete, func, insert, select, update
 from stellar_sdk import Keypair, TransactionBuilder
 
-from indexer.actions.onboarding import MAX_COST, RESERVE, OnboardingTerms, onboarding_tx
+from indexer.actions.onboarding import BASE_RESERVE, MAX_COST, OnboardingTerms, onboarding_tx
 from tests.api.actions.test_signed import hand_in, refused
 from tests.factories.acting import ask_action, deposit, order_for, stellar_payment, submit
 from tests.factories.actions import MAINNET
@@ -74,7 +74,7 @@ def signed(action: Any, *keys: Keypair) -> str:
 def slot(ledger: Connection, transfer: str, number: int, **changes: Any) -> None:
     """A number that the sponsor gave to somebody."""
     key = {"purpose": "onboard", "key": f"{ME} {ASSET}", "subject": transfer}
-    over = {"outcome": "done", "spent": 3 * RESERVE, "closed_at": func.now()}
+    over = {"outcome": "done", "spent": 3 * BASE_RESERVE, "closed_at": func.now()}
     ledger.execute(insert(slots).values(PLACE | key | over | {"number": number} | changes))
 
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, select, update
 
-from indexer.actions.evm_check import Mined
+from indexer.actions.evm_check import MinedTx
 from indexer.addresses import evm_as_bytes32
 from indexer.chains.evm.abi import TRANSFER_TOPIC
 from indexer.chains.raw import EvmLog
@@ -121,7 +121,7 @@ def test_payment_to_deposit_address_is_a_hint(kept, actor, evm, token):
     not_mined = submit(actor, transfer)
     assert (not_mined.status_code, not_mined.json) == (200, before)
     log = payment(getattr(MAINNET.chain(ETHEREUM), token), address)
-    evm.transactions[TX] = Mined(ETHEREUM, TX, True, (log,))
+    evm.transactions[TX] = MinedTx(ETHEREUM, TX, True, (log,))
     for _ in range(2):
         answer = submit(actor, transfer)
         assert (answer.status_code, answer.json) == (200, before)
@@ -140,7 +140,7 @@ def test_hint_that_pays_nothing_to_the_address_returns_422(
 ):
     transfer = paid_in(kept, "0x" + "dd" * 20)
     log = payment(MAINNET.chain(ETHEREUM).usdc, recipient)
-    evm.transactions[TX] = Mined(ETHEREUM, TX, succeeded, (log,))
+    evm.transactions[TX] = MinedTx(ETHEREUM, TX, succeeded, (log,))
     answer = submit(actor, transfer)
     assert refused(answer) == "SUBMISSION_MISMATCH"
     assert answer.json["fields"] == [field]

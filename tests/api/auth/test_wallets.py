@@ -219,14 +219,14 @@ def test_a_silent_provider_signs_nobody_out_for_a_day(world, access_rows):
 def test_what_the_provider_has_taken_back_is_not_good_while_it_is_silent(world):
     user = world.stand_in.add_user(wallet(ACCOUNT))
     world.wallets().account_of(user)
-    for taken_back, refusal in (
+    for rewound, refusal in (
         (lambda: world.stand_in.users.update({user: [wallet(OTHER)]}), WalletChanged),
         (lambda: world.stand_in.users.update({user: []}), NoStellarWallet),
         (lambda: world.stand_in.users.pop(user), BadToken),
     ):
         world.stand_in.users[user] = [wallet(ACCOUNT)]
         assert world.wallets().account_of(user) == ACCOUNT
-        taken_back()
+        rewound()
         with pytest.raises(refusal):
             world.wallets().account_of(user)
         world.stand_in.faults = {"users": "down"}

@@ -13,7 +13,7 @@ from api.client.contracts import MAINNET as KNOWN
 from api.client.contracts import TESTNET as KNOWN_FOR_TESTS
 from api.client.models import EvmCalls
 from api.client.verify import Deposit, check_calls
-from indexer.actions.evm_calls import BurnOrder, UnsignedCall, call_of, evm_calls, order_of
+from indexer.actions.evm_calls import BurnOrder, UnsignedCall, encode_order, evm_calls, evm_order
 from indexer.config.networks import load_network
 from tests.factories.actions import ETHEREUM, MAINNET, OWNER, PAYER, TRANSFER, make_agreed
 
@@ -74,8 +74,8 @@ def test_the_contracts_that_clients_know_are_those_of_the_network_file(known, na
     assert stellar.lz_eid in (known.lz_eid, None)
 
 
-BURN: Any = order_of(MAINNET, make_agreed())
-SEND: Any = order_of(MAINNET, make_agreed(mechanism="oft"))
+BURN: Any = evm_order(MAINNET, make_agreed())
+SEND: Any = evm_order(MAINNET, make_agreed(mechanism="oft"))
 WORD = "0x" + "0d" * 32
 HOSTILE: dict[str, Any] = {
     "more is burned": replace(BURN, amount=BURN.amount + 1),
@@ -112,7 +112,7 @@ HOSTILE: dict[str, Any] = {
 def test_a_server_that_shows_another_order_is_refused(case):
     order = HOSTILE[case]
     route = "usdc-deposit" if isinstance(order, BurnOrder) else "usdt0-deposit"
-    assert refused(shown(call_of(order)), meant(route))
+    assert refused(shown(encode_order(order)), meant(route))
 
 
 @pytest.mark.parametrize("route", MECHANISMS)

@@ -21,7 +21,7 @@ from indexer.actions.stellar_orders import (
     operation_of,
     stellar_order,
 )
-from indexer.actions.stellar_tx import completed, draft
+from indexer.actions.stellar_tx import complete_tx, draft
 from indexer.chains.stellar.xdr.simulation import SimulationResult
 from indexer.config.networks import load_network
 from tests.factories.actions import MAINNET, OWNER, PAYER, TRANSFER, make_withdrawal
@@ -108,7 +108,7 @@ def shown(step: Any, *, below: Any = None, fee: int = 50_000, until: int = NOW +
     assert call is not None
     root = consent(call, *(taken_by(step) if below is None else below))
     found = SimulationResult(b"", data(fee), fee, (entry(root),))
-    return completed(PASSPHRASE, drafted, found).envelope
+    return complete_tx(PASSPHRASE, drafted, found).envelope
 
 
 def check(text: str, wanted: Outgoing, network: str = PASSPHRASE) -> None:

@@ -468,8 +468,8 @@ def test_webhooks_are_the_examples(rows: Connection, reader: Engine, example: An
     example("listWebhookEvents", "WEBHOOK_NOT_FOUND", ask(f"{missing}/events"))
     gone = client.delete(f"/v1/webhooks{missing}", headers=asking()).json
     example("removeWebhook", "WEBHOOK_NOT_FOUND", gone)
-    taken_back = client.delete(f"/v1/webhooks/{webhook}", headers=asking()).json
-    example("removeWebhook", "200", taken_back)
+    rewound = client.delete(f"/v1/webhooks/{webhook}", headers=asking()).json
+    example("removeWebhook", "200", rewound)
     for number in range(5):
         register(url=f"https://shop.example/{number}")
     example("registerWebhook", "WEBHOOK_LIMIT", register(url="https://shop.example/more"))

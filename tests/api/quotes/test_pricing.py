@@ -14,12 +14,12 @@ from api.quotes.pricing import (
     send_price,
     unit_price,
 )
-from indexer.chain_state.fees import MOST_BPS, BurnTerms, SendTerms
+from indexer.chain_state.fees import MAX_FEE_BPS, BurnTerms, SendTerms
 from indexer.config.routes import SERVICE_FEE_BPS
 
 EVM, STELLAR = "eip155:1", "stellar:pubnet"
 AMOUNTS = st.integers(1_000_000, 20_000_000)
-BPS = st.decimals(0, MOST_BPS, places=3)
+BPS = st.decimals(0, MAX_FEE_BPS, places=3)
 
 
 def circle_takes(carried: int, bps: Decimal) -> int:

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosedError
 
 from api.auth.tokens import SigningKey, Tokens
-from indexer.transfers.store import refold
+from indexer.transfers.store import refold_transfers
 from tests.factories.projections import address, insert_book
 from tests.factories.started import NETWORK, insert_transfer
 from tests.factories.streaming import PATIENCE, ROOT, Book, Server, identity, serving
@@ -146,7 +146,7 @@ def test_the_documented_client_follows_its_own_transfers(
         told = named["follow_mine"](server.stream_url, token)
         assert next(told) == (0, None)
         with indexer_engine.begin() as conn:
-            refold(conn, NETWORK, [mine, theirs])
+            refold_transfers(conn, NETWORK, [mine, theirs])
         number, transfer = next(told)
         told.close()
         assert (number, transfer["id"], transfer["stage"]) == (1, mine, "AWAITING_SIGNATURE")

@@ -10,7 +10,7 @@ from api.errors import OrderBookNotReady
 from api.stream import outbox
 from api.stream.book import LiveBook
 from api.stream.outbox import ReadPosition, Start
-from indexer.orderbook.store import KEPT_LEDGERS
+from indexer.orderbook.store import RETAINED_LEDGERS
 from tests.factories.book import CHAIN
 from tests.factories.projections import CLOSE_TIME, insert_book
 from warehouse_schema import projections as tables
@@ -149,12 +149,12 @@ def test_a_rebuild_beside_an_empty_outbox_shows_nothing_to_be_there(stand, read,
         assert (missed(read, after) is None) == (after < first - 1 or after == ledger)
 
 
-@pytest.mark.parametrize("away", [KEPT_LEDGERS, KEPT_LEDGERS + 1])
+@pytest.mark.parametrize("away", [RETAINED_LEDGERS, RETAINED_LEDGERS + 1])
 def test_a_reader_that_was_away_longer_than_messages_are_kept_begins_anew(engine, read, away):
     with engine.begin() as connection:
         insert_book(connection, chain=CHAIN, as_of_ledger=1_000 + away)
     news = read(outbox.read_on, ReadPosition(Height(1_000), NEVER, 7))
-    assert (news is None) == (away > KEPT_LEDGERS)
+    assert (news is None) == (away > RETAINED_LEDGERS)
     if news is not None:
         assert news.standing == ReadPosition(Height(1_000 + away), CLOSE_TIME, 7)
 

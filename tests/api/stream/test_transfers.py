@@ -27,7 +27,7 @@ from api.stream.hub import Hub
 from api.stream.limits import StreamLimits, StreamSlots
 from api.stream.owners import Access
 from api.stream.requests import SubscribeRequest
-from indexer.transfers.store import refold
+from indexer.transfers.store import refold_transfers
 from tests.api.stream.far import Far, wait_for
 from tests.factories.app import NOW
 from tests.factories.projections import address, insert_book
@@ -92,7 +92,7 @@ class House:
 
     def fold(self, *transfers: str) -> None:
         with self.engine.begin() as conn:
-            refold(conn, NETWORK, transfers)
+            refold_transfers(conn, NETWORK, transfers)
 
 
 def say(far: Far, said: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, Engine, insert, select, text
 
-from indexer.transfers.store import lock
+from indexer.transfers.store import lock_transfers
 from tests.factories.quotes import OTHER, SEPOLIA
 from tests.factories.relay import signed
 from tests.factories.started import (
@@ -103,7 +103,7 @@ def test_who_submits_first_decides(kept, reader, plain):
     answers = []
     calling_off = threading.Thread(target=lambda: answers.append(cancel(plain(), made)))
     with reader.begin() as conn:
-        lock(conn, [made])
+        lock_transfers(conn, [made])
         calling_off.start()
         wait_for_a_waiter(kept)
         submit(conn, made)
@@ -133,7 +133,7 @@ def test_of_a_submission_and_a_cancellation_at_once_one_is_taken(kept, reader, p
             """As whoever takes submissions does."""
             with reader.begin() as conn:
                 barrier.wait(20)
-                lock(conn, [made])
+                lock_transfers(conn, [made])
                 called_off = select(cancellations.c.transfer)
                 if conn.scalar(called_off.where(cancellations.c.transfer == made)) is None:
                     submit(conn, made, tx)

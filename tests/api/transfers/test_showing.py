@@ -12,7 +12,7 @@ from indexer.config.routes import find_route
 from indexer.movements.store import refold_movements
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.state_machine import IllegalTransition
-from indexer.transfers.store import refold, refold_all
+from indexer.transfers.store import refold_all, refold_transfers
 from tests.factories.acting import ask_action
 from tests.factories.intake import OPERATOR, ask, moment, submit
 from tests.factories.quotes import OTHER
@@ -136,7 +136,7 @@ def test_extra_movement_is_shown_with_its_attested_message(world, client):
     stand_at(world, seen(ETHEREUM, 100))
     bring_in(world, *burn(DIRECT, 100))
     bring_in(world, *burn(DIRECT, 101, "9"))
-    refold(world, NETWORK, [DIRECT.id])
+    refold_transfers(world, NETWORK, [DIRECT.id])
     extra = f"cctp:{key_of(DIRECT)}:1"
     waiting = shown(client, DIRECT)
     assert (waiting["extras"], waiting["extras_self_finish"]) == ([extra], [])
@@ -158,7 +158,7 @@ def test_extra_movement_is_shown_with_its_attested_message(world, client):
 
 def test_it_is_the_fold_of_now_whatever_the_keeper_has_stored(world, client):
     begin(world, DIRECT)
-    refold(world, NETWORK, [DIRECT.id])
+    refold_transfers(world, NETWORK, [DIRECT.id])
     world.execute(insert(expiries).values(transfer=DIRECT.id))
     assert shown(client, DIRECT)["stage"] == "EXPIRED"
 
@@ -192,7 +192,7 @@ def test_updated_at_moves_with_each_shown_change_alone(engine, world, client):
     begin(world, PAID_IN)
     created = shown(client, PAID_IN)
     assert created["updated_at"] == created["started_at"]
-    refold(world, NETWORK, [PAID_IN.id])
+    refold_transfers(world, NETWORK, [PAID_IN.id])
     assert shown(client, PAID_IN) == created
     bring_in(world, paid(USER, DEPOSIT, 1_000, 100))
     first = shown(client, PAID_IN)
@@ -202,7 +202,7 @@ def test_updated_at_moves_with_each_shown_change_alone(engine, world, client):
     assert created["updated_at"] < first["updated_at"] < second["updated_at"]
     # What only the indexer looks at.
     world.execute(update(transfer_states).values(inputs=99))
-    assert refold(world, NETWORK, [PAID_IN.id]) == 1
+    assert refold_transfers(world, NETWORK, [PAID_IN.id]) == 1
     with engine.begin() as conn:
         refold_all(conn, NETWORK)
     assert shown(client, PAID_IN) == second

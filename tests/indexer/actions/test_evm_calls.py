@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from indexer.actions.evm_calls import (
     BurnOrder,
     SendOrder,
-    call_of,
+    encode_order,
     evm_calls,
+    evm_order,
     forward_hook,
-    order_of,
-    read_order,
+    parse_order,
     spender,
 )
 from indexer.bridges.cctp.message import forward_recipient, transfer_tag
@@ -72,7 +72,7 @@ def test_the_hook_is_that_of_a_real_burn_with_our_id_behind_it():
         amount_out=10 * (real.amount - real.max_fee),
         dest_address=forward_recipient(real.hook_data),
     )
-    burn = order_of(testnet, agreed)
+    burn = evm_order(testnet, agreed)
     assert burn.hook_data == real.hook_data + bytes.fromhex(TRANSFER)
     assert (burn.token, burn.domain) == (real.burn_token, real.destination_domain)
     assert burn.mint_recipient == real.mint_recipient
@@ -109,12 +109,12 @@ def read_approval(call):
 def test_a_call_orders_what_was_agreed_whatever_that_is(mechanism, amount, data):
     least = data.draw(st.integers(1, amount))
     agreed = make_agreed(mechanism=mechanism, amount_in=amount, amount_out=10 * least)
-    order = order_of(MAINNET, agreed)
-    assert read_order(call_of(order)) == order
+    order = evm_order(MAINNET, agreed)
+    assert parse_order(encode_order(order)) == order
     assert order.amount == amount
     kept = order.max_fee if isinstance(order, BurnOrder) else amount - order.min_amount
     assert amount - kept == least
-    assert spender(order) == call_of(order).to
+    assert spender(order) == encode_order(order).to
 
 
 @pytest.mark.parametrize("amount_out", [0, 199_900_001, 200_000_010])
@@ -150,20 +150,22 @@ def test_a_chain_without_the_bridge_has_no_calls(mechanism, missing):
 
 
 def test_a_call_that_is_none_of_ours_is_not_read():
-    burn, send = (call_of(order_of(MAINNET, make_agreed(mechanism=m))) for m in ("cctp", "oft"))
+    burn, send = (
+        encode_order(evm_order(MAINNET, make_agreed(mechanism=m))) for m in ("cctp", "oft")
+    )
     for call in (
         replace(burn, data=burn.data[:-32]),
         replace(burn, data=b"\x09\x5e\xa7\xb3" + burn.data[4:]),
         replace(send, data=send.data[:36]),
     ):
         with pytest.raises(ValueError, match="call of"):
-            read_order(call)
+            parse_order(call)
     zro = bytearray(send.data)
     zro[4 + 3 * 32 - 1] = 1
     with pytest.raises(ValueError, match="none of ours pays in"):
-        read_order(replace(send, data=bytes(zro)))
+        parse_order(replace(send, data=bytes(zro)))
 
 
 def test_the_hook_has_room_for_the_longest_and_the_shortest_recipient():
     assert len(forward_hook(OWNER, TRANSFER)) == 32 + 56 + 16
-    assert isinstance(order_of(MAINNET, make_agreed(mechanism="oft")), SendOrder)
+    assert isinstance(evm_order(MAINNET, make_agreed(mechanism="oft")), SendOrder)

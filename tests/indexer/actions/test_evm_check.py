@@ -7,8 +7,8 @@ from eth_abi.abi import encode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.actions.evm_calls import BurnOrder, SendOrder, order_of
-from indexer.actions.evm_check import Match, Mismatch, check
+from indexer.actions.evm_calls import BurnOrder, SendOrder, evm_order
+from indexer.actions.evm_check import Match, Mismatch, check_order
 from indexer.chains.evm.abi import topic_of
 from tests.factories.actions import (
     ETHEREUM,
@@ -20,15 +20,15 @@ from tests.factories.actions import (
     make_mined,
 )
 
-BURN = order_of(MAINNET, make_agreed())
-SEND = order_of(MAINNET, make_agreed(mechanism="oft"))
+BURN = evm_order(MAINNET, make_agreed())
+SEND = evm_order(MAINNET, make_agreed(mechanism="oft"))
 ORDERS = {"burn": BURN, "send": SEND}
 OTHER = "0x" + "0c" * 20
 WORD = "0x" + "0d" * 32
 
 
 def said(order, mined, payer=PAYER):
-    return check(MAINNET, payer, [order], mined)
+    return check_order(MAINNET, payer, [order], mined)
 
 
 @pytest.mark.parametrize("kind", ORDERS)
@@ -153,7 +153,7 @@ def test_another_destination_contract_is_refused():
 def test_any_issue_of_the_transfer_will_do():
     earlier = replace(BURN, max_fee=BURN.max_fee - 1)
     for done in (earlier, BURN):
-        assert isinstance(check(MAINNET, PAYER, [earlier, BURN], make_mined(done)), Match)
+        assert isinstance(check_order(MAINNET, PAYER, [earlier, BURN], make_mined(done)), Match)
 
 
 def test_the_nearest_of_many_is_what_is_spoken_of():
@@ -166,7 +166,7 @@ def test_the_nearest_of_many_is_what_is_spoken_of():
 
 def test_without_an_issue_nothing_can_match():
     with pytest.raises(ValueError, match="nothing was issued"):
-        check(MAINNET, PAYER, [], make_mined(BURN))
+        check_order(MAINNET, PAYER, [], make_mined(BURN))
     with pytest.raises(ValueError, match="nothing was issued"):
         said(BURN, replace(make_mined(BURN), chain=MAINNET.stellar.id))
 

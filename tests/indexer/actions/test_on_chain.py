@@ -14,8 +14,8 @@ from devnet.evm_deployment import deploy
 from devnet.evm_node import AnvilProcess, Reverted, artifact
 from devnet.world import remotes_of_evm
 from indexer.actions.agreed import Agreement
-from indexer.actions.evm_calls import UnsignedCall, evm_calls, order_of
-from indexer.actions.evm_check import Match, Mined, Mismatch, check
+from indexer.actions.evm_calls import UnsignedCall, evm_calls, evm_order
+from indexer.actions.evm_check import Match, MinedTx, Mismatch, check_order
 from indexer.chain_state.evm import EvmState
 from indexer.config.networks import Network, load_network
 from indexer.errors import NodeUnavailable
@@ -46,7 +46,7 @@ class Stand:
 
     def calls(self, agreed: Agreement) -> tuple[UnsignedCall, ...]:
         """What is to be sent now, by what the chain says."""
-        terms, order = agreed.terms, order_of(self.network, agreed)
+        terms, order = agreed.terms, evm_order(self.network, agreed)
         token, payer = EvmAddress(terms.source_token), EvmAddress(terms.source_address)
         allowance = self.state.allowance(CHAIN, order, token, payer)
         return evm_calls(self.network, agreed, allowance).calls
@@ -56,7 +56,7 @@ class Stand:
         sent = [self.devnet.send(account, each.to, each.data, value=each.value) for each in calls]
         return sent[-1].transaction_hash
 
-    def mined(self, tx: str) -> Mined:
+    def mined(self, tx: str) -> MinedTx:
         mined = self.state.mined(CHAIN, TxHash(tx))
         assert mined is not None
         return mined
@@ -104,9 +104,9 @@ def test_what_is_issued_can_be_sent_and_is_found_again(stand, mechanism, number)
     # This OFT burns its own token and asks for no approval.
     assert len(calls) == number
     mined = stand.mined(stand.send(calls))
-    order = order_of(stand.network, agreed)
-    assert isinstance(check(stand.network, PAYER.address.lower(), [order], mined), Match)
-    found = check(stand.network, PAYER.address.lower(), [replace(order, amount=1)], mined)
+    order = evm_order(stand.network, agreed)
+    assert isinstance(check_order(stand.network, PAYER.address.lower(), [order], mined), Match)
+    found = check_order(stand.network, PAYER.address.lower(), [replace(order, amount=1)], mined)
     assert isinstance(found, Mismatch)
     assert found.fields == ("amount",)
     # The money is gone, and nothing is left that could be taken once there is more.
@@ -161,12 +161,12 @@ def test_a_smart_wallets_bundle_is_the_wallets_deposit_whoever_sent_it(stand):
     ]
     mined = stand.mined(stand.execute(stand.wallet(), *nested))
     found = [
-        check(stand.network, payer, [order_of(stand.network, agreed)], mined)
+        check_order(stand.network, payer, [evm_order(stand.network, agreed)], mined)
         for agreed, payer in ((mine, first), (other, second))
     ]
     assert all(isinstance(each, Match) and len(each.logs) == 1 for each in found)
     assert found[0] != found[1]
-    stranger = check(stand.network, PAYER.address, [order_of(stand.network, mine)], mined)
+    stranger = check_order(stand.network, PAYER.address, [evm_order(stand.network, mine)], mined)
     assert isinstance(stranger, Mismatch)
     assert stranger.fields == ("sender",)
 
@@ -176,8 +176,8 @@ def test_a_failed_transaction_is_mined_and_moved_nothing(stand):
     burn = stand.calls(agreed)[-1]
     tx = stand.devnet.submit(PAYER, burn.to, burn.data, gas=300_000)
     stand.devnet.wait(tx)
-    order = order_of(stand.network, agreed)
-    found = check(stand.network, PAYER.address.lower(), [order], stand.mined(tx))
+    order = evm_order(stand.network, agreed)
+    found = check_order(stand.network, PAYER.address.lower(), [order], stand.mined(tx))
     assert isinstance(found, Mismatch)
     assert found.fields == ("status",)
 

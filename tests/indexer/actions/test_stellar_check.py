@@ -8,12 +8,12 @@ from stellar_sdk import Keypair, TransactionBuilder, TransactionEnvelope, xdr
 
 from indexer.actions.onboarding import OnboardingTerms, onboarding_tx
 from indexer.actions.stellar_check import (
-    LONGEST,
-    ROOM,
+    MAX_ENVELOPE_CHARS,
+    MIN_SECONDS_LEFT,
+    InvalidSubmission,
     SignedTx,
-    UnlikeIssued,
     check_signed,
-    unfunded,
+    master_key_rules,
 )
 from indexer.actions.stellar_orders import operation_of, stellar_order
 from indexer.actions.stellar_tx import IssuedTransaction, draft
@@ -57,7 +57,7 @@ def judged(text: str, rules: SigningRules = RULES, now: int = NOW, issued: Any =
 
 def field_of(*args: Any, **kwargs: Any) -> str:
     verdict = judged(*args, **kwargs)
-    assert isinstance(verdict, UnlikeIssued), verdict
+    assert isinstance(verdict, InvalidSubmission), verdict
     return verdict.field
 
 
@@ -141,8 +141,8 @@ def test_the_accounts_signers_have_to_reach_its_threshold(rules, signers, is_eno
 
 def test_there_has_to_be_time_left_for_a_ledger():
     text = signed(ISSUED, OWNER)
-    assert isinstance(judged(text, now=EXPIRES - ROOM), SignedTx)
-    assert field_of(text, now=EXPIRES - ROOM + 1) == "time"
+    assert isinstance(judged(text, now=EXPIRES - MIN_SECONDS_LEFT), SignedTx)
+    assert field_of(text, now=EXPIRES - MIN_SECONDS_LEFT + 1) == "time"
 
 
 def bumped() -> str:
@@ -161,7 +161,7 @@ def bumped() -> str:
         signed(ISSUED, OWNER)[:-8],
         signed(ISSUED, OWNER) + "AAAA",
         " " + signed(ISSUED, OWNER),
-        "A" * (LONGEST + 4),
+        "A" * (MAX_ENVELOPE_CHARS + 4),
         bumped(),
         xdr.SCVal(xdr.SCValType.SCV_VOID).to_xdr(),
     ],
@@ -184,10 +184,10 @@ def test_many_signatures_are_not_tried_one_by_one():
 def test_owner_signs_an_onboarding_before_its_sponsor():
     made = OnboardingTerms(StellarAddress(OTHER.public_key), 5, True, UnixSeconds(0), EXPIRES)
     issued = onboarding_tx(PASSPHRASE, ADDRESS, MAINNET.stellar.usdc, made)
-    verdict = judged(signed(issued, OWNER), unfunded(ADDRESS), issued=(issued,))
+    verdict = judged(signed(issued, OWNER), master_key_rules(ADDRESS), issued=(issued,))
     assert isinstance(verdict, SignedTx)
-    bare = judged(issued.envelope, unfunded(ADDRESS), issued=(issued,))
+    bare = judged(issued.envelope, master_key_rules(ADDRESS), issued=(issued,))
     assert bare.field == "signatures"
-    assert field_of(signed(issued, OWNER, OTHER), unfunded(ADDRESS), issued=(issued,)) == (
+    assert field_of(signed(issued, OWNER, OTHER), master_key_rules(ADDRESS), issued=(issued,)) == (
         "signatures"
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from indexer.actions.stellar_issues import does, read_issue
+from indexer.actions.stellar_issues import parse_issue, step_id
 from indexer.actions.stellar_orders import Approve, operation_of, stellar_order
 from indexer.actions.stellar_tx import EarlierTransaction, draft
 from tests.factories.actions import MAINNET, OWNER, make_withdrawal
@@ -18,13 +18,13 @@ APPROVE = Approve(BURN.token, BURN.messenger, BURN.amount, Height(100))
 @pytest.mark.parametrize("step", [BURN, SEND, PAY, APPROVE], ids=lambda each: type(each).__name__)
 def test_an_issue_says_its_number_its_hash_and_what_it_does(step):
     drafted = draft(PASSPHRASE, OWNER, 7, 1_800_000_000, [operation_of(step, OWNER)])
-    issue = read_issue(PASSPHRASE, drafted.envelope)
+    issue = parse_issue(PASSPHRASE, drafted.envelope)
     assert issue.issued == drafted
     assert issue.numbered == EarlierTransaction(drafted.tx, 7)
-    assert issue.does == does(step, OWNER)
+    assert issue.step_id == step_id(step, OWNER)
 
 
 def test_steps_of_a_transfer_are_told_apart_and_an_approval_is_one_however_long_it_holds():
     longer = Approve(BURN.token, BURN.messenger, BaseUnits(BURN.amount), Height(200))
-    assert does(longer, OWNER) == does(APPROVE, OWNER)
-    assert len({does(step, OWNER) for step in (BURN, SEND, PAY, APPROVE)}) == 4
+    assert step_id(longer, OWNER) == step_id(APPROVE, OWNER)
+    assert len({step_id(step, OWNER) for step in (BURN, SEND, PAY, APPROVE)}) == 4

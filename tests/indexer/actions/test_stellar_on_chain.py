@@ -9,16 +9,16 @@ from stellar_sdk import Asset, Keypair, TransactionBuilder, TransactionEnvelope,
 
 from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
 from devnet.stellar.contracts.oft import NATIVE_FEE
-from indexer.actions.onboarding import OnboardingTerms, onboarding_tx, read_onboarding
+from indexer.actions.onboarding import OnboardingTerms, onboarding_tx, parse_onboarding
 from indexer.actions.stellar_check import SignedTx, check_signed
-from indexer.actions.stellar_issues import read_issue
+from indexer.actions.stellar_issues import parse_issue
 from indexer.actions.stellar_orders import (
     Approve,
     BurnOnStellar,
     SendOnStellar,
     stellar_order,
 )
-from indexer.actions.stellar_tx import IssuedTransaction, Spent, next_sequence
+from indexer.actions.stellar_tx import IssuedTransaction, SpentSequence, next_sequence
 from indexer.chain_state.stellar import StellarState
 from indexer.config.networks import load_network
 from indexer.errors import CallReverted
@@ -41,7 +41,7 @@ class Stand:
         owner = agreed.terms.owner
         account = self.state.account(owner)
         sequence = next_sequence(
-            Spent(account.sequence, account.sequence_ledger), account.ledger, []
+            SpentSequence(account.sequence, account.sequence_ledger), account.ledger, []
         )
         assert sequence is not None
         step = self.state.step(stellar_order(NETWORK, agreed), owner, account.ledger)
@@ -121,7 +121,7 @@ def test_a_send_of_the_oft_is_quoted_signed_once_and_arrives_in_full(stand, alic
     order = stellar_order(NETWORK, agreed)
     assert isinstance(order, SendOnStellar)
     oft = stand.state.quote_oft(order.oft, order.eid, order.to, order.amount)
-    assert (oft.least, oft.sent, oft.received) == (0, order.amount, order.amount)
+    assert (oft.min_amount, oft.sent, oft.received) == (0, order.amount, order.amount)
     assert stand.state.quote_send(order) == NATIVE_FEE
     sent = stand.submit(stand.issue(agreed), alice, agreed)
     assert sent.succeeded, why(sent)
@@ -152,7 +152,7 @@ def following(
     """What the owner of these issues is shown next."""
     owner, expires = agreed.terms.owner, agreed.terms.expires_at
     height = Height(stand.chain.node.latest.sequence if ingested is None else ingested)
-    issues = [read_issue(PASSPHRASE, each.envelope) for each in shown]
+    issues = [parse_issue(PASSPHRASE, each.envelope) for each in shown]
     return stand.state.following(stellar_order(NETWORK, agreed), owner, expires, height, issues)
 
 
@@ -166,9 +166,9 @@ def test_what_was_issued_is_shown_again_until_its_number_is_spent(stand, alice):
     # Nobody knows yet what its number was spent for.
     assert following(stand, agreed, approval, ingested=1) is None
     burn = following(stand, agreed, approval)
-    [first, second] = [read_issue(PASSPHRASE, each.envelope) for each in (approval, burn)]
+    [first, second] = [parse_issue(PASSPHRASE, each.envelope) for each in (approval, burn)]
     assert second.sequence == first.sequence + 1
-    assert first.does != second.does
+    assert first.step_id != second.step_id
     assert following(stand, agreed, approval, burn) == burn
     assert stand.submit(burn, alice, agreed).succeeded
 
@@ -200,7 +200,7 @@ def test_a_sponsored_newcomer_gets_an_account_and_a_trustline(stand):
     first, last = UnixSeconds(stand.chain.now), UnixSeconds(stand.chain.now + 600)
     made = OnboardingTerms(by, sequence, True, first, last)
     issued = onboarding_tx(PASSPHRASE, owner, NETWORK.stellar.usdc, made)
-    assert read_onboarding(PASSPHRASE, issued) == made
+    assert parse_onboarding(PASSPHRASE, issued) == made
     envelope = read(issued.envelope)
     envelope.sign(new)
     envelope.sign(sponsor)

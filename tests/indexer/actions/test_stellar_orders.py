@@ -17,8 +17,8 @@ from indexer.actions.stellar_orders import (
 )
 from indexer.actions.stellar_tx import (
     EarlierTransaction,
-    Spent,
-    completed,
+    SpentSequence,
+    complete_tx,
     draft,
     next_sequence,
 )
@@ -140,15 +140,15 @@ def test_where_the_network_does_not_lead_is_a_matter_of_its_configuration():
 @pytest.mark.parametrize(
     ("spent", "ingested", "issued", "expected"),
     [
-        (Spent(6, Height(50)), 50, (), 7),
-        (Spent(6, Height(50)), 10, (), 7),
-        (Spent(6, Height(50)), 50, (7,), 7),
-        (Spent(6, Height(50)), 10, (7,), 7),
-        (Spent(7, Height(50)), 50, (7,), 8),
-        (Spent(7, Height(50)), 49, (7,), None),
-        (Spent(9, Height(50)), 49, (7,), None),
-        (Spent(5, Height(50)), 50, (7,), 7),
-        (Spent(7, Height(50)), 50, (7, 8), 8),
+        (SpentSequence(6, Height(50)), 50, (), 7),
+        (SpentSequence(6, Height(50)), 10, (), 7),
+        (SpentSequence(6, Height(50)), 50, (7,), 7),
+        (SpentSequence(6, Height(50)), 10, (7,), 7),
+        (SpentSequence(7, Height(50)), 50, (7,), 8),
+        (SpentSequence(7, Height(50)), 49, (7,), None),
+        (SpentSequence(9, Height(50)), 49, (7,), None),
+        (SpentSequence(5, Height(50)), 50, (7,), 7),
+        (SpentSequence(7, Height(50)), 50, (7, 8), 8),
     ],
     ids=[
         "the one after the last",
@@ -199,7 +199,7 @@ def found(*auth):
 
 
 def test_what_is_needed_is_filled_in_and_nothing_else_changes():
-    issued = completed(STELLAR.passphrase, DRAFT, found(entry(BURN)))
+    issued = complete_tx(STELLAR.passphrase, DRAFT, found(entry(BURN)))
     before, after = (
         TransactionBuilder.from_xdr(each.envelope, STELLAR.passphrase).transaction
         for each in (DRAFT, issued)
@@ -223,7 +223,7 @@ def test_a_node_cannot_have_the_owner_consent_to_anything_else():
     more = replace(BURN, amount=BaseUnits(900_000_000))
     for wrong in (entry(BURN, credentials=address), entry(more), entry(BURN, arguments=[])):
         with pytest.raises(ValueError, match="consent"):
-            completed(STELLAR.passphrase, DRAFT, found(entry(BURN), wrong))
+            complete_tx(STELLAR.passphrase, DRAFT, found(entry(BURN), wrong))
 
 
 def test_a_transaction_that_never_expires_is_not_drafted():

@@ -20,7 +20,7 @@ from indexer.bridges.cctp.events import MintAndWithdraw
 from indexer.chains.events import Event
 from indexer.facts.backfills import Backfill, save_backfill
 from indexer.transfers.inputs import TransferTerms
-from indexer.transfers.store import refold
+from indexer.transfers.store import refold_transfers
 from tests.factories.intake import ask, cancel
 from tests.factories.stage_facts import DIRECT, PAID_IN, USDC, bring_in, burn, keep, mint, paid
 from tests.factories.stage_history import DEPOSIT
@@ -154,7 +154,7 @@ def test_more_or_less_coming_out_than_went_in_is_found(connection: Connection):
 
 
 def stands(conn: Connection, terms: TransferTerms) -> None:
-    refold(conn, NETWORK, [terms.id])
+    refold_transfers(conn, NETWORK, [terms.id])
 
 
 def test_transfers_under_way_are_counted_by_stage(connection: Connection):
@@ -163,7 +163,7 @@ def test_transfers_under_way_are_counted_by_stage(connection: Connection):
     terms = fresh(PAID_IN)
     ask(connection, terms)
     cancel(connection, terms, now())
-    refold(connection, NETWORK, [terms.id, *(f"{number:032x}" for number in range(3))])
+    refold_transfers(connection, NETWORK, [terms.id, *(f"{number:032x}" for number in range(3))])
     seen = compute_reconciliation(connection, NETWORK)
     assert seen.stages == {"AWAITING_SIGNATURE": 3}
     assert seen.findings == ()

@@ -63,7 +63,7 @@ def test_an_oft_is_asked_for_what_arrives_and_for_the_messages_fee(oft):
     url, wei = oft
     fees = FeeReader(NETWORK, {EVM.id: ContractReader(EVM, [url])}, None)
     terms = fees.send(EVM.id, STELLAR.id, TO, AMOUNT)
-    assert (terms.received, terms.native_fee, terms.least) == (AMOUNT, wei, 0)
+    assert (terms.received, terms.native_fee, terms.min_amount) == (AMOUNT, wei, 0)
     assert terms.native_fee > 0
     assert fees.gas_price(EVM.id) > 0
     fees.close()
@@ -90,7 +90,7 @@ def oft_on_stellar() -> Iterator[FeeReader]:
 
 def test_the_oft_on_stellar_is_asked_by_simulation(oft_on_stellar):
     terms = oft_on_stellar.send(STELLAR.id, EVM.id, TO, AMOUNT)
-    assert (terms.received, terms.native_fee, terms.least) == (AMOUNT, NATIVE_FEE, 0)
+    assert (terms.received, terms.native_fee, terms.min_amount) == (AMOUNT, NATIVE_FEE, 0)
 
 
 def test_an_amount_that_would_leave_a_rest_on_stellar_has_no_terms(oft_on_stellar):
@@ -150,7 +150,7 @@ def asked_of(*nodes: Node) -> Any:
 
 def test_a_fee_of_the_oft_is_the_difference():
     terms = asked_of(Node(oft_says(AMOUNT, AMOUNT - 3), native(9)))
-    assert (terms.received, terms.native_fee, terms.most) == (AMOUNT - 3, 9, 10**12)
+    assert (terms.received, terms.native_fee, terms.max_amount) == (AMOUNT - 3, 9, 10**12)
 
 
 @pytest.mark.parametrize(

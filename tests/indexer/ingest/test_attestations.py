@@ -36,8 +36,8 @@ from indexer.ingest.attestations import PollProgress, poll, poll_attestations, p
 from indexer.ingest.attestations.pacing import MIN_SECONDS, next_poll
 from indexer.ingest.attestations.record import REFUSED, UNVERIFIED
 from indexer.ingest.rebuild import differences, rebuild
+from indexer.movements.polls import MAX_POLL_SECONDS
 from indexer.movements.store import affected_movements, refold_movements
-from indexer.movements.waits import LONGEST_SECONDS
 from tests.factories.iris import FakeIris, FakeService, make_complete, make_pending, serving
 from tests.factories.transfers import (
     GUID,
@@ -294,7 +294,7 @@ def test_a_burn_is_explained_until_it_is_attested(
     def poll() -> Any:
         nonlocal now
         poll_once(indexer_engine, NETWORK, iris, now=now)
-        now += LONGEST_SECONDS
+        now += MAX_POLL_SECONDS
         assert differences(indexer_engine, NETWORK) == []
         return movement(indexer_engine)
 
@@ -505,11 +505,11 @@ def test_what_does_not_verify_is_kept_alarmed_and_moves_nothing(
     assert [kind for kind, _ in alarms(indexer_engine)] == [UNVERIFIED]
     assert attestations_of(indexer_engine, burn) == []
 
-    again = poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + LONGEST_SECONDS)
+    again = poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + MAX_POLL_SECONDS)
     assert (again.polled, again.unverified) == (1, 0)
 
     service.publish(0, burn.tx, make_complete(*burn.attested()))
-    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + 3 * LONGEST_SECONDS)
+    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + 3 * MAX_POLL_SECONDS)
     row = movement(indexer_engine)
     assert (row.stage, row.stage_reason) == ("DELIVERING", "attested; waiting for its mint")
     assert len(attestations_of(indexer_engine, burn)) == 1
@@ -525,7 +525,7 @@ def test_an_alarm_about_an_attestation_ends_when_it_verifies(
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
     assert alarms(indexer_engine) == [(UNVERIFIED, f"{burn.tx}/{burn.nonce()}")]
     service.publish(0, burn.tx, make_complete(*burn.attested()))
-    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + LONGEST_SECONDS)
+    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + MAX_POLL_SECONDS)
     assert alarms(indexer_engine) == []
     (kept,) = stored(indexer_engine)
     assert kept.verified
@@ -557,7 +557,7 @@ def test_without_attesters_nothing_is_believed_and_one_alarm_says_so(
     assert {row.stage for row in movement_rows(indexer_engine)} == {"ATTESTING"}
     assert alarms(indexer_engine) == [(UNVERIFIED, "attesters")]
     # Named at last, the same answers count.
-    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + LONGEST_SECONDS)
+    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + MAX_POLL_SECONDS)
     assert {row.stage for row in movement_rows(indexer_engine)} == {"DELIVERING"}
     assert alarms(indexer_engine) == []
 
@@ -659,7 +659,7 @@ def test_a_service_that_will_not_attest_anew_is_asked_patiently(
     for _ in range(25):
         poll_once(indexer_engine, NETWORK, iris, now=now)
         (due,) = due_at(indexer_engine)
-        assert MIN_SECONDS <= due - now <= LONGEST_SECONDS
+        assert MIN_SECONDS <= due - now <= MAX_POLL_SECONDS
         now = due
     assert service.reattested == [burn.nonce()] * 3
     row = movement(indexer_engine)
@@ -686,7 +686,7 @@ def test_a_minted_fast_message_is_not_attested_anew(
 
 @given(st.integers(-10_000, 10**9), st.integers(0, 10**6), st.integers(0, 10**5))
 def test_a_pause_is_neither_too_short_nor_endless(age: int, attempts: int, expected: int) -> None:
-    assert MIN_SECONDS <= next_poll(age, attempts, expected) <= LONGEST_SECONDS
+    assert MIN_SECONDS <= next_poll(age, attempts, expected) <= MAX_POLL_SECONDS
 
 
 @given(st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 10**5))
@@ -699,7 +699,7 @@ def test_pauses_grow_once_the_usual_moment_has_passed(
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5))
 def test_a_message_asked_about_very_often_is_asked_ever_less(age: int, expected: int) -> None:
-    assert next_poll(age, 110, expected) == LONGEST_SECONDS
+    assert next_poll(age, 110, expected) == MAX_POLL_SECONDS
 
 
 def test_polls_close_in_on_the_usual_moment() -> None:
@@ -746,7 +746,7 @@ def test_a_clock_that_was_put_back_stops_nothing(
     indexer_engine: Engine, service: FakeIris, iris: Iris
 ) -> None:
     ingest_burns(indexer_engine, make_burn())
-    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + 2 * LONGEST_SECONDS)
+    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + 2 * MAX_POLL_SECONDS)
     assert poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT).polled == 1
 
 
@@ -800,9 +800,9 @@ def test_a_refused_question_is_alarmed_and_asked_seldom(
     service.answer(f"GET /v2/messages/0?transactionHash={burn.tx}", 400, b'{"message": "no"}')
     poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)
     assert alarms(indexer_engine) == [(REFUSED, burn.tx)]
-    assert due_at(indexer_engine) == [BURNED_AT + LONGEST_SECONDS]
+    assert due_at(indexer_engine) == [BURNED_AT + MAX_POLL_SECONDS]
     service.answer(f"GET /v2/messages/0?transactionHash={burn.tx}", 404, b'{"error": "not yet"}')
-    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + LONGEST_SECONDS)
+    poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT + MAX_POLL_SECONDS)
     assert alarms(indexer_engine) == []
 
 
@@ -870,17 +870,17 @@ def test_what_the_explorer_says_explains_and_moves_nothing(
 
     assert reason(BURNED_AT) == waiting + "not seen yet"
     scan_service.answer(call, 200, scan_answer(nonce=2, name="DELIVERED"))
-    assert reason(BURNED_AT + LONGEST_SECONDS) == waiting + "not seen yet"
+    assert reason(BURNED_AT + MAX_POLL_SECONDS) == waiting + "not seen yet"
     scan_service.answer(call, 200, scan_answer())
-    assert reason(BURNED_AT + 2 * LONGEST_SECONDS) == waiting + "BLOCKED, DVN mismatch"
+    assert reason(BURNED_AT + 2 * MAX_POLL_SECONDS) == waiting + "BLOCKED, DVN mismatch"
     scan_service.answer(call, 200, scan_answer(name="DELIVERED"))
-    assert reason(BURNED_AT + 3 * LONGEST_SECONDS) == waiting + "DELIVERED, DVN mismatch"
+    assert reason(BURNED_AT + 3 * MAX_POLL_SECONDS) == waiting + "DELIVERED, DVN mismatch"
 
     ingest(indexer_engine, [make_oft_received()], MAINNET)
     row = movement(indexer_engine)
     assert (row.stage, row.stage_reason) == ("COMPLETED", None)
     asked = len(scan_service.calls)
-    poll_once(indexer_engine, MAINNET, iris, scan=scan, now=BURNED_AT + 9 * LONGEST_SECONDS)
+    poll_once(indexer_engine, MAINNET, iris, scan=scan, now=BURNED_AT + 9 * MAX_POLL_SECONDS)
     assert len(scan_service.calls) == asked
 
 

@@ -17,7 +17,7 @@ from indexer.facts.store import remove_range
 from indexer.ingest.rebuild import fold_all_movements
 from indexer.movements import store
 from indexer.movements.fold import Movement
-from indexer.movements.store import affected_movements, fold_in, refold_movements
+from indexer.movements.store import affected_movements, apply_events, refold_movements
 from tests.factories.transfers import (
     BURN_KEY,
     ETHEREUM,
@@ -82,7 +82,7 @@ def keep(conn: Connection, events: Sequence[Event]) -> None:
 
 def bring_in(conn: Connection, events: Sequence[Event]) -> int:
     keep(conn, events)
-    return fold_in(conn, NETWORK, events)
+    return apply_events(conn, NETWORK, events)
 
 
 def attest(conn: Connection, sent: MessageSent, nonce: Bytes32) -> None:

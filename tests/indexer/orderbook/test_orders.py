@@ -5,13 +5,13 @@ from dataclasses import fields
 import pytest
 
 from indexer.orderbook.orders import (
-    breaches,
-    ended,
-    expired_by_clock,
+    end_order,
+    end_problem,
+    end_violations,
+    expire_order,
     is_past_expiry,
-    opened,
+    open_order,
     order_entry,
-    refusal,
 )
 from tests.factories.book import (
     PROVIDER,
@@ -33,7 +33,7 @@ LATE = UnixSeconds(1_601)
 
 def test_an_opening_is_copied_with_all_its_terms():
     event = make_order_open()
-    order = opened(event)
+    order = open_order(event)
     copied = {field.name for field in fields(event)} & {*order._fields}
     assert copied == {field.name for field in fields(event)} - {
         *("seen", "pseq", "free_after", "locked_after")
@@ -49,7 +49,7 @@ def test_an_opening_is_copied_with_all_its_terms():
     ("now", "past"), [(EXPIRES - 1, False), (EXPIRES, False), (EXPIRES + 1, True)]
 )
 def test_an_order_is_past_its_expiry_strictly_after_it(now: UnixSeconds, past: bool):
-    assert is_past_expiry(opened(make_order_open()), now) is past
+    assert is_past_expiry(open_order(make_order_open()), now) is past
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_order_is_past_its_expiry_strictly_after_it(now: UnixSeconds, past: b
     ],
 )
 def test_each_end_gives_its_status(event, now: UnixSeconds, status: str, chain_status: str):
-    order = ended(opened(make_order_open()), event, now)
+    order = end_order(open_order(make_order_open()), event, now)
     assert (order.status, order.chain_status) == (status, chain_status)
     assert (order.end_tx, order.ended_at) == (event.seen.tx_hash, event.seen.block_time)
 
@@ -74,7 +74,7 @@ def test_each_end_gives_its_status(event, now: UnixSeconds, status: str, chain_s
 @pytest.mark.parametrize("now", [IN_TIME, LATE])
 def test_a_settlement_keeps_what_was_claimed_and_paid(now: UnixSeconds):
     event = make_order_fulfill()
-    order = ended(opened(make_order_open()), event, now)
+    order = end_order(open_order(make_order_open()), event, now)
     kept = (
         *("claim", "nullifier", "released", "fee", "net"),
         *("recipient", "fiat_paid", "paid_at"),
@@ -85,17 +85,17 @@ def test_a_settlement_keeps_what_was_claimed_and_paid(now: UnixSeconds):
 
 
 def test_the_clock_expires_an_order_that_stays_open_on_chain():
-    order = expired_by_clock(opened(make_order_open()))
+    order = expire_order(open_order(make_order_open()))
     assert (order.status, order.chain_status, order.end_tx) == ("expired", "open", None)
 
 
 def test_pruning_an_order_that_the_clock_expired_closes_it_on_chain():
-    order = ended(expired_by_clock(opened(make_order_open())), make_order_expire(), LATE)
+    order = end_order(expire_order(open_order(make_order_open())), make_order_expire(), LATE)
     assert (order.status, order.chain_status) == ("expired", "expired")
 
 
-OPEN = opened(make_order_open())
-DONE = ended(OPEN, make_order_fulfill(), IN_TIME)
+OPEN = open_order(make_order_open())
+DONE = end_order(OPEN, make_order_fulfill(), IN_TIME)
 
 
 @pytest.mark.parametrize("event", [make_order_fulfill(), make_order_cancel(), make_order_expire()])
@@ -104,22 +104,22 @@ DONE = ended(OPEN, make_order_fulfill(), IN_TIME)
     [
         (None, "unknown_order"),
         (DONE, "finished_order"),
-        (ended(OPEN, make_order_cancel(), IN_TIME), "finished_order"),
-        (ended(OPEN, make_order_expire(), LATE), "finished_order"),
+        (end_order(OPEN, make_order_cancel(), IN_TIME), "finished_order"),
+        (end_order(OPEN, make_order_expire(), LATE), "finished_order"),
         (OPEN._replace(provider=account("other")), "order_mismatch"),
         (OPEN._replace(taker=account("other")), "order_mismatch"),
     ],
 )
 def test_an_end_that_fits_no_open_order_is_refused(order, kind: str, event):
-    refused = refusal(order, event)
+    refused = end_problem(order, event)
     assert refused is not None
     assert refused[0] == kind
     assert word("order") in refused[1]
 
 
-@pytest.mark.parametrize("order", [OPEN, expired_by_clock(OPEN)])
+@pytest.mark.parametrize("order", [OPEN, expire_order(OPEN)])
 def test_an_end_of_an_order_open_on_chain_is_not_refused(order):
-    assert refusal(order, make_order_expire()) is None
+    assert end_problem(order, make_order_expire()) is None
 
 
 @pytest.mark.parametrize(
@@ -150,20 +150,20 @@ def test_an_end_of_an_order_open_on_chain_is_not_refused(order):
     ],
 )
 def test_ends_against_the_contracts_rules_are_counted(event, now: UnixSeconds, count: int):
-    assert len(breaches(OPEN, event, now)) == count
+    assert len(end_violations(OPEN, event, now)) == count
 
 
 def test_the_fee_of_a_release_is_rounded_down():
     order = OPEN._replace(fee_bps=33)
     event = make_order_fulfill(released=101, fee=0, lp_free_delta=OPEN.lp_lock - 101)
-    assert breaches(order, event, IN_TIME) == []
+    assert end_violations(order, event, IN_TIME) == []
 
 
 def test_an_offramp_credits_the_release_without_the_fee():
-    order = opened(make_order_open(direction="offramp", taker_lock=usdc(40)))
+    order = open_order(make_order_open(direction="offramp", taker_lock=usdc(40)))
     event = make_order_fulfill(lp_free_delta=usdc("79.8"), recipient=PROVIDER)
-    assert breaches(order, event, IN_TIME) == []
-    assert len(breaches(order, make_order_fulfill(lp_free_delta=usdc(80)), IN_TIME)) == 1
+    assert end_violations(order, event, IN_TIME) == []
+    assert len(end_violations(order, make_order_fulfill(lp_free_delta=usdc(80)), IN_TIME)) == 1
 
 
 def test_an_entry_writes_amounts_as_digits_and_leaves_out_nothing():

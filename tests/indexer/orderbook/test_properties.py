@@ -213,7 +213,7 @@ FOLD_BUGS: dict[str, Plant] = {
     "depth counts a provider once an offer": _counted_per_offer,
     "locked is that of listed providers": _locked_only_of_listed,
     "the largest order ignores the escrow": _set(offers, "min", lambda first, second: first),
-    "dust is listed": _set(offers, "LEAST_OFFER", 1),
+    "dust is listed": _set(offers, "MIN_OFFER", 1),
     "a handle is published unchecked": _set(
         event_folds, "published_handle", lambda handle, _: handle
     ),

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, delete, inspect, literal_column, sele
 
 from indexer.facts.alarms import open_alarms, raise_alarm
 from indexer.orderbook import refold as book_refold
-from indexer.orderbook.refold import Refold, settle_alarms
+from indexer.orderbook.refold import Refold, reconcile_alarms
 from indexer.orderbook.store import BOOK_TABLES
 from tests.factories.book import CHAIN, account
 from tests.factories.book_history import Ledger, RandomHistory
@@ -205,7 +205,7 @@ def test_alarms_become_those_of_the_fold(connection: Connection, history):
 def test_an_alarm_that_never_stood_is_raised(connection: Connection, history):
     lost = [(ledger, [] if n == 70 else events) for n, (ledger, events) in enumerate(history)]
     refold = refolded(connection, lost)
-    settle_alarms(connection, CHAIN, refold.book.alarms.values(), refold.book.state.books)
+    reconcile_alarms(connection, CHAIN, refold.book.alarms.values(), refold.book.state.books)
     assert {*standing(connection)} == {*refold.book.alarms}
 
 

@@ -12,11 +12,18 @@ from sqlalchemy.exc import OperationalError
 
 from indexer.chains.events import Event
 from indexer.orderbook.fold import rebuild
-from indexer.orderbook.offers import OfferRow, PayeeRow, RailRow, TermsRow, offer_entry, offer_of
-from indexer.orderbook.orders import OrderRow, order_entry, order_of
+from indexer.orderbook.offers import (
+    OfferRow,
+    PayeeRow,
+    RailRow,
+    TermsRow,
+    offer_entry,
+    offer_from_entry,
+)
+from indexer.orderbook.orders import OrderRow, order_entry, order_from_entry
 from indexer.orderbook.providers import ProviderRow
 from indexer.orderbook.state import BookAlarm, BookConfig, BookEvent, LedgerClose
-from indexer.orderbook.store import apply_ledgers, load, rows_of
+from indexer.orderbook.store import apply_ledgers, load_state, rows_of
 from tests.factories.book import (
     CHAIN,
     PROVIDER,
@@ -71,21 +78,21 @@ def test_load_holds_just_what_the_events_and_the_clock_touch(connection: Connect
 
     model.deposit(names[3], usdc(1))
     ledger, events = model.close()
-    state = load(connection, CHAIN, events, ledger.close_time)
+    state = load_state(connection, CHAIN, events, ledger.close_time)
     assert set(state.books) == {names[3]}
     assert state.orders == {}
 
-    state = load(connection, CHAIN, [], UnixSeconds(opened.close_time + 601))
+    state = load_state(connection, CHAIN, [], UnixSeconds(opened.close_time + 601))
     assert set(state.orders) == set(orders)
     assert set(state.books) == set(names)
-    assert load(connection, CHAIN, [], UnixSeconds(opened.close_time + 600)).orders == {}
+    assert load_state(connection, CHAIN, [], UnixSeconds(opened.close_time + 600)).orders == {}
 
     model.rail_set("venmo", enabled=False)
     ledger, events = model.close()
-    assert set(load(connection, CHAIN, events, ledger.close_time).books) == set(names[:2])
+    assert set(load_state(connection, CHAIN, events, ledger.close_time).books) == set(names[:2])
     model.paused_set(opens=True)
     ledger, events = model.close()
-    assert set(load(connection, CHAIN, events, ledger.close_time).books) == set(names)
+    assert set(load_state(connection, CHAIN, events, ledger.close_time).books) == set(names)
 
 
 def test_the_clock_moves_with_a_ledger_that_holds_nothing(connection: Connection):
@@ -224,18 +231,18 @@ def test_what_is_published_reads_back_as_it_was(connection: Connection):
     for row in rows:
         kinds.add((row.channel, row.op))
         if row.channel == "orderbook":
-            assert offer_entry(offer_of(row.entry)) == row.entry
+            assert offer_entry(offer_from_entry(row.entry)) == row.entry
         else:
-            assert order_entry(order_of(row.entry)) == row.entry
+            assert order_entry(order_from_entry(row.entry)) == row.entry
     assert len(kinds) == 4
     offers = [
         OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
         for row in connection.execute(select(tables.offers))
     ]
     assert offers
-    assert [offer_of(offer_entry(offer)) for offer in offers] == offers
+    assert [offer_from_entry(offer_entry(offer)) for offer in offers] == offers
     orders = [OrderRow(**row._mapping) for row in connection.execute(select(tables.orders))]
-    assert [order_of(order_entry(order)) for order in orders] == orders
+    assert [order_from_entry(order_entry(order)) for order in orders] == orders
 
 
 # Committing

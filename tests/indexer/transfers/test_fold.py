@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from indexer.transfers.fold import TransferState, fold
+from indexer.transfers.fold import TransferState, fold_transfer
 from indexer.transfers.inputs import Obstacle, RewoundSource, TransferInputs
 from tests.factories.stage_history import (
     AMOUNT,
@@ -44,7 +44,7 @@ def expired(evidence: TransferInputs) -> TransferInputs:
 
 
 def carried(evidence: TransferInputs, **changes) -> TransferInputs:
-    return replace(evidence, carried=(make_carried(evidence.terms, **changes),))
+    return replace(evidence, matched=(make_carried(evidence.terms, **changes),))
 
 
 def delivered(evidence: TransferInputs) -> TransferInputs:
@@ -59,7 +59,7 @@ def told(progress: TransferState) -> list[str]:
 
 
 def owed(evidence: TransferInputs, token: str = USDC) -> int:
-    refund = fold(evidence).refund
+    refund = fold_transfer(evidence).refund
     return next(line.owed for line in refund.lines if line.token == token)
 
 
@@ -68,7 +68,7 @@ def owed(evidence: TransferInputs, token: str = USDC) -> int:
 
 def test_a_deposit_address_is_paid_swept_attested_and_delivered():
     swept = signs(pay(NEW, AMOUNT, 15), "sweep", SWEEP)
-    done = fold(delivered(swept))
+    done = fold_transfer(delivered(swept))
     assert told(done) == [
         *("AWAITING_FUNDS", "FUNDED", "SUBMITTED"),
         *("CONFIRMING", "COMPLETED"),
@@ -101,22 +101,22 @@ def test_a_deposit_address_is_paid_swept_attested_and_delivered():
     ],
 )
 def test_a_stage_says_why_it_waits(evidence: TransferInputs, stage: str, reason: str | None):
-    progress = fold(evidence)
+    progress = fold_transfer(evidence)
     assert (progress.stage, progress.reason) == (stage, reason)
 
 
 def test_a_withdrawal_names_its_stellar_transaction_first():
-    sent = fold(submits(TransferInputs(terms=WITHDRAWAL)))
+    sent = fold_transfer(submits(TransferInputs(terms=WITHDRAWAL)))
     assert (sent.stellar_tx, sent.external_tx) == (SUBMITTED_TX, None)
-    done = fold(delivered(submits(TransferInputs(terms=WITHDRAWAL))))
+    done = fold_transfer(delivered(submits(TransferInputs(terms=WITHDRAWAL))))
     assert (done.stellar_tx, done.external_tx) == (f"e{20:063x}", f"d{40:063x}")
 
 
 def test_timeline_names_the_clock_of_each_time():
     done = delivered(TransferInputs(terms=WITHDRAWAL))
-    landed = done.carried[0].delivered
-    earlier = replace(landed, at=done.carried[0].source.at - 7)
-    progress = fold(replace(done, carried=(replace(done.carried[0], delivered=earlier),)))
+    landed = done.matched[0].delivered
+    earlier = replace(landed, at=done.matched[0].source.at - 7)
+    progress = fold_transfer(replace(done, matched=(replace(done.matched[0], delivered=earlier),)))
     source, dest = WITHDRAWAL.source_chain, WITHDRAWAL.dest_chain
     assert [(step.stage, step.clock) for step in progress.timeline] == [
         ("AWAITING_SIGNATURE", "service"),
@@ -127,21 +127,21 @@ def test_timeline_names_the_clock_of_each_time():
 
 
 def test_a_send_is_one_transaction():
-    done = fold(carried(submits(TransferInputs(terms=SEND))))
+    done = fold_transfer(carried(submits(TransferInputs(terms=SEND))))
     assert told(done) == ["AWAITING_SIGNATURE", "COMPLETED"]
     assert (done.external_tx, done.stellar_tx) == (None, f"e{20:063x}")
     assert done.amount_delivered == AMOUNT
 
 
 def test_once_it_is_attested_anybody_may_finish_it():
-    assert fold(carried(NEW)).self_finish is None
-    assert fold(carried(NEW, stage="DELIVERING", message_id=NONCE)).self_finish == NONCE
-    assert fold(delivered(NEW)).self_finish is None
+    assert fold_transfer(carried(NEW)).self_finish is None
+    assert fold_transfer(carried(NEW, stage="DELIVERING", message_id=NONCE)).self_finish == NONCE
+    assert fold_transfer(delivered(NEW)).self_finish is None
 
 
 def test_a_verified_mint_alone_completes_it():
-    alone = replace(delivered(NEW).carried[0], source=None)
-    progress = fold(replace(NEW, carried=(alone,)))
+    alone = replace(delivered(NEW).matched[0], source=None)
+    progress = fold_transfer(replace(NEW, matched=(alone,)))
     assert told(progress) == ["AWAITING_FUNDS", "COMPLETED"]
 
 
@@ -151,25 +151,25 @@ def test_a_verified_mint_alone_completes_it():
 def test_a_missing_trustline_is_asked_for_only_once_the_source_is_irreversible():
     missing = Obstacle(UnixSeconds(START + 300), "no_trustline", "open a trustline to USDC")
     without = replace(NEW, obstacles=(missing,))
-    assert fold(without).stage == "AWAITING_FUNDS"
-    assert fold(carried(without)).stage == "CONFIRMING"
-    waiting = fold(carried(without, is_final=True))
+    assert fold_transfer(without).stage == "AWAITING_FUNDS"
+    assert fold_transfer(carried(without)).stage == "CONFIRMING"
+    waiting = fold_transfer(carried(without, is_final=True))
     assert (waiting.stage, waiting.status, waiting.turn) == (
         *("AWAITING_TRUSTLINE", "pending_trust"),
         "user",
     )
     assert (waiting.reason, waiting.detail) == ("no_trustline", "open a trustline to USDC")
-    assert fold(delivered(without)).stage == "COMPLETED"
+    assert fold_transfer(delivered(without)).stage == "COMPLETED"
 
 
 def test_what_no_retry_mends_is_on_hold_with_its_reason_and_comes_off_it():
     frozen = Obstacle(UnixSeconds(START + 300), "frozen", "the token's issuer froze the address")
     paid = pay(NEW, AMOUNT, 15)
-    held = fold(replace(paid, obstacles=(frozen,)))
+    held = fold_transfer(replace(paid, obstacles=(frozen,)))
     assert (held.stage, held.status, held.turn) == ("ON_HOLD", "on_hold", "operator")
     assert (held.reason, held.detail) == ("held", "the token's issuer froze the address")
-    assert fold(paid).stage == "FUNDED"
-    assert fold(replace(delivered(paid), obstacles=(frozen,))).stage == "COMPLETED"
+    assert fold_transfer(paid).stage == "FUNDED"
+    assert fold_transfer(replace(delivered(paid), obstacles=(frozen,))).stage == "COMPLETED"
 
 
 # Deposits that are not what was agreed.
@@ -177,67 +177,76 @@ def test_what_no_retry_mends_is_on_hold_with_its_reason_and_comes_off_it():
 
 def test_a_short_deposit_waits_and_goes_back_when_time_is_over():
     short = pay(NEW, AMOUNT - 1, 15)
-    assert (fold(short).stage, fold(short).reason) == ("AWAITING_FUNDS", "short_payment")
+    assert (fold_transfer(short).stage, fold_transfer(short).reason) == (
+        "AWAITING_FUNDS",
+        "short_payment",
+    )
     assert owed(short) == 0
-    assert told(fold(expired(short))) == ["AWAITING_FUNDS", "REFUNDING"]
+    assert told(fold_transfer(expired(short))) == ["AWAITING_FUNDS", "REFUNDING"]
     assert owed(expired(short)) == AMOUNT - 1
     back = give_back(expired(short), AMOUNT - 1, LATE)
-    assert (fold(back).stage, fold(back).refund.txs) == ("REFUNDED", (f"e{LATE:063x}",))
+    assert (fold_transfer(back).stage, fold_transfer(back).refund.txs) == (
+        "REFUNDED",
+        (f"e{LATE:063x}",),
+    )
     assert owed(back) == 0
 
 
 def test_several_payments_add_up():
     paid = pay(pay(NEW, AMOUNT - 1, 15), 1, 16)
-    assert fold(paid).stage == "FUNDED"
-    assert fold(paid).timeline[1].tx == f"e{16:063x}"
+    assert fold_transfer(paid).stage == "FUNDED"
+    assert fold_transfer(paid).timeline[1].tx == f"e{16:063x}"
 
 
 def test_an_excess_goes_back_and_the_quoted_amount_goes_on():
     paid = pay(NEW, AMOUNT + LEAST, 15)
-    assert (fold(paid).stage, owed(paid)) == ("FUNDED", LEAST)
+    assert (fold_transfer(paid).stage, owed(paid)) == ("FUNDED", LEAST)
     done = delivered(paid)
-    assert (fold(done).stage, owed(done)) == ("COMPLETED", LEAST)
+    assert (fold_transfer(done).stage, owed(done)) == ("COMPLETED", LEAST)
     back = give_back(done, LEAST, LATE)
-    assert (fold(back).stage, owed(back)) == ("COMPLETED", 0)
+    assert (fold_transfer(back).stage, owed(back)) == ("COMPLETED", 0)
 
 
 @pytest.mark.parametrize(("close", "stage"), [(cancelled, "CANCELLED"), (expired, "EXPIRED")])
 def test_a_late_deposit_goes_back(close, stage: str):
     late = pay(close(NEW), AMOUNT, LATE)
-    assert told(fold(late)) == ["AWAITING_FUNDS", stage, "REFUNDING"]
+    assert told(fold_transfer(late)) == ["AWAITING_FUNDS", stage, "REFUNDING"]
     assert owed(late) == AMOUNT
     back = give_back(late, AMOUNT, LATE + 1)
-    assert fold(back).stage == "REFUNDED"
+    assert fold_transfer(back).stage == "REFUNDED"
     # And so does what is paid after that: it is over, and still owed.
     again = pay(back, AMOUNT, LATE + 2)
-    assert (fold(again).stage, owed(again)) == ("REFUNDED", AMOUNT)
+    assert (fold_transfer(again).stage, owed(again)) == ("REFUNDED", AMOUNT)
 
 
 def test_dust_is_shown_and_goes_back_when_there_is_more_of_it_or_on_command():
     dust = pay(expired(NEW), LEAST - 1, LATE)
-    assert (fold(dust).stage, fold(dust).reason) == ("EXPIRED", "below_minimum")
-    assert fold(dust).refund.pending_below_minimum == LEAST - 1
-    assert fold(pay(dust, 1, LATE + 1)).stage == "REFUNDING"
-    assert fold(signs(dust, "refund", TxHash("refund"))).stage == "REFUNDING"
+    assert (fold_transfer(dust).stage, fold_transfer(dust).reason) == ("EXPIRED", "below_minimum")
+    assert fold_transfer(dust).refund.pending_below_minimum == LEAST - 1
+    assert fold_transfer(pay(dust, 1, LATE + 1)).stage == "REFUNDING"
+    assert fold_transfer(signs(dust, "refund", TxHash("refund"))).stage == "REFUNDING"
 
 
 def test_dust_that_somebody_has_sent_back_ends_nothing():
     poked = give_back(pay(NEW, 1, 15), 1, 16)
-    assert fold(poked).stage == "AWAITING_FUNDS"
-    assert fold(pay(poked, AMOUNT, 17)).stage == "FUNDED"
-    assert fold(give_back(pay(expired(NEW), 1, LATE), 1, LATE + 1)).stage == "EXPIRED"
+    assert fold_transfer(poked).stage == "AWAITING_FUNDS"
+    assert fold_transfer(pay(poked, AMOUNT, 17)).stage == "FUNDED"
+    assert fold_transfer(give_back(pay(expired(NEW), 1, LATE), 1, LATE + 1)).stage == "EXPIRED"
 
 
 def test_another_token_funds_nothing_and_goes_back():
     wrong = pay(NEW, AMOUNT, 15, OTHER_TOKEN)
-    assert (fold(wrong).stage, fold(wrong).reason) == ("AWAITING_FUNDS", "wrong_token")
+    assert (fold_transfer(wrong).stage, fold_transfer(wrong).reason) == (
+        "AWAITING_FUNDS",
+        "wrong_token",
+    )
     assert owed(wrong, OTHER_TOKEN) == AMOUNT
-    assert fold(expired(wrong)).stage == "REFUNDING"
-    assert fold(pay(wrong, AMOUNT, 16)).stage == "FUNDED"
+    assert fold_transfer(expired(wrong)).stage == "REFUNDING"
+    assert fold_transfer(pay(wrong, AMOUNT, 16)).stage == "FUNDED"
 
 
 def test_cancelled_then_paid_is_sent_back_even_if_it_is_enough():
-    assert fold(pay(cancelled(NEW), AMOUNT, LATE)).stage == "REFUNDING"
+    assert fold_transfer(pay(cancelled(NEW), AMOUNT, LATE)).stage == "REFUNDING"
 
 
 PAID = pay(NEW, AMOUNT + LEAST, 15)
@@ -268,7 +277,7 @@ SWEPT = signs(PAID, "sweep", SWEEP)
 def test_what_goes_back_takes_nothing_with_it_that_may_yet_be_carried_on(
     evidence: TransferInputs, tokens: tuple[str, ...]
 ):
-    assert fold(evidence).goes_back == tokens
+    assert fold_transfer(evidence).goes_back == tokens
 
 
 # What comes after the end, and what chains take back.
@@ -277,53 +286,61 @@ def test_what_goes_back_takes_nothing_with_it_that_may_yet_be_carried_on(
 @pytest.mark.parametrize("close", [cancelled, expired])
 def test_a_burn_that_comes_late_is_delivered(close):
     over = close(TransferInputs(terms=DIRECT))
-    late = fold(carried(over, height=LATE))
-    assert told(late)[-2:] == [fold(over).stage, "CONFIRMING"]
-    assert fold(delivered(over)).stage == "COMPLETED"
+    late = fold_transfer(carried(over, height=LATE))
+    assert told(late)[-2:] == [fold_transfer(over).stage, "CONFIRMING"]
+    assert fold_transfer(delivered(over)).stage == "COMPLETED"
 
 
-def taken_back(evidence: TransferInputs, tx: str, paid: int | None = None) -> TransferInputs:
+def rewound(evidence: TransferInputs, tx: str, paid: int | None = None) -> TransferInputs:
     amount = None if paid is None else BaseUnits(paid)
     lost = RewoundSource(TxHash(tx), UnixSeconds(START + 900), amount)
-    return replace(evidence, taken_back=(*evidence.taken_back, lost))
+    return replace(evidence, rewound=(*evidence.rewound, lost))
 
 
 def test_a_burn_that_was_taken_back_is_waited_for_until_it_is_proven_dead():
-    lost = taken_back(TransferInputs(terms=DIRECT), "0xburn")
-    assert (fold(lost).stage, fold(lost).reason) == ("SUBMITTED", "source_reorged")
-    assert fold(lost).external_tx == "0xburn"
+    lost = rewound(TransferInputs(terms=DIRECT), "0xburn")
+    assert (fold_transfer(lost).stage, fold_transfer(lost).reason) == (
+        "SUBMITTED",
+        "source_reorged",
+    )
+    assert fold_transfer(lost).external_tx == "0xburn"
     dead = replace(lost, dead=frozenset(["0xburn"]))
-    assert fold(dead).stage == "AWAITING_SIGNATURE"
-    assert fold(expired(lost)).stage == "SUBMITTED"
-    assert fold(expired(dead)).stage == "EXPIRED"
+    assert fold_transfer(dead).stage == "AWAITING_SIGNATURE"
+    assert fold_transfer(expired(lost)).stage == "SUBMITTED"
+    assert fold_transfer(expired(dead)).stage == "EXPIRED"
 
 
 def test_a_deposit_that_was_taken_back_is_not_asked_for_again():
     payment = f"e{15:063x}"
-    lost = taken_back(NEW, payment, AMOUNT)
-    assert (fold(lost).stage, fold(lost).reason) == ("SUBMITTED", "source_reorged")
-    assert fold(pay(lost, AMOUNT, 15)).stage == "FUNDED"
-    assert fold(taken_back(NEW, payment, 1)).stage == "AWAITING_FUNDS"
+    lost = rewound(NEW, payment, AMOUNT)
+    assert (fold_transfer(lost).stage, fold_transfer(lost).reason) == (
+        "SUBMITTED",
+        "source_reorged",
+    )
+    assert fold_transfer(pay(lost, AMOUNT, 15)).stage == "FUNDED"
+    assert fold_transfer(rewound(NEW, payment, 1)).stage == "AWAITING_FUNDS"
 
 
 def test_a_transaction_that_failed_gives_way_to_another_try():
     sent = submits(TransferInputs(terms=WITHDRAWAL))
-    assert fold(replace(sent, dead=frozenset([SUBMITTED_TX]))).stage == "AWAITING_SIGNATURE"
+    assert (
+        fold_transfer(replace(sent, dead=frozenset([SUBMITTED_TX]))).stage == "AWAITING_SIGNATURE"
+    )
     swept = signs(pay(NEW, AMOUNT, 15), "sweep", SWEEP)
-    assert fold(replace(swept, dead=frozenset([SWEEP]))).stage == "FUNDED"
+    assert fold_transfer(replace(swept, dead=frozenset([SWEEP]))).stage == "FUNDED"
 
 
 def test_the_first_burn_carries_it_and_others_are_further_deliveries():
     first = make_carried(DIRECT, 20)
     second = make_carried(DIRECT, 21)
-    both = TransferInputs(terms=DIRECT, carried=(second, first))
-    assert (fold(both).movement, fold(both).extras) == ("burn 20", ("burn 21",))
+    both = TransferInputs(terms=DIRECT, matched=(second, first))
+    assert (fold_transfer(both).movement, fold_transfer(both).extras) == ("burn 20", ("burn 21",))
     further = replace(second, stage="DELIVERING")
-    assert fold(replace(both, carried=(first, further))).movement == "burn 21"
+    assert fold_transfer(replace(both, matched=(first, further))).movement == "burn 21"
 
 
 def test_the_chain_it_waits_for_is_the_one_the_status_names():
-    assert fold(carried(TransferInputs(terms=DIRECT))).status == "pending_external"
-    assert fold(carried(TransferInputs(terms=WITHDRAWAL))).status == "pending_stellar"
-    assert fold(submits(TransferInputs(terms=SEND))).status == "pending_stellar"
-    assert fold(submits(TransferInputs(terms=SEND))).timeline[-1].chain == PUBNET
+    assert fold_transfer(carried(TransferInputs(terms=DIRECT))).status == "pending_external"
+    assert fold_transfer(carried(TransferInputs(terms=WITHDRAWAL))).status == "pending_stellar"
+    assert fold_transfer(submits(TransferInputs(terms=SEND))).status == "pending_stellar"
+    assert fold_transfer(submits(TransferInputs(terms=SEND))).timeline[-1].chain == PUBNET

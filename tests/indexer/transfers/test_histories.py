@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.transfers import state_machine
-from indexer.transfers.fold import TransferState, fold
+from indexer.transfers.fold import TransferState, fold_transfer
 from indexer.transfers.inputs import TransferInputs
 from indexer.transfers.state_machine import Stage
 from tests.factories.effort import effort
@@ -46,13 +46,13 @@ STEPS = {
 def steps_of_all_lives(kind: str) -> frozenset[tuple[Stage, Stage]]:
     """Every change of stage by one row, in every life that has few rows."""
     begin = TransferInputs(terms=KINDS[kind])
-    known = {begin: fold(begin).stage}
+    known = {begin: fold_transfer(begin).stage}
     to_look_at, found = [begin], set()
     while to_look_at:
         evidence = to_look_at.pop()
         for after in additions(evidence, FEW):
             if after not in known:
-                known[after] = fold(after).stage
+                known[after] = fold_transfer(after).stage
                 to_look_at.append(after)
             found.add((known[evidence], known[after]))
     return frozenset((before, after) for before, after in found if before != after)
@@ -85,9 +85,9 @@ def walk(
 @given(seed=SEEDS)
 def test_no_interleaving_takes_an_illegal_step(seed: int):
     for before, after, is_taken_back in walk(seed, 25, reorgs=True):
-        was, now = fold(before).stage, fold(after).stage
+        was, now = fold_transfer(before).stage, fold_transfer(after).stage
         if is_taken_back:
-            assert state_machine.may_follow(was, now, taken_back=True), (was, now)
+            assert state_machine.may_follow(was, now, rewound=True), (was, now)
         else:
             assert was == now or now in state_machine.successors(was), (was, now)
 
@@ -96,8 +96,8 @@ def test_no_interleaving_takes_an_illegal_step(seed: int):
 @given(seed=SEEDS)
 def test_what_is_final_stays_whatever_is_added(seed: int):
     for before, after, _ in walk(seed, 30, reorgs=False):
-        if state_machine.is_final(fold(before).stage):
-            assert fold(after).stage == fold(before).stage
+        if state_machine.is_final(fold_transfer(before).stage):
+            assert fold_transfer(after).stage == fold_transfer(before).stage
 
 
 @effort(40)
@@ -105,7 +105,7 @@ def test_what_is_final_stays_whatever_is_added(seed: int):
 def test_the_order_in_which_rows_arrived_does_not_matter(seed: int):
     chance = random.Random(seed)
     for _, evidence, _ in walk(seed, 20, reorgs=True):
-        assert fold(shuffled(chance, evidence)) == fold(evidence)
+        assert fold_transfer(shuffled(chance, evidence)) == fold_transfer(evidence)
 
 
 def shuffled(chance: random.Random, evidence: TransferInputs) -> TransferInputs:
@@ -122,18 +122,18 @@ def shuffled(chance: random.Random, evidence: TransferInputs) -> TransferInputs:
 def test_what_a_reorganisation_takes_back_leaves_what_was_before(seed: int):
     for before, after, _ in walk(seed, 20, reorgs=False):
         for back in reorganisations(after):
-            if replace(back, taken_back=before.taken_back) == before:
-                lost = {each.tx for each in back.taken_back}
+            if replace(back, rewound=before.rewound) == before:
+                lost = {each.tx for each in back.rewound}
                 # Once the transaction is proven dead; until then it may come again.
                 dead = replace(back, dead=back.dead | lost)
-                assert fold(dead) == fold(replace(before, dead=dead.dead))
+                assert fold_transfer(dead) == fold_transfer(replace(before, dead=dead.dead))
 
 
 @effort(60)
 @given(seed=SEEDS)
 def test_no_money_at_a_deposit_address_is_kept_silently(seed: int):
     for _, evidence, _ in walk(seed, 25, reorgs=True):
-        progress = fold(evidence)
+        progress = fold_transfer(evidence)
         for line in progress.refund.lines if progress.refund else ():
             assert line.held == max(0, held(evidence, line.token))
             assert line.owed <= line.held
@@ -144,11 +144,11 @@ def test_no_money_at_a_deposit_address_is_kept_silently(seed: int):
 @given(seed=SEEDS)
 def test_a_refund_takes_nothing_that_may_yet_be_carried_on_and_owes_nothing_more(seed: int):
     for _, evidence, _ in walk(seed, 25, reorgs=True):
-        progress = fold(evidence)
+        progress = fold_transfer(evidence)
         for token in progress.goes_back:
             assert token != USDC or progress.stage not in ("AWAITING_FUNDS", "FUNDED", "SUBMITTED")
             back = give_back(evidence, held(evidence, token), top(evidence) + 1, token)
-            assert token not in fold(back).goes_back
+            assert token not in fold_transfer(back).goes_back
 
 
 def is_meant_for_the_owner(evidence: TransferInputs, progress: TransferState) -> bool:
@@ -160,9 +160,9 @@ def is_meant_for_the_owner(evidence: TransferInputs, progress: TransferState) ->
 @given(seed=SEEDS)
 def test_a_transfer_whose_source_was_taken_back_asks_nobody_to_pay_again(seed: int):
     for _, evidence, is_taken_back in walk(seed, 25, reorgs=True):
-        if is_taken_back and any(each.paid is None for each in evidence.taken_back):
-            came_again = {each.source.tx for each in evidence.carried if each.source}
-            awaited = {each.tx for each in evidence.taken_back if each.paid is None}
+        if is_taken_back and any(each.paid is None for each in evidence.rewound):
+            came_again = {each.source.tx for each in evidence.matched if each.source}
+            awaited = {each.tx for each in evidence.rewound if each.paid is None}
             if awaited - came_again - evidence.dead:
-                stage = fold(evidence).stage
+                stage = fold_transfer(evidence).stage
                 assert stage not in ("AWAITING_FUNDS", "AWAITING_SIGNATURE", "FUNDED")

@@ -10,11 +10,16 @@ import pytest
 from sqlalchemy import Connection, Engine, select
 
 from indexer.facts.proofs import record_proven
-from indexer.transfers.fold import fold
+from indexer.transfers.fold import fold_transfer
 from indexer.transfers.inputs import TransferTerms
-from indexer.transfers.keeper import catch_up, expire_due, keep_transfers
+from indexer.transfers.keeper import catch_up, expire_due, run_keeper
 from indexer.transfers.state_machine import IllegalTransition
-from indexer.transfers.store import lock, refold, refold_affected, stage_differences
+from indexer.transfers.store import (
+    lock_transfers,
+    refold_affected,
+    refold_transfers,
+    state_differences,
+)
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import (
     DIRECT,
@@ -55,14 +60,14 @@ def test_what_nobody_heard_of_is_caught_up_with(indexer_engine: Engine, engine: 
     with indexer_engine.connect() as conn:
         catch_up(conn, NETWORK)
         assert stages(conn) == {DIRECT.id: "SUBMITTED", PAID_IN.id: "CANCELLED"}
-        assert stage_differences(conn, NETWORK) == []
+        assert state_differences(conn, NETWORK) == []
 
 
 @contextmanager
 def keeping(engine: Engine) -> Iterator[None]:
     stop = threading.Event()
     keeper = threading.Thread(
-        target=keep_transfers, args=(engine, NETWORK), kwargs={"should_stop": stop.is_set}
+        target=run_keeper, args=(engine, NETWORK), kwargs={"should_stop": stop.is_set}
     )
     keeper.start()
     try:
@@ -112,7 +117,7 @@ def test_a_server_that_goes_away_is_waited_for(indexer_engine: Engine, engine: E
 def begin(conn: Connection, *transfers: TransferTerms) -> None:
     for terms in transfers:
         ask(conn, terms)
-    refold(conn, NETWORK, [terms.id for terms in transfers])
+    refold_transfers(conn, NETWORK, [terms.id for terms in transfers])
 
 
 def test_time_runs_out_once_the_source_chain_was_read_beyond_it(connection: Connection):
@@ -170,9 +175,9 @@ def test_one_that_cannot_be_folded_keeps_no_other_from_expiring(
     def impossible(evidence):
         if evidence.terms == DIRECT:
             raise IllegalTransition("COMPLETED does not lead to EXPIRED")
-        return fold(evidence)
+        return fold_transfer(evidence)
 
-    monkeypatch.setattr("indexer.transfers.keeper.fold", impossible)
+    monkeypatch.setattr("indexer.transfers.keeper.fold_transfer", impossible)
     assert expire_due(connection, NETWORK) == 1
     assert stages(connection) == {DIRECT.id: "AWAITING_SIGNATURE", PAID_IN.id: "EXPIRED"}
 
@@ -186,14 +191,14 @@ def test_transfer_being_decided_does_not_expire(
         begin(conn, DIRECT, PAID_IN)
         stand_at(conn, seen(ETHEREUM, AFTER))
     with api_engine.begin() as deciding:
-        lock(deciding, [DIRECT.id])
+        lock_transfers(deciding, [DIRECT.id])
         with engine.begin() as conn:
             # Nobody waits for the one that is locked, and the other expires.
             assert expire_due(conn, NETWORK) == 1
         more = ["0x" + "5" * 64] if write is submit else []
         write(deciding, DIRECT, *more, START + 60)
     with engine.begin() as conn:
-        refold(conn, NETWORK, [DIRECT.id])
+        refold_transfers(conn, NETWORK, [DIRECT.id])
         assert expire_due(conn, NETWORK) == 0
         assert stages(conn)[DIRECT.id] in ("CANCELLED", "SUBMITTED")
         assert stages(conn)[PAID_IN.id] == "EXPIRED"
@@ -207,7 +212,7 @@ def test_waiting_transfers_keep_no_other_from_expiring(engine: Engine, api_engin
         begin(conn, *older, newest)
         stand_at(conn, seen(ETHEREUM, AFTER + 1))
     with api_engine.begin() as deciding:
-        lock(deciding, [each.id for each in older])
+        lock_transfers(deciding, [each.id for each in older])
         with engine.begin() as conn:
             # Each turn takes 100 of 121 by chance.
             assert any(expire_due(conn, NETWORK) == 1 for _ in range(40))
@@ -219,7 +224,7 @@ def test_refold_does_not_wait_for_the_api(indexer_engine: Engine, api_engine: En
     with api_engine.connect() as holding:
         ask(holding, DIRECT)
         holding.commit()
-        lock(holding, [DIRECT.id])
+        lock_transfers(holding, [DIRECT.id])
         with indexer_engine.begin() as conn:
             conn.exec_driver_sql("SET LOCAL lock_timeout = '1s'")
-            assert refold(conn, NETWORK, [DIRECT.id]) == 1
+            assert refold_transfers(conn, NETWORK, [DIRECT.id]) == 1

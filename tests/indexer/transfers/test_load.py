@@ -4,8 +4,8 @@ import pytest
 from sqlalchemy import Connection, func, insert
 from stellar_sdk import TransactionEnvelope
 
-from indexer.transfers.fold import fold
-from indexer.transfers.load import load
+from indexer.transfers.fold import fold_transfer
+from indexer.transfers.load import load_transfers
 from relay.senders.stellar_signing import Bounds, Invocation, build_call
 from tests.factories.intake import ask, tell
 from tests.factories.relay import signed
@@ -50,14 +50,14 @@ def test_a_burn_that_a_ledger_took_is_signed_once(
 ):
     ask(connection, WITHDRAWAL)
     tx = submitted(connection, WITHDRAWAL.id, call(function), outcome)
-    [loaded] = load(connection, NETWORK, [WITHDRAWAL.id])
-    assert loaded.evidence.dead == ({tx, f"bump of {tx}"} if is_dead else set())
-    assert fold(loaded.evidence).stage == stage
+    [loaded] = load_transfers(connection, NETWORK, [WITHDRAWAL.id])
+    assert loaded.inputs.dead == ({tx, f"bump of {tx}"} if is_dead else set())
+    assert fold_transfer(loaded.inputs).stage == stage
 
 
 def test_a_payment_that_a_ledger_took_is_made_once(connection: Connection):
     ask(connection, SEND)
     submitted(connection, SEND.id, call("transfer"), "done")
-    [loaded] = load(connection, NETWORK, [SEND.id])
-    assert loaded.evidence.dead == set()
-    assert fold(loaded.evidence).stage == "SUBMITTED"
+    [loaded] = load_transfers(connection, NETWORK, [SEND.id])
+    assert loaded.inputs.dead == set()
+    assert fold_transfer(loaded.inputs).stage == "SUBMITTED"

@@ -12,13 +12,13 @@ from indexer.chains.events import Event
 from indexer.movements.fold import Burn, Mint, pair_burns
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.matching import (
-    ANYONE,
+    ANY_CALLER,
     UnlabelledMovement,
-    assign,
+    assign_movements,
     match_burn,
     match_mint,
-    moved_by_oft,
-    moved_by_payment,
+    oft_movement,
+    payment_movement,
 )
 from tests.factories.stage_history import DEPOSIT, DIRECT, START, WITHDRAWAL, make_terms
 from tests.factories.transfers import (
@@ -79,7 +79,7 @@ def make_burn_out(**changes) -> Burn:
         "depositor": ACCOUNT,
         "mint_recipient": evm_as_bytes32(USER),
         "destination_domain": 0,
-        "destination_caller": ANYONE,
+        "destination_caller": ANY_CALLER,
         "hook_data": TAG,
     }
     return burn_of(make_burn_to_stellar(), **agreed | changes)
@@ -120,15 +120,15 @@ def make_mint(domain: int = 0, **changes) -> Mint:
 
 
 def test_what_the_transfer_issued_claims_it():
-    assert match_burn(NETWORK, HERE, make_burn()) == "claims"
-    assert match_burn(NETWORK, OUT, make_burn_out()) == "claims"
-    assert match_mint(NETWORK, HERE, make_mint()) == "claims"
+    assert match_burn(NETWORK, HERE, make_burn()) == "own"
+    assert match_burn(NETWORK, OUT, make_burn_out()) == "own"
+    assert match_mint(NETWORK, HERE, make_mint()) == "own"
 
 
 def test_a_deposit_address_is_who_burns():
     paid_in = replace(HERE, deposit_address=DEPOSIT)
-    assert match_burn(NETWORK, paid_in, make_burn(depositor=DEPOSIT)) == "claims"
-    assert match_burn(NETWORK, paid_in, make_burn()) == "pays too"
+    assert match_burn(NETWORK, paid_in, make_burn(depositor=DEPOSIT)) == "own"
+    assert match_burn(NETWORK, paid_in, make_burn()) == "extra"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_without_the_id_it_is_not_ours(changes):
     ],
 )
 def test_another_burn_that_pays_the_owner_pays_too(changes):
-    assert match_burn(NETWORK, HERE, make_burn(**changes)) == "pays too"
+    assert match_burn(NETWORK, HERE, make_burn(**changes)) == "extra"
 
 
 @pytest.mark.parametrize(
@@ -168,18 +168,18 @@ def test_another_burn_that_pays_the_owner_pays_too(changes):
     ],
 )
 def test_a_copied_id_that_pays_somebody_else_or_nobody_is_strange(changes):
-    assert match_burn(NETWORK, HERE, make_burn(**changes)) == "strange"
+    assert match_burn(NETWORK, HERE, make_burn(**changes)) == "foreign"
 
 
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [
-        ({"mint_recipient": evm_as_bytes32(DEPOSIT)}, "strange"),
-        ({"destination_caller": evm_as_bytes32(DEPOSIT)}, "strange"),
-        ({"destination_domain": 6}, "strange"),
-        ({"depositor": OTHER}, "pays too"),
+        ({"mint_recipient": evm_as_bytes32(DEPOSIT)}, "foreign"),
+        ({"destination_caller": evm_as_bytes32(DEPOSIT)}, "foreign"),
+        ({"destination_domain": 6}, "foreign"),
+        ({"depositor": OTHER}, "extra"),
         # 7 decimals on Stellar, 6 in its event.
-        ({"amount": BaseUnits(50_000_000)}, "pays too"),
+        ({"amount": BaseUnits(50_000_000)}, "extra"),
     ],
 )
 def test_a_withdrawal_is_held_to_all_of_it_too(changes, verdict: str):
@@ -190,12 +190,12 @@ def test_a_withdrawal_is_held_to_all_of_it_too(changes, verdict: str):
     ("mint", "verdict"),
     [
         (make_mint(hook=make_hook()), None),
-        (make_mint(hook=make_hook(OTHER) + TAG), "strange"),
-        (make_mint(recipient=ZERO), "strange"),
-        (make_mint(amount=5_000_001), "pays too"),
-        (make_mint(sender=evm_as_bytes32(DEPOSIT)), "pays too"),
-        (make_mint(token=ZERO), "pays too"),
-        (make_mint(domain=6), "pays too"),
+        (make_mint(hook=make_hook(OTHER) + TAG), "foreign"),
+        (make_mint(recipient=ZERO), "foreign"),
+        (make_mint(amount=5_000_001), "extra"),
+        (make_mint(sender=evm_as_bytes32(DEPOSIT)), "extra"),
+        (make_mint(token=ZERO), "extra"),
+        (make_mint(domain=6), "extra"),
         (make_mint(domain=999), None),
     ],
 )
@@ -214,7 +214,7 @@ def send(
     height: int = 100, tx: str = "a", recipient: Bytes32 = RECIPIENT, **changes
 ) -> UnlabelledMovement:
     sent = replace(make_oft_sent(), seen=seen(ETHEREUM, height, tx), **changes)
-    moved = moved_by_oft(NETWORK, sent, make_packet_sent(send_to=recipient))
+    moved = oft_movement(NETWORK, sent, make_packet_sent(send_to=recipient))
     assert moved is not None
     return moved
 
@@ -229,13 +229,13 @@ def owners(given: dict[str, tuple[UnlabelledMovement, ...]]) -> dict[int, list[s
 
 def test_sends_go_to_the_transfers_that_agree_in_the_order_of_both():
     sends = [send(102, "c"), send(100, "a"), send(101, "b")]
-    given = assign([named(2), named(1)], sends, {})
+    given = assign_movements([named(2), named(1)], sends, {})
     assert owners(given) == {1: ["a"], 2: ["b"]}
 
 
 def test_what_was_submitted_for_a_transfer_is_that_transfers():
     sends = [send(100, "a"), send(101, "b")]
-    given = assign([named(1), named(2)], sends, {TxHash("0x" + "a" * 64): [named(2).id]})
+    given = assign_movements([named(1), named(2)], sends, {TxHash("0x" + "a" * 64): [named(2).id]})
     assert owners(given) == {1: ["b"], 2: ["a"]}
 
 
@@ -243,18 +243,18 @@ def test_what_was_submitted_for_a_transfer_is_that_transfers():
 def test_a_bundle_of_two_sends_serves_two_transfers_whoever_submitted_it(submitted_for):
     sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
     names = {send().tx: [named(each).id for each in submitted_for]}
-    assert owners(assign([named(1), named(2)], sends, names)) == {1: ["a"], 2: ["a"]}
+    assert owners(assign_movements([named(1), named(2)], sends, names)) == {1: ["a"], 2: ["a"]}
 
 
 def test_what_a_submitted_transaction_sends_beyond_what_anybody_waits_for_is_its_transfers():
     sends = [send(), send(guid=Bytes32("0x" + "68" * 32))]
-    given = assign([named(1)], sends, {send().tx: [named(1).id]})
+    given = assign_movements([named(1)], sends, {send().tx: [named(1).id]})
     assert owners(given) == {1: ["a", "a"]}
 
 
 def test_a_submitted_transaction_that_moves_something_else_is_nobodys():
     other = send(amount_sent=BaseUnits(7_000_001))
-    assert assign([named(1)], [other], {other.tx: [named(1).id]}) == {}
+    assert assign_movements([named(1)], [other], {other.tx: [named(1).id]}) == {}
 
 
 @pytest.mark.parametrize(
@@ -266,25 +266,25 @@ def test_a_submitted_transaction_that_moves_something_else_is_nobodys():
     ],
 )
 def test_a_send_that_differs_is_nobodys(changes):
-    assert assign([named(1)], [send(**changes)], {}) == {}
+    assert assign_movements([named(1)], [send(**changes)], {}) == {}
 
 
 def test_a_send_from_before_the_transfer_is_not_its_own():
     later = replace(named(1), started_at=send().at + 1)
-    assert assign([later], [send()], {}) == {}
-    assert assign([later], [send()], {send().tx: [later.id]}) != {}
+    assert assign_movements([later], [send()], {}) == {}
+    assert assign_movements([later], [send()], {send().tx: [later.id]}) != {}
 
 
 def test_all_that_leaves_a_deposit_address_is_its_transfers():
     from_there = {"from_address": Address(DEPOSIT)}
     sends = [send(101, "b", **from_there), send(100, "a", **from_there)]
-    given = assign([named(1, deposit_address=DEPOSIT)], sends, {})
+    given = assign_movements([named(1, deposit_address=DEPOSIT)], sends, {})
     assert owners(given) == {1: ["a", "b"]}
 
 
 def test_a_send_to_a_chain_that_is_not_ours_is_nobodys():
     sent = replace(make_oft_sent(), dst_eid=1)
-    assert moved_by_oft(NETWORK, sent, make_packet_sent()) is None
+    assert oft_movement(NETWORK, sent, make_packet_sent()) is None
 
 
 def payment(**changes) -> AssetMovement:
@@ -311,17 +311,17 @@ def test_a_payment_is_matched_by_what_it_moves():
         amount_in=BaseUnits(50_000_000),
         deposit_address=None,
     )
-    moved = moved_by_payment(NETWORK.stellar, payment())
+    moved = payment_movement(NETWORK.stellar, payment())
     assert moved is not None
-    assert assign([terms], [moved], {}) == {terms.id: (moved,)}
+    assert assign_movements([terms], [moved], {}) == {terms.id: (moved,)}
     for other in ({"recipient": ACCOUNT}, {"amount": BaseUnits(1)}):
-        differs = moved_by_payment(NETWORK.stellar, payment(**other))
+        differs = payment_movement(NETWORK.stellar, payment(**other))
         assert differs is not None
-        assert assign([terms], [differs], {}) == {}
+        assert assign_movements([terms], [differs], {}) == {}
 
 
 @pytest.mark.parametrize(
     "changes", [{"kind": "mint", "sender": None}, {"recipient": None}, {"contract": FORWARDER}]
 )
 def test_only_payments_of_our_tokens_are_payments(changes):
-    assert moved_by_payment(NETWORK.stellar, payment(**changes)) is None
+    assert payment_movement(NETWORK.stellar, payment(**changes)) is None

@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, select, update
 
 from indexer.transfers import outbox
-from indexer.transfers.outbox import TransferChange, tell
-from indexer.transfers.store import refold, refold_all
+from indexer.transfers.outbox import TransferChange, publish_changes
+from indexer.transfers.store import refold_all, refold_transfers
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import DIRECT, USDC
 from tests.factories.stage_history import START, make_terms
@@ -31,15 +31,15 @@ def heard(conn: Connection, owner: str = DIRECT.owner) -> list[tuple[Any, ...]]:
 def begin(conn: Connection) -> None:
     for terms in (DIRECT, SECOND, OTHERS):
         ask(conn, terms)
-    refold(conn, NETWORK, [terms.id for terms in (DIRECT, SECOND, OTHERS)])
+    refold_transfers(conn, NETWORK, [terms.id for terms in (DIRECT, SECOND, OTHERS)])
 
 
 def test_each_owner_is_told_of_his_own_by_numbers_without_a_gap(connection: Connection):
     begin(connection)
     submit(connection, DIRECT, "0x" + "5" * 64, START + 60)
-    refold(connection, NETWORK, [DIRECT.id])
+    refold_transfers(connection, NETWORK, [DIRECT.id])
     cancel(connection, OTHERS, START + 60)
-    refold(connection, NETWORK, [OTHERS.id])
+    refold_transfers(connection, NETWORK, [OTHERS.id])
     waits = ("pending_user_transfer_start", None)
     assert heard(connection) == [
         (1, DIRECT.id, "AWAITING_SIGNATURE", *waits),
@@ -57,7 +57,7 @@ def test_what_the_owner_would_not_see_is_not_told(connection: Connection):
     before = heard(connection)
     row = transfer_states.c.transfer == DIRECT.id
     connection.execute(update(transfer_states).where(row).values(inputs=9, source_height=7))
-    assert refold(connection, NETWORK, [DIRECT.id]) == 1
+    assert refold_transfers(connection, NETWORK, [DIRECT.id]) == 1
     assert heard(connection) == before
 
 
@@ -77,11 +77,11 @@ def test_what_is_rolled_back_is_told_to_nobody_and_leaves_no_gap(engine: Engine)
         begin(conn)
     with engine.connect() as conn:
         cancel(conn, SECOND, START + 60)
-        refold(conn, NETWORK, [SECOND.id])
+        refold_transfers(conn, NETWORK, [SECOND.id])
         conn.rollback()
     with engine.begin() as conn:
         submit(conn, DIRECT, "0x" + "5" * 64, START + 60)
-        refold(conn, NETWORK, [DIRECT.id])
+        refold_transfers(conn, NETWORK, [DIRECT.id])
         assert [(row[0], row[2]) for row in heard(conn)[2:]] == [(3, "SUBMITTED")]
 
 
@@ -93,12 +93,12 @@ def news(transfer: str, owner: StellarAddress = DIRECT.owner) -> TransferChange:
 
 def test_who_comes_second_waits_so_that_no_number_appears_behind_a_higher_one(engine: Engine):
     with engine.connect() as first:
-        tell(first, [news("first")])
+        publish_changes(first, [news("first")])
         second = threading.Thread(target=tell_and_commit, args=(engine, [news("second")]))
         second.start()
         with engine.begin() as free:
             # Another owner waits for nobody.
-            tell(free, [news("free", OTHER)])
+            publish_changes(free, [news("free", OTHER)])
         second.join(0.3)
         assert second.is_alive()
         first.commit()
@@ -110,7 +110,7 @@ def test_who_comes_second_waits_so_that_no_number_appears_behind_a_higher_one(en
 
 def tell_and_commit(engine: Engine, said: list[TransferChange]) -> None:
     with engine.begin() as conn:
-        tell(conn, said)
+        publish_changes(conn, said)
 
 
 def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
@@ -125,5 +125,5 @@ def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
 
 
 def test_nobody_is_asked_of_nothing(connection: Connection):
-    tell(connection, [])
+    publish_changes(connection, [])
     assert outbox._last_numbers(connection, [OTHER]) == {OTHER: 0}

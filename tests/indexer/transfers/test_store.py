@@ -15,12 +15,12 @@ from indexer.ingest.projections import revert_events
 from indexer.movements.store import refold_movements
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.store import (
-    StageRow,
-    refold,
+    StateRow,
     refold_affected,
     refold_all,
     refold_final,
-    stage_differences,
+    refold_transfers,
+    state_differences,
 )
 from indexer.transfers.store import _stored as stored_rows
 from tests.factories.intake import ask, cancel, moment, submit
@@ -66,9 +66,9 @@ OTHER = StellarAddress("GA5ZSEJYB37JRC5AVCIA5MOP4RHTM335X2KGX3IHOJAPP5RE34K4KZVN
 STRANGER = EvmAddress("0x" + "99" * 20)
 
 
-def row_of(conn: Connection, terms: TransferTerms) -> StageRow:
+def row_of(conn: Connection, terms: TransferTerms) -> StateRow:
     """The stored row; what is stored has to be what a refold gives."""
-    assert stage_differences(conn, NETWORK) == []
+    assert state_differences(conn, NETWORK) == []
     (row,) = stored_rows(conn, [terms.id])
     return row
 
@@ -81,7 +81,7 @@ def stage_of(conn: Connection, terms: TransferTerms) -> tuple[str, str | None]:
 def begin(conn: Connection, *transfers: TransferTerms) -> None:
     for terms in transfers:
         ask(conn, terms)
-    refold(conn, NETWORK, [terms.id for terms in transfers])
+    refold_transfers(conn, NETWORK, [terms.id for terms in transfers])
 
 
 def attest(conn: Connection, terms: TransferTerms, tx: str) -> None:
@@ -176,7 +176,7 @@ def test_a_deposit_is_funded_swept_and_its_excess_owed(connection: Connection):
     assert stage_of(connection, PAID_IN) == ("FUNDED", None)
     sweep = "0x" + "a" * 64
     signed(connection, ETHEREUM, "sweep", PAID_IN.id, sweep)
-    refold(connection, NETWORK, [PAID_IN.id])
+    refold_transfers(connection, NETWORK, [PAID_IN.id])
     assert stage_of(connection, PAID_IN) == ("SUBMITTED", "not_included")
     bring_in(connection, *burn(PAID_IN, 102))
     row = row_of(connection, PAID_IN)
@@ -191,7 +191,7 @@ def test_a_deposit_is_funded_swept_and_its_excess_owed(connection: Connection):
 def test_a_deposit_after_a_cancel_goes_back(connection: Connection):
     begin(connection, PAID_IN)
     cancel(connection, PAID_IN, START + 60)
-    refold(connection, NETWORK, [PAID_IN.id])
+    refold_transfers(connection, NETWORK, [PAID_IN.id])
     assert stage_of(connection, PAID_IN) == ("CANCELLED", "cancelled")
     bring_in(connection, paid(USER, DEPOSIT, PAID_IN.amount_in, 100))
     assert stage_of(connection, PAID_IN) == ("REFUNDING", "cancelled")
@@ -349,7 +349,7 @@ def test_of_two_that_agree_the_submitted_one_gets_it(connection: Connection):
         "AWAITING_SIGNATURE",
     )
     submit(connection, second, "0x" + "a" * 64, START + 900)
-    refold(connection, NETWORK, [second.id])
+    refold_transfers(connection, NETWORK, [second.id])
     assert stage_of(connection, second)[0] == "CONFIRMING"
     assert stage_of(connection, first)[0] == "AWAITING_SIGNATURE"
 
@@ -396,10 +396,10 @@ def test_a_rebuild_writes_what_was_written(connection: Connection):
 def test_a_row_that_is_not_that_of_the_fold_is_found(connection: Connection):
     begin(connection, DIRECT)
     connection.execute(transfer_states.update().values(stage="FUNDED"))
-    (found,) = stage_differences(connection, NETWORK)
+    (found,) = state_differences(connection, NETWORK)
     assert "FUNDED" in found
     connection.execute(transfer_states.update().values(transfer="99" * 16))
-    assert len(stage_differences(connection, NETWORK)) == 2
+    assert len(state_differences(connection, NETWORK)) == 2
 
 
 def test_a_story_that_cannot_be_is_alarmed_and_stops_no_chain(connection: Connection):

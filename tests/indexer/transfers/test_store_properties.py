@@ -13,7 +13,7 @@ from indexer.ingest.projections import revert_events
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.keeper import expire_due
 from indexer.transfers.state_machine import Stage, may_cancel
-from indexer.transfers.store import refold, refold_final, stage_differences
+from indexer.transfers.store import refold_final, refold_transfers, state_differences
 from tests.factories.intake import ask, cancel, submit
 from tests.factories.stage_facts import (
     DIRECT,
@@ -103,12 +103,12 @@ class Story:
         terms = self.chance.choice(TRANSFERS)
         if may_cancel(self._stage(terms)):
             cancel(self.conn, terms, START + 30)
-            refold(self.conn, NETWORK, [terms.id])
+            refold_transfers(self.conn, NETWORK, [terms.id])
 
     def submit(self) -> None:
         if self._stage(DIRECT) == "AWAITING_SIGNATURE":
             submit(self.conn, DIRECT, "0x" + self._tx(), START + 30)
-            refold(self.conn, NETWORK, [DIRECT.id])
+            refold_transfers(self.conn, NETWORK, [DIRECT.id])
 
     def expire(self) -> None:
         expire_due(self.conn, NETWORK)
@@ -121,7 +121,7 @@ class Story:
         return stage
 
     def look(self) -> None:
-        assert stage_differences(self.conn, NETWORK) == []
+        assert state_differences(self.conn, NETWORK) == []
         assert [alarm.detail for alarm in open_alarms(self.conn)] == []
         self.told |= {self._stage(terms) for terms in TRANSFERS}
 
@@ -130,7 +130,7 @@ def tell(conn: Connection, seed: int, steps: int) -> Story:
     story = Story(conn, random.Random(seed))
     for terms in TRANSFERS:
         ask(conn, replace(terms))
-    refold(conn, NETWORK, [terms.id for terms in TRANSFERS])
+    refold_transfers(conn, NETWORK, [terms.id for terms in TRANSFERS])
     moves: Sequence[Callable[[], None]] = [
         *(story.burn, story.pay, story.give_back, story.come_again, story.deliver),
         *(story.finalise, story.reorganise, story.cancel, story.submit, story.expire),

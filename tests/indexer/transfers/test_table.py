@@ -106,8 +106,8 @@ def test_a_stored_stage_gives_way_to_what_rows_lead_to():
 
 
 def test_a_reorganisation_takes_back_along_the_way_it_came():
-    assert may_follow("CONFIRMING", "SUBMITTED", taken_back=True)
-    assert may_follow("COMPLETED", "DELIVERING", taken_back=True)
-    assert may_follow("FUNDED", "AWAITING_FUNDS", taken_back=True)
-    assert not may_follow("REFUNDED", "COMPLETED", taken_back=True)
-    assert not may_follow("COMPLETED", "REFUNDED", taken_back=True)
+    assert may_follow("CONFIRMING", "SUBMITTED", rewound=True)
+    assert may_follow("COMPLETED", "DELIVERING", rewound=True)
+    assert may_follow("FUNDED", "AWAITING_FUNDS", rewound=True)
+    assert not may_follow("REFUNDED", "COMPLETED", rewound=True)
+    assert not may_follow("COMPLETED", "REFUNDED", rewound=True)

@@ -16,8 +16,8 @@ from devnet.evm import dev_account
 from devnet.evm_deployment import deploy
 from devnet.evm_node import AnvilProcess
 from devnet.world import remotes_of_evm
-from indexer.actions.evm_calls import evm_calls, order_of
-from indexer.actions.evm_check import Match, check
+from indexer.actions.evm_calls import evm_calls, evm_order
+from indexer.actions.evm_check import Match, check_order
 from indexer.chain_state.evm import EvmState
 from indexer.chains.evm.jsonrpc import JsonRpc
 from indexer.config.networks import load_network
@@ -35,7 +35,7 @@ def measure() -> dict[str, Any]:
     chain = network.evm[0]
     payer = dev_account(1)
     agreed = make_agreed(network, chain=chain.id, source_address=payer.address.lower())
-    order = order_of(network, agreed)
+    order = evm_order(network, agreed)
     with (
         tempfile.TemporaryDirectory() as folder,
         AnvilProcess(log_file=Path(folder) / "anvil.log") as anvil,
@@ -52,7 +52,7 @@ def measure() -> dict[str, Any]:
             mined = state.mined(chain.id, tx)
             if mined is None:
                 raise RuntimeError(f"{tx} is not mined")
-            found = check(network, EvmAddress(agreed.terms.source_address), [order], mined)
+            found = check_order(network, EvmAddress(agreed.terms.source_address), [order], mined)
             if not isinstance(found, Match):
                 raise RuntimeError(found.message)
 

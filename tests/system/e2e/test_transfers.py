@@ -31,7 +31,7 @@ from indexer.config.settings import Settings, load_settings
 from indexer.ingest.attestations import poll_attestations
 from indexer.ingest.follow import follow
 from indexer.ingest.readers import open_reader
-from indexer.transfers.keeper import keep_transfers
+from indexer.transfers.keeper import run_keeper
 from relay.run import run_relay
 from relay.settings import load_relay_settings, load_webhook_poster
 from relay.webhooks.run import send_webhooks
@@ -70,7 +70,7 @@ def working(
             lambda: poll_attestations(
                 indexer, settings.network, iris, should_stop=over, on_progress=ignore
             ),
-            lambda: keep_transfers(indexer, settings.network, should_stop=over),
+            lambda: run_keeper(indexer, settings.network, should_stop=over),
             lambda: run_relay(
                 relay,
                 settings,

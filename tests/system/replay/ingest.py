@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from sqlalchemy import Engine, func, select
 
-from indexer.bridges.tokens.decode_stellar import LookAlike, classify_asset_event
+from indexer.bridges.tokens.decode_stellar import ForgedAssetEvent, classify_asset_event
 from indexer.bridges.tokens.events import AssetMovement
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import ChainReader
@@ -65,7 +65,7 @@ class ReplayedLedger:
     """Kind of asset event → number, fees of failed transactions included."""
     other_events: int
     """Events that are no asset events: contracts' own."""
-    look_alikes: tuple[LookAlike, ...]
+    look_alikes: tuple[ForgedAssetEvent, ...]
     proof: LedgerProof
 
 
@@ -178,7 +178,7 @@ def replayed_ledger(ledger: Ledger, proof: LedgerProof, passphrase: str) -> Repl
     look_alikes = []
     for event in (*ledger.events, *ledger.failed_fees):
         kind = _asset_event(event, passphrase)
-        if isinstance(kind, LookAlike):
+        if isinstance(kind, ForgedAssetEvent):
             look_alikes.append(kind)
         elif kind is not None:
             movements[kind] += 1
@@ -197,9 +197,9 @@ def replayed_ledger(ledger: Ledger, proof: LedgerProof, passphrase: str) -> Repl
     )
 
 
-def _asset_event(event: StellarEvent, passphrase: str) -> str | LookAlike | None:
+def _asset_event(event: StellarEvent, passphrase: str) -> str | ForgedAssetEvent | None:
     found = classify_asset_event(event, passphrase)
-    if found is None or isinstance(found, LookAlike):
+    if found is None or isinstance(found, ForgedAssetEvent):
         return found
     return found.kind if isinstance(found, AssetMovement) else "set_authorized"
 

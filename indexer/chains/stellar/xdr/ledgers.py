@@ -1,7 +1,7 @@
 """Ledgers as far as they are read, and their headers from XDR bytes.
 
 A header is hashed as it stands in the bytes, never as it would be encoded again. The rest of a
-ledger is read and proven in `indexer.chains.stellar.xdr.walk`.
+ledger is read and proven in `indexer.chains.stellar.xdr.close_meta`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 from indexer.chains.raw import Block, StellarEvent
-from indexer.chains.stellar.xdr.language import constant
+from indexer.chains.stellar.xdr.schema import SCHEMA
 from indexer.chains.stellar.xdr.skip import Malformed, fields, skipper
 from indexer.errors import InconsistentAnswer, UnsupportedProtocol
 from warehouse_schema.identifiers import (
@@ -32,8 +32,8 @@ _EXTENSION = skipper("LedgerCloseMetaExt")
 _HEADER, _AFTER_HEADER = skipper("LedgerHeader"), dict(fields("LedgerHeaderHistoryEntry"))["ext"]
 _VALUE, _UPGRADES = skipper("StellarValue"), dict(fields("StellarValue"))["upgrades"]
 _WITH_MILLISECONDS = (
-    constant("STELLAR_VALUE_SIGNED_MS"),
-    constant("STELLAR_VALUE_EMPTY_TX_SET_MS"),
+    SCHEMA.constants["STELLAR_VALUE_SIGNED_MS"],
+    SCHEMA.constants["STELLAR_VALUE_EMPTY_TX_SET_MS"],
 )
 """Arms of a `StellarValue` that begin with the close time in milliseconds (CAP-88).
 

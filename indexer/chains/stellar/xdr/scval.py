@@ -16,7 +16,7 @@ from stellar_sdk import StrKey, xdr
 
 from indexer.addresses import muxed_contract
 from indexer.chains.raw import StellarEvent
-from indexer.chains.stellar.xdr.language import constant
+from indexer.chains.stellar.xdr.schema import SCHEMA
 from indexer.chains.stellar.xdr.skip import Malformed, skipper
 from indexer.errors import Undecodable
 from warehouse_schema.identifiers import (
@@ -37,7 +37,7 @@ _LAST_SECOND = 253_402_300_799
 """9999-12-31T23:59:59Z: the last second that ISO 8601 writes in four digits of year."""
 
 _STRKEYS: Mapping[bytes, Callable[[bytes], str]] = {
-    constant(f"SC_ADDRESS_TYPE_{kind}").to_bytes(4, "big"): encode
+    SCHEMA.constants[f"SC_ADDRESS_TYPE_{kind}"].to_bytes(4, "big"): encode
     for kind, encode in {
         # Behind the type of its key.
         "ACCOUNT": lambda raw: StrKey.encode_ed25519_public_key(raw[4:]),

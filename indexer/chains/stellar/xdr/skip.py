@@ -1,18 +1,17 @@
 """Where an XDR value ends, found without building it.
 
-A skipper takes bytes and where a value begins, and gives where it ends. It is compiled from the
-definition of the value's type into closures, and is as strict as XDR is: unknown arms and members,
-more elements than a type allows, and padding or flags that are not 0 or 1 are refused. So what it
-passes over is what an encoder would write for the same value, and a slice of it can be kept.
-
-The end of the bytes is the caller's to check: a value that is cut short ends past it.
+A skipper is compiled from a type's definition into closures. It is as strict as XDR: an unknown arm
+or enum member, more elements than the type allows, padding or flags that are not 0 or 1 raise
+`Malformed`. So the bytes it passes are the only encoding of their value, and a slice of them can be
+hashed and stored. The caller checks the end of the bytes: a value that is cut short ends past it.
 """
 
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TypeAlias
 
-from indexer.chains.stellar.xdr.language import (
+from indexer.chains.stellar.xdr.schema import (
+    SCHEMA,
     Array,
     Bool,
     Enumeration,
@@ -23,7 +22,6 @@ from indexer.chains.stellar.xdr.language import (
     Structure,
     Type,
     Union,
-    definition,
 )
 
 Skipper: TypeAlias = Callable[[bytes, int], int]
@@ -35,55 +33,34 @@ class Malformed(ValueError):
 
 
 def skipper(name: str) -> Skipper:
-    """The skipper of a type by its name in the protocol's `.x` files.
+    """The skipper of a type of `schema.x`.
 
-    It raises `Malformed`, and `RecursionError` for a value nested deeper than Python can follow.
+    It raises `Malformed`, and `RecursionError` for a value nested deeper than Python's stack.
     """
-    return _skipper(_named(name))
+    return _as_skipper(_compile(Named(name)))
 
 
 @cache
 def fields(name: str) -> tuple[tuple[str, Skipper], ...]:
-    """Name and skipper of each field of a struct, in order. Raises `TypeError` for another type."""
-    kind = definition(name)
+    """Name and skipper of each field of a struct, in order.
+
+    Raises `KeyError` for an unknown type, `TypeError` for one that is no struct.
+    """
+    kind = SCHEMA.types[name]
     if not isinstance(kind, Structure):
         raise TypeError(f"{name} is no struct")
-    return tuple((field, _skipper(_compile(each))) for field, each in kind.fields)
-
-
-def elements(raw: bytes, at: int, step: Skipper) -> int:
-    """Where a counted array ends whose elements `step` passes over."""
-    length = int.from_bytes(raw[at : at + 4], "big")
-    at += 4
-    for _ in range(length):
-        at = step(raw, at)
-    return at
+    return tuple((field, _as_skipper(_compile(each))) for field, each in kind.fields)
 
 
 _Compiled: TypeAlias = int | Skipper
-"""A number of bytes where any will do, otherwise a skipper."""
-_Arms: TypeAlias = Mapping[bytes, tuple[int, Skipper | None]]
-"""Discriminant as bytes → bytes to step over, itself included, and what skips the rest."""
+"""A size, where any bytes of that size are valid; otherwise a skipper."""
 
 _PADDING = (b"", b"\0\0\0", b"\0\0", b"\0")
 """By the number of bytes modulo four."""
 
 _compiled: dict[str, _Compiled] = {}
 _recursive: dict[str, Skipper] = {}
-_begun: set[str] = set()
-
-
-def _named(name: str) -> _Compiled:
-    if name in _begun:
-        # Inside of itself a type is looked up when it is met, once it is there. Each call more
-        # would be one level less that a value may nest.
-        return lambda raw, at: _recursive[name](raw, at)
-    if name not in _compiled:
-        _begun.add(name)
-        _compiled[name] = _compile(definition(name))
-        _recursive[name] = _skipper(_compiled[name])
-        _begun.remove(name)
-    return _compiled[name]
+_in_progress: set[str] = set()
 
 
 def _compile(kind: Type) -> _Compiled:
@@ -91,33 +68,45 @@ def _compile(kind: Type) -> _Compiled:
         case Number(size):
             return size
         case Named(name):
-            return _named(name)
+            if name in _in_progress:
+                # A recursive type: looked up at run time. A call more per level would lower the
+                # depth that Python's stack allows.
+                return lambda raw, at: _recursive[name](raw, at)
+            if name not in _compiled:
+                _in_progress.add(name)
+                _compiled[name] = _compile(SCHEMA.types[name])
+                _recursive[name] = _as_skipper(_compiled[name])
+                _in_progress.remove(name)
+            return _compiled[name]
         case Bool():
-            return _choice({0: 0, 1: 0})
+            return _union({0: 0, 1: 0})
         case Enumeration(values):
-            return _choice(dict.fromkeys(values, 0))
+            return _union(dict.fromkeys(values, 0))
         case Optional(element):
-            return _choice({0: 0, 1: _compile(element)})
+            return _union({0: 0, 1: _compile(element)})
         case Union(arms):
-            return _choice({v: 0 if arm is None else _compile(arm) for v, arm in arms.items()})
-        case Octets(most, counted):
-            return _counted_octets(most) if counted else _fixed_octets(most)
-        case Array(element, most, counted):
-            return _counted(_compile(element), most) if counted else _fixed(_compile(element), most)
+            return _union({v: 0 if arm is None else _compile(arm) for v, arm in arms.items()})
+        case Octets(size, counted=True):
+            return _counted_octets(size)
+        case Octets(size):
+            return _sequence([size, _zeros(_PADDING[size & 3])]) if size & 3 else size
+        case Array(element, size, counted):
+            each = _compile(element)
+            return _counted_array(each, size) if counted else _sequence([each] * size)
         case Structure(fields):
             return _sequence([_compile(each) for _, each in fields])
 
 
-def _skipper(compiled: _Compiled) -> Skipper:
+def _as_skipper(compiled: _Compiled) -> Skipper:
     if isinstance(compiled, int):
         size = compiled
         return lambda _raw, at: at + size
     return compiled
 
 
-def _choice(arms: Mapping[int, _Compiled]) -> Skipper:
-    """A discriminant and what it stands before."""
-    known: _Arms = {
+def _union(arms: Mapping[int, _Compiled]) -> Skipper:
+    """Discriminant and arm; also enum, bool and optional."""
+    by_discriminant: dict[bytes, tuple[int, Skipper | None]] = {
         value.to_bytes(4, "big", signed=value < 0): (
             (4 + arm, None) if isinstance(arm, int) else (4, arm)
         )
@@ -126,34 +115,29 @@ def _choice(arms: Mapping[int, _Compiled]) -> Skipper:
 
     def skip(raw: bytes, at: int) -> int:
         try:
-            lead, rest = known[raw[at : at + 4]]
+            size, rest = by_discriminant[raw[at : at + 4]]
         except KeyError:
             raise Malformed(f"{raw[at : at + 4].hex() or 'an end'} at {at}") from None
-        return at + lead if rest is None else rest(raw, at + lead)
+        return at + size if rest is None else rest(raw, at + size)
 
     return skip
 
 
-def _counted_octets(most: int) -> Skipper:
+def _counted_octets(max_size: int) -> Skipper:
     def skip(raw: bytes, at: int) -> int:
         length = int.from_bytes(raw[at : at + 4], "big")
         padding = _PADDING[length & 3]
         at += 4 + length
         end = at + len(padding)
-        if length > most or raw[at:end] != padding:
+        if length > max_size or raw[at:end] != padding:
             raise Malformed(f"{length} bytes before {at}, or their padding")
         return end
 
     return skip
 
 
-def _fixed_octets(size: int) -> _Compiled:
-    padding = _PADDING[size & 3]
-    if not padding:
-        return size
-
+def _zeros(padding: bytes) -> Skipper:
     def skip(raw: bytes, at: int) -> int:
-        at += size
         end = at + len(padding)
         if raw[at:end] != padding:
             raise Malformed(f"the padding at {at}")
@@ -162,43 +146,32 @@ def _fixed_octets(size: int) -> _Compiled:
     return skip
 
 
-def _counted(element: _Compiled, most: int) -> Skipper:
-    def count(raw: bytes, at: int) -> int:
-        length = int.from_bytes(raw[at : at + 4], "big")
-        if length > most:
-            raise Malformed(f"{length} elements at {at}")
-        return length
-
-    if isinstance(element, int):
-        size = element
-        return lambda raw, at: at + 4 + count(raw, at) * size
-    each = element
-
+def _counted_array(element: _Compiled, max_count: int) -> Skipper:
     def skip(raw: bytes, at: int) -> int:
-        length = count(raw, at)
+        count = int.from_bytes(raw[at : at + 4], "big")
+        if count > max_count:
+            raise Malformed(f"{count} elements at {at}")
         at += 4
-        for _ in range(length):
-            at = each(raw, at)
+        if isinstance(element, int):
+            return at + count * element
+        for _ in range(count):
+            at = element(raw, at)
         return at
 
     return skip
 
 
-def _fixed(element: _Compiled, length: int) -> _Compiled:
-    return _sequence([element] * length)
-
-
 def _sequence(parts: list[_Compiled]) -> _Compiled:
-    """One after another, with runs of bytes that need no look stepped over at once."""
+    """Values one after another; sizes are added up, so that only skippers cost a call."""
     steps: list[tuple[int, Skipper]] = []
-    lead = 0
+    size = 0
     for part in parts:
         if isinstance(part, int):
-            lead += part
+            size += part
         else:
-            steps.append((lead, part))
-            lead = 0
-    tail = lead
+            steps.append((size, part))
+            size = 0
+    tail = size
     if not steps:
         return tail
     if len(steps) == 1:

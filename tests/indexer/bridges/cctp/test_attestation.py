@@ -7,7 +7,7 @@ import pytest
 from eth_keys.datatypes import PrivateKey
 from eth_utils.crypto import keccak
 
-from indexer.bridges.cctp.attestation import check_signatures, unattested
+from indexer.bridges.cctp.attestation import check_signatures, strip_attestation
 from indexer.bridges.cctp.message import source_bytes
 from indexer.config.networks import load_network
 from indexer.errors import Undecodable
@@ -131,13 +131,13 @@ def test_a_high_s_is_the_same_signer_and_refused_all_the_same() -> None:
 
 def test_an_attested_burn_goes_back_to_its_source_bytes() -> None:
     (message, _), *_ = recorded()
-    assert unattested(message) == source_bytes(message)
+    assert strip_attestation(message) == source_bytes(message)
 
 
 def test_an_attested_message_of_somebody_elses_loses_what_the_header_gained() -> None:
     (burn, _), *_ = recorded()
     foreign = burn[:148] + b"somebody's own body"
-    emitted = unattested(foreign)
+    emitted = strip_attestation(foreign)
     assert emitted[12:44] == bytes(32)
     assert emitted[144:148] == bytes(4)
     assert emitted[148:] == foreign[148:]
@@ -146,4 +146,4 @@ def test_an_attested_message_of_somebody_elses_loses_what_the_header_gained() ->
 
 def test_what_is_no_message_has_no_source_bytes() -> None:
     with pytest.raises(Undecodable):
-        unattested(b"short")
+        strip_attestation(b"short")

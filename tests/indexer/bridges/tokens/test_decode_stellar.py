@@ -3,7 +3,11 @@ import dataclasses
 import pytest
 from stellar_sdk import Asset, scval, xdr
 
-from indexer.bridges.tokens.decode_stellar import LookAlike, asset_contract, classify_asset_event
+from indexer.bridges.tokens.decode_stellar import (
+    ForgedAssetEvent,
+    asset_contract,
+    classify_asset_event,
+)
 from indexer.bridges.tokens.events import AssetAuthorization, AssetMovement
 from indexer.chains.raw import StellarEvent
 from indexer.decode.stellar import decode
@@ -100,13 +104,13 @@ def test_an_event_that_another_contract_emits_is_a_look_alike(name: str) -> None
     impostor = contract("an impostor")
     event = _event(name, ALICE, BOB, emitter=impostor)
     found = classify_asset_event(event, PASSPHRASE)
-    assert isinstance(found, LookAlike)
+    assert isinstance(found, ForgedAssetEvent)
     assert (found.contract, found.claimed) == (impostor, f"stellar:{NAME}")
 
 
 def test_an_asset_of_another_network_is_a_look_alike() -> None:
     event = _event("transfer", ALICE, BOB)
-    assert isinstance(classify_asset_event(event, PUBNET.passphrase), LookAlike)
+    assert isinstance(classify_asset_event(event, PUBNET.passphrase), ForgedAssetEvent)
 
 
 @pytest.mark.parametrize(

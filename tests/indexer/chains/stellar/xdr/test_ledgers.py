@@ -9,6 +9,7 @@ import pytest
 
 from indexer.bridges.tokens.decode_stellar import classify_asset_event
 from indexer.bridges.tokens.events import AssetAuthorization, AssetMovement
+from indexer.chains.stellar.xdr.close_meta import decode_ledger
 from indexer.chains.stellar.xdr.event_ids import parse_event_id
 from indexer.chains.stellar.xdr.ledgers import (
     NEWEST_PROTOCOL,
@@ -18,7 +19,6 @@ from indexer.chains.stellar.xdr.ledgers import (
     block_of_meta,
     check_linked,
 )
-from indexer.chains.stellar.xdr.walk import walk_ledger
 from indexer.decode.stellar import decode
 from indexer.errors import InconsistentAnswer, UnsupportedProtocol
 from tests.factories.newer_ledgers import (
@@ -41,7 +41,7 @@ from tests.factories.stellar_recorded import PUBNET
 
 @cache
 def _read(height: int) -> tuple[Ledger, LedgerProof]:
-    return walk_ledger(recorded_raws()[height], PUBNET.id, PUBNET.passphrase)
+    return decode_ledger(recorded_raws()[height], PUBNET.id, PUBNET.passphrase)
 
 
 def _ledger(height: int) -> Ledger:

@@ -12,12 +12,11 @@ import pytest
 from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.lake import LakeReader
 from indexer.chains.stellar.lake_store import LakeStore
-from indexer.chains.stellar.xdr.close_meta import decode_meta
+from indexer.chains.stellar.xdr.close_meta import decode_ledger, decode_meta
 from indexer.chains.stellar.xdr.ledgers import Ledger, LedgerProof, block_of_meta
 from indexer.chains.stellar.xdr.scval import address, parse
 from indexer.chains.stellar.xdr.skip import Malformed
 from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
-from indexer.chains.stellar.xdr.walk import walk_ledger
 from indexer.errors import InconsistentAnswer, UndecodableLedger
 from tests.factories.newer_ledgers import (
     BOUNDARY,
@@ -54,7 +53,7 @@ MUXED_ID = 123456
 
 
 def _read(raw: bytes) -> tuple[Ledger, LedgerProof]:
-    return walk_ledger(raw, PUBNET.id, PUBNET.passphrase)
+    return decode_ledger(raw, PUBNET.id, PUBNET.passphrase)
 
 
 @cache

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from stellar_sdk import StrKey, scval, xdr
 
 from indexer.chains.stellar.filters import wanted_events
+from indexer.chains.stellar.xdr.close_meta import decode_ledger
 from indexer.chains.stellar.xdr.prefilter import accounts_in, prefilter_of
-from indexer.chains.stellar.xdr.walk import walk_ledger
 from tests.factories.stellar_events import account, contract
 from tests.factories.stellar_lake import (
     DEVNET,
@@ -38,7 +38,7 @@ def test_a_token_alone_is_no_needle() -> None:
 
 def test_every_wanted_event_of_a_recorded_ledger_makes_it_a_hit() -> None:
     raw = recorded_raws()[63092990]
-    events = walk_ledger(raw, PUBNET.id, PUBNET.passphrase)[0].events
+    events = decode_ledger(raw, PUBNET.id, PUBNET.passphrase)[0].events
     accounts = {
         scval.from_address(xdr.SCVal.from_xdr_bytes(topic)).address
         for event in events
@@ -57,7 +57,9 @@ def test_a_ledger_of_a_devnet_is_a_hit_if_it_holds_a_wanted_event() -> None:
     watched = {*DEVNET.watched, *watched_accounts()}
     hits = {
         raw: bool(
-            wanted_events(DEVNET, watched, walk_ledger(raw, DEVNET.id, DEVNET.passphrase)[0].events)
+            wanted_events(
+                DEVNET, watched, decode_ledger(raw, DEVNET.id, DEVNET.passphrase)[0].events
+            )
         )
         for raw in history_metas()
     }

@@ -1,18 +1,16 @@
-"""The XDR language as the SDK prints it, and skippers made from it, held against the SDK's decoder.
+"""Skippers against the SDK's decoder.
 
-Values of every type of the SDK's protocol are made at random from its definition; the SDK must read
-them and write the same bytes, and the skipper must stop where they end.
+Random values of every type of the schema, in the form of the SDK's protocol: the SDK must read them
+and write the same bytes, and the skipper must stop where they end.
 """
 
 import random
 from typing import Any
 
 import pytest
-from stellar_sdk import scval, xdr
+from stellar_sdk import scval
 
-from indexer.chains.stellar.xdr import language
-from indexer.chains.stellar.xdr.language import (
-    MAX_LENGTH,
+from indexer.chains.stellar.xdr.schema import (
     Array,
     Bool,
     Enumeration,
@@ -23,55 +21,47 @@ from indexer.chains.stellar.xdr.language import (
     Structure,
     Type,
     Union,
-    definition,
-    type_names,
 )
 from indexer.chains.stellar.xdr.skip import Malformed, fields, skipper
 from tests.factories.recorded_ledgers import recorded_ledgers
 from tests.factories.stellar_ledgers import FILES
+from tests.indexer.chains.stellar.xdr.test_schema import SDK, SDK_TYPES
 
-SDK: dict[str, Any] = {name.lower(): kind for name, kind in vars(xdr).items()}
-NEW_NAMES = frozenset({"TimePointMs", "MuxedContract"})
-"""Types that protocol 30 adds."""
-DEEP = 12
+MAX_DEPTH = 12
 
 
-def _encoded(kind: Type, dice: random.Random, depth: int = 0) -> bytes:
+def _encoded(kind: Type, rng: random.Random, depth: int = 0) -> bytes:
     """A random value of a type."""
     match kind:
         case Number(size):
-            return dice.randbytes(size)
+            return rng.randbytes(size)
         case Bool():
-            return _word(dice.randrange(2))
+            return _word(rng.randrange(2))
         case Named(name):
-            return _encoded(_of_sdk(name), dice, depth + 1)
+            return _encoded(SDK_TYPES[name], rng, depth + 1)
         case Enumeration(values):
-            return _word(dice.choice(sorted(values)))
+            return _word(rng.choice(sorted(values)))
         case Octets(most, counted):
-            length = dice.randrange(min(most, 9) + 1) if counted else most
-            return (_word(length) if counted else b"") + dice.randbytes(length) + bytes(-length % 4)
+            length = rng.randrange(min(most, 9) + 1) if counted else most
+            return (_word(length) if counted else b"") + rng.randbytes(length) + bytes(-length % 4)
         case Array(element, most, counted):
-            length = dice.randrange(min(most, 0 if depth > DEEP else 3) + 1) if counted else most
-            items = b"".join(_encoded(element, dice, depth) for _ in range(length))
+            length = (
+                rng.randrange(min(most, 0 if depth > MAX_DEPTH else 3) + 1) if counted else most
+            )
+            items = b"".join(_encoded(element, rng, depth) for _ in range(length))
             return (_word(length) if counted else b"") + items
         case Optional(element):
-            if depth > DEEP or dice.randrange(2):
+            if depth > MAX_DEPTH or rng.randrange(2):
                 return _word(0)
-            return _word(1) + _encoded(element, dice, depth)
+            return _word(1) + _encoded(element, rng, depth)
         case Structure(parts):
-            return b"".join(_encoded(part, dice, depth) for _, part in parts)
+            return b"".join(_encoded(part, rng, depth) for _, part in parts)
         case Union(arms):
             # Deep down, arms that end it: void ones, and those that lead nowhere deeper.
-            shallow = [value for value in arms if depth < DEEP or _is_shallow(arms[value])]
-            value = dice.choice(sorted(shallow or arms))
+            shallow = [value for value in arms if depth < MAX_DEPTH or _is_shallow(arms[value])]
+            value = rng.choice(sorted(shallow or arms))
             arm = arms[value]
-            return _word(value) + (b"" if arm is None else _encoded(arm, dice, depth))
-
-
-def _of_sdk(name: str) -> Type:
-    """A definition of protocol 28; `definition` has those of protocol 30."""
-    source = SDK[name.lower()].__doc__.partition("XDR Source Code::")[2]
-    return language.parse(source)
+            return _word(value) + (b"" if arm is None else _encoded(arm, rng, depth))
 
 
 def _is_shallow(arm: Type | None) -> bool:
@@ -82,56 +72,20 @@ def _word(value: int) -> bytes:
     return value.to_bytes(4, "big", signed=value < 0)
 
 
-def test_the_whole_protocol_is_read() -> None:
-    names = type_names()
-    assert len(names) > 380
-    assert {"LedgerCloseMeta", "SCVal", "uint32", "SCSymbol", "PublicKeyType"} <= names
-    assert all(name.lower() in SDK for name in names - NEW_NAMES)
-
-
-@pytest.mark.parametrize("name", sorted(type_names() - NEW_NAMES))
-def test_a_value_of_any_type_ends_where_the_sdk_says(name: str) -> None:
-    dice, skip, sdk = random.Random(name), skipper(name), SDK[name.lower()]
+@pytest.mark.parametrize("name", sorted(SDK_TYPES))
+def test_random_value_ends_where_the_sdk_says(name: str) -> None:
+    rng, skip, sdk = random.Random(name), skipper(name), SDK[name.lower()]
     for _ in range(6):
-        raw = _encoded(_of_sdk(name), dice)
+        raw = _encoded(SDK_TYPES[name], rng)
         assert sdk.from_xdr_bytes(raw).to_xdr_bytes() == raw
         assert skip(raw, 0) == len(raw)
         assert skip(b"\xff" * 8 + raw + b"\xff" * 8, 8) == 8 + len(raw)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_recorded_ledgers_end_where_they_end(path: Any) -> None:
+def test_recorded_ledger_ends_at_its_last_byte(path: Any) -> None:
     for raw in recorded_ledgers(path):
         assert skipper("LedgerCloseMeta")(raw, 0) == len(raw)
-
-
-def test_definitions_say_what_the_protocol_says() -> None:
-    assert definition("SCSymbol") == Octets(32, counted=True)
-    assert definition("Hash") == Octets(32, counted=False)
-    assert definition("LedgerEntryChanges") == Array(Named("LedgerEntryChange"), MAX_LENGTH, True)
-    assert definition("PublicKeyType") == Enumeration(frozenset({0}))
-    assert definition("SponsorshipDescriptor") == Optional(Named("AccountID"))
-    event = definition("ContractEvent")
-    assert isinstance(event, Structure)
-    assert [name for name, _ in event.fields] == ["ext", "contractID", "type", "body"]
-
-
-CHANGED = {
-    *("StellarValueType", "StellarValue", "SCAddressType", "SCAddress", "ContractCostType"),
-    *("SCSpecTypeUDT", "SCSpecUDTStructV0", "SCSpecUDTUnionV0", "SCSpecUDTEnumV0"),
-    *("SCSpecUDTErrorEnumV0", "SCSpecEventV0"),
-}
-
-
-def test_protocol_30_replaces_the_definitions_it_changed() -> None:
-    names = type_names() - NEW_NAMES
-    assert {name for name in names if definition(name) != _of_sdk(name)} == CHANGED
-    assert definition("TimePointMs") == Named("uint64")
-    address = definition("SCAddress")
-    assert isinstance(address, Union)
-    assert address.arms[5] == Named("MuxedContract")
-    assert definition("SCSpecTypeUDT") == Structure((("name", Octets(1024, counted=True)),))
-    assert definition("ContractCostType") == Enumeration(frozenset(range(95)))
 
 
 def _value(arm: int, fields: bytes) -> bytes:
@@ -154,33 +108,20 @@ def test_arm_of_protocol_30_ends_where_its_layout_says(name: str, raw: bytes) ->
         SDK[name.lower()].from_xdr_bytes(raw)
 
 
-def test_what_the_protocol_does_not_have_is_no_type() -> None:
+def test_unknown_type_or_no_struct_has_no_fields() -> None:
     with pytest.raises(KeyError):
-        definition("LedgerCloseMetaV9")
+        skipper("LedgerCloseMetaV9")
+    with pytest.raises(KeyError):
+        fields("LedgerCloseMetaV9")
     with pytest.raises(TypeError, match="SCVal"):
         fields("SCVal")
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "struct A { int b; }",
-        "union A switch (int v) { default: void; };",
-        "struct A { int b };",
-        "struct A ?",
-        "enum A { B };",
-    ],
-)
-def test_what_is_not_of_the_language_is_refused(source: str) -> None:
-    with pytest.raises(ValueError, match=r"XDR|case"):
-        language.parse(source)
 
 
 def _symbol(text: bytes) -> bytes:
     return _word(15) + _word(len(text)) + text + bytes(-len(text) % 4)
 
 
-REFUSED = {
+MALFORMED = {
     "an unknown arm": ("SCVal", _word(99)),
     "an unknown member": ("ContractEventType", _word(7)),
     "a bool of 2": ("SCVal", _word(0) + _word(2)),
@@ -192,13 +133,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("name", "raw"), REFUSED.values(), ids=REFUSED)
-def test_what_no_encoder_writes_is_refused(name: str, raw: bytes) -> None:
+@pytest.mark.parametrize(("name", "raw"), MALFORMED.values(), ids=MALFORMED)
+def test_invalid_encoding_is_malformed(name: str, raw: bytes) -> None:
     with pytest.raises(Malformed):
         skipper(name)(raw, 0)
 
 
-def test_a_value_that_is_cut_short_ends_past_the_end_or_is_refused() -> None:
+def test_truncated_value_ends_past_the_bytes_or_is_malformed() -> None:
     raw = scval.to_vec([scval.to_uint64(7), scval.to_symbol("a"), scval.to_bool(True)])
     whole = raw.to_xdr_bytes()
     for cut in range(0, len(whole), 4):
@@ -209,7 +150,7 @@ def test_a_value_that_is_cut_short_ends_past_the_end_or_is_refused() -> None:
         assert end > cut
 
 
-def test_a_value_nested_too_deep_is_an_error_of_its_own() -> None:
+def test_too_deep_value_raises_recursion_error() -> None:
     deep = _word(16) + _word(1) + _word(1)
     with pytest.raises(RecursionError):
         skipper("SCVal")(deep * 100_000, 0)

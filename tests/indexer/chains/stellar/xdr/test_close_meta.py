@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stellar_sdk import scval, xdr
 
+from indexer.chains.stellar.xdr.close_meta import decode_ledger
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL
 from indexer.chains.stellar.xdr.skip import Malformed
-from indexer.chains.stellar.xdr.walk import walk_ledger
 from indexer.config.networks import StellarChain
 from indexer.errors import InconsistentAnswer, IndexerError, UnsupportedProtocol
 from tests.factories.sdk_ledgers import closed_ledger, parse_meta, read_ledger, verify_ledger
@@ -19,7 +19,7 @@ from tests.factories.stellar_recorded import PUBNET, TESTNET
 
 
 def _walk(raw: bytes, chain: StellarChain) -> Any:
-    return walk_ledger(raw, chain.id, chain.passphrase)
+    return decode_ledger(raw, chain.id, chain.passphrase)
 
 
 def _by_sdk(raw: bytes, chain: StellarChain) -> Any:
@@ -54,11 +54,11 @@ def test_only_events_of_the_asked_contracts_are_given() -> None:
     raw = recorded_raws()[63092990]
     everything, _ = _walk(raw, PUBNET)
     contracts = [PUBNET.usdc_contract]
-    ledger, _ = walk_ledger(raw, PUBNET.id, PUBNET.passphrase, contracts)
+    ledger, _ = decode_ledger(raw, PUBNET.id, PUBNET.passphrase, contracts)
     assert ledger.events == tuple(e for e in everything.events if e.contract in contracts)
     assert 0 < len(ledger.events) < len(everything.events)
     assert ledger.transactions == everything.transactions
-    nothing, _ = walk_ledger(raw, PUBNET.id, PUBNET.passphrase, [])
+    nothing, _ = decode_ledger(raw, PUBNET.id, PUBNET.passphrase, [])
     assert (nothing.events, nothing.failed_fees) == ((), ())
 
 

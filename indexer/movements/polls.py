@@ -16,7 +16,7 @@ from indexer.config.networks import Network
 from warehouse_schema.facts import message_polls
 from warehouse_schema.identifiers import Bytes32, ChainId
 
-LONGEST_SECONDS = 3600
+MAX_POLL_SECONDS = 3600
 """Most seconds between two polls of a message."""
 
 PollPurpose: TypeAlias = Literal["attestation", "reattestation", "status"]
@@ -106,7 +106,7 @@ _DUE = """
 """
 
 
-def due_waits(
+def due_messages(
     conn: Connection, network: Network, service: Service, now: int, limit: int
 ) -> list[WaitingMessage]:
     """What a service is to be asked about at `now` (unix seconds), the longest overdue first."""
@@ -117,7 +117,7 @@ def due_waits(
             "service": service,
             "stellar": network.stellar.id,
             "now": now,
-            "longest": LONGEST_SECONDS,
+            "longest": MAX_POLL_SECONDS,
             "limit": limit,
         },
     )
@@ -139,7 +139,7 @@ def _wait(service: Service, row: Row[tuple[object, ...]], now: int) -> WaitingMe
     )
 
 
-def ask_again(conn: Connection, wait: WaitingMessage, due_at: int) -> None:
+def schedule_poll(conn: Connection, wait: WaitingMessage, due_at: int) -> None:
     """Note that a message was asked about, and when to do so again."""
     conn.execute(_of(wait))
     conn.execute(
@@ -155,12 +155,12 @@ def ask_again(conn: Connection, wait: WaitingMessage, due_at: int) -> None:
     )
 
 
-def ask_no_more(conn: Connection, wait: WaitingMessage) -> None:
+def delete_polls(conn: Connection, wait: WaitingMessage) -> None:
     """Forget when a message was due."""
     conn.execute(_of(wait))
 
 
-def forget_what_is_over(conn: Connection) -> None:
+def prune_polls(conn: Connection) -> None:
     """Take away the times and statuses of messages that wait no more."""
     conn.execute(
         text(
