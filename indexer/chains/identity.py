@@ -8,8 +8,7 @@ from contextlib import closing
 
 from indexer.chains.evm.jsonrpc import BatchRefused, JsonRpc, MethodNotFound
 from indexer.chains.stellar.rpc import RequestRefused, StellarRpc, UnknownMethod
-from indexer.config.networks import EvmChain, StellarChain
-from indexer.config.networks.variables import rpc_variable
+from indexer.config.networks import EvmChain, StellarChain, rpc_variable
 from indexer.errors import (
     InconsistentAnswer,
     PermanentChainError,

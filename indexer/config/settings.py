@@ -17,9 +17,9 @@ from indexer.config.networks import (
     Network,
     load_network,
 )
-from indexer.config.networks.variables import log_proof_variable as log_proof_variable
-from indexer.config.networks.variables import rpc_variable as rpc_variable
-from indexer.config.networks.variables import variable_suffix as variable_suffix
+from indexer.config.networks import log_proof_variable as log_proof_variable
+from indexer.config.networks import rpc_variable as rpc_variable
+from indexer.config.networks import variable_suffix as variable_suffix
 from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.location import LocationVariables, WarehouseVariables

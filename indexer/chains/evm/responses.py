@@ -19,8 +19,7 @@ from indexer.chains.evm.receipts import (
     receipts_root,
 )
 from indexer.chains.raw import Block, EvmLog
-from indexer.config.networks import EvmChain
-from indexer.config.networks.variables import log_proof_variable
+from indexer.config.networks import EvmChain, log_proof_variable
 from indexer.errors import InconsistentAnswer, NodeBehind, RangeTooWide, UnsupportedProtocol
 from warehouse_schema.identifiers import (
     BlockHash,

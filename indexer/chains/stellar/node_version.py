@@ -11,8 +11,7 @@ import re
 from indexer.chains.raw import Upgrade
 from indexer.chains.stellar.rpc import StellarRpc, UnknownMethod
 from indexer.chains.stellar.xdr.ledgers import NEWEST_PROTOCOL
-from indexer.config.networks import StellarChain
-from indexer.config.networks.variables import rpc_variable
+from indexer.config.networks import StellarChain, rpc_variable
 from indexer.errors import ConfigurationError
 
 MIN_RPC = (28, 0, 0)

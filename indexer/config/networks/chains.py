@@ -1,0 +1,218 @@
+"""The chains of a network, and the names of their environment variables."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from indexer.errors import NetworkFileError
+from warehouse_schema.identifiers import (
+    AssetId,
+    ChainId,
+    EvmAddress,
+    Height,
+    StellarAddress,
+    evm_chain_number,
+)
+
+LogProof: TypeAlias = Literal["receipts", "header", "operators", "none"]
+"""Evidence that the logs of an EVM block are in the chain.
+
+`receipts`: recomputed header hashes, and receipts that hash to the header's receipts root.
+`header`: recomputed header hashes; the chain's receipts do not give the root, so a second operator
+must return the same logs. `operators`: a second operator alone, as the header has extra fields.
+`none`: one node is trusted.
+"""
+
+
+def parse_log_proof(text: str) -> LogProof:
+    """Parse a `LogProof`. Raises `ValueError` that lists the values."""
+    for known in get_args(LogProof):
+        if text == known:
+            proof: LogProof = known
+            return proof
+    raise ValueError(f"{text!r} is none of {', '.join(get_args(LogProof))}")
+
+
+@dataclass(frozen=True, slots=True)
+class EvmChain:
+    """An EVM chain; contracts that it does not have are None."""
+
+    id: ChainId
+    name: str
+    confirmations: int
+    """Blocks on top before a block is finalized; also the deepest reorg that is followed."""
+    start_height: Height | None
+    """First block to ingest; None: the operator sets it (`ISTHMUS_START_…`)."""
+    rpc: tuple[str, ...]
+    """Default node URLs (devnet only); `ISTHMUS_RPC_…` replaces them."""
+    bloom_is_reliable: bool
+    """Empty logs are checked against the block's logsBloom."""
+    block_seconds: float
+    """Usual time between blocks."""
+    explorer_tx: str | None
+    """URL with `{tx}`."""
+    cctp_domain: int | None
+    usdc: EvmAddress | None
+    cctp_token_messenger: EvmAddress | None
+    cctp_message_transmitter: EvmAddress | None
+    lz_eid: int | None
+    usdt0: EvmAddress | None
+    """The token; on Ethereum canonical USDT."""
+    oft: EvmAddress | None
+    """The OFT or its adapter."""
+    lz_endpoint: EvmAddress | None
+    watched: tuple[str, ...]
+    deposit_factory: EvmAddress | None = None
+    """Address of `DepositFactory`; required for deposit addresses."""
+    deposit_operator: EvmAddress | None = None
+    """Relay account that forwards new deposits (`ISTHMUS_DEPOSIT_OPERATOR_…`); required too."""
+    log_proof: LogProof = "none"
+    """Required in network files; `ISTHMUS_LOG_PROOF_…` replaces it."""
+
+    @property
+    def first_height(self) -> Height:
+        """First block to ingest. Raises `NetworkFileError` when none is set."""
+        return _first_height(self.id, self.start_height)
+
+    @property
+    def has_deposit_addresses(self) -> bool:
+        """A deposit can be paid to an address of its own."""
+        return self.deposit_factory is not None and self.deposit_operator is not None
+
+    @property
+    def number(self) -> int:
+        """EIP-155 number."""
+        return evm_chain_number(self.id)
+
+    @property
+    def event_contracts(self) -> tuple[EvmAddress, ...]:
+        """Contracts whose events are stored."""
+        named = (
+            self.cctp_token_messenger,
+            self.cctp_message_transmitter,
+            self.oft,
+            self.lz_endpoint,
+            self.deposit_factory,
+        )
+        return tuple(address for address in named if address is not None)
+
+    @property
+    def tokens(self) -> tuple[EvmAddress, ...]:
+        """Tokens whose transfers to watched addresses are stored."""
+        return tuple(token for token in (self.usdc, self.usdt0) if token is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class StellarChain:
+    """The network's Stellar chain."""
+
+    id: ChainId
+    name: str
+    passphrase: str
+    confirmations: int
+    """Always 0: a closed ledger is final (SCP)."""
+    start_height: Height | None
+    """First block to ingest; None: the operator sets it (`ISTHMUS_START_…`)."""
+    rpc: tuple[str, ...]
+    block_seconds: float
+    explorer_tx: str | None
+    cctp_domain: int | None
+    usdc: AssetId
+    usdc_contract: StellarAddress
+    cctp_token_messenger: StellarAddress | None
+    cctp_message_transmitter: StellarAddress | None
+    cctp_forwarder: StellarAddress | None
+    lz_eid: int | None
+    usdt0: AssetId | None
+    usdt0_contract: StellarAddress | None
+    oft: StellarAddress | None
+    lz_endpoint: StellarAddress | None
+    escrow: StellarAddress | None
+    rail_terms: StellarAddress | None
+    watched: tuple[str, ...]
+
+    @property
+    def first_height(self) -> Height:
+        """First block to ingest. Raises `NetworkFileError` when none is set."""
+        return _first_height(self.id, self.start_height)
+
+    @property
+    def event_contracts(self) -> tuple[StellarAddress, ...]:
+        """Contracts whose events are stored, apart from token contracts."""
+        named = (
+            self.cctp_token_messenger,
+            self.cctp_message_transmitter,
+            self.cctp_forwarder,
+            self.oft,
+            self.lz_endpoint,
+            self.escrow,
+            self.rail_terms,
+        )
+        return tuple(contract for contract in named if contract is not None)
+
+    @property
+    def tokens(self) -> tuple[StellarAddress, ...]:
+        """Asset contracts whose events about watched accounts are stored."""
+        named = (self.usdc_contract, self.usdt0_contract)
+        return tuple(token for token in named if token is not None)
+
+
+def _first_height(chain: ChainId, start: Height | None) -> Height:
+    if start is None:
+        raise NetworkFileError(f"{chain} has no start_height, and nothing sets one")
+    return start
+
+
+Chain: TypeAlias = EvmChain | StellarChain
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """One network: its Stellar chain and the EVM chains that reach it."""
+
+    name: str
+    stellar: StellarChain
+    evm: tuple[EvmChain, ...]
+    attesters: tuple[EvmAddress, ...] = ()
+    """Circle's attesters, the same on every chain; without any, no attestation is accepted."""
+    attestation_threshold: int = 0
+    """Signatures required per message; 0 only without attesters."""
+    iris: str | None = None
+    """URL of Circle's attestation service."""
+    lz_scan: str | None = None
+    """URL of LayerZero Scan's API, with its version."""
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """Stellar first, then EVM chains in file order."""
+        return (self.stellar, *self.evm)
+
+    def chain(self, chain: ChainId) -> Chain:
+        """The chain of that id. Raises `NetworkFileError` that lists the known ones."""
+        for candidate in self.chains:
+            if candidate.id == chain:
+                return candidate
+        known = ", ".join(candidate.id for candidate in self.chains)
+        raise NetworkFileError(f"network {self.name} has no chain {chain}; it has {known}")
+
+    def chain_of_domain(self, domain: int) -> ChainId | None:
+        """The network's chain with that CCTP domain."""
+        return next((c.id for c in self.chains if c.cctp_domain == domain), None)
+
+    def chain_of_eid(self, eid: int) -> ChainId | None:
+        """The network's chain with that LayerZero endpoint id."""
+        return next((c.id for c in self.chains if c.lz_eid == eid), None)
+
+
+def variable_suffix(chain: ChainId) -> str:
+    """A chain's id as names of environment variables have it."""
+    return chain.upper().replace(":", "_").replace("-", "_")
+
+
+def rpc_variable(chain: ChainId) -> str:
+    """Variable of a chain's node URLs."""
+    return f"ISTHMUS_RPC_{variable_suffix(chain)}"
+
+
+def log_proof_variable(chain: ChainId) -> str:
+    """Variable of an EVM chain's `LogProof`."""
+    return f"ISTHMUS_LOG_PROOF_{variable_suffix(chain)}"
