@@ -1,14 +1,13 @@
-"""Which Stellar events we want: the rule, and what RPC's getEvents is asked for.
+"""Selection of Stellar events, and the filters for RPC's getEvents.
 
-Wanted is every event of the chain's own contracts, and of its tokens the movements and
-authorizations that name a watched account. A node is asked for all events of contracts and tokens,
-whoever is watched: on pubnet USDC has 10 to 40 a ledger (`tests/golden/stellar/ledgers`), 24 KB of
-JSON beside the 1.3 MB that getLedgers sends of the same ledger. Asking by account would cost a
-quarter of a call for each account that was ever named.
+Wanted are all events of the chain's own contracts, and the tokens' transfers and authorizations
+that name a watched account. getEvents is called for all events of contracts and tokens: on pubnet
+USDC has 10 to 40 a ledger (`tests/golden/stellar/ledgers`), 24 KB of JSON beside the 1.3 MB of
+getLedgers for the same ledger. Filters by account would cost a quarter of a call per account ever
+watched.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from stellar_sdk import scval
@@ -17,12 +16,11 @@ from indexer.chains.raw import StellarEvent
 from indexer.chains.stellar.xdr.prefilter import account_of_value
 from indexer.chains.watchlist import Watched, as_watchlist
 from indexer.config.networks import StellarChain
-from warehouse_schema.identifiers import StellarAddress
 
 EventFilter: TypeAlias = dict[str, Any]
 
 MAX_FILTERS = 5
-"""Of one call; also the most contracts of one filter."""
+"""Per call; also contracts per filter."""
 
 _TOKEN_EVENTS: tuple[tuple[str, int, tuple[int, ...]], ...] = (
     ("transfer", 4, (1, 2)),
@@ -31,7 +29,7 @@ _TOKEN_EVENTS: tuple[tuple[str, int, tuple[int, ...]], ...] = (
     ("clawback", 3, (1,)),
     ("set_authorized", 3, (1,)),
 )
-"""Name, the number of topics, and which of them hold an account (CAP-67)."""
+"""Name, number of topics, and which of them are accounts (CAP-67)."""
 _PARTIES = {
     (scval.to_symbol(name).to_xdr_bytes(), topics): parties
     for name, topics, parties in _TOKEN_EVENTS
@@ -39,16 +37,21 @@ _PARTIES = {
 
 
 def is_requested(chain: StellarChain, event: StellarEvent) -> bool:
-    """Whether `filters_of_calls` asks for the event."""
+    """The event matches `event_filters`."""
     return event.contract in chain.event_contracts or event.contract in chain.tokens
 
 
 def wanted_events(
     chain: StellarChain, watched: Watched, events: Iterable[StellarEvent]
 ) -> list[StellarEvent]:
-    """Those of the events that are wanted, in their order."""
-    candidates = [(event, _accounts(event)) for event in events if is_requested(chain, event)]
-    named = {account for _, accounts in candidates for account in accounts}
+    """The wanted events, in order."""
+    candidates = []
+    for event in events:
+        if is_requested(chain, event):
+            places = _PARTIES.get((event.topics[0], len(event.topics)), ()) if event.topics else ()
+            accounts = [account_of_value(event.topics[place]) for place in places]
+            candidates.append((event, accounts))
+    named = {each for _, accounts in candidates for each in accounts if each is not None}
     found = frozenset(as_watchlist(watched).intersection(named))
     return [
         event
@@ -57,30 +60,15 @@ def wanted_events(
     ]
 
 
-def _accounts(event: StellarEvent) -> Collection[StellarAddress]:
-    """Accounts that a token's movement or authorization names."""
-    if not event.topics:
-        return ()
-    places = _PARTIES.get((event.topics[0], len(event.topics)), ())
-    accounts = (account_of_value(event.topics[place]) for place in places)
-    return tuple(account for account in accounts if account is not None)
-
-
 def event_filters(chain: StellarChain) -> list[list[EventFilter]]:
-    """All events of contracts and tokens, as getEvents calls: one list of filters each.
+    """Filters for all events of contracts and tokens, a list per getEvents call.
 
-    All filters of a call constrain the same things: before 27.1.1, RPC lost events of one filter
+    All filters of a call constrain the same fields: before 27.1.1, RPC lost events of one filter
     when another left contracts or type open.
     """
     contracts = (*chain.event_contracts, *chain.tokens)
-    return list(_chunks([_filter(group) for group in _chunks(contracts)]))
-
-
-def _filter(contracts: Sequence[StellarAddress]) -> EventFilter:
-    return {"type": "contract", "contractIds": list(contracts)}
-
-
-def _chunks(items: Sequence[Any]) -> Iterator[list[Any]]:
-    rest = iter(items)
-    while chunk := list(islice(rest, MAX_FILTERS)):
-        yield chunk
+    filters: list[EventFilter] = [
+        {"type": "contract", "contractIds": list(contracts[at : at + MAX_FILTERS])}
+        for at in range(0, len(contracts), MAX_FILTERS)
+    ]
+    return [filters[at : at + MAX_FILTERS] for at in range(0, len(filters), MAX_FILTERS)]

@@ -1,17 +1,17 @@
-"""Stellar's history from a data lake: all ledgers since genesis, an object each or a few (SEP-54).
+"""Reader of a data lake: all Stellar ledgers since genesis, one or a few per object (SEP-54).
 
-Most ledgers hold nothing of ours, which is seen in their bytes (`xdr/prefilter.py`). Of those
-the header is read, which hashes to its name and names the ledger before, so that none is left out;
-and the transactions are held against it, so that none of them can have called a contract of ours.
-Of the others every hash is recomputed before an event is given.
+A search of the bytes (`xdr/prefilter.py`) rules out most ledgers. For those, the header must hash
+to its name and name its parent, so that no ledger is left out, and the transaction set must hash to
+the header, so that none of its transactions called a contract of ours. Hits are decoded, and every
+hash is recomputed.
 
-What that proves: the sequence of ledgers, and all events of our contracts. It does not prove the
-events of classic operations, which no header commits to: movements of tokens at watched accounts
-rest on the lake and on the checksum of its objects.
+That proves the sequence of ledgers and all events of our contracts. It does not prove events of
+classic operations, which no header commits to: for token transfers of watched accounts the lake and
+the checksums of its objects are trusted.
 
-A ledger with a hit that cannot be decoded is given as such: its header, its bytes, no events.
+A hit that cannot be decoded is returned as an `UnreadLedger`: header and bytes, no events.
 
-Objects are fetched and decompressed in threads, a few ahead of the one that is read.
+Threads fetch and decompress a few objects ahead.
 """
 
 import logging
@@ -37,7 +37,7 @@ from indexer.chains.stellar.lake_store import (
 )
 from indexer.chains.stellar.xdr.batches import BatchedLedger, split_batch
 from indexer.chains.stellar.xdr.close_meta import decode_meta
-from indexer.chains.stellar.xdr.ledgers import Ledger, check_linked
+from indexer.chains.stellar.xdr.ledgers import check_linked
 from indexer.chains.stellar.xdr.prefilter import accounts_in, prefilter_of
 from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
 from indexer.chains.watchlist import Watched, as_watchlist
@@ -58,19 +58,19 @@ logger = logging.getLogger(__name__)
 _THREADS = 4
 _LEDGERS_AHEAD = 16
 """A pubnet ledger is about a megabyte, decompressed."""
-_LARGEST_LEDGER = 1 << 24
-"""Bytes, decompressed: ten times what pubnet has. More is no ledger but an attack on memory."""
-_PIECE = 1 << 17
+_MAX_LEDGER = 1 << 24
+"""Bytes, decompressed: ten times pubnet's ledgers. More is an attack on memory."""
+_CHUNK = 1 << 17
 _POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class LakeCounts:
-    """What a reader has read so far."""
+    """Totals of a reader."""
 
     ledgers: int = 0
     hits: int = 0
-    """Ledgers with a needle in them, which were decoded."""
+    """Ledgers that the prefilter or a watched account matched, which were decoded."""
     unread: int = 0
     """Hits that this build could not decode."""
 
@@ -85,26 +85,26 @@ class LakeReader:
         *,
         issued: Callable[[], Collection[TxHash]] = tuple,
     ) -> None:
-        """`issued` gives the inner hashes of transactions whose ledgers are to be decoded too."""
+        """`issued` returns inner hashes of transactions whose ledgers are decoded too."""
         self.chain: ChainId = chain.id
         self.counts = LakeCounts()
         self._chain, self._store, self._issued = chain, store, issued
-        self._known_layout: Layout | None = None
+        self._layout: Layout | None = None
         self._newest: LakeBatch | None = None
         self._head: Block | None = None
-        self._kept: tuple[LakeBatch, tuple[BatchedLedger, ...]] | None = None
+        self._last_batch: tuple[LakeBatch, tuple[BatchedLedger, ...]] | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="lake")
 
     def check_identity(self) -> None:
-        """Raise `WrongChain` unless the lake says that it holds our network.
+        """Raise `WrongChain` if the lake's configuration file names another network.
 
-        A lake without a configuration file says nothing; there the transactions of each ledger that
-        is decoded must hash to their names on our network.
+        Without the file, the transactions of each decoded ledger prove the network: their hashes
+        include its passphrase.
         """
-        self._layout()
+        self._load_layout()
 
     def head(self) -> Block:
-        """The newest ledger of the newest batch. `NodeBehind` in an empty lake."""
+        """The newest ledger. `NodeBehind` in an empty lake."""
         newest = self._find_newest()
         if self._head is None or newest.last > self._head.height:
             self._head = self.block(newest.last)
@@ -117,7 +117,7 @@ class LakeReader:
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`."""
-        needles, watchlist = prefilter_of(self._chain, self._issued()), as_watchlist(watched)
+        prefilter, watchlist = prefilter_of(self._chain, self._issued()), as_watchlist(watched)
         blocks: list[Block] = []
         events: list[StellarEvent] = []
         unread: list[UnreadLedger] = []
@@ -125,17 +125,23 @@ class LakeReader:
             blocks.append(ledger.block)
             raw, begin, end = ledger.batch, ledger.begin, ledger.end
             if not (
-                needles.matches(raw, begin, end)
+                prefilter.matches(raw, begin, end)
                 or watchlist.intersection(accounts_in(raw, begin, end))
             ):
-                self._check_miss(ledger)
+                with self._named_errors():
+                    check_transaction_set(raw, begin, end, ledger.block)
                 continue
-            found = self._decode(ledger)
-            if isinstance(found, UnreadLedger):
-                unread.append(found)
+            meta = ledger.meta
+            try:
+                with self._named_errors():
+                    decoded, _ = decode_meta(meta, self._chain)
+            except UndecodableLedger as error:
+                self._last_batch = None
+                unread.append(UnreadLedger(ledger.block, str(error), meta, self._store.name))
             else:
-                events += wanted_events(self._chain, watchlist, found.events)
-        with self._naming_itself():
+                events += wanted_events(self._chain, watchlist, decoded.events)
+            self._count(hits=1)
+        with self._named_errors():
             check_linked(blocks)
         self._count(ledgers=len(blocks), unread=len(unread))
         logger.info(
@@ -154,40 +160,21 @@ class LakeReader:
         return head
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         self._threads.shutdown(cancel_futures=True)
-
-    # Decoding.
-
-    def _check_miss(self, ledger: BatchedLedger) -> None:
-        with self._naming_itself():
-            check_transaction_set(ledger.batch, ledger.begin, ledger.end, ledger.block)
-
-    def _decode(self, ledger: BatchedLedger) -> Ledger | UnreadLedger:
-        """A hit."""
-        raw = ledger.meta
-        try:
-            with self._naming_itself():
-                decoded, _ = decode_meta(raw, self._chain)
-        except UndecodableLedger as error:
-            self._count(hits=1)
-            self._kept = None
-            return UnreadLedger(ledger.block, str(error), raw, self._store.name)
-        self._count(hits=1)
-        return decoded
 
     def _count(self, **more: int) -> None:
         counts = {name: getattr(self.counts, name) + by for name, by in more.items()}
         self.counts = replace(self.counts, **counts)
 
     @contextmanager
-    def _naming_itself(self) -> Iterator[None]:
-        """Around what judges the lake's bytes: what is wrong with them, is wrong with this lake."""
+    def _named_errors(self) -> Iterator[None]:
+        """Adds the lake's name to errors about its bytes."""
         try:
             yield
         except (InconsistentAnswer, UnsupportedProtocol) as error:
-            # Whoever asks again is to see what the lake has by then.
-            self._kept = None
+            # A retry reads the objects again.
+            self._last_batch = None
             raise type(error)(f"{self._store.name}: {error}") from error
 
     # Objects.
@@ -199,30 +186,33 @@ class LakeReader:
                     yield ledger
 
     def _batches(self, first: Height, last: Height) -> Iterator[tuple[BatchedLedger, ...]]:
-        """Ledgers by batch; the last batch is kept, since the next range may begin in it."""
-        layout = self._layout()
+        """Ledgers by batch; the last batch is cached, as the next range may begin in it."""
+        layout = self._load_layout()
         ahead = max(1, _LEDGERS_AHEAD // layout.ledgers_per_batch)
-        waiting: deque[tuple[LakeBatch, Future[bytes | None]]] = deque()
-        if self._kept is not None and self._kept[0].first <= first <= self._kept[0].last:
-            batch, ledgers = self._kept
+        pending: deque[tuple[LakeBatch, Future[bytes | None]]] = deque()
+        if (
+            self._last_batch is not None
+            and self._last_batch[0].first <= first <= self._last_batch[0].last
+        ):
+            batch, ledgers = self._last_batch
             yield ledgers
             first = Height(batch.last + 1)
         try:
             for batch in layout.batches(first, last):
-                waiting.append((batch, self._threads.submit(self._fetch, layout, batch)))
-                if len(waiting) > ahead:
-                    yield self._opened(*waiting.popleft())
-            while waiting:
-                yield self._opened(*waiting.popleft())
+                pending.append((batch, self._threads.submit(self._fetch, layout, batch)))
+                if len(pending) > ahead:
+                    yield self._open_batch(*pending.popleft())
+            while pending:
+                yield self._open_batch(*pending.popleft())
         finally:
-            for _, fetching in waiting:
-                fetching.cancel()
+            for _, future in pending:
+                future.cancel()
 
-    def _opened(
-        self, batch: LakeBatch, fetching: Future[bytes | None]
+    def _open_batch(
+        self, batch: LakeBatch, future: Future[bytes | None]
     ) -> tuple[BatchedLedger, ...]:
-        with self._naming_itself():
-            raw = fetching.result()
+        with self._named_errors():
+            raw = future.result()
             if raw is None:
                 raise self._missing(batch)
             ledgers = split_batch(raw, self.chain)
@@ -230,15 +220,15 @@ class LakeReader:
             starts = (batch.first, max(batch.first, FIRST_LEDGER))
             if held not in ((start, batch.last) for start in starts):
                 raise InconsistentAnswer(f"{batch} holds {held}")
-        self._kept = batch, ledgers
+        self._last_batch = batch, ledgers
         return ledgers
 
     def _fetch(self, layout: Layout, batch: LakeBatch) -> bytes | None:
-        """A batch's object, decompressed; None when there is none. Runs in a thread."""
+        """A batch's object, decompressed, or None. Runs in a thread."""
         for name in layout.names(batch):
             content = self._store.read(name)
             if content is not None:
-                return _decompressed(content, name, layout.ledgers_per_batch * _LARGEST_LEDGER)
+                return _decompress(content, name, layout.ledgers_per_batch * _MAX_LEDGER)
         return None
 
     def _missing(self, batch: LakeBatch) -> NodeBehind | RetentionGap:
@@ -249,19 +239,19 @@ class LakeReader:
 
     # The lake as a whole.
 
-    def _layout(self) -> Layout:
-        if self._known_layout is None:
+    def _load_layout(self) -> Layout:
+        if self._layout is None:
             raw = self._store.read(CONFIGURATION)
-            layout = self._store.layout if raw is None else self._configured(raw)
+            layout = self._store.layout if raw is None else self._parse_layout(raw)
             if layout is None:
                 raise ConfigurationError(
                     f"{self._store.name} has no {CONFIGURATION}; if it is a lake from before there"
                     " was one, put ?ledgers_per_batch=…&batches_per_partition=… behind its URL"
                 )
-            self._known_layout = layout
-        return self._known_layout
+            self._layout = layout
+        return self._layout
 
-    def _configured(self, raw: bytes) -> Layout:
+    def _parse_layout(self, raw: bytes) -> Layout:
         where = f"{CONFIGURATION} of {self._store.name}"
         try:
             given = orjson.loads(raw)
@@ -278,38 +268,34 @@ class LakeReader:
         return Layout(*sizes)
 
     def _find_newest(self) -> LakeBatch:
-        found = self._store.newest() if self._store.can_list else self._probed()
+        found = self._store.newest() if self._store.can_list else self._probe_newest()
         if found is None:
             raise NodeBehind(f"{self._store.name} holds no ledger yet")
         if self._newest is None or found.last > self._newest.last:
             self._newest = found
         return self._newest
 
-    def _probed(self) -> LakeBatch | None:
-        """The newest batch of a lake that cannot list: a gallop, then a search between.
+    def _probe_newest(self) -> LakeBatch | None:
+        """The newest batch of a lake that cannot list, by exponential and binary search.
 
-        Lakes have no gaps, and reach back to where the chain starts for us.
+        Lakes have no gaps, and begin no later than our first ledger of the chain.
         """
-        layout = self._layout()
+        layout = self._load_layout()
 
-        def is_there(batch: LakeBatch) -> bool:
+        def exists(batch: LakeBatch) -> bool:
             return any(self._store.has(name) for name in layout.names(batch))
 
         found = self._newest or layout.batch_of(self._chain.first_height)
-        if not is_there(found):
+        if not exists(found):
             return None
         step = 1
-        while is_there(further := _batches_on(layout, found, step)):
-            found, step = further, step * 2
+        while exists(later := layout.batch_after(found, step)):
+            found, step = later, step * 2
         while step > 1:
             step //= 2
-            if is_there(further := _batches_on(layout, found, step)):
-                found = further
+            if exists(later := layout.batch_after(found, step)):
+                found = later
         return found
-
-
-def _batches_on(layout: Layout, batch: LakeBatch, count: int) -> LakeBatch:
-    return layout.batch_of(Height(batch.first + count * layout.ledgers_per_batch))
 
 
 def _entry(given: Any, key: str, where: str) -> Any:
@@ -318,23 +304,23 @@ def _entry(given: Any, key: str, where: str) -> Any:
     return given[key]
 
 
-def _decompressed(content: bytes, name: str, most: int) -> bytes:
-    """The whole of a zstd frame of at most `most` bytes, with its own checksum held against it.
+def _decompress(content: bytes, name: str, max_size: int) -> bytes:
+    """Decompress one zstd frame to at most `max_size` bytes, and check its checksum.
 
-    A frame that was cut short could be taken for a ledger without anything of ours; it is refused,
-    and so is anything that stands behind the frame.
+    A truncated frame could pass for a ledger without wanted events, so it is refused; so are bytes
+    behind the frame.
     """
     frame = zstandard.ZstdDecompressor().decompressobj()
-    pieces, size = [], 0
+    chunks, size = [], 0
     try:
-        # By pieces, so that one which bursts is noticed before the next.
-        for at in range(0, len(content), _PIECE):
-            pieces.append(frame.decompress(content[at : at + _PIECE]))
-            size += len(pieces[-1])
-            if size > most:
-                raise InconsistentAnswer(f"{name} is larger than {most} bytes")
+        # In chunks, so that a decompression bomb is noticed early.
+        for at in range(0, len(content), _CHUNK):
+            chunks.append(frame.decompress(content[at : at + _CHUNK]))
+            size += len(chunks[-1])
+            if size > max_size:
+                raise InconsistentAnswer(f"{name} is larger than {max_size} bytes")
     except zstandard.ZstdError as error:
         raise InconsistentAnswer(f"{name} is no zstd: {error}") from error
     if not frame.eof or frame.unused_data:
         raise InconsistentAnswer(f"{name} is not one whole zstd frame")
-    return b"".join(pieces)
+    return b"".join(chunks)

@@ -1,8 +1,7 @@
-"""A Stellar chain that is read from its node, and from a data lake where the node has forgotten.
+"""Reader of a Stellar node, with a data lake for ledgers older than the node's retention.
 
-A node keeps about seven days of ledgers. When the next one is older, the range comes from the lake,
-and so does every range until the node's window is reached; nothing is left out on the way, since
-each ledger names the one before, wherever it comes from.
+A node keeps about seven days of ledgers; older ranges are read from the lake until the node's
+window is reached. Every ledger names its parent, so no ledger is lost at the boundary.
 """
 
 import logging
@@ -22,23 +21,20 @@ class LakeFallbackReader:
     def __init__(self, node: ChainReader, lake: ChainReader) -> None:
         """Raises `ValueError` for two chains."""
         if node.chain != lake.chain:
-            raise ValueError(f"a lake of {lake.chain} cannot heal {node.chain}")
+            raise ValueError(f"a lake of {lake.chain} does not match {node.chain}")
         self.chain: ChainId = node.chain
         self._node, self._lake = node, lake
 
     def check_identity(self) -> None:
-        """Raise `WrongChain` unless both serve our chain.
-
-        A lake that does not answer is no reason to stop following the node.
-        """
+        """Raise `WrongChain` unless both serve our chain. An unavailable lake is only logged."""
         self._node.check_identity()
         try:
             self._lake.check_identity()
         except RetryableChainError as error:
-            logger.warning("no lake to heal a gap from chain=%s: %s", self.chain, error)
+            logger.warning("lake unavailable chain=%s: %s", self.chain, error)
 
     def upgrade_ahead(self) -> Upgrade | None:
-        """What the node says."""
+        """The upgrade that the node reports."""
         return self._node.upgrade_ahead() if isinstance(self._node, ReportsUpgrades) else None
 
     def head(self) -> Block:
@@ -46,35 +42,39 @@ class LakeFallbackReader:
         return self._node.head()
 
     def block(self, height: Height) -> Block:
-        """One ledger's header, from wherever it is."""
+        """One ledger's header, from the node or the lake."""
         try:
             return self._node.block(height)
         except RetentionGap as gap:
-            logger.warning("header from lake chain=%s height=%d: %s", self.chain, height, gap)
+            logger.warning(
+                "reading header from lake chain=%s height=%d: %s", self.chain, height, gap
+            )
             return self._lake.block(height)
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
         """Ledgers and wanted events of `first … last`.
 
-        `NodeBehind` while the lake has not got to what the node has forgotten; `RetentionGap` when
-        it does not have it either, and has later ones.
+        Raises `NodeBehind` while the lake ends before the node's window, `RetentionGap` when the
+        lake has later ledgers but not these.
         """
         try:
             return self._node.read(first, last, watched)
         except RetentionGap as gap:
-            logger.warning("from lake chain=%s from=%d to=%d: %s", self.chain, first, last, gap)
-            return self._heal(first, last, watched)
+            logger.warning(
+                "reading from lake chain=%s from=%d to=%d: %s", self.chain, first, last, gap
+            )
+            return self._read_from_lake(first, last, watched)
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
         """Wait for the node's head."""
         return self._node.wait_for_head(above, timeout)
 
     def close(self) -> None:
-        """Let go of both."""
+        """Close node and lake."""
         self._node.close()
         self._lake.close()
 
-    def _heal(self, first: Height, last: Height, watched: Watched) -> Range:
+    def _read_from_lake(self, first: Height, last: Height, watched: Watched) -> Range:
         reached = self._lake.head().height
         if reached >= last:
             return self._lake.read(first, last, watched)

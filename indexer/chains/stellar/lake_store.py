@@ -1,13 +1,13 @@
-"""Where a data lake's objects are, and how they are named (SEP-54).
+"""Objects of a data lake: storage and names (SEP-54).
 
 A lake is a folder (`/data/lake` or `file:///data/lake`), an HTTP folder (`https://host/path`), or a
-bucket of an S3-compatible store or Google's (`s3://bucket/path`, `gs://bucket/path`). What a store
-needs to know is written behind the URL:
+bucket of an S3-compatible store or Google's (`s3://bucket/path`, `gs://bucket/path`). Options of
+the store are query parameters:
 
     s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet?region=us-east-2&anonymous=true
     s3://lake/pubnet?endpoint=http://127.0.0.1:9000
 
-Credentials are the store's own: its library takes them from where its users have them.
+Credentials come from the environment, as the store's library reads it.
 """
 
 import re
@@ -26,10 +26,10 @@ from warehouse_schema.identifiers import Height
 
 CONFIGURATION = ".config.json"
 FIRST_LEDGER = 2
-"""The genesis ledger, 1, is in no lake."""
+"""No lake has the genesis ledger, 1."""
 
 _SUFFIXES = (".xdr.zst", ".xdr.zstd")
-"""Today's, and that of lakes written before SEP-54."""
+"""Current suffix, and that of lakes written before SEP-54."""
 _BATCH = re.compile(r"(?:.*/)?[0-9A-F]{8}--(\d+)(?:-(\d+))?\.xdr\.zstd?")
 _LAST = 0xFFFFFFFF
 _OPTIONS = ("region", "endpoint", "anonymous", "ledgers_per_batch", "batches_per_partition")
@@ -37,7 +37,7 @@ _OPTIONS = ("region", "endpoint", "anonymous", "ledgers_per_batch", "batches_per
 
 @dataclass(frozen=True, slots=True)
 class LakeBatch:
-    """The ledgers that one object is named for."""
+    """Ledgers of one object, as its name says."""
 
     first: Height
     last: Height
@@ -45,31 +45,35 @@ class LakeBatch:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a lake's ledgers are divided into objects, and those into folders."""
+    """Ledgers per object, and objects per folder."""
 
     ledgers_per_batch: int
     batches_per_partition: int
 
     def batch_of(self, height: Height) -> LakeBatch:
-        """The batch that a ledger is in."""
-        first, last = _group(height, self.ledgers_per_batch)
-        return LakeBatch(Height(first), Height(last))
+        """The batch that contains a ledger."""
+        first = height - height % self.ledgers_per_batch
+        return LakeBatch(Height(first), Height(first + self.ledgers_per_batch - 1))
+
+    def batch_after(self, batch: LakeBatch, count: int) -> LakeBatch:
+        """The batch `count` batches after."""
+        return self.batch_of(Height(batch.first + count * self.ledgers_per_batch))
 
     def batches(self, first: Height, last: Height) -> Iterator[LakeBatch]:
-        """The batches that hold `first … last`, in order."""
+        """The batches of `first … last`, in order."""
         batch = self.batch_of(first)
         while batch.first <= last:
             yield batch
-            batch = self.batch_of(Height(batch.last + 1))
+            batch = self.batch_after(batch, 1)
 
     def names(self, batch: LakeBatch) -> tuple[str, ...]:
-        """What a batch's object may be called, the likeliest first."""
+        """Possible names of a batch's object, likeliest first."""
         folder = ""
         if self.batches_per_partition > 1:
             size = self.ledgers_per_batch * self.batches_per_partition
-            first, last = _group(batch.first, size)
-            folder = f"{_LAST - first:08X}--{first}-{last}/"
-        # The first batch is named for its first ledger, or for where it would begin.
+            first = batch.first - batch.first % size
+            folder = f"{_LAST - first:08X}--{first}-{first + size - 1}/"
+        # The first batch is named for ledger 2, or for where it would begin.
         begins = dict.fromkeys((batch.first, max(batch.first, FIRST_LEDGER)))
         stems = [
             f"{_LAST - begin:08X}--{begin}" + (f"-{batch.last}" if begin < batch.last else "")
@@ -80,7 +84,7 @@ class Layout:
 
 
 def batch_named(name: str) -> LakeBatch | None:
-    """The batch that an object's name says; None for another object."""
+    """The batch of an object's name; None for another object."""
     found = _BATCH.fullmatch(name)
     if found is None:
         return None
@@ -88,7 +92,7 @@ def batch_named(name: str) -> LakeBatch | None:
 
 
 class LakeStore:
-    """The objects of one lake, by their names in it."""
+    """Objects of one lake, by their names in it."""
 
     def __init__(self, url: str, *, timeout: float = 30.0) -> None:
         """`timeout` is seconds of one request. Raises `ConfigurationError` that quotes the URL."""
@@ -98,17 +102,17 @@ class LakeStore:
             raise ConfigurationError(f"{url!r}: {', '.join(unknown)} is none of {_OPTIONS}")
         self.name = urlunsplit((parts.scheme, host_of(url), parts.path, "", ""))
         self.layout = _layout(url, options)
-        """As the URL says it, for a lake that has no configuration file."""
+        """From the URL, for a lake without a configuration file."""
         self.can_list = parts.scheme not in ("http", "https")
         self._is_folder = parts.scheme == "file"
         place = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         try:
             self._store = _open(parts.scheme, place, options, timeout)
         except (BaseError, ValueError, OSError) as error:
-            raise ConfigurationError(f"{self.name} is no lake: {_words(error)}") from error
+            raise ConfigurationError(f"{self.name} is no lake: {_first_line(error)}") from error
 
     def read(self, name: str) -> bytes | None:
-        """An object; None when there is none of that name."""
+        """An object, or None."""
         try:
             return bytes(self._store.get(name).bytes())
         except FileNotFoundError:
@@ -117,7 +121,7 @@ class LakeStore:
             raise self._failure(name, error) from error
 
     def has(self, name: str) -> bool:
-        """Whether there is an object of that name."""
+        """An object of that name exists."""
         try:
             self._store.head(name)
         except FileNotFoundError:
@@ -127,20 +131,20 @@ class LakeStore:
         return True
 
     def newest(self) -> LakeBatch | None:
-        """The newest batch, whose name is the first of all; None in an empty lake."""
+        """The newest batch, whose name sorts first; None in an empty lake."""
         try:
-            names = self._names_in_folder() if self._is_folder else self._names()
+            names = self._folder_names() if self._is_folder else self._names()
             return next(filter(None, map(batch_named, names)), None)
         except (BaseError, OSError) as error:
             raise self._failure("the newest batch", error) from error
 
     def _names(self) -> Iterator[str]:
-        """Names in order; a store lists no more of them than are asked for."""
+        """Sorted names; a store lists no more pages than are consumed."""
         for page in self._store.list(chunk_size=10):
             yield from (each["path"] for each in page)
 
-    def _names_in_folder(self) -> Iterator[str]:
-        """A file system lists in no order, but folder by folder."""
+    def _folder_names(self) -> Iterator[str]:
+        """Sorted names of a file system, which lists folders unsorted."""
         top = self._store.list_with_delimiter()
         yield from sorted(each["path"] for each in top["objects"])
         for folder in sorted(top["common_prefixes"]):
@@ -148,7 +152,7 @@ class LakeStore:
             yield from sorted(each["path"] for each in inside["objects"])
 
     def _failure(self, name: str, error: Exception) -> PermanentChainError | NodeUnavailable:
-        message = f"{name} of {self.name}: {_words(error)}"
+        message = f"{name} of {self.name}: {_first_line(error)}"
         if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
             return PermanentChainError(message)
         return NodeUnavailable(message)
@@ -160,17 +164,17 @@ def _open(
     if scheme == "file":
         return LocalStore(unquote(urlsplit(place).path))
     client: dict[str, Any] = {"timeout": timedelta(seconds=timeout), "allow_http": True}
-    # The follower tries again itself, and says so.
-    patience: dict[str, Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=timeout)}
+    # The follower retries itself, and logs it.
+    retry: dict[str, Any] = {"max_retries": 2, "retry_timeout": timedelta(seconds=timeout)}
     if scheme in ("http", "https"):
-        return HTTPStore.from_url(place, client_options=client, retry_config=patience)  # type: ignore[arg-type]
+        return HTTPStore.from_url(place, client_options=client, retry_config=retry)  # type: ignore[arg-type]
     config: dict[str, Any] = {key: options[key] for key in ("region", "endpoint") if key in options}
     if "anonymous" in options:
         config["skip_signature"] = options["anonymous"] == "true"
     if scheme == "s3":
-        return S3Store.from_url(place, config=config, client_options=client, retry_config=patience)  # type: ignore[arg-type]
+        return S3Store.from_url(place, config=config, client_options=client, retry_config=retry)  # type: ignore[arg-type]
     if scheme == "gs":
-        return GCSStore.from_url(place, config=config, client_options=client, retry_config=patience)  # type: ignore[arg-type]
+        return GCSStore.from_url(place, config=config, client_options=client, retry_config=retry)  # type: ignore[arg-type]
     raise ValueError(f"{scheme!r} is none of file, http, https, s3 and gs")
 
 
@@ -183,11 +187,6 @@ def _layout(url: str, options: Mapping[str, str]) -> Layout | None:
     return Layout(*map(int, given))
 
 
-def _group(height: int, size: int) -> tuple[int, int]:
-    first = height - height % size
-    return first, first + size - 1
-
-
-def _words(error: Exception) -> str:
-    """The store's library appends its inner state; the first line is for people."""
+def _first_line(error: Exception) -> str:
+    """Message of the store's library, without its inner state on further lines."""
     return str(error).partition("\n")[0]

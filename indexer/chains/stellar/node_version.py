@@ -1,9 +1,8 @@
-"""What a Stellar node runs, as getVersionInfo says: whether it can be relied on, and what it is
-ready for.
+"""Software versions of a Stellar node (getVersionInfo): minimum RPC, and upgrades ahead.
 
-A node's core is released with the number of the newest protocol that it can apply (stellar-core
-30.0.0: protocol 30), weeks before validators vote on it. That is the first sign of an upgrade. A
-ledger's header names an upgrade in the ledger that applies it, and nothing tells the date before.
+The major version of stellar-core is the newest protocol that it can apply (30.0.0: protocol 30). It
+is released weeks before validators vote, which makes it the first sign of an upgrade: a header
+names an upgrade only in the ledger that applies it, and nothing gives the date before.
 """
 
 import re
@@ -24,8 +23,7 @@ _CORE = re.compile(r"(?:stellar-core )?v?(\d+)\.\d+")
 def check_software(node: StellarRpc, chain: StellarChain) -> None:
     """Raise `ConfigurationError` for an RPC that loses events; other errors as `StellarRpc.call`.
 
-    A node that does not say what it runs is taken: Stellar RPC says it unless something stands
-    before it.
+    A node without getVersionInfo is accepted: a proxy may hide the method.
     """
     try:
         version = str(node.call("getVersionInfo", {}).get("version"))
@@ -41,7 +39,7 @@ def check_software(node: StellarRpc, chain: StellarChain) -> None:
 
 
 def upgrade_ahead(node: StellarRpc) -> Upgrade | None:
-    """The protocol beyond this build that the node is ready for; None when there is none.
+    """Protocol newer than this build that the node can apply; None if there is none.
 
     Raises as `StellarRpc.call`.
     """

@@ -1,7 +1,7 @@
-"""JSON-RPC to a Stellar node: one call a request, parameters by name, errors by their code.
+"""JSON-RPC client of a Stellar node: one call per request, named parameters, errors by code.
 
-Not the SDK's client: its models drop fields we need and refuse error data that is not text.
-Node URLs may carry a key, so messages name the host alone.
+The SDK's client is not used: its models drop fields we need and refuse error data that is not text.
+Node URLs may contain a key, so messages name the host only.
 """
 
 from collections.abc import Mapping
@@ -29,23 +29,23 @@ from indexer.errors import (
 )
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
-"""More than the metas of a page of the fullest ledgers."""
-_OF_RANGES = ("getEvents", "getLedgers")
-"""Methods that may be asked for less when the answer is too much."""
-_INVALID = (-32600, -32602)
-_UNKNOWN_METHOD = -32601
+"""More than a page of the largest ledgers' metas."""
+_RANGE_METHODS = ("getEvents", "getLedgers")
+"""Methods whose range can be halved when the response is too large."""
+_INVALID_REQUEST = (-32600, -32602)
+_METHOD_NOT_FOUND = -32601
 _TIME_LIMIT = -32001
-"""stellar-rpc's own: a method took longer than it may."""
-_TOO_MUCH = (413, 504)
+"""stellar-rpc's own: method timeout."""
+_TOO_LARGE = (413, 504)
 _REFUSED = (401, 403, 404, 405)
 
 
 class RequestRefused(RetryableChainError):
-    """The node calls the request invalid, as it does for ledgers that it does not have."""
+    """The node reports an invalid request, as it does for ledgers outside of its window."""
 
 
 class UnknownMethod(PermanentChainError):
-    """The node does not know the method: it is no Stellar RPC, or too old, or it is not offered."""
+    """The node has no such method: it is not Stellar RPC, is too old, or does not offer it."""
 
 
 class StellarRpc:
@@ -58,19 +58,19 @@ class StellarRpc:
         self._client = new_client(timeout=timeout, headers={"content-type": "application/json"})
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close connections."""
         self._client.close()
 
     def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of one call, which is an object for every method that we use.
+        """The result of one call, an object for every method that we use.
 
-        Raises `RequestRefused`, `RangeTooWide` when the answer takes too long or is too big,
+        Raises `RequestRefused`, `RangeTooWide` for a timeout or too large a response,
         `NodeUnavailable`, `InconsistentAnswer`, `UnknownMethod`, or another `PermanentChainError`
-        when the URL is none that we may use.
+        when the node denies access.
         """
         request: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": method}
         if params:
-            # A method without parameters, such as getVersionInfo, refuses an empty object.
+            # Methods without parameters, such as getVersionInfo, refuse an empty object.
             request["params"] = params
         where = f"{method} at {self.host}"
         try:
@@ -84,42 +84,37 @@ class StellarRpc:
                 where=where,
             )
         except (NodeTimeout, ResponseTooLarge) as error:
-            if method in _OF_RANGES:
+            if method in _RANGE_METHODS:
                 raise RangeTooWide(str(error)) from error
             raise
-        answer = _json(response)
+        try:
+            answer = orjson.loads(response.content)
+        except orjson.JSONDecodeError:
+            answer = None
         if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
-            raise _classified(answer["error"], where)
+            raise _rpc_error(answer["error"], where)
         if not response.is_success:
-            raise _refusal(response, where)
+            raise _http_error(response, where)
         if not isinstance(answer, dict) or not isinstance(answer.get("result"), dict):
             raise InconsistentAnswer(f"{where}: neither a result nor an error")
         return dict(answer["result"])
 
 
-def _json(response: httpx.Response) -> Any:
-    """The body as JSON, or None."""
-    try:
-        return orjson.loads(response.content)
-    except orjson.JSONDecodeError:
-        return None
-
-
-def _classified(error: dict[str, Any], where: str) -> IndexerError:
-    code, words = error.get("code"), error.get("message")
-    message = f"{where}: {words} ({code})"
-    if code in _INVALID:
+def _rpc_error(error: dict[str, Any], where: str) -> IndexerError:
+    code = error.get("code")
+    message = f"{where}: {error.get('message')} ({code})"
+    if code in _INVALID_REQUEST:
         return RequestRefused(message)
     if code == _TIME_LIMIT:
         return RangeTooWide(message)
-    if code == _UNKNOWN_METHOD:
+    if code == _METHOD_NOT_FOUND:
         return UnknownMethod(message)
     return NodeUnavailable(message)
 
 
-def _refusal(response: httpx.Response, where: str) -> IndexerError:
+def _http_error(response: httpx.Response, where: str) -> IndexerError:
     message = f"{where}: HTTP {response.status_code}"
-    if response.status_code in _TOO_MUCH:
+    if response.status_code in _TOO_LARGE:
         return RangeTooWide(message)
     if response.status_code in _REFUSED:
         return PermanentChainError(f"{message}: look at the URL and its key")

@@ -1,4 +1,4 @@
-"""`LedgerCloseMetaBatch` taken apart into its ledgers, undecoded (SEP-54)."""
+"""Splits a `LedgerCloseMetaBatch` into its ledgers, undecoded (SEP-54)."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ from warehouse_schema.identifiers import ChainId
 
 _HEAD = 12
 """Start sequence, end sequence and number of ledgers, 4 bytes each."""
-_LONGEST_HEADER = 4096
-"""Bytes that hold a ledger's header and what stands before it, with room."""
+_MAX_HEADER = 4096
+"""Bytes, with a margin, of a ledger's header and the parts before it."""
 _BEFORE_PARENT = 4 + 32 + 4
-"""Wrapper version, the ledger's own hash and the protocol version; then comes the parent's hash."""
+"""Wrapper version, the ledger's own hash and the protocol version; the parent's hash follows."""
 _EXTENSIONS = (4, 16, 0)
 """Bytes of `LedgerCloseMetaExt` v0 and v1; wrapper v0 has none."""
 _LEDGER = skipper("LedgerCloseMeta")
@@ -21,7 +21,7 @@ _LEDGER = skipper("LedgerCloseMeta")
 
 @dataclass(frozen=True, slots=True)
 class BatchedLedger:
-    """A ledger of a batch: its header, which hashes to its name, and where it stands."""
+    """A ledger of a batch: its header, which hashes to its name, and its place."""
 
     block: Block
     batch: bytes
@@ -30,16 +30,16 @@ class BatchedLedger:
 
     @property
     def meta(self) -> bytes:
-        """Its `LedgerCloseMeta`; a copy, so that a ledger is not copied which nobody reads."""
+        """Its `LedgerCloseMeta`, copied on each access: most ledgers are never decoded."""
         return self.batch[self.begin : self.end]
 
 
 def split_batch(raw: bytes, chain: ChainId) -> tuple[BatchedLedger, ...]:
-    """The ledgers of a batch in order, each of which follows the one before.
+    """The ledgers of a batch in order, each of which names the one before as its parent.
 
-    A ledger ends where the next one begins, which is found by what only it can say: the hash of
-    the ledger before. Raises `InconsistentAnswer` when the batch is not what it says it is, and
-    `UnsupportedProtocol` as `block_of_meta` does.
+    The end of a ledger is found by searching for its hash, which the next ledger contains. Raises
+    `InconsistentAnswer` when the batch contradicts its head, `UnsupportedProtocol` as
+    `block_of_meta` does.
     """
     first, last, number = (int.from_bytes(raw[at : at + 4], "big") for at in (0, 4, 8))
     if len(raw) <= _HEAD or number != last - first + 1:
@@ -67,15 +67,15 @@ def _next(raw: bytes, at: int, block: Block) -> tuple[int, Block]:
         try:
             following = _block(raw, begin, block.chain)
         except (InconsistentAnswer, UnsupportedProtocol):
-            # No header begins here. If there is a newer one, the search below comes to it.
+            # No header begins here. A header of a newer protocol is met by `_next_by_skipping`.
             continue
         if following.parent_hash == block.hash:
             return begin, following
-    return _next_by_structure(raw, at, block)
+    return _next_by_skipping(raw, at, block)
 
 
-def _next_by_structure(raw: bytes, at: int, block: Block) -> tuple[int, Block]:
-    """The same for ledgers that the hash does not part, by going through the whole of one."""
+def _next_by_skipping(raw: bytes, at: int, block: Block) -> tuple[int, Block]:
+    """As `_next`, for a ledger whose hash does not mark the next one."""
     try:
         end = _LEDGER(raw, at)
         following = _block(raw, end, block.chain)
@@ -87,4 +87,4 @@ def _next_by_structure(raw: bytes, at: int, block: Block) -> tuple[int, Block]:
 
 
 def _block(raw: bytes, at: int, chain: ChainId) -> Block:
-    return block_of_meta(raw[at : at + _LONGEST_HEADER], chain)
+    return block_of_meta(raw[at : at + _MAX_HEADER], chain)

@@ -1,4 +1,4 @@
-"""Ledger entries → who may sign for an account, and what it can hold of an asset."""
+"""Decodes ledger entries: an account's signers and sequence number, and trustlines."""
 
 import base64
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from warehouse_schema.identifiers import AssetId, BaseUnits, Height, StellarAddr
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """An ed25519 key and its weight, 0 to 255. A key of weight 0 cannot sign."""
+    """Ed25519 key with its weight, 0 to 255; weight 0 cannot sign."""
 
     key: StellarAddress
     weight: int
@@ -18,35 +18,34 @@ class Signer:
 
 @dataclass(frozen=True, slots=True)
 class SigningRules:
-    """Whose signatures an account takes, and how much weight its medium operations need.
+    """Signers of an account, and the weight that its medium operations (payments) need.
 
-    Medium are those that move funds. Signers that are no ed25519 keys (hashes, transactions signed
-    in advance, signed payloads) are left out: they sign no message of ours.
+    Signers other than ed25519 keys (hashes, pre-authorized transactions, signed payloads) are left
+    out: they cannot sign our messages.
     """
 
     account: StellarAddress
     medium_threshold: int
-    """0 on an account that never set one; the chain wants a signature all the same."""
+    """0 on an account that never set one; the chain requires a signature even so."""
     signers: tuple[Signer, ...]
-    """The master key first, with weight 0 once it was removed."""
+    """The master key first, with weight 0 if it was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trustline:
-    """What an account lets itself be paid of an asset."""
+    """Trustline of an account."""
 
     account: StellarAddress
     asset: AssetId
     is_authorized: bool
-    """Whether its issuer lets it be paid."""
     room: BaseUnits
-    """How much more it takes: its limit less what it holds and has offered to buy."""
+    """Amount that it can receive: limit − balance − buying liabilities."""
     spendable: BaseUnits
-    """What it can pay: what it holds less what it has offered to sell."""
+    """Amount that it can pay: balance − selling liabilities."""
 
 
 def account_key(account: StellarAddress) -> str:
-    """The ledger key of an account, base64 XDR. Raises `ValueError` for what is no `G…`."""
+    """Ledger key of an account, base64 XDR. Raises `ValueError` unless it is a `G…`."""
     key = xdr.LedgerKey(
         xdr.LedgerEntryType.ACCOUNT, account=xdr.LedgerKeyAccount(_account_id(account))
     )
@@ -66,7 +65,7 @@ def trustline_key(account: StellarAddress, asset: AssetId) -> str:
 
 
 def trustline(entry: str) -> Trustline:
-    """Read base64 LedgerEntryData. Raises `ValueError` for what is no trustline of an asset."""
+    """Decode base64 LedgerEntryData. Raises `ValueError` unless it is an asset's trustline."""
     data = _data(entry)
     line = data.trust_line
     if line is None or line.asset.type == xdr.AssetType.ASSET_TYPE_POOL_SHARE:
@@ -85,18 +84,17 @@ def trustline(entry: str) -> Trustline:
 
 
 def sequence(entry: str) -> int:
-    """The number that the account's last transaction spent, of base64 LedgerEntryData.
+    """Sequence number of the account's last transaction, from base64 LedgerEntryData.
 
-    Raises `ValueError` for what is no account's.
+    Raises `ValueError` unless it is an account.
     """
     return _account(entry).seq_num.sequence_number.int64
 
 
 def sequence_ledger(entry: str) -> Height | None:
-    """The ledger that last changed the account's sequence number (CAP-21).
+    """Ledger that last changed the account's sequence number, from base64 LedgerEntryData (CAP-21).
 
-    `entry` is base64 LedgerEntryData. None for an account that has spent no number since protocol
-    19. Raises as `sequence` does.
+    None for an account without a transaction since protocol 19. Raises as `sequence` does.
     """
     v1 = _account(entry).ext.v1
     v2 = None if v1 is None else v1.ext.v2
@@ -105,7 +103,7 @@ def sequence_ledger(entry: str) -> Height | None:
 
 
 def signing_rules(entry: str) -> SigningRules:
-    """Read base64 LedgerEntryData. Raises `ValueError` for what is no account's."""
+    """Decode base64 LedgerEntryData. Raises `ValueError` unless it is an account."""
     account = _account(entry)
     master = _address(account.account_id.account_id.ed25519)
     master_weight, _low, medium, _high = account.thresholds.thresholds

@@ -1,7 +1,7 @@
-"""Ledgers as far as they are read, and their headers from XDR bytes.
+"""Decoded ledgers, and headers of ledgers from XDR.
 
-A header is hashed as it stands in the bytes, never as it would be encoded again. The rest of a
-ledger is read and proven in `indexer.chains.stellar.xdr.close_meta`.
+Hashes are taken of the bytes as received, never of a second encoding. `close_meta.py` decodes the
+rest of a ledger.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from warehouse_schema.identifiers import (
 )
 
 NEWEST_PROTOCOL = 30
-"""Newest protocol whose XDR `xdr_language` knows; a newer ledger is refused unread."""
+"""Newest protocol whose types `schema.x` has; a ledger of a newer one raises."""
 _NEWEST_WRAPPER = 2
-"""Newest version of `LedgerCloseMeta`. A node writes all its ledgers in one, whoever uses them."""
+"""Newest version of `LedgerCloseMeta`. A node writes all its ledgers in one version."""
 
 _HASH = 32
 _EXTENSION = skipper("LedgerCloseMetaExt")
@@ -37,13 +37,12 @@ _WITH_MILLISECONDS = (
 )
 """Arms of a `StellarValue` that begin with the close time in milliseconds (CAP-88).
 
-The protocol of the ledger before decides the arm: the ledger that upgrades to protocol 30 still has
-an older one."""
+The parent's protocol decides the arm: the ledger that upgrades to protocol 30 has an older one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerTransaction:
-    """A transaction of a ledger; of a fee bump the outer hash and its result."""
+    """An applied transaction; of a fee bump the outer hash and result."""
 
     hash: TxHash
     index: int
@@ -53,7 +52,7 @@ class LedgerTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """A closed ledger, as far as we read it."""
+    """A closed ledger, as far as it is decoded."""
 
     block: Block
     transactions: tuple[LedgerTransaction, ...]
@@ -61,7 +60,7 @@ class Ledger:
     events: tuple[StellarEvent, ...]
     """Contract events of successful transactions, in order of their ids."""
     failed_fees: tuple[StellarEvent, ...]
-    """What failed transactions emitted all the same: the fees they were charged."""
+    """Fee events of failed transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +70,15 @@ class LedgerProof:
     invocations: int
     """Successful contract invocations."""
     unproven: tuple[TxHash, ...]
-    """Invocations whose events do not hash to their result, where that is known to happen: ledgers
-    before protocol 23 that were re-encoded with meta v4, which rewrites old events."""
+    """Invocations whose events do not hash to their result. Known to happen in ledgers before
+    protocol 23 that were re-encoded with meta v4, which rewrites old events."""
 
 
 def block_of_meta(raw: bytes, chain: ChainId) -> Block:
-    """The header of a `LedgerCloseMeta`, without reading the rest.
+    """The header of a `LedgerCloseMeta`; the rest is not decoded.
 
-    Raises `UnsupportedProtocol` when it is newer than our XDR, `InconsistentAnswer` when it is no
-    ledger or its header does not hash to its name.
+    Raises `UnsupportedProtocol` for one newer than `schema.x`, `InconsistentAnswer` for bytes that
+    are no ledger or a header that does not hash to its name.
     """
     wrapper = _integer(raw, 0, 4)
     try:
@@ -95,7 +94,7 @@ def block_of_meta(raw: bytes, chain: ChainId) -> Block:
 
 
 def block_of_header(raw: bytes, chain: ChainId) -> Block:
-    """A `LedgerHeaderHistoryEntry`, as RPC's headerXdr has it. Raises as `block_of_meta` does."""
+    """The header of a `LedgerHeaderHistoryEntry` (RPC's headerXdr). Raises as `block_of_meta`."""
     block, end = _block(raw, 0, chain)
     if end != len(raw):
         raise InconsistentAnswer(f"a ledger header of {end} bytes in {len(raw)}")
@@ -111,8 +110,7 @@ def check_linked(blocks: Sequence[Block]) -> None:
 
 def _block(raw: bytes, at: int, chain: ChainId) -> tuple[Block, int]:
     """The `LedgerHeaderHistoryEntry` that begins at `at`, and where it ends."""
-    # The protocol version stands first in a header, so that it can be read whatever a later
-    # protocol puts behind it.
+    # The protocol version is the first field, so it can be read whatever a later protocol changes.
     begin = at + _HASH
     protocol = _integer(raw, begin, 4)
     if protocol > NEWEST_PROTOCOL:
@@ -128,7 +126,12 @@ def _block(raw: bytes, at: int, chain: ChainId) -> tuple[Block, int]:
     height, name = _integer(raw, after_value + 2 * _HASH, 4), raw[at:begin]
     if sha256(raw[begin:header_end]).digest() != name:
         raise InconsistentAnswer(f"ledger {height}: its header does not hash to {name.hex()}")
-    close_time, close_time_ms = _close_time(raw, value)
+    # `StellarValue`: hash of the transaction set, close time, upgrades, arm.
+    close_time = UnixSeconds(_integer(raw, value + _HASH, 8))
+    arm = _UPGRADES(raw, value + _HASH + 8)
+    close_time_ms = None
+    if _integer(raw, arm, 4) in _WITH_MILLISECONDS:
+        close_time_ms = UnixMilliseconds(_integer(raw, arm + 4, 8))
     if close_time_ms is not None and close_time_ms // 1000 != close_time:
         raise InconsistentAnswer(
             f"ledger {height} closed at {close_time} s and at {close_time_ms} ms"
@@ -143,15 +146,6 @@ def _block(raw: bytes, at: int, chain: ChainId) -> tuple[Block, int]:
         close_time_ms=close_time_ms,
     )
     return block, end
-
-
-def _close_time(raw: bytes, value: int) -> tuple[UnixSeconds, UnixMilliseconds | None]:
-    """Of the `StellarValue` that begins at `value`: transaction set, close time, upgrades, arm."""
-    at = value + _HASH
-    arm = _UPGRADES(raw, at + 8)
-    has_milliseconds = _integer(raw, arm, 4) in _WITH_MILLISECONDS
-    milliseconds = UnixMilliseconds(_integer(raw, arm + 4, 8)) if has_milliseconds else None
-    return UnixSeconds(_integer(raw, at, 8)), milliseconds
 
 
 def _integer(raw: bytes, at: int, size: int) -> int:

@@ -1,10 +1,10 @@
-"""Does a ledger hold anything of ours? Answered from its bytes, before any of it is decoded.
+"""Whether a ledger can contain wanted events, from its bytes, before any decoding.
 
-What we want of a ledger is named in it by 32 raw bytes: the contract an event is of, the account a
-token's event is about, the transaction that was issued. A ledger without any of them has no wanted
-event; one that has them may still have none. Tokens' own ids are no needles: with them nearly every
-ledger would be a hit, while a movement that matters also names a watched account. Which of the
-accounts in a ledger are watched is for others to say.
+A wanted event names 32 raw bytes: the contract that emitted it, the account that a token's event is
+about, or the hash of an issued transaction. A ledger without any of them has no wanted event; a
+ledger with them may still have none. Tokens' own ids are not searched for: they are in nearly every
+ledger, and a relevant token event also names a watched account. The caller checks which accounts
+are watched.
 """
 
 import re
@@ -19,43 +19,6 @@ from indexer.config.networks import StellarChain
 from warehouse_schema.identifiers import StellarAddress, TxHash
 
 _KEY = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Prefilter:
-    """What is looked for anywhere in a ledger; each costs a search of its own."""
-
-    keys: tuple[bytes, ...]
-    """Contract ids and hashes of transactions."""
-
-    def matches(self, raw: bytes, begin: int = 0, end: int = sys.maxsize) -> bool:
-        """Whether the ledger between `begin` and `end` has one of them."""
-        return any(raw.find(key, begin, end) >= 0 for key in self.keys)
-
-
-def prefilter_of(chain: StellarChain, issued: Collection[TxHash] = ()) -> Prefilter:
-    """Needles for the events of the chain's contracts, and for issued transactions.
-
-    `issued` are inner hashes: a fee bump's result names the transaction inside it too.
-    """
-    contracts = [StrKey.decode_contract(contract) for contract in chain.event_contracts]
-    return Prefilter((*contracts, *(bytes.fromhex(name) for name in issued)))
-
-
-def accounts_in(raw: bytes, begin: int = 0, end: int = sys.maxsize) -> set[StellarAddress]:
-    """Accounts that stand as an address among the values of the ledger between `begin` and `end`.
-
-    Every account that an event's topic names is among them.
-    """
-    return {account_of_key(key) for key in set(_ACCOUNT.findall(raw, begin, end))}
-
-
-def account_of_value(raw: bytes) -> StellarAddress | None:
-    """The account that an `SCVal` is the address of; None for any other value."""
-    lead, key = raw[:-_KEY], raw[-_KEY:]
-    return account_of_key(key) if lead == _ACCOUNT_LEAD else None
-
-
 _ACCOUNT_LEAD = b"".join(
     word.to_bytes(4, "big")
     for word in (
@@ -64,8 +27,43 @@ _ACCOUNT_LEAD = b"".join(
         xdr.PublicKeyType.PUBLIC_KEY_TYPE_ED25519,
     )
 )
-"""What stands before the key of an account that is a value."""
-# The leading zeros are left out: what remains begins with a byte that is not in it again, so that
-# two leads cannot overlap, and none is passed over with the one before it. For the same reason the
-# key is only looked at.
+"""Bytes before the key of an account that is an `SCVal`."""
+# Without its leading zeros the lead begins with a byte that does not recur in it, so that two leads
+# cannot overlap and none is skipped with the one before it. The key is a lookahead for the same
+# reason.
 _ACCOUNT = re.compile(re.escape(_ACCOUNT_LEAD.lstrip(b"\0")) + rb"(?=(.{32}))", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Prefilter:
+    """Byte strings to search a ledger for; each costs a search."""
+
+    keys: tuple[bytes, ...]
+    """Contract ids and hashes of transactions."""
+
+    def matches(self, raw: bytes, begin: int = 0, end: int = sys.maxsize) -> bool:
+        """A key is in the ledger between `begin` and `end`."""
+        return any(raw.find(key, begin, end) >= 0 for key in self.keys)
+
+
+def prefilter_of(chain: StellarChain, issued: Collection[TxHash] = ()) -> Prefilter:
+    """Prefilter for events of the chain's contracts, and for issued transactions.
+
+    `issued` are inner hashes: the result of a fee bump contains its inner transaction's hash too.
+    """
+    contracts = [StrKey.decode_contract(contract) for contract in chain.event_contracts]
+    return Prefilter((*contracts, *(bytes.fromhex(name) for name in issued)))
+
+
+def accounts_in(raw: bytes, begin: int = 0, end: int = sys.maxsize) -> set[StellarAddress]:
+    """Accounts among the `SCVal`s of the ledger between `begin` and `end`.
+
+    Includes every account that is a topic of an event.
+    """
+    return {account_of_key(key) for key in set(_ACCOUNT.findall(raw, begin, end))}
+
+
+def account_of_value(raw: bytes) -> StellarAddress | None:
+    """The account of an `SCVal` that is an account's address; None for any other value."""
+    lead, key = raw[:-_KEY], raw[-_KEY:]
+    return account_of_key(key) if lead == _ACCOUNT_LEAD else None

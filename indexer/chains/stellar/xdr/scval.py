@@ -1,10 +1,9 @@
-"""Strict reading of SCVals, the values of Stellar contract events and of what contracts return.
+"""Strict readers of SCVals: topics and data of Stellar contract events, and return values.
 
-Values are read from their XDR by the protocol's definitions (`xdr_language`), not by the SDK. A
-value has the type it must have, or the event is `Undecodable` and the message says which event,
-which topic or key, and what was wrong. A reader takes one SCVal; `Topics` and `ScMap` apply
-readers and add the place to the message. Readers also refuse what the warehouse cannot hold, so
-that no event that a stranger emits can stop the writing of a ledger.
+A reader takes one SCVal and raises `Undecodable` for another type; `Topics` and `ScMap` apply
+readers and add event, topic or key to the message. Readers also refuse values that the warehouse
+cannot hold, so that no event of a foreign contract can stop the writing of a ledger. XDR is read by
+`schema.x`, not by the SDK, which lacks protocol 30.
 """
 
 import re
@@ -34,15 +33,15 @@ _SKIP = skipper("SCVal")
 _SYMBOL = re.compile(rb"[A-Za-z0-9_]{1,32}")
 _LARGEST_BIGINT = (1 << 63) - 1
 _LAST_SECOND = 253_402_300_799
-"""9999-12-31T23:59:59Z: the last second that ISO 8601 writes in four digits of year."""
+"""9999-12-31T23:59:59Z: the last second with a year of four digits."""
 
 _STRKEYS: Mapping[bytes, Callable[[bytes], str]] = {
     SCHEMA.constants[f"SC_ADDRESS_TYPE_{kind}"].to_bytes(4, "big"): encode
     for kind, encode in {
-        # Behind the type of its key.
+        # The type of the key comes first.
         "ACCOUNT": lambda raw: StrKey.encode_ed25519_public_key(raw[4:]),
         "CONTRACT": StrKey.encode_contract,
-        # In XDR the muxed id stands first, in a strkey last.
+        # XDR has the muxed id first, a strkey last.
         "MUXED_ACCOUNT": lambda raw: StrKey.encode_med25519_public_key(raw[8:] + raw[:8]),
         # The type of the id takes four bytes in XDR, one in a strkey.
         "CLAIMABLE_BALANCE": lambda raw: StrKey.encode_claimable_balance(raw[3:]),
@@ -50,45 +49,50 @@ _STRKEYS: Mapping[bytes, Callable[[bytes], str]] = {
         "MUXED_CONTRACT": lambda raw: muxed_contract(raw[8:], int.from_bytes(raw[:8], "big")),
     }.items()
 }
-"""Kind of an address → its strkey of what stands behind the kind."""
+"""Type of an `SCAddress` → encoder of the bytes after it as strkey."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScVal:
-    """A value whose XDR is known to be well formed."""
+    """A value of valid XDR."""
 
     kind: Kind
     body: bytes
-    """What stands behind the discriminant."""
+    """Bytes after the discriminant."""
+
+    @classmethod
+    def of(cls, raw: bytes) -> "ScVal":
+        """Split valid XDR."""
+        return cls(Kind(int.from_bytes(raw[:4], "big")), raw[4:])
 
 
 Reader: TypeAlias = Callable[[ScVal], T]
 
 
 def parse(raw: bytes) -> ScVal:
-    """Read XDR. Raises `Undecodable`."""
+    """Parse XDR. Raises `Undecodable`."""
     try:
         end = _SKIP(raw, 0)
     except (Malformed, RecursionError) as error:
         raise Undecodable(f"is not the XDR of an SCVal: {error}") from error
     if end != len(raw):
         raise Undecodable(f"is not the XDR of an SCVal: {end} bytes in {len(raw)}")
-    return _value(raw)
+    return ScVal.of(raw)
 
 
 def topic_name(event: StellarEvent) -> str | None:
-    """Topic 0 when it is a symbol, which is what names an event; else None.
+    """Name of an event: topic 0 if it is a symbol, else None.
 
     Raises `Undecodable` when topic 0 is not XDR.
     """
     if not event.topics:
         return None
-    first = _placed("an event", "topic 0", parse, event.topics[0])
+    first = _with_place("an event", "topic 0", parse, event.topics[0])
     return symbol(first) if first.kind is Kind.SCV_SYMBOL else None
 
 
 def address(value: ScVal) -> StellarAddress:
-    """An address of any kind, muxed accounts and contracts included."""
+    """An address of any type, also of muxed accounts and contracts."""
     raw = _body("an address", value, Kind.SCV_ADDRESS)
     return StellarAddress(_STRKEYS[raw[:4]](raw[4:]))
 
@@ -122,7 +126,7 @@ def count(value: ScVal) -> int:
 
 
 def seconds(value: ScVal) -> UnixSeconds:
-    """A u64 of unix seconds, up to the end of the year 9999."""
+    """A u64 of Unix seconds, up to the end of the year 9999."""
     return UnixSeconds(_at_most(_LAST_SECOND, u64(value)))
 
 
@@ -153,7 +157,7 @@ def symbol(value: ScVal) -> str:
 
 
 def string(value: ScVal) -> bytes:
-    """A string, which may hold any bytes."""
+    """A string, of any bytes."""
     return _counted(_body("a string", value, Kind.SCV_STRING))
 
 
@@ -186,7 +190,7 @@ def vector(value: ScVal) -> tuple[ScVal, ...]:
 
 
 def one_of(*words: str) -> Reader[Any]:
-    """A reader of a symbol that must be one of `words`."""
+    """Reader of a symbol that must be one of `words`."""
 
     def read(value: ScVal) -> str:
         found = symbol(value)
@@ -198,7 +202,7 @@ def one_of(*words: str) -> Reader[Any]:
 
 
 def mapping(value: ScVal) -> Mapping[str, ScVal]:
-    """A map by its symbol keys; keys of another type are nobody's field and are left out."""
+    """A map by its symbol keys; keys of other types are ignored."""
     parts = list(_elements("a map", value, Kind.SCV_MAP, 2))
     entries = zip(parts[::2], parts[1::2], strict=True)
     named = [(key, each) for key, each in entries if key.kind is Kind.SCV_SYMBOL]
@@ -209,47 +213,47 @@ def mapping(value: ScVal) -> Mapping[str, ScVal]:
 
 
 def record(what: str, value: ScVal) -> "ScMap":
-    """A map that is read field by field; `what` names it in messages."""
+    """A map to read field by field; `what` names it in messages."""
     return ScMap(what, mapping(value))
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """An event's topics, the name included at 0."""
+    """An event's topics, with the name at 0."""
 
     name: str
     values: Sequence[ScVal]
 
     @classmethod
     def of(cls, event: StellarEvent, *counts: int) -> "Topics":
-        """Read the topics. Raises `Undecodable` unless there are as many as one of `counts`."""
+        """Parse the topics. Raises `Undecodable` unless their number is one of `counts`."""
         name = topic_name(event) or "an event without a name"
         if len(event.topics) not in counts:
             raise Undecodable(f"{name} has {len(event.topics)} topics, not {counts}")
-        return cls(name, [_placed(name, "topics", parse, raw) for raw in event.topics])
+        return cls(name, [_with_place(name, "topics", parse, raw) for raw in event.topics])
 
     def read(self, index: int, reader: Reader[T]) -> T:
         """Topic `index`; a negative one counts from the last."""
-        return _placed(self.name, f"topic {index}", reader, self.values[index])
+        return _with_place(self.name, f"topic {index}", reader, self.values[index])
 
 
 @dataclass(frozen=True, slots=True)
 class ScMap:
-    """A map by key; keys that nobody reads are ignored."""
+    """A map by key; unread keys are ignored."""
 
     name: str
     values: Mapping[str, ScVal]
 
     @classmethod
     def of(cls, event: StellarEvent) -> "ScMap":
-        """Read an event's data, which must be a map. Raises `Undecodable`."""
+        """Parse an event's data, which must be a map. Raises `Undecodable`."""
         name = topic_name(event) or "an event without a name"
-        data = _placed(name, "data", parse, event.value)
-        return cls(name, _placed(name, "data", mapping, data))
+        data = _with_place(name, "data", parse, event.value)
+        return cls(name, _with_place(name, "data", mapping, data))
 
     @classmethod
     def of_version(cls, event: StellarEvent, version: int) -> "ScMap":
-        """As `of`, for contracts that write `v: u32` into every event's data."""
+        """As `of`, for contracts whose event data has a version (`v: u32`)."""
         fields = cls.of(event)
         found = fields.read("v", u32)
         if found != version:
@@ -257,13 +261,13 @@ class ScMap:
         return fields
 
     def read(self, key: str, reader: Reader[T]) -> T:
-        """The value at `key`, which must be there."""
+        """The value at `key`, which must exist."""
         if key not in self.values:
             raise Undecodable(f"{self.name} lacks {key}")
-        return _placed(self.name, key, reader, self.values[key])
+        return _with_place(self.name, key, reader, self.values[key])
 
     def optional(self, key: str, reader: Reader[T]) -> T | None:
-        """The value at `key`, which must be there but may be void (Rust's `Option`)."""
+        """The value at `key`, which must exist and may be void (Rust's `Option`)."""
         found = self.read(key, lambda value: value)
         return None if found.kind is Kind.SCV_VOID else self.read(key, reader)
 
@@ -271,15 +275,11 @@ class ScMap:
 _Input = TypeVar("_Input")
 
 
-def _placed(name: str, place: str, reader: Callable[[_Input], T], value: _Input) -> T:
+def _with_place(name: str, place: str, reader: Callable[[_Input], T], value: _Input) -> T:
     try:
         return reader(value)
     except Undecodable as error:
         raise Undecodable(f"{name}: {place} {error}") from error
-
-
-def _value(raw: bytes) -> ScVal:
-    return ScVal(Kind(int.from_bytes(raw[:4], "big")), raw[4:])
 
 
 def _body(what: str, value: ScVal, kind: Kind) -> bytes:
@@ -289,22 +289,22 @@ def _body(what: str, value: ScVal, kind: Kind) -> bytes:
 
 
 def _counted(raw: bytes) -> bytes:
-    """Counted bytes, without count and padding."""
+    """Bytes behind a length, without padding."""
     return raw[4 : 4 + int.from_bytes(raw[:4], "big")]
 
 
 def _elements(what: str, value: ScVal, kind: Kind, each: int) -> Iterator[ScVal]:
-    """The values of an optional, counted array of elements of `each` values."""
+    """Values of an optional array whose elements are `each` values long."""
     raw = _body(what, value, kind)
     if not any(raw[:4]):
         raise Undecodable(f"is {value.kind.name} of nothing, not {what}")
     at = 8
     for _ in range(each * int.from_bytes(raw[4:8], "big")):
         begin, at = at, _SKIP(raw, at)
-        yield _value(raw[begin:at])
+        yield ScVal.of(raw[begin:at])
 
 
-def _at_most(largest: int, number: int) -> int:
-    if number > largest:
-        raise Undecodable(f"is {number}, more than {largest}")
+def _at_most(limit: int, number: int) -> int:
+    if number > limit:
+        raise Undecodable(f"is {number}, more than {limit}")
     return number

@@ -165,7 +165,7 @@ def test_damaged_ledgers_go_through_quarantine_into_the_same_warehouse(
     for height in bad:
         raw = metas[height - FIRST]
         put(tmp_path, height, raw[: dice.randrange(len(raw) * 2 // 3, len(raw))])
-    reader._kept = None
+    reader._last_batch = None
     assert drained(indexer_engine, reader) == len(bad)
     assert block_faults(indexer_engine, DEVNET.id) == []
     assert differences(indexer_engine, network()) == []

@@ -322,7 +322,7 @@ def test_an_object_that_is_not_what_its_name_says_is_refused(
 def test_an_object_that_bursts_is_refused(
     tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lake, "_LARGEST_LEDGER", 100_000)
+    monkeypatch.setattr(lake, "_MAX_LEDGER", 100_000)
     reader = opened(write_lake(tmp_path, history_metas()[:9]))
     for said in (True, False):
         writer = zstandard.ZstdCompressor(write_content_size=said)

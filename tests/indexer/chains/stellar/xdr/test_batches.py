@@ -39,7 +39,7 @@ def test_a_batch_of_one_pubnet_ledger_is_taken_apart(height: int) -> None:
 def test_ledgers_of_every_wrapper_are_parted(
     extension: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "_next_by_structure", None)
+    monkeypatch.setattr(batches, "_next_by_skipping", None)
     metas = [parse_meta(raw) for raw in history_metas()[:4]]
     for meta in metas:
         assert meta.v2 is not None

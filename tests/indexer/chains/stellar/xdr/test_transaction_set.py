@@ -1,4 +1,4 @@
-"""A ledger's transactions held against its header, whichever way their end is found."""
+"""A ledger's transaction set against its header, by each way of finding its end."""
 
 from hashlib import sha256
 
@@ -7,6 +7,7 @@ import pytest
 from indexer.chains.raw import Block
 from indexer.chains.stellar.xdr import transaction_set
 from indexer.chains.stellar.xdr.ledgers import block_of_meta
+from indexer.chains.stellar.xdr.meta_parts import locate_parts
 from indexer.chains.stellar.xdr.transaction_set import check_transaction_set
 from indexer.errors import InconsistentAnswer
 from tests.factories.stellar_lake import DEVNET, history_metas, recorded_raws
@@ -16,8 +17,8 @@ LEDGERS = [
     *((PUBNET, raw) for raw in recorded_raws().values()),
     *((DEVNET, raw) for raw in history_metas()),
 ]
-"""Of every version, with full sets, and with empty ones, which end in no signature."""
-WAYS = ("_as_guessed", "_as_decoded", "_as_some_length")
+"""All versions; full sets, and empty ones, which end in no signature."""
+WAYS = ("_ends_at_signature", "_ends_as_decoded", "_ends_anywhere")
 
 
 def _check(raw: bytes, block: Block) -> None:
@@ -43,9 +44,9 @@ def test_own_transaction_sets_pass() -> None:
         _check(raw, block_of_meta(raw, chain.id))
 
 
-@pytest.mark.parametrize("way", ["_as_decoded", "_as_some_length"])
+@pytest.mark.parametrize("way", ["_ends_as_decoded", "_ends_anywhere"])
 @pytest.mark.parametrize("height", [26154623, 53312000, 63092988])
-def test_each_exact_way_knows_them_alone(
+def test_each_exact_way_finds_the_set(
     way: str, height: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _only(way, monkeypatch)
@@ -54,31 +55,27 @@ def test_each_exact_way_knows_them_alone(
 
 
 @pytest.mark.parametrize("height", [51000294, 53312000, 63092988, 63092990])
-def test_a_full_pubnet_ledgers_end_is_guessed(height: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    _only("_as_guessed", monkeypatch)
+def test_end_of_full_pubnet_set_is_guessed(height: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    _only("_ends_at_signature", monkeypatch)
     raw = recorded_raws()[height]
     _check(raw, block_of_meta(raw, PUBNET.id))
 
 
 @pytest.mark.parametrize("height", [53312000, 63092988])
-def test_a_set_that_differs_anywhere_is_refused(
-    height: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The way for ledgers that nothing decodes tries every length; a guess and a decoding are enough
-    # to say here that none of the bytes may differ.
-    monkeypatch.setattr(transaction_set, "_as_some_length", lambda *_: False)
+def test_set_with_any_other_byte_is_refused(height: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The search through every length is left out: it is slow, and refuses the same bytes.
+    monkeypatch.setattr(transaction_set, "_ends_anywhere", lambda *_: False)
     raw = recorded_raws()[height]
     block = block_of_meta(raw, PUBNET.id)
-    begin = transaction_set._places(raw, 0, int.from_bytes(raw[:4], "big"))[1]
-    end = transaction_set._NEW(raw, begin)
-    for place in [*range(begin, end, 997), end - 1]:
+    found = locate_parts(raw).transaction_set
+    for place in [*range(found.start, found.stop, 997), found.stop - 1]:
         damaged = bytearray(raw)
         damaged[place] ^= 1
         assert not _passes(bytes(damaged), block)
 
 
-def test_guesses_are_few_whatever_a_ledger_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What looks like the end of a set, a thousand times over.
+def test_number_of_guesses_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A thousand likely ends of a set.
     decoy = (64).to_bytes(4, "big") + bytes(64) + (9).to_bytes(4, "big") + bytes(64)
     hashed = []
 
@@ -88,5 +85,5 @@ def test_guesses_are_few_whatever_a_ledger_is_made_of(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(transaction_set, "sha256", count)
     raw = decoy * 1000
-    assert not transaction_set._as_guessed(raw, 0, len(raw), bytes(32), 2)
-    assert len(hashed) == transaction_set._MOST_GUESSES
+    assert not transaction_set._ends_at_signature(raw, 0, len(raw), bytes(32), 2)
+    assert len(hashed) == transaction_set._MAX_GUESSES
