@@ -1,7 +1,7 @@
-"""What can be transferred from where to where, by which mechanism, and within which limits.
+"""Transfer routes: coin, direction, mechanism, chains and limits, derived from the network file.
 
-Six routes, each over many chains; all of it follows from the network file. A route that the network
-cannot serve (no USDT0 on Stellar testnet) is there with no chains and is not enabled.
+There are always six routes. A route that the network cannot serve (no USDT0 on Stellar testnet) has
+no chains and is not enabled.
 
 Amounts are base units of the chain's own asset: 6 decimals on EVM chains, 7 on Stellar.
 """
@@ -24,51 +24,50 @@ FundingMode: TypeAlias = Literal["direct", "deposit_address"]
 QuotedFee: TypeAlias = Literal["cctp_fast_fee", "lz_native_fee"]
 
 EVM_DECIMALS = 6
-"""USDC and USDT0 on every EVM chain of the network files; also what CCTP and the OFT carry."""
+"""USDC and USDT0 on every EVM chain of the network files, and in CCTP and OFT messages."""
 
 STELLAR_DECIMALS = 7
 """Every classic Stellar asset."""
 
 BRIDGE_STEP = BaseUnits(10 ** (STELLAR_DECIMALS - EVM_DECIMALS))
-"""Stellar amounts cross in whole multiples of this: the 7th decimal does not exist elsewhere."""
+"""Stellar amounts cross a bridge in multiples of this: other chains have no 7th decimal."""
 
 MAX_USD = 20
-"""Most that one transfer moves; USDC and USDT0 count 1:1."""
+"""Per transfer; USDC and USDT0 count 1:1."""
 
 MIN_BRIDGED_USD = 1
-"""Least that crosses: below it the mechanism's own fees are out of proportion."""
+"""Per bridged transfer: below it the mechanism's fees are out of proportion."""
 
 SERVICE_FEE_BPS = 0
-"""The service charges nothing of its own."""
+"""Our own fee: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferRouteFee:
-    """What a quote on the route adds up."""
+    """Fees of a quote on the route."""
 
     service_fee_bps: int
-    """Of the amount sent, hundredths of a percent."""
+    """Hundredths of a percent of the amount sent."""
     quoted: tuple[QuotedFee, ...]
-    """Fees of others, which only a quote can tell: Circle's Fast fee moves with the source chain,
+    """Third-party fees that only a quote knows: Circle's Fast fee varies with the source chain,
     LayerZero's message fee (native token) with gas prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransferRouteEnd:
-    """One chain at which a route begins or ends. Amounts are base units of `asset`."""
+    """Source or destination chain of a route. Amounts are base units of `asset`."""
 
     chain: ChainId
     asset: AssetId
     min_amount: BaseUnits
     max_amount: BaseUnits
     amount_step: BaseUnits
-    """Amounts are whole multiples of this."""
+    """Amounts are multiples of this."""
     funding_modes: tuple[FundingMode, ...]
-    """How a deposit may be paid in; empty where nothing is paid in."""
+    """Ways to pay a deposit, the default first; empty on a chain that is no source of deposits."""
     expected_seconds: int
-    """The usual time spent on this side: on a source chain from the transaction's block until the
-    other side may act on it, on a destination chain until the delivery is in a block. The two sides
-    of a transfer add up."""
+    """Usual time on this chain: on a source from the transaction's block until the destination can
+    act on it, on a destination until the delivery is in a block. A transfer takes the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +83,30 @@ class TransferRoute:
 
     @property
     def enabled(self) -> bool:
-        """Whether the network has both ends."""
+        """The network has source and destination chains."""
         return bool(self.source_chains and self.dest_chains)
 
     def source(self, chain: ChainId) -> TransferRouteEnd | None:
-        """The end at which the route begins on that chain, if it does."""
+        """The source on that chain, if the route has one."""
         return next((end for end in self.source_chains if end.chain == chain), None)
 
     def dest(self, chain: ChainId) -> TransferRouteEnd | None:
-        """The end at which the route ends on that chain, if it does."""
+        """The destination on that chain, if the route has one."""
         return next((end for end in self.dest_chains if end.chain == chain), None)
 
 
 def routes(network: Network) -> tuple[TransferRoute, ...]:
-    """The six routes, always all and in this order."""
+    """The six routes, always all, in this order."""
     return tuple(_route(network, *plan) for plan in _PLANS)
 
 
 def find_route(network: Network, route: str) -> TransferRoute | None:
-    """The route of that id, enabled or not; None for a word that is no route."""
+    """The route of that id, enabled or not; None for an unknown id."""
     return next((known for known in routes(network) if known.id == route), None)
 
 
-# Circle charges for Fast, which Stellar does not have as a source: its burns are final at once.
-# Whoever sends an OFT pays LayerZero for the message.
+# Circle charges for Fast transfers, which Stellar lacks as a source: its burns are final at once.
+# The sender of an OFT pays LayerZero for the message.
 _PLANS: tuple[tuple[RouteId, Direction, Coin, Mechanism, tuple[QuotedFee, ...]], ...] = (
     ("usdc-deposit", "deposit", "usdc", "cctp", ("cctp_fast_fee",)),
     ("usdc-withdraw", "withdraw", "usdc", "cctp", ()),
@@ -126,7 +125,16 @@ def _route(
     mechanism: Mechanism,
     quoted: tuple[QuotedFee, ...],
 ) -> TransferRoute:
-    stellar, evm = _reached(network, coin, mechanism)
+    places = [
+        (chain, asset)
+        for chain in network.chains
+        if _has_mechanism(chain, mechanism) and (asset := _asset(chain, coin)) is not None
+    ]
+    stellar = [place for place in places if isinstance(place[0], StellarChain)]
+    evm = [place for place in places if isinstance(place[0], EvmChain)]
+    if mechanism != "payment" and not (stellar and evm):
+        # A bridge needs both of its sides.
+        stellar, evm = [], []
     sources, dests = {
         "deposit": (evm, stellar),
         "withdraw": (stellar, evm),
@@ -139,54 +147,29 @@ def _route(
         fee=TransferRouteFee(service_fee_bps=SERVICE_FEE_BPS, quoted=quoted),
         source_chains=tuple(
             _end(
-                place,
+                chain,
+                asset,
                 mechanism,
-                _funding_modes(place.chain) if direction == "deposit" else (),
-                _source_seconds(place.chain, mechanism),
+                _funding_modes(chain) if direction == "deposit" else (),
+                _source_seconds(chain, mechanism),
             )
-            for place in sources
+            for chain, asset in sources
         ),
+        # A payment is a single transaction: its source side is all of it.
         dest_chains=tuple(
-            _end(place, mechanism, (), _dest_seconds(place.chain, mechanism)) for place in dests
+            _end(
+                chain,
+                asset,
+                mechanism,
+                (),
+                0 if mechanism == "payment" else _inclusion_seconds(chain),
+            )
+            for chain, asset in dests
         ),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A coin on a chain."""
-
-    chain: Chain
-    asset: AssetId
-
-
-_Places: TypeAlias = tuple[_Place, ...]
-
-
-def _reached(network: Network, coin: Coin, mechanism: Mechanism) -> tuple[_Places, _Places]:
-    """Where the coin is on Stellar, and on which EVM chains; neither without the mechanism.
-
-    A bridge needs both of its sides, so one that Stellar lacks leads nowhere.
-    """
-    places = [
-        _Place(chain, asset)
-        for chain in network.chains
-        if _has(chain, mechanism) and (asset := _asset(chain, coin)) is not None
-    ]
-    stellar = tuple(place for place in places if isinstance(place.chain, StellarChain))
-    evm = tuple(place for place in places if isinstance(place.chain, EvmChain))
-    if mechanism == "payment":
-        return stellar, ()
-    return (stellar, evm) if stellar and evm else ((), ())
-
-
-def _funding_modes(chain: Chain) -> tuple[FundingMode, ...]:
-    """The first is what is meant when nothing is said."""
-    has_addresses = isinstance(chain, EvmChain) and chain.has_deposit_addresses
-    return ("direct", "deposit_address") if has_addresses else ("direct",)
-
-
-def _has(chain: Chain, mechanism: Mechanism) -> bool:
+def _has_mechanism(chain: Chain, mechanism: Mechanism) -> bool:
     """A network file names all of a bridge's contracts on a chain or none."""
     match mechanism:
         case "cctp":
@@ -205,29 +188,35 @@ def _asset(chain: Chain, coin: Coin) -> AssetId | None:
     return None if contract is None else AssetId(f"{chain.id}/erc20:{contract}")
 
 
+def _funding_modes(chain: Chain) -> tuple[FundingMode, ...]:
+    has_addresses = isinstance(chain, EvmChain) and chain.has_deposit_addresses
+    return ("direct", "deposit_address") if has_addresses else ("direct",)
+
+
 def _end(
-    place: _Place,
+    chain: Chain,
+    asset: AssetId,
     mechanism: Mechanism,
     funding_modes: tuple[FundingMode, ...],
     expected_seconds: int,
 ) -> TransferRouteEnd:
-    on_stellar = isinstance(place.chain, StellarChain)
+    on_stellar = isinstance(chain, StellarChain)
     unit = 10 ** (STELLAR_DECIMALS if on_stellar else EVM_DECIMALS)
-    crosses = mechanism != "payment"
+    is_bridged = mechanism != "payment"
     return TransferRouteEnd(
-        chain=place.chain.id,
-        asset=place.asset,
-        min_amount=BaseUnits(MIN_BRIDGED_USD * unit if crosses else 1),
+        chain=chain.id,
+        asset=asset,
+        min_amount=BaseUnits(MIN_BRIDGED_USD * unit if is_bridged else 1),
         max_amount=BaseUnits(MAX_USD * unit),
-        amount_step=BRIDGE_STEP if crosses and on_stellar else BaseUnits(1),
+        amount_step=BRIDGE_STEP if is_bridged and on_stellar else BaseUnits(1),
         funding_modes=funding_modes,
         expected_seconds=expected_seconds,
     )
 
 
 # Circle, "Finality and block confirmations" (CCTP V2), seconds from the burn's block until the
-# attestation: Fast where the chain offers it as a source, otherwise Standard. A chain without a
-# published figure (Stellar, the testnets, the devnet) counts its own finality instead.
+# attestation: Fast where the chain supports it as a source, otherwise Standard. Chains without a
+# published figure (Stellar, the testnets, the devnet) use their own finality.
 _CCTP_ATTESTATION_SECONDS: Mapping[ChainId, int] = {
     ChainId("eip155:1"): 20,
     ChainId("eip155:10"): 8,
@@ -243,14 +232,14 @@ _CCTP_ATTESTATION_SECONDS: Mapping[ChainId, int] = {
     ChainId("eip155:1329"): 5,
 }
 
-# Ledgers that the verifiers of USDT0's Stellar OFT wait for: its send configuration toward Ethereum
-# as it stood on chain in September 2026, when 53 sends took 30.5 minutes in the median. The other
-# way the configuration is not published: an EVM chain counts its own finality.
+# Confirmations that the verifiers of USDT0's Stellar OFT wait for: its send configuration toward
+# Ethereum, read on chain in September 2026, when 53 sends took 30.5 minutes in the median. In the
+# other direction it is not published: EVM chains use their own finality.
 _OFT_CONFIRMATIONS: Mapping[ChainId, int] = {ChainId("stellar:pubnet"): 320}
 
 
 def _source_seconds(chain: Chain, mechanism: Mechanism) -> int:
-    """From the source transaction's block until the mechanism vouches for it on the other side."""
+    """From the source transaction's block until the destination can act on it."""
     if mechanism == "payment":
         return _inclusion_seconds(chain)
     if mechanism == "cctp" and chain.id in _CCTP_ATTESTATION_SECONDS:
@@ -261,11 +250,6 @@ def _source_seconds(chain: Chain, mechanism: Mechanism) -> int:
     return math.ceil((confirmations + 1) * chain.block_seconds)
 
 
-def _dest_seconds(chain: Chain, mechanism: Mechanism) -> int:
-    """A payment is one transaction: once its source side is done, so is the other."""
-    return 0 if mechanism == "payment" else _inclusion_seconds(chain)
-
-
 def _inclusion_seconds(chain: Chain) -> int:
-    """Until a transaction sent now is in a block: the one under way, and its own."""
+    """Until a transaction sent now is in a block: the pending one, and its own."""
     return math.ceil(2 * chain.block_seconds)

@@ -1,4 +1,4 @@
-"""Where the warehouse is: the Postgres of `DATABASE_URL`, or the embedded one."""
+"""Connection to the warehouse: the Postgres of `DATABASE_URL`, or the embedded one."""
 
 from sqlalchemy import Engine
 from sqlalchemy.engine import URL
@@ -13,15 +13,15 @@ DAGSTER_DATABASE = "isthmus_dagster"
 
 
 def embedded_postgres(settings: Settings) -> EmbeddedPostgres:
-    """The Postgres that the tools start and stop when `DATABASE_URL` is unset, on the devnet."""
+    """Postgres that the tools start and stop on the devnet when `DATABASE_URL` is unset."""
     return EmbeddedPostgres(settings.home / "postgres")
 
 
 def database_url(settings: Settings) -> URL:
     """URL of the warehouse, as its owner.
 
-    Raises `ConfigurationError` when there is no `DATABASE_URL`, unless on the devnet, where the
-    embedded one has to run.
+    Raises `ConfigurationError` without `DATABASE_URL`, or on the devnet without a running embedded
+    Postgres.
     """
     if settings.database_url is not None:
         try:
@@ -45,10 +45,10 @@ def open_engine(settings: Settings, room: Room, *, pool_size: int = 5) -> Engine
 
 
 def dagster_storage_url(settings: Settings) -> str:
-    """URL of Dagster's own database in the same server, with the driver Dagster works with.
+    """URL of Dagster's own database in the same server.
 
-    Dagster's event log speaks psycopg2's parameter style; SQLAlchemy 2.1 would give it psycopg 3,
-    and every event would fail to insert.
+    The driver is psycopg2, whose parameter style Dagster's event log uses; with psycopg 3, the
+    default of SQLAlchemy 2.1, every insert of an event fails.
     """
     url = database_url(settings).set(drivername="postgresql+psycopg2", database=DAGSTER_DATABASE)
     return url.render_as_string(hide_password=False)

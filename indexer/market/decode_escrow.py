@@ -31,8 +31,8 @@ from indexer.market.escrow_events import (
 
 VERSION = 1
 
-direction = one_of("onramp", "offramp")
-"""Reads `Direction`."""
+order_direction = one_of("onramp", "offramp")
+"""Reader of `OrderDirection`."""
 _claim = one_of("proof", "manual")
 _cancelled_by = one_of("taker", "provider", "admin")
 
@@ -85,7 +85,7 @@ def _order_open(event: StellarEvent) -> OrderOpen:
         provider=topics.read(1, address),
         taker=topics.read(2, address),
         order_id=topics.read(3, word),
-        direction=data.read("direction", direction),
+        direction=data.read("direction", order_direction),
         rail=data.read("rail", symbol),
         currency=data.read("currency", symbol),
         amount=data.read("amount", amount),
@@ -188,4 +188,4 @@ DECODERS: Mapping[str, Callable[[StellarEvent], EscrowEvent]] = {
     "paused_set": _paused_set,
     "upgraded": _upgraded,
 }
-"""Every event of the contract, by topic 0. Each raises `Undecodable` on a bad shape."""
+"""Decoders of all events, by topic 0. Each raises `Undecodable` for another shape."""

@@ -16,7 +16,7 @@ from indexer.chains.stellar.xdr.scval import (
     u32,
     word,
 )
-from indexer.market.decode_escrow import direction
+from indexer.market.decode_escrow import order_direction
 from indexer.market.rail_terms_events import (
     PayeeSet,
     ProviderSet,
@@ -49,7 +49,7 @@ def _terms_set(event: StellarEvent) -> TermsSet:
         provider=topics.read(1, address),
         rail=topics.read(2, symbol),
         currency=topics.read(3, symbol),
-        direction=data.read("direction", direction),
+        direction=data.read("direction", order_direction),
         rate=data.read("rate", amount),
         min=data.read("min", amount),
         max=data.read("max", amount),
@@ -64,7 +64,7 @@ def _terms_del(event: StellarEvent) -> TermsDel:
         provider=topics.read(1, address),
         rail=topics.read(2, symbol),
         currency=topics.read(3, symbol),
-        direction=data.read("direction", direction),
+        direction=data.read("direction", order_direction),
         tseq=data.read("tseq", count),
     )
 
@@ -99,4 +99,4 @@ DECODERS: Mapping[str, Callable[[StellarEvent], RailTermsEvent]] = {
     "payee_set": _payee_set,
     "provider_set": _provider_set,
 }
-"""Every event of the contract, by topic 0. Each raises `Undecodable` on a bad shape."""
+"""Decoders of all events, by topic 0. Each raises `Undecodable` for another shape."""

@@ -1,7 +1,7 @@
-"""Events of the Escrow contract, version 1: providers' balances and the orders that lock them.
+"""Events of the Escrow contract, version 1: provider balances, and orders that lock them.
 
 Amounts, rates and fiat amounts have 7 decimals. `free_after` and `locked_after` are the provider's
-escrow balances once the event has happened; `pseq` counts the provider's Escrow events from 1.
+escrow balances after the event; `pseq` counts the provider's Escrow events from 1.
 """
 
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class EscrowWithdraw(Event):
 
 @dataclass(frozen=True, slots=True)
 class OrderOpen(Event):
-    """`order_open`: terms, tier, fee and payee are snapshotted here for the order's life."""
+    """`order_open`: snapshot of terms, tier, fee and payee for the order's life."""
 
     provider: StellarAddress
     taker: StellarAddress
@@ -79,7 +79,7 @@ class OrderOpen(Event):
 
 @dataclass(frozen=True, slots=True)
 class OrderFulfill(Event):
-    """`order_fulfill`: settled by a payment claim, or by the word of who received the fiat."""
+    """`order_fulfill`: settled by a payment proof, or released manually by the fiat's receiver."""
 
     provider: StellarAddress
     taker: StellarAddress
@@ -118,7 +118,7 @@ class OrderCancel(Event):
 
 @dataclass(frozen=True, slots=True)
 class OrderExpire(Event):
-    """`order_expire`: the chain catches up with an expiry that the clock already decided."""
+    """`order_expire`: records an expiry that time alone decided before."""
 
     provider: StellarAddress
     taker: StellarAddress

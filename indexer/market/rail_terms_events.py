@@ -1,4 +1,4 @@
-"""Events of the RailTerms contract, version 1: rails, and what each provider offers on them.
+"""Events of the RailTerms contract, version 1: rails, and providers' terms on them.
 
 Rates and limits have 7 decimals. `tseq` counts the provider's RailTerms events from 1.
 """
@@ -13,7 +13,7 @@ from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress
 
 @dataclass(frozen=True, slots=True)
 class RailSet(Event):
-    """`rail_set` (admin): how a rail's payments are verified, and the protocol fee on it."""
+    """`rail_set` (admin): verification and protocol fee of a rail."""
 
     rail: str
     enabled: bool
@@ -25,7 +25,7 @@ class RailSet(Event):
 
 @dataclass(frozen=True, slots=True)
 class TermsSet(Event):
-    """`terms_set`: full replacement of the terms at (provider, direction, rail, currency)."""
+    """`terms_set`: replaces the terms of (provider, direction, rail, currency)."""
 
     provider: StellarAddress
     rail: str
@@ -51,7 +51,7 @@ class TermsDel(Event):
 
 @dataclass(frozen=True, slots=True)
 class PayeeSet(Event):
-    """`payee_set`: where the provider takes fiat on a rail, as a hash and perhaps in plain."""
+    """`payee_set`: fiat account of a provider on a rail, as a hash and optionally in plain text."""
 
     provider: StellarAddress
     rail: str

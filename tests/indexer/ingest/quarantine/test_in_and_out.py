@@ -287,7 +287,7 @@ def test_a_backfill_puts_into_quarantine_what_it_cannot_decode(
 ) -> None:
     drained(indexer_engine, reader)
     damage(tmp_path, history().sent)
-    reader._kept = None
+    reader._last_batch = None
     backfill(
         indexer_engine, reader, network(), Height(FIRST), history().last, lambda progress: None
     )
@@ -329,6 +329,6 @@ def test_a_second_reading_says_what_it_could_not_read(
     first, last = Height(FIRST), history().last
     assert rescan(indexer_engine, reader.read, network().stellar, first, last) == []
     damage(tmp_path, history().sent)
-    reader._kept = None
+    reader._last_batch = None
     (found,) = rescan(indexer_engine, reader.read, network().stellar, first, last)
     assert f"ledger {history().sent} cannot be decoded" in found
