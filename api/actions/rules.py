@@ -14,7 +14,6 @@ from sqlalchemy import Connection, func, insert, select
 from api.actions import schema
 from api.actions.onboarding import sponsored
 from api.transfers.access import OwnedTransferId
-from api.transfers.details import transfer_state
 from api.trustlines import NeededTrustline
 from indexer.actions.agreed import Agreement
 from indexer.actions.evm_calls import EvmOrder, UnsignedCall, parse_order
@@ -26,7 +25,7 @@ from indexer.policy.sponsorship import SponsorshipRequest, payers_of
 from indexer.transfers import state_machine
 from indexer.transfers.fold import TransferState
 from indexer.transfers.inputs import TransferTerms
-from indexer.transfers.load import load_transfers
+from indexer.transfers.read import read_transfers
 from indexer.transfers.store import lock_transfers, with_interchangeable
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import (
@@ -95,8 +94,8 @@ DueAction: TypeAlias = Task | Nothing
 
 def due(conn: Connection, network: Network, transfer: OwnedTransferId) -> DueAction:
     """What the owner of a transfer that is there has to do, as far as the warehouse knows."""
-    [loaded] = load_transfers(conn, network, [transfer])
-    progress, terms = transfer_state(loaded), loaded.inputs.terms
+    [reading] = read_transfers(conn, network, [transfer])
+    progress, terms = reading.state, reading.terms
     stage = progress.stage
     if stage == "AWAITING_TRUSTLINE":
         task = _task(conn, network, transfer, terms, progress)
@@ -104,7 +103,7 @@ def due(conn: Connection, network: Network, transfer: OwnedTransferId) -> DueAct
         return recipient or Nothing("no_trustline")
     if stage not in ("AWAITING_SIGNATURE", "AWAITING_FUNDS"):
         return Nothing("over" if state_machine.is_terminal(stage) else "waiting")
-    if loaded.unproven:
+    if reading.loaded.unproven:
         # What it waits for may be in that block: it is not to be paid twice.
         return Nothing("waiting")
     if _has_run_out(conn, transfer):

@@ -10,7 +10,6 @@ from api.actions.rules import decide, issued_on_stellar, issued_orders
 from api.errors import BadRequest, Conflict, Unprocessable
 from api.parsing import Strict, canonical_hex
 from api.transfers.access import OwnedTransferId
-from api.transfers.details import transfer_state
 from indexer.actions.evm_calls import EvmOrder
 from indexer.actions.evm_check import Match, MinedTx, Mismatch, check_order, check_payment
 from indexer.actions.onboarding import parse_onboarding
@@ -19,7 +18,7 @@ from indexer.actions.stellar_tx import IssuedTransaction, parse_tx
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules
 from indexer.config.networks import Network
 from indexer.policy.paid_failures import paid_failures
-from indexer.transfers.load import load_transfers
+from indexer.transfers.read import read_transfers
 from indexer.transfers.state_machine import Stage
 from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
@@ -232,8 +231,8 @@ def _refuse_unawaited(
     conn: Connection, network: Network, transfer: OwnedTransferId, awaiting: Stage
 ) -> None:
     """What is only now to be sent must not be, once the transfer is called off or moves already."""
-    [loaded] = load_transfers(conn, network, [transfer])
-    stage = transfer_state(loaded).stage
+    [reading] = read_transfers(conn, network, [transfer])
+    stage = reading.state.stage
     if stage != awaiting:
         raise Conflict(
             f"the transfer is {stage}: no transaction is sent for it now",

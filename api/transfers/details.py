@@ -1,6 +1,5 @@
 """Where transfers are: the indexer's own fold, of what this very transaction sees."""
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,18 +12,13 @@ from api.transfers.access import OwnedTransferId
 from indexer.chains.services.messages import Attestation
 from indexer.config.networks import Network
 from indexer.facts.messages import verified_attestations
-from indexer.transfers import state_machine
-from indexer.transfers.fold import StageChange, TransferState, fold_transfer
-from indexer.transfers.inputs import TransferInputs
-from indexer.transfers.load import LoadedTransfer, load_transfers
-from indexer.transfers.state_machine import IllegalTransition
+from indexer.transfers.fold import TransferState
+from indexer.transfers.read import new_transfer_state, read_transfers
 from indexer.transfers.terms import load_terms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import movements, transfer_states
 from warehouse_schema.queries import any_of
-
-logger = logging.getLogger(__name__)
 
 MAX_EXTRAS = 20
 """Attested messages of extra movements that are shown of a transfer: anybody can add movements."""
@@ -92,10 +86,7 @@ def load_details(
     conn: Connection, network: Network, ids: Sequence[OwnedTransferId]
 ) -> list[TransferDetails]:
     """These transfers, in the order of their ids as given."""
-    found = {
-        loaded.inputs.terms.id: transfer_state(loaded)
-        for loaded in load_transfers(conn, network, ids)
-    }
+    found = {each.terms.id: each.state for each in read_transfers(conn, network, ids)}
     agreed = _agreed(conn, ids)
     extras = _waiting_extras(conn, found.values())
     nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
@@ -107,9 +98,7 @@ def load_details(
 def new_transfer_details(conn: Connection, transfer: OwnedTransferId) -> TransferDetails:
     """As `known`, of a transfer that this very transaction made: its id has been seen by nobody."""
     [terms] = load_terms(conn, [transfer])
-    return TransferDetails(
-        _agreed(conn, [transfer])[transfer], fold_transfer(TransferInputs(terms=terms)), None
-    )
+    return TransferDetails(_agreed(conn, [transfer])[transfer], new_transfer_state(terms), None)
 
 
 def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, TransferAgreement]:
@@ -165,31 +154,3 @@ def _known(
         tuple(islice(waiting, MAX_EXTRAS)),
         changed_at,
     )
-
-
-def transfer_state(loaded: LoadedTransfer) -> TransferState:
-    """The fold. A story that cannot be is on hold until an operator has looked at it: the indexer
-    raises an alarm for it, and keeps the stage that it stored."""
-    try:
-        return fold_transfer(loaded.inputs)
-    except IllegalTransition as error:
-        terms = loaded.inputs.terms
-        logger.error("illegal stage transfer=%s: %s", terms.id, error)
-        return TransferState(
-            stage="ON_HOLD",
-            status=state_machine.status("ON_HOLD", terms.source_chain, terms.dest_chain),
-            turn=state_machine.turn("ON_HOLD"),
-            reason="held",
-            detail="what is known of it does not fit together; an operator has to look at it",
-            timeline=(StageChange("ON_HOLD", None),),
-            since=None,
-            completed_at=None,
-            external_tx=None,
-            stellar_tx=None,
-            movement=None,
-            extras=(),
-            amount_delivered=None,
-            self_finish=None,
-            refund=None,
-            goes_back=(),
-        )

@@ -11,12 +11,11 @@ from typing import Any
 from sqlalchemy import Connection, Select, case, false, func, or_, select
 
 from api.errors import Unprocessable
-from api.transfers.details import transfer_state
 from indexer.config.networks import Network
 from indexer.config.routes import STELLAR_DECIMALS
 from indexer.policy.limits import OUTSTANDING_USD, STARTED_USD, UNITS_PER_USD, units
 from indexer.transfers import state_machine
-from indexer.transfers.load import load_transfers
+from indexer.transfers.read import read_transfers
 from indexer.transfers.store import is_behind
 from warehouse_schema.identifiers import BaseUnits, ChainId, StellarAddress
 from warehouse_schema.intake import quotes, transfers
@@ -119,9 +118,9 @@ def _open(owner: StellarAddress) -> Select[Any]:
 def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:
     """What of these is outstanding, as the fold of now has it."""
     terms = (
-        loaded.inputs.terms
-        for loaded in load_transfers(conn, network, ids)
-        if state_machine.is_outstanding(transfer_state(loaded).stage)
+        each.terms
+        for each in read_transfers(conn, network, ids)
+        if state_machine.is_outstanding(each.state.stage)
     )
     return sum(units(each.source_chain, each.amount_in) for each in terms)
 

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from api.description import BaseUnitsText, Time, TimeText
 from indexer.config.routes import Direction, FundingMode, RouteId
-from indexer.transfers.fold import StageReason
+from indexer.transfers.reasons import StageReason
 from indexer.transfers.state_machine import ActionBy, Sep24Status, Stage
 
 TransferId = Annotated[

@@ -15,14 +15,13 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from api.availability import require_healthy_chains, require_relay
 from api.errors import ChainUnavailable, Conflict, NotFound, Unprocessable
 from api.transfers.access import OwnedTransferId
-from api.transfers.details import transfer_state
 from api.transfers.limits import refuse_over_limits
 from api.transfers.requests import NewTransfer
 from indexer.bridges.deposit_address.factory import Deposit, deposit_address, deposit_of_transfer
 from indexer.config.networks import EvmChain, Network
 from indexer.facts.status import chain_status_on
 from indexer.transfers import state_machine
-from indexer.transfers.load import load_transfers
+from indexer.transfers.read import read_transfers
 from indexer.transfers.store import lock_transfers, with_interchangeable
 from warehouse_schema import channels, locks
 from warehouse_schema.identifiers import StellarAddress
@@ -190,8 +189,8 @@ def cancel_transfer(conn: Connection, network: Network, transfer: OwnedTransferI
     under it, and whoever comes second sees what the first one wrote.
     """
     lock_transfers(conn, with_interchangeable(conn, [transfer]))
-    [loaded] = load_transfers(conn, network, [transfer])
-    stage = transfer_state(loaded).stage
+    [reading] = read_transfers(conn, network, [transfer])
+    stage = reading.state.stage
     if not state_machine.may_cancel(stage):
         raise Conflict(
             f"the transfer is {stage}: it cannot be cancelled", code="NOT_CANCELLABLE", stage=stage

@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from api.description import TimeText
-from indexer.transfers.fold import StageReason
+from indexer.transfers.reasons import StageReason
 from indexer.transfers.state_machine import Sep24Status, Stage
 
 WebhookId = Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="16 random bytes.")]

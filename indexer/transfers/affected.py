@@ -1,4 +1,4 @@
-"""Which transfers something new is about."""
+"""Which transfers a batch of events affects."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -20,51 +20,101 @@ from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 
 PAYMENT_EVENTS: tuple[type[Event], ...] = (Erc20Transfer, DepositRefunded, AssetMovement)
-"""What moves transfers beside movements between chains."""
+"""Events that affect transfers without a movement between chains."""
 
 
 @dataclass(slots=True)
 class AffectedKeys:
-    """What events say of whose they are."""
+    """What events say of the transfers they belong to."""
 
     labels: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
     """Burn keys and guids."""
     payers: set[str] = field(default_factory=set)
     amounts: set[int] = field(default_factory=set)
-    """Of what the payers sent."""
+    """Sent by the payers."""
     addresses: set[str] = field(default_factory=set)
-    """That were paid, or gave back: deposit addresses among them."""
+    """Paid, or refunding: deposit addresses among them."""
+
+    def add_send(self, payer: str, amount: int) -> None:
+        """Add a send without a label."""
+        self.payers.add(payer)
+        self.amounts.add(amount)
+
+    def add_hook(self, hook_data: bytes) -> None:
+        """Add the label in a burn's hook data, if there is one."""
+        label = transfer_tag(hook_data)
+        if label is not None:
+            self.labels.add(label.hex())
+
+    def add_body(self, body: bytes, burn_key: str | None) -> None:
+        """Add the burn key and the label of a message body."""
+        if burn_key is not None:
+            self.keys.add(burn_key)
+        parsed = parse_burn_body(body)
+        if parsed is not None:
+            self.add_hook(parsed.hook_data)
 
 
 def affected_keys(events: Iterable[Event]) -> AffectedKeys:
-    """What these events say of whose they are."""
-    hints = AffectedKeys()
+    """Keys of the events' transfers."""
+    found = AffectedKeys()
     for event in events:
         if isinstance(event, DepositForBurn):
-            _note_label(hints, transfer_tag(event.hook_data))
+            found.add_hook(event.hook_data)
         elif isinstance(event, MessageSent):
-            _note_body(hints, event.message[HEADER_SIZE:], event.burn_key)
+            found.add_body(event.message[HEADER_SIZE:], event.burn_key)
         elif isinstance(event, MessageReceived):
-            _note_body(hints, event.message_body, event.burn_key)
+            found.add_body(event.message_body, event.burn_key)
         elif isinstance(event, OFT_EVENTS):
-            hints.keys.add(event.guid)
+            found.keys.add(event.guid)
             if isinstance(event, OftSent):
-                hints.payers.add(event.from_address)
-                hints.amounts.add(event.amount_sent)
+                found.add_send(event.from_address, event.amount_sent)
         elif isinstance(event, Erc20Transfer):
-            hints.addresses.add(event.recipient)
+            found.addresses.add(event.recipient)
         elif isinstance(event, DepositRefunded):
-            hints.addresses.add(event.deposit)
+            found.addresses.add(event.deposit)
         elif isinstance(event, AssetMovement) and event.sender is not None:
-            hints.payers.add(event.sender)
-            hints.amounts.add(event.amount)
-    return hints
+            found.add_send(event.sender, event.amount)
+    return found
 
 
-def _note_keys(conn: Connection, hints: AffectedKeys, keys: Collection[str]) -> None:
-    """What the stored events of these movements say. All burns of a key bear the same label."""
-    hints.keys.update(keys)
+def affected_transfers(
+    conn: Connection, events: Iterable[Event], keys: Collection[str] = ()
+) -> set[str]:
+    """Ids of the transfers that these events, and movements of these keys, belong to.
+
+    Events that concern no transfer cost no statement.
+    """
+    affected = affected_keys(events)
+    if keys:
+        _add_stored_events(conn, affected, keys)
+    found: set[str] = set()
+    if affected.labels or affected.addresses:
+        named = or_(
+            transfers.c.id == any_of(sorted(affected.labels)),
+            transfers.c.deposit_address == any_of(sorted(affected.addresses)),
+        )
+        found.update(conn.scalars(select(transfers.c.id).where(named)))
+    if affected.payers:
+        payers = any_of(sorted(affected.payers))
+        is_sent = (quotes.c.source_address == payers) & (
+            quotes.c.amount_in == any_amount(affected.amounts)
+        )
+        # Whatever leaves a deposit address belongs to its transfer.
+        query = select(transfers.c.id).join_from(transfers, quotes)
+        paid_by = query.where(is_sent | (transfers.c.deposit_address == payers))
+        found.update(conn.scalars(paid_by))
+    if affected.keys:
+        wanted = bindparam(None, sorted(affected.keys), type_=ARRAY(Text))
+        has_key = transfer_states.c["keys"].bool_op("&&")(wanted)
+        found.update(conn.scalars(select(transfer_states.c.transfer).where(has_key)))
+    return found
+
+
+def _add_stored_events(conn: Connection, affected: AffectedKeys, keys: Collection[str]) -> None:
+    """Add what the stored events of these movements say. Burns of one key have one label."""
+    affected.keys.update(keys)
     for table, bytes_column, header in (
         (cctp_messages_sent, cctp_messages_sent.c.message, HEADER_SIZE),
         (cctp_messages_received, cctp_messages_received.c.message_body, 0),
@@ -75,63 +125,6 @@ def _note_keys(conn: Connection, hints: AffectedKeys, keys: Collection[str]) -> 
             .where(table.c.burn_key == any_of(sorted(keys)))
         )
         for burn_key, raw in conn.execute(query):
-            _note_body(hints, raw[header:], burn_key)
+            affected.add_body(raw[header:], burn_key)
     for sent in events_by_key(conn, OftSent, "guid", sorted(keys)):
-        hints.payers.add(sent.from_address)
-        hints.amounts.add(sent.amount_sent)
-
-
-def _note_body(hints: AffectedKeys, body: bytes, burn_key: str | None) -> None:
-    if burn_key is not None:
-        hints.keys.add(burn_key)
-    parsed = parse_burn_body(body)
-    if parsed is not None:
-        _note_label(hints, transfer_tag(parsed.hook_data))
-
-
-def _note_label(hints: AffectedKeys, label: bytes | None) -> None:
-    if label is not None:
-        hints.labels.add(label.hex())
-
-
-def affected_transfers(
-    conn: Connection, events: Iterable[Event], keys: Collection[str] = ()
-) -> set[str]:
-    """Ids of the transfers that these events, and movements of these keys, are about.
-
-    Events without anything of what transfers are made of cost no statement.
-    """
-    hints = affected_keys(events)
-    if keys:
-        _note_keys(conn, hints, keys)
-    found: set[str] = set()
-    if hints.labels or hints.addresses:
-        named = or_(
-            transfers.c.id == any_of(sorted(hints.labels)),
-            transfers.c.deposit_address == any_of(sorted(hints.addresses)),
-        )
-        found.update(conn.scalars(select(transfers.c.id).where(named)))
-    if hints.payers:
-        found |= _paid_by(conn, hints)
-    if hints.keys:
-        wanted = bindparam(None, sorted(hints.keys), type_=ARRAY(Text))
-        held = transfer_states.c["keys"].bool_op("&&")(wanted)
-        found.update(conn.scalars(select(transfer_states.c.transfer).where(held)))
-    return found
-
-
-def _paid_by(conn: Connection, hints: AffectedKeys) -> set[str]:
-    payers = any_of(sorted(hints.payers))
-    # What leaves a deposit address is its transfer's whatever it is.
-    query = (
-        select(transfers.c.id)
-        .join_from(transfers, quotes)
-        .where(
-            (
-                (quotes.c.source_address == payers)
-                & (quotes.c.amount_in == any_amount(hints.amounts))
-            )
-            | (transfers.c.deposit_address == payers)
-        )
-    )
-    return set(conn.scalars(query))
+        affected.add_send(sent.from_address, sent.amount_sent)

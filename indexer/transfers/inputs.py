@@ -1,7 +1,7 @@
-"""What the fold of a transfer rests on: rows of clients, relay and indexer, and facts.
+"""The inputs of a transfer's fold: rows of clients, relay and indexer, and facts.
 
-Every tuple is a set: in which order its rows arrived means nothing. Times are unix seconds; those
-of chains are block times, those of rows the database's clock.
+Every tuple is a set: the order of its rows means nothing. Times are unix seconds; those of chains
+are block times, those of rows the database's clock.
 """
 
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ from warehouse_schema.identifiers import (
 )
 
 Purpose: TypeAlias = Literal["submit", "sweep", "deliver", "refund", "onboard"]
-"""What the relay sends a transaction for: the owner's own signed one, the burn or send from a
-deposit address, the delivery on the destination chain, a deposit back, an account's trustline."""
+"""Purpose of a relay transaction: the owner's own signed one, the burn or send from a deposit
+address, the delivery on the destination chain, a deposit refund, an account's trustline."""
 
 NO_TRUSTLINE = "no_trustline"
-"""The obstacle that the recipient can clear by itself."""
+"""Obstacle that the recipient can clear."""
 WOULD_FAIL = "would_fail"
-"""The obstacle that keeps the relay from sending what the owner signed."""
+"""Obstacle that keeps the relay from sending the owner's signed transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferTerms:
-    """What was agreed when the transfer was created; never changes."""
+    """Terms agreed when the transfer was created; they never change."""
 
     id: str
     """16 bytes, 32 hex digits: the label that its burn carries."""
@@ -40,7 +40,7 @@ class TransferTerms:
     mechanism: Mechanism
     source_chain: ChainId
     source_address: Address
-    """Who is to pay; a deposit goes back there."""
+    """The payer; a deposit is refunded there."""
     source_token: Address
     """Token contract on the source chain."""
     dest_chain: ChainId
@@ -48,16 +48,16 @@ class TransferTerms:
     amount_in: BaseUnits
     """Source chain base units."""
     min_refund: BaseUnits
-    """Least that is sent back by itself, source chain base units."""
+    """Minimum of an automatic refund, source chain base units."""
     deposit_address: EvmAddress | None
-    """Where a deposit is paid in; None when the payer sends the burn itself."""
+    """Address that takes the deposit; None when the payer sends the burn itself."""
     started_at: UnixSeconds
     expires_at: UnixSeconds
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ChainPosition:
-    """Where on its chain something happened. Orders as it happened, within one chain."""
+    """Position of an event on its chain. Sorts in chain order, within one chain."""
 
     height: int
     position: int
@@ -68,7 +68,7 @@ class ChainPosition:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReceipt:
-    """Where and when it was delivered."""
+    """Transaction and time of a delivery."""
 
     chain: ChainId
     tx: TxHash
@@ -77,20 +77,20 @@ class DeliveryReceipt:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SentTransaction:
-    """A transaction that the owner submitted and we accepted, or that the relay signed."""
+    """A transaction that the owner submitted, or that the relay signed."""
 
     at: UnixSeconds
     tx: TxHash
-    """On Stellar the inner hash, which no fee bump changes."""
+    """On Stellar the inner hash: fee bumps do not change it."""
     purpose: Purpose
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FailedTransaction:
-    """A transaction of the owner's that a ledger included without effect."""
+    """A transaction of the owner that a ledger included without effect."""
 
     at: UnixSeconds
-    """When that was final, by the database's clock."""
+    """When that became final, by the database's clock."""
     tx: TxHash
     sent_at: UnixSeconds
     """When it was submitted."""
@@ -98,7 +98,7 @@ class FailedTransaction:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Payment:
-    """A token paid to the deposit address, or by it to whom it refunds."""
+    """A token payment to the deposit address, or a refund from it."""
 
     place: ChainPosition
     token: Address
@@ -107,21 +107,21 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class MatchedMovement:
-    """A movement that matches the transfer in everything, or the payment that is a send.
+    """A movement that matches the transfer in every point, or the payment that is a send.
 
-    `stage` and `why` are the movement's own (`projections/transfers.py`); a payment is COMPLETED,
-    its source is its delivery.
+    `stage` and `why` are the movement's own (`indexer.movements`); a payment is COMPLETED, its
+    source is its delivery.
     """
 
     movement: str
     source: ChainPosition | None
     """The burn or send; None while only its delivery was seen."""
     is_final: bool
-    """Whether its chain can no longer take the source back."""
+    """Whether the source can no longer be reorganised away."""
     stage: MovementStage
     why: str | None
     ready_at: UnixSeconds | None
-    """When it was attested or verified; None before, and where nobody said."""
+    """When it was attested or verified; None before, and where it is unknown."""
     delivered: DeliveryReceipt | None
     amount_out: BaseUnits | None
     """Destination chain base units, once delivered."""
@@ -130,47 +130,47 @@ class MatchedMovement:
 
 @dataclass(frozen=True, slots=True)
 class RewoundSource:
-    """A source event of the transfer that its chain took back with its block."""
+    """A source event of the transfer whose block its chain reorganised away."""
 
     tx: TxHash
     at: UnixSeconds
     """When that was noticed."""
     paid: BaseUnits | None
-    """What it had paid to the deposit address, in `source_token`; None for a burn or send."""
+    """Its payment to the deposit address, in `source_token`; None for a burn or send."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Obstacle:
-    """Why no retry moves the transfer on, as long as it stands."""
+    """Why no retry moves the transfer on."""
 
     since: UnixSeconds
     kind: str
-    """`no_trustline`, or what an operator has to look at: frozen, refused, …"""
+    """`no_trustline`, or a kind that an operator has to look at: frozen, refused, …"""
     detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferInputs:
-    """All there is about one transfer."""
+    """All that is known of one transfer."""
 
     terms: TransferTerms
     cancelled_at: UnixSeconds | None = None
     expired_at: UnixSeconds | None = None
-    """When the indexer found that time had run out while nothing irreversible had happened."""
+    """When the indexer found that time ran out before anything irreversible happened."""
     submissions: tuple[SentTransaction, ...] = ()
     attempts: tuple[SentTransaction, ...] = ()
     dead: frozenset[TxHash] = frozenset()
-    """Transactions proven never to take effect any more: failed, or overtaken at finality."""
+    """Transactions proven to have no effect: failed, or their nonce was taken at finality."""
     failed: tuple[FailedTransaction, ...] = ()
     paid: tuple[Payment, ...] = ()
     returned: tuple[Payment, ...] = ()
     matched: tuple[MatchedMovement, ...] = ()
     extras: tuple[str, ...] = ()
-    """Movements that pay the recipient otherwise than agreed; they carry nothing of this."""
+    """Movements that pay the recipient otherwise than agreed; they complete nothing."""
     rewound: tuple[RewoundSource, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
 
     @property
     def closed_at(self) -> UnixSeconds | None:
-        """When it was cancelled or ran out, whichever the rows say."""
+        """When it was cancelled or expired."""
         return self.cancelled_at if self.cancelled_at is not None else self.expired_at

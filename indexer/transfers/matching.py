@@ -1,16 +1,15 @@
-"""Which burn, send or payment belongs to which transfer. Pure.
+"""Matching: which burn, send or payment belongs to which transfer. Pure.
 
-The 16-byte id that a burn carries is a label, not a proof: anybody can write one. A burn claims its
-transfer when it is, in every point, what the transfer issued. One that pays the same recipient
-otherwise is delivered too and linked to it; one that would pay somebody else is neither.
+The 16-byte id in a burn's hook data is a label, not a proof: anyone can copy it. A burn is the
+transfer's own if it agrees with what the transfer issued in every point. A burn that pays the same
+recipient otherwise is an extra; one that pays another recipient is foreign.
 
-OFT sends and payments carry no label. They are matched by what they move, from whom to whom, in the
-order in which they were made: two transfers that agree in all of that are interchangeable, so which
-of them a send completes first costs nobody anything.
+OFT sends and payments carry no label. They are matched by sender, recipient, token and amount, in
+chain order: transfers that agree in all of these are interchangeable.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -22,7 +21,7 @@ from indexer.addresses import (
 from indexer.bridges.cctp.message import forward_recipient, parse_burn_body, transfer_tag
 from indexer.bridges.oft.events import OftSent, PacketSent
 from indexer.bridges.tokens.events import AssetMovement
-from indexer.config.networks import Chain, Network, StellarChain
+from indexer.config.networks import Network, StellarChain
 from indexer.movements.fold import STELLAR_PER_SHARED, Burn, Mint
 from indexer.transfers.inputs import ChainPosition, TransferTerms
 from warehouse_schema.identifiers import (
@@ -37,40 +36,39 @@ from warehouse_schema.identifiers import (
 )
 
 BurnMatch: TypeAlias = Literal["own", "extra", "foreign"]
-"""Is the transfer's own; pays its recipient otherwise than agreed; would pay somebody else."""
+"""The transfer's own; pays its recipient otherwise than agreed; pays another recipient."""
 
 ANY_CALLER = Bytes32("0x" + "00" * 32)
-"""Destination caller of a burn that anybody may deliver."""
-
+"""Destination caller of a burn that anyone may deliver."""
 
 BODY_START, BODY_SIZE = 68, 64
-"""Where amount and sender stand in a burn body, side by side (BurnMessageV2.sol)."""
+"""Offset and size of amount and sender in a burn body, side by side (BurnMessageV2.sol)."""
 
 
 def payer(terms: TransferTerms) -> Address:
-    """Who burns or sends: the deposit address where there is one, else the user."""
+    """The address that burns or sends: the deposit address if there is one, else the user's."""
     return terms.source_address if terms.deposit_address is None else Address(terms.deposit_address)
 
 
 def cctp_amount(network: Network, terms: TransferTerms) -> int:
-    """What is to be burned in CCTP's 6 decimals, in which its events say it."""
+    """Amount to be burned, in the 6 decimals of CCTP's events."""
     return terms.amount_in // _scale(network, terms.source_chain)
 
 
 def min_extra_amount(network: Network, terms: TransferTerms) -> int:
-    """Least that somebody goes to expense for beside what was agreed, in CCTP's 6 decimals."""
+    """Smallest extra burn that is delivered, in CCTP's 6 decimals."""
     return -(-terms.min_refund // _scale(network, terms.source_chain))
 
 
 def amount_and_sender(network: Network, terms: TransferTerms) -> bytes:
-    """Amount and sender as the body of the transfer's burn message has them, side by side."""
+    """Amount and sender as in the body of the transfer's burn message, side by side."""
     sender = _word(terms.source_chain, payer(terms))
     return cctp_amount(network, terms).to_bytes(32, "big") + bytes.fromhex(sender[2:])
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What a burn orders, as both its own event and the attested body say it."""
+    """Fields of a burn that both its event and the attested body contain."""
 
     source: ChainId
     domain: int
@@ -83,7 +81,7 @@ class _Order:
 
 
 def match_burn(network: Network, terms: TransferTerms, burn: Burn) -> BurnMatch | None:
-    """What a burn is to a transfer; None when it does not bear its id."""
+    """How a burn relates to a transfer; None without its label."""
     deposit = burn.deposit
     source = deposit.seen.chain
     order = _Order(
@@ -97,13 +95,13 @@ def match_burn(network: Network, terms: TransferTerms, burn: Burn) -> BurnMatch 
     )
     expected = _forwarder(network) if terms.dest_chain == network.stellar.id else ANY_CALLER
     is_deliverable = deposit.destination_caller == expected
-    return _judge(network, terms, order, is_deliverable=is_deliverable)
+    return _match(network, terms, order, is_deliverable=is_deliverable)
 
 
 def match_mint(network: Network, terms: TransferTerms, mint: Mint) -> BurnMatch | None:
-    """As `match_burn`, of a delivery whose burn may not have been read: its attested body says it.
+    """As `match_burn`, for a delivery whose burn may not have been read, by its attested body.
 
-    Who was to call is not in it, and does not matter once somebody has.
+    The body has no destination caller; after the delivery that does not matter.
     """
     body = parse_burn_body(mint.message.message_body)
     source = network.chain_of_domain(mint.message.source_domain)
@@ -119,10 +117,10 @@ def match_mint(network: Network, terms: TransferTerms, mint: Mint) -> BurnMatch 
         mint_recipient=body.mint_recipient,
         hook_data=body.hook_data,
     )
-    return _judge(network, terms, order, is_deliverable=True)
+    return _match(network, terms, order, is_deliverable=True)
 
 
-def _judge(
+def _match(
     network: Network, terms: TransferTerms, order: _Order, *, is_deliverable: bool
 ) -> BurnMatch | None:
     if transfer_tag(order.hook_data) != bytes.fromhex(terms.id):
@@ -159,7 +157,7 @@ def _forwarder(network: Network) -> Bytes32 | None:
 
 
 def _word(chain: ChainId, address: Address) -> Bytes32:
-    """An address as CCTP and the OFT write it."""
+    """An address as CCTP and the OFT encode it."""
     if is_evm(chain):
         return evm_as_bytes32(EvmAddress(address))
     if address.startswith("C"):
@@ -167,18 +165,15 @@ def _word(chain: ChainId, address: Address) -> Bytes32:
     return account_as_bytes32(StellarAddress(address))
 
 
-# Without a label.
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class UnlabelledMovement:
-    """A send or payment that carries no label. Orders as it happened, within one chain."""
+    """A send or payment without a label. Sorts in chain order, within one chain."""
 
     at: UnixSeconds
     height: int
     position: int
     id: str
-    """oft:<guid>, or the payment's place."""
+    """oft:<guid>, or payment:<tx>:<position>."""
     tx: TxHash
     mechanism: Literal["oft", "payment"]
     source: ChainId
@@ -191,15 +186,15 @@ class UnlabelledMovement:
 
     @property
     def place(self) -> ChainPosition:
-        """Where it was seen."""
+        """Position on the source chain."""
         return ChainPosition(self.height, self.position, self.source, self.tx, self.at)
 
 
 def oft_movement(network: Network, sent: OftSent, packet: PacketSent) -> UnlabelledMovement | None:
-    """An OFT send as what it moves; None when it goes to no chain of ours."""
-    seen = sent.seen
+    """The movement of an OFT send; None when its destination is no chain of ours."""
+    seen, chain = sent.seen, network.chain(sent.seen.chain)
     destination = network.chain_of_eid(sent.dst_eid)
-    token = _oft_token(network.chain(seen.chain))
+    token = chain.usdt0_contract if isinstance(chain, StellarChain) else chain.usdt0
     if destination is None or token is None:
         return None
     return UnlabelledMovement(
@@ -213,20 +208,14 @@ def oft_movement(network: Network, sent: OftSent, packet: PacketSent) -> Unlabel
         destination=destination,
         sender=sent.from_address,
         recipient=packet.send_to,
-        token=token,
+        token=Address(token),
         amount=sent.amount_sent,
     )
 
 
-def _oft_token(chain: Chain) -> Address | None:
-    token = chain.usdt0_contract if isinstance(chain, StellarChain) else chain.usdt0
-    return None if token is None else Address(token)
-
-
 def payment_movement(stellar: StellarChain, movement: AssetMovement) -> UnlabelledMovement | None:
-    """A payment between two holders on Stellar as what it moves; None for any other movement."""
-    is_ours = movement.contract in stellar.tokens
-    if movement.kind != "transfer" or not is_ours:
+    """The movement of a payment between two Stellar holders; None for any other asset movement."""
+    if movement.kind != "transfer" or movement.contract not in stellar.tokens:
         return None
     if movement.sender is None or movement.recipient is None:
         return None
@@ -247,56 +236,41 @@ def payment_movement(stellar: StellarChain, movement: AssetMovement) -> Unlabell
     )
 
 
+_Kind: TypeAlias = tuple[str, ChainId, ChainId, str, Bytes32, str, int]
+
+
 def assign_movements(
     transfers: Iterable[TransferTerms],
     moved: Iterable[UnlabelledMovement],
     named: Mapping[TxHash, Collection[str]],
 ) -> dict[str, tuple[UnlabelledMovement, ...]]:
-    """Transfer id → the sends and payments that are its own, first to last.
+    """Transfer id → its own sends and payments, in chain order.
 
-    A transaction that was submitted for a transfer is that transfer's (`named`: their ids), if it
-    is what was agreed; a bundle may be that of several. Any other goes to the oldest transfer that
-    was there before it and has none yet. A deposit address serves one transfer, so all that leaves
-    it is that one's.
+    A transaction that was submitted for transfers (`named`: their ids; a bundle has several) is
+    theirs if it is what was agreed. Any other goes to the oldest transfer that existed before it
+    and has none yet. Whatever leaves a deposit address belongs to its one transfer.
     """
-    alike: dict[_Kind, list[TransferTerms]] = defaultdict(list)
+    by_kind: dict[_Kind, list[TransferTerms]] = defaultdict(list)
     for terms in sorted(transfers, key=lambda each: (each.started_at, each.id)):
-        alike[_kind_of_terms(terms)].append(terms)
-    given: dict[str, tuple[UnlabelledMovement, ...]] = {}
-    # What was submitted first, or another one could take a transfer from it.
+        kind = (
+            *(terms.mechanism, terms.source_chain, terms.dest_chain),
+            *(payer(terms), _word(terms.dest_chain, terms.dest_address)),
+            *(terms.source_token, terms.amount_in),
+        )
+        by_kind[kind].append(terms)
+    given: dict[str, list[UnlabelledMovement]] = {}
+    # Submitted ones first, or another movement could take their transfer.
     for each in sorted(moved, key=lambda each: (each.tx not in named, each)):
-        chosen = _choose(alike[_kind_of(each)], each, named.get(each.tx, ()), given)
+        equal = by_kind[
+            *(each.mechanism, each.source, each.destination),
+            *(each.sender, each.recipient, each.token, each.amount),
+        ]
+        names = named.get(each.tx, ())
+        own = [one for one in equal if one.id in names or one.deposit_address is not None]
+        earlier = [one for one in equal if one.started_at <= each.at]
+        free = (one.id for one in (*own, *earlier) if one.id not in given)
+        # With no free transfer left, it is one more of its own transfer's.
+        chosen = next(free, own[0].id if own else None)
         if chosen is not None:
-            given[chosen] = (*given.get(chosen, ()), each)
+            given.setdefault(chosen, []).append(each)
     return {transfer: tuple(sorted(own)) for transfer, own in given.items()}
-
-
-def _choose(
-    alike: Sequence[TransferTerms],
-    moved: UnlabelledMovement,
-    named: Collection[str],
-    given: Collection[str],
-) -> str | None:
-    own = [each for each in alike if each.id in named or each.deposit_address is not None]
-    earlier = [each for each in alike if each.started_at <= moved.at]
-    free = (each.id for each in (*own, *earlier) if each.id not in given)
-    # What nobody else can be waiting for is one more of whose transaction it is.
-    return next(free, own[0].id if own else None)
-
-
-_Kind: TypeAlias = tuple[str, ChainId, ChainId, str, Bytes32, str, int]
-
-
-def _kind_of(moved: UnlabelledMovement) -> _Kind:
-    return (
-        *(moved.mechanism, moved.source, moved.destination),
-        *(moved.sender, moved.recipient, moved.token, moved.amount),
-    )
-
-
-def _kind_of_terms(terms: TransferTerms) -> _Kind:
-    return (
-        *(terms.mechanism, terms.source_chain, terms.dest_chain),
-        *(payer(terms), _word(terms.dest_chain, terms.dest_address)),
-        *(terms.source_token, terms.amount_in),
-    )

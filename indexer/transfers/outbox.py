@@ -1,11 +1,11 @@
-"""What owners are told of their transfers: rows of `projections.transfer_events`.
+"""Owners' events: rows of `projections.transfer_events`.
 
-They are written in the transaction that changes a transfer, so none is missed and none is told of
-what did not happen. Each owner's have numbers of their own: whoever has all up to one and asks for
-those above it has everything, for the lock under which they are given out is held until commit.
+Written in the transaction that changes a transfer, so an event exists exactly if the change does.
+Each owner's events are numbered without gaps and become visible in that order: the lock under which
+numbers are given is held until commit.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from warehouse_schema.row_locks import lock_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferChange:
-    """A transfer of which something changed that its owner is shown. The rest is read then."""
+    """A transfer whose owner is shown something else than before."""
 
     owner: StellarAddress
     transfer: str
@@ -38,35 +38,30 @@ class TransferChange:
     reason: str | None
 
 
-def publish_changes(conn: Connection, news: Sequence[TransferChange]) -> None:
-    """Number these, in their order, and write them. Holds the owners' locks until commit."""
-    owners = sorted({each.owner for each in news})
+def publish_changes(conn: Connection, changes: Sequence[TransferChange]) -> None:
+    """Number the changes in their order and write them. Holds the owners' locks until commit."""
+    owners = sorted({each.owner for each in changes})
     if not owners:
         return
     lock_names(conn, locks.TOLD, owners)
-    numbers = _last_numbers(conn, owners)
+    # One index lookup per owner, however many events there are.
+    wanted = select(_each("owners").label("owner")).subquery()
+    events = transfer_events.c
+    last = select(func.max(events.number)).where(events.owner == wanted.c.owner).scalar_subquery()
+    query = select(wanted.c.owner, func.coalesce(last, 0).label("last"))
+    numbers = {row.owner: row.last for row in conn.execute(query, {"owners": owners})}
     rows: list[dict[str, Any]] = []
-    for each in news:
+    for each in changes:
         numbers[each.owner] += 1
         rows.append({**asdict(each), "number": numbers[each.owner]})
     conn.execute(insert(transfer_events), rows)
     conn.execute(select(func.pg_notify(channels.TRANSFERS, _each("owners"))), {"owners": owners})
 
 
-def _last_numbers(conn: Connection, owners: Collection[StellarAddress]) -> dict[str, int]:
-    """The last that each was told; 0 for none. One look at the index each, however many."""
-    asked = select(_each("owners").label("owner")).subquery()
-    events = transfer_events.c
-    last = select(func.max(events.number)).where(events.owner == asked.c.owner).scalar_subquery()
-    query = select(asked.c.owner, func.coalesce(last, 0).label("last"))
-    rows = conn.execute(query, {"owners": list(owners)})
-    return {row.owner: row.last for row in rows}
-
-
 def lock_keys() -> ColumnElement[int]:
-    """Second keys of locks of the parameter `names`, of each once.
+    """Second keys of the advisory locks of the parameter `names`, distinct and sorted.
 
-    Every session takes them in one order, or two of them could wait for each other.
+    Every session takes them in one order, so no two wait for each other.
     """
     keys = select(func.hashtext(_each("names")).label("key")).distinct().order_by("key").subquery()
     return keys.c.key

@@ -1,7 +1,6 @@
-"""The stages of a transfer and every legal way from one to the next: one table.
+"""The transfer state machine: stages and legal transitions, in one table.
 
-What a stage means to a client (its status, whose turn it is, whether it can be cancelled, whether
-it is over) is read from here and stands nowhere else.
+The meaning of a stage to clients (status, whose turn, cancellable, over) is read from it.
 """
 
 from collections.abc import Mapping
@@ -39,29 +38,29 @@ Sep24Status: TypeAlias = Literal[
     "refunded",
     "on_hold",
 ]
-"""Those of SEP-24's words that we use."""
+"""The statuses of SEP-24 that are used."""
 
 ActionBy: TypeAlias = Literal[
     "user", "relay", "chain", "attestation service", "message layer", "operator", "nobody"
 ]
 Cause: TypeAlias = Literal["user", "cancel", "relay", "chain", "service", "clock", "operator"]
-"""Whose row moves a transfer: its owner's, a cancellation, a transaction of ours, what a chain did
-(or can be proven never to do), what the attestation service or the message layer said, an expiry, a
-standing obstacle that came or went."""
+"""Source of the row that moves a transfer: its owner, a cancellation, a transaction of ours, a
+chain event (or the proof that it cannot happen), the attestation service or the message layer, an
+expiry, an obstacle that came or went."""
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
 
 
 class IllegalTransition(RuntimeError):
-    """A step that the table does not have: a bug in the fold or in who wrote a row."""
+    """A step outside the table: a bug in the fold or in a writer of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One stage: what clients are told, and the stages it leads to by cause."""
+    """One stage: what clients see, and the stages it leads to by cause."""
 
     status: Sep24Status | Literal["source", "destination"]
-    """Or which side's chain it waits for: `pending_stellar` when that is Stellar."""
+    """Or the side whose chain it waits for: `pending_stellar` when that is Stellar."""
     turn: ActionBy
     leads_to: Mapping[Cause, tuple[Stage, ...]]
 
@@ -70,8 +69,8 @@ _BRIDGED: tuple[Stage, ...] = (
     *("CONFIRMING", "ATTESTING", "IN_FLIGHT", "AWAITING_TRUSTLINE", "DELIVERING"),
     *("COMPLETED", "ON_HOLD"),
 )
-"""Wherever a burn, a send or a payment may be found when it is first seen: its chain may have been
-read long after the other, and a mint whose burn was not read yet is delivered all the same."""
+"""Stages in which a burn, send or payment may first be seen: its chain may be read long after the
+other, and a mint whose burn was not read yet is delivered all the same."""
 
 TABLE: Mapping[Stage, Rule] = {
     "AWAITING_FUNDS": Rule(
@@ -90,7 +89,7 @@ TABLE: Mapping[Stage, Rule] = {
         "relay",
         {
             "relay": ("SUBMITTED",),
-            # Anybody may make the deposit address burn, or give back what it holds.
+            # Transactions of others can make the deposit address burn or refund its balance.
             "chain": ("AWAITING_FUNDS", *_BRIDGED),
             "cancel": ("REFUNDING",),
             "operator": ("ON_HOLD",),
@@ -120,7 +119,7 @@ TABLE: Mapping[Stage, Rule] = {
         "source",
         "chain",
         {
-            # Back to where it was once the transaction is proven dead.
+            # Back to the stage before, once the transaction is proven dead.
             "chain": (
                 *("AWAITING_FUNDS", "AWAITING_SIGNATURE", "FUNDED"),
                 *("CANCELLED", "EXPIRED", "REFUNDING", "REFUNDED", *_BRIDGED),
@@ -133,7 +132,7 @@ TABLE: Mapping[Stage, Rule] = {
         "chain",
         {
             "chain": ("ATTESTING", "IN_FLIGHT", "AWAITING_TRUSTLINE", "COMPLETED", "ON_HOLD"),
-            # Fast attestations and verifiers do not wait for what we call final.
+            # Fast attestations and verifiers do not wait for finality.
             "service": ("DELIVERING", "AWAITING_TRUSTLINE"),
             "operator": ("ON_HOLD",),
         },
@@ -168,8 +167,8 @@ TABLE: Mapping[Stage, Rule] = {
         },
     ),
     "COMPLETED": Rule("completed", "nobody", {}),
-    # An EVM call that was issued has no deadline and an address can be paid for ever: whatever
-    # comes late is delivered or sent back.
+    # An issued EVM call has no deadline, and an address can be paid for ever: late money is
+    # delivered or refunded.
     "CANCELLED": Rule(
         "expired",
         "nobody",
@@ -185,7 +184,7 @@ TABLE: Mapping[Stage, Rule] = {
         "relay",
         {
             "user": ("SUBMITTED",),
-            # Where nothing worth sending back is left: the stage it closed with.
+            # Nothing worth refunding is left: the stage it closed with.
             "chain": ("REFUNDED", "CANCELLED", "EXPIRED", *_BRIDGED),
             "operator": ("ON_HOLD",),
         },
@@ -216,17 +215,17 @@ def may_cancel(stage: Stage) -> bool:
 
 
 def may_expire(stage: Stage) -> bool:
-    """Whether time running out means anything."""
+    """Whether it can expire."""
     return "clock" in TABLE[stage].leads_to
 
 
 def is_final(stage: Stage) -> bool:
-    """Whether no row can move the transfer any more; a reorganisation can."""
+    """Whether no row can move the transfer any more; a reorg can."""
     return not TABLE[stage].leads_to
 
 
 def is_terminal(stage: Stage) -> bool:
-    """Whether it is over, for all that is known: final, or moved by a late payment alone."""
+    """Whether it is over: final, or moved by late money only."""
     return TABLE[stage].turn == "nobody"
 
 
@@ -236,53 +235,44 @@ def is_outstanding(stage: Stage) -> bool:
 
 
 def turn(stage: Stage) -> ActionBy:
-    """Who has to do something now."""
+    """Party that has to act now."""
     return TABLE[stage].turn
 
 
 def status(stage: Stage, source: ChainId, destination: ChainId) -> Sep24Status:
-    """SEP-24's word for a stage of a transfer between these chains."""
-    said = TABLE[stage].status
-    if said == "source":
-        return _pending(source)
-    if said == "destination":
-        return _pending(destination)
-    return said
-
-
-def _pending(chain: ChainId) -> Sep24Status:
-    return "pending_external" if is_evm(chain) else "pending_stellar"
+    """SEP-24 status of a stage of a transfer between these chains."""
+    found = TABLE[stage].status
+    if found == "source" or found == "destination":
+        chain = source if found == "source" else destination
+        return "pending_external" if is_evm(chain) else "pending_stellar"
+    return found
 
 
 def check_step(before: Stage, after: Stage) -> None:
-    """Raise `IllegalTransition` unless the table leads from one straight to the other."""
+    """Raise `IllegalTransition` unless the table has this step."""
     if after not in successors(before):
         raise IllegalTransition(f"{before} does not lead to {after}")
 
 
 @cache
 def reachable(stage: Stage) -> frozenset[Stage]:
-    """Stages that rows can move a transfer to, however many they are; itself among them.
+    """Stages that any number of rows can move a transfer to, its own stage included.
 
-    A hold is no way round: who comes off it is where it would be without.
+    `ON_HOLD` is not traversed: leaving it restores the stage the transfer would have had.
     """
-    found = {stage}
-    while more := _beyond(found, stage) - found:
-        found |= more
+    found, frontier = {stage}, {stage}
+    while frontier:
+        frontier = {after for each in frontier for after in successors(each)} - found
+        found |= frontier
+        frontier = frontier - {"ON_HOLD"}
     return frozenset(found)
 
 
-def _beyond(found: set[Stage], first: Stage) -> set[Stage]:
-    through = found - {"ON_HOLD"} | {first}
-    return {after for stage in through for after in successors(stage)}
-
-
 def may_follow(before: Stage, after: Stage, *, rewound: bool = False) -> bool:
-    """Whether a stored stage may give way to another.
+    """Whether a stored stage may be replaced by another.
 
-    Several rows may have come between two looks, so any legal way will do. A chain that took
-    blocks back takes a transfer back along a way it may have come, or leaves it waiting for its
-    source transaction to come again.
+    Several rows may have come between two folds, so any legal path counts. After a reorg a transfer
+    may go back along such a path, or to `SUBMITTED`, to wait for its source transaction again.
     """
     if after in reachable(before):
         return True

@@ -1,4 +1,4 @@
-"""What transfers agreed on, as Postgres keeps it."""
+"""Terms of transfers, as Postgres stores them."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -10,7 +10,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Numeric,
-    Select,
     bindparam,
     cast,
     extract,
@@ -24,7 +23,7 @@ from warehouse_schema.queries import any_of
 
 
 def unix_seconds(column: Column[Any]) -> ColumnElement[int]:
-    """A moment as whole unix seconds: those that had passed."""
+    """A timestamp as whole unix seconds, rounded down."""
     return cast(func.floor(extract("epoch", column)), BigInteger)
 
 
@@ -47,14 +46,22 @@ TERMS = (
 
 
 def any_amount(amounts: Collection[int]) -> ColumnElement[Any]:
-    """What a column of base units equals if it is one of these."""
+    """`ANY` over amounts, for a column of base units."""
     return func.any(bindparam(None, sorted(set(amounts)), type_=ARRAY(Numeric(78, 0))))
 
 
-def load_interchangeable(conn: Connection, terms: Sequence[TransferTerms]) -> list[TransferTerms]:
-    """All transfers without a label on their money that may agree with one of these, these too.
+def load_terms(conn: Connection, ids: Collection[str]) -> list[TransferTerms]:
+    """Terms of these transfers; unknown ids are skipped."""
+    if not ids:
+        return []
+    query = select(*TERMS).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
+    return [TransferTerms(**row._mapping) for row in conn.execute(query)]
 
-    Their sends cannot be told apart but by their order, so they are looked at together.
+
+def load_interchangeable(conn: Connection, terms: Sequence[TransferTerms]) -> list[TransferTerms]:
+    """All transfers without a label that may agree with one of these, these included.
+
+    Their sends are told apart by their order only, so they are matched together.
     """
     if not terms:
         return []
@@ -67,15 +74,5 @@ def load_interchangeable(conn: Connection, terms: Sequence[TransferTerms]) -> li
             quotes.c.amount_in == any_amount([each.amount_in for each in terms]),
         )
     )
-    found = {each.id: each for each in (*terms, *_terms(conn, query))}
-    return list(found.values())
-
-
-def load_terms(conn: Connection, ids: Collection[str]) -> list[TransferTerms]:
-    """Terms of these transfers; unknown ids are left out."""
-    query = select(*TERMS).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
-    return _terms(conn, query) if ids else []
-
-
-def _terms(conn: Connection, query: Select[Any]) -> list[TransferTerms]:
-    return [TransferTerms(**row._mapping) for row in conn.execute(query)]
+    rows = (TransferTerms(**row._mapping) for row in conn.execute(query))
+    return list({each.id: each for each in (*terms, *rows)}.values())

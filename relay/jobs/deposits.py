@@ -29,9 +29,7 @@ from indexer.bridges.deposit_address.factory import (
 )
 from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
-from indexer.transfers.fold import fold_transfer
-from indexer.transfers.load import load_transfers
-from indexer.transfers.state_machine import IllegalTransition
+from indexer.transfers.read import read_transfers
 from indexer.transfers.store import try_lock_transfers, with_interchangeable
 from relay.jobs.refund_orders import (
     NATIVE,
@@ -133,16 +131,15 @@ class EvmDeposits:
         together = with_interchangeable(conn, [owed.subject])
         if try_lock_transfers(conn, together) != set(together):
             return "the transfer is being decided about by another process"
-        [loaded] = load_transfers(conn, self._network, [owed.subject])
-        try:
-            progress = fold_transfer(loaded.inputs)
-        except IllegalTransition as error:
-            return f"what is known of the transfer does not fit together: {error}"
+        [reading] = read_transfers(conn, self._network, [owed.subject])
+        if reading.illegal is not None:
+            return f"what is known of the transfer does not fit together: {reading.illegal}"
+        progress = reading.state
         if owed.purpose == "sweep":
             return None if progress.stage == "FUNDED" else f"the transfer is {progress.stage}"
         token = _token_of(owed.key)
         if is_ordered(owed.key):
-            return reject_order(loaded.inputs, progress, token)
+            return reject_order(reading.loaded.inputs, progress, token)
         return None if token in {*progress.goes_back} else f"nothing of {token} goes back now"
 
     def _known(self, conn: Connection, transfers: Collection[str]) -> dict[str, _Known]:

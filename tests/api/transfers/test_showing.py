@@ -228,7 +228,7 @@ def test_a_story_that_cannot_be_is_on_hold_and_not_called_off(world, client, mon
     def impossible(evidence):
         raise IllegalTransition("COMPLETED does not lead to CANCELLED")
 
-    monkeypatch.setattr("api.transfers.details.fold", impossible)
+    monkeypatch.setattr("indexer.transfers.read.fold_transfer", impossible)
     held = shown(client, DIRECT)
     assert (held["stage"], held["stage_reason"], held["turn"]) == ("ON_HOLD", "held", "operator")
     refused = cancel(client, DIRECT.id, ACCOUNT)

@@ -177,7 +177,7 @@ def test_one_that_cannot_be_folded_keeps_no_other_from_expiring(
             raise IllegalTransition("COMPLETED does not lead to EXPIRED")
         return fold_transfer(evidence)
 
-    monkeypatch.setattr("indexer.transfers.keeper.fold_transfer", impossible)
+    monkeypatch.setattr("indexer.transfers.read.fold_transfer", impossible)
     assert expire_due(connection, NETWORK) == 1
     assert stages(connection) == {DIRECT.id: "AWAITING_SIGNATURE", PAID_IN.id: "EXPIRED"}
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, select, update
 
-from indexer.transfers import outbox
 from indexer.transfers.outbox import TransferChange, publish_changes
 from indexer.transfers.store import refold_all, refold_transfers
 from tests.factories.intake import ask, cancel, submit
@@ -126,4 +125,4 @@ def test_whose_news_it_is_is_notified_with_the_commit(engine: Engine):
 
 def test_nobody_is_asked_of_nothing(connection: Connection):
     publish_changes(connection, [])
-    assert outbox._last_numbers(connection, [OTHER]) == {OTHER: 0}
+    assert heard(connection, OTHER) == []
