@@ -29,7 +29,7 @@ endif
 help: ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-setup: prerequisites $(TOOLS) $(NODE_TOOLS) ## Install everything under .venv and node_modules
+setup: prerequisites $(TOOLS) $(NODE_TOOLS) $(BIN)/isthmus ## Install everything under .venv and node_modules
 
 prerequisites:
 	@test -e $(TOOLS) -a -e $(NODE_TOOLS) || $(PYTHON) devnet/prerequisites.py $(CURDIR)
@@ -40,6 +40,9 @@ $(TOOLS): requirements/bootstrap.txt requirements/dev.txt
 	$(BIN)/uv pip sync --python $(BIN)/python --require-hashes requirements/dev.txt
 	@touch $@
 
+$(BIN)/isthmus: devnet/isthmus.sh $(TOOLS)
+	install -m 755 devnet/isthmus.sh $@
+
 $(NODE_TOOLS): package.json package-lock.json
 	@# Not `npm ci`: it wants every platform of an optional package in the lock file.
 	@# A line for each download: in a log, npm shows nothing else of its progress.
@@ -47,7 +50,7 @@ $(NODE_TOOLS): package.json package-lock.json
 	@touch $@
 
 demo: setup ## Run the whole system on local chains; ONCE=1 plays, verifies and stops
-	$(BIN)/python -m devnet $(if $(filter 1,$(ONCE)),--once)
+	$(BIN)/isthmus demo $(if $(filter 1,$(ONCE)),--once)
 
 test: setup ## Run the whole suite
 	@# In the order of collection, which has the longest files first. Three at a time on two cores:

@@ -1,7 +1,7 @@
 """Is a chain's ingestion well enough to promise anything about it? `indexer.facts.health` decides.
 
 Anyone may read the answer, so it is one of a few words. What stands behind it, which may name nodes
-and their errors, is for operators: `python -m indexer status`, Dagster's checks, `facts.alarms`.
+and their errors, is for operators: `isthmus status`, Dagster's checks, `facts.alarms`.
 """
 
 from collections.abc import Collection, Sequence

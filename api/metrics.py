@@ -1,7 +1,7 @@
 """Figures for Prometheus: what the process counts, and where they are read.
 
 Every worker counts for itself, in a file of a folder that all workers share (prometheus_client's
-multiprocess mode, which `python -m api` sets up by `PROMETHEUS_MULTIPROC_DIR`); whichever worker is
+multiprocess mode, which `isthmus api` sets up by `PROMETHEUS_MULTIPROC_DIR`); whichever worker is
 asked adds the files up. Without the folder it tells its own.
 
 Labels are few, whatever clients send: a route is its template, a method one of HTTP's.

@@ -77,7 +77,7 @@ def _own_url(text: str) -> str:
 
 def _webhook_key(text: str) -> str:
     if not _WEBHOOK_KEY.fullmatch(text):
-        raise ValueError("must be what `python -m relay webhook-key` prints, whpk_…")
+        raise ValueError("must be what `isthmus webhook-key` prints, whpk_…")
     return text
 
 

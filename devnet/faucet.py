@@ -1,15 +1,9 @@
-"""Test money on the local chains of a demo that runs.
-
-    python -m devnet.faucet 0x…      ether, USDC and USDT0
-    python -m devnet.faucet G…       the account, and USDC and USDT0 where it trusts them
-    python -m devnet.faucet --new    a new key on each chain, with all of that
+"""Test money on the local chains of a demo that runs (`isthmus faucet`).
 
 It works on the local chains alone: anvil's chain 31337, and the Stellar stand-in of this project.
 """
 
-import argparse
 import sys
-from collections.abc import Sequence
 
 import httpx
 from eth_account import Account
@@ -18,31 +12,27 @@ from stellar_sdk.exceptions import ConnectionError as NotConnected
 
 from devnet.evm import EvmDevnet, expected_addresses
 from devnet.evm_node import CHAIN_ID, DevnetError, JsonRpc, RpcFailed
-from devnet.local_http import HOST
 from devnet.stellar.accounts import PASSPHRASE, USDC, USDT0
 from devnet.stellar.client import DevnetClient, Failed, NotIncluded, Rejected
-from devnet.world import EVM_PORT, STELLAR_PORT
 from indexer.addresses import evm_address
 
 _ETHER = 10**18
 _EVM_UNIT, _STELLAR_UNIT = 10**6, 10**7
-_MAX_AMOUNT = 1_000_000
 
 
 class NoFaucet(DevnetError):
     """What is asked for cannot be given; the message says what to do."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Pay, and print what the address holds then. 1 with a sentence if that is impossible."""
-    options = _parse(arguments)
+def pay(address: str | None, amount: int, evm: str, stellar: str) -> int:
+    """Pay an address, or None for new keys, and print what it holds then; 1 if it is impossible."""
     try:
-        if options.new:
-            _pay_new(options)
-        elif options.address.startswith("0x"):
-            _pay_evm(options.evm, options.address, options.amount)
+        if address is None:
+            _pay_new(amount, evm, stellar)
+        elif address.startswith("0x"):
+            _pay_evm(evm, address, amount)
         else:
-            _pay_stellar(options.stellar, options.address, options.amount)
+            _pay_stellar(stellar, address, amount)
     except (NoFaucet, RpcFailed, Failed, NotIncluded, Rejected) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -52,37 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m devnet.faucet",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    who = parser.add_mutually_exclusive_group(required=True)
-    who.add_argument("address", nargs="?", help="0x… or G…")
-    who.add_argument("--new", action="store_true", help="make a key on each chain")
-    parser.add_argument("--amount", type=_amount, default=100, help="whole tokens of each kind")
-    parser.add_argument("--evm", default=f"http://{HOST}:{EVM_PORT}", help="as the demo prints it")
-    parser.add_argument("--stellar", default=f"http://{HOST}:{STELLAR_PORT}", help="the same")
-    return parser.parse_args(arguments)
-
-
-def _amount(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MAX_AMOUNT:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {_MAX_AMOUNT}")
-    return int(text)
-
-
-def _pay_new(options: argparse.Namespace) -> None:
+def _pay_new(amount: int, evm_url: str, stellar_url: str) -> None:
     payer, owner = Account.create(), Keypair.random()
-    with DevnetClient(options.stellar) as stellar:
-        _check_is_stand_in(stellar, options.stellar)
+    with DevnetClient(stellar_url) as stellar:
+        _check_is_stand_in(stellar, stellar_url)
         stellar.fund(owner.public_key)
         for asset in (USDC, USDT0):
             stellar.trust(owner, asset)
     print(f"EVM key      {payer.key.to_0x_hex()}\nStellar key  {owner.secret}")
-    _pay_evm(options.evm, payer.address, options.amount)
-    _pay_stellar(options.stellar, owner.public_key, options.amount)
+    _pay_evm(evm_url, payer.address, amount)
+    _pay_stellar(stellar_url, owner.public_key, amount)
 
 
 def _pay_evm(url: str, text: str, amount: int) -> None:
@@ -138,7 +107,3 @@ def _tell(address: str, held: dict[str, float]) -> None:
 
 def _name(asset: Asset) -> str:
     return f"{asset.code}:{asset.issuer}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -127,23 +127,23 @@ def _servers(ports: Ports) -> dict[str, str]:
 
 def follower(chain: str, variables: Mapping[str, str]) -> ChildSpec:
     """One chain followed without the orchestrator."""
-    command = _python("indexer", "follow", chain)
+    command = isthmus("follow", chain)
     return _bare(f"follow-{chain.replace(':', '-')}", command, variables)
 
 
 def attester(variables: Mapping[str, str]) -> ChildSpec:
     """What asks about burns under way, without the orchestrator."""
-    return _bare("attest", _python("indexer", "attest"), variables)
+    return _bare("attest", isthmus("attest"), variables)
 
 
 def keeper(variables: Mapping[str, str]) -> ChildSpec:
     """What keeps transfers up to their clients and the clock, without the orchestrator."""
-    return _bare("transfers", _python("indexer", "transfers"), variables)
+    return _bare("transfers", isthmus("transfers"), variables)
 
 
 def relay(variables: Mapping[str, str]) -> ChildSpec:
     """The relay without the orchestrator; `variables` name its keys."""
-    return _bare("relay", _python("relay", "run"), variables)
+    return _bare("relay", isthmus("relay", "run"), variables)
 
 
 def _bare(name: str, command: Sequence[str], variables: Mapping[str, str]) -> ChildSpec:
@@ -163,7 +163,7 @@ def api(ports: Ports, variables: Mapping[str, str], *, workers: int = 2) -> Chil
     """
     return ChildSpec(
         name="api",
-        command=_python("api", "--bind", f"{HOST}:{ports.api}", "--workers", str(workers)),
+        command=isthmus("api", "--bind", f"{HOST}:{ports.api}", "--workers", str(workers)),
         ready=lambda: _answers(f"{ports.api_url}/healthz"),
         environment=variables,
         directory=PROJECT,
@@ -196,7 +196,7 @@ def webserver(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
     where = ("--host", HOST, "--port", str(ports.page))
     return ChildSpec(
         name="dagster-page",
-        command=_python("pipelines.page", *_workspaces(), *where),
+        command=isthmus("page", *_workspaces(), *where),
         ready=lambda: _answers(f"{ports.page_url}/server_info"),
         stop_patience=_NOTHING_TO_FINISH_SECONDS,
         environment=variables,
@@ -222,6 +222,11 @@ def daemon(ports: Ports, variables: Mapping[str, str]) -> ChildSpec:
 
 def _workspaces() -> list[str]:
     return [word for path in WORKSPACES for word in ("-w", str(path))]
+
+
+def isthmus(*arguments: str) -> Sequence[str]:
+    """The command `isthmus`, from beside this Python."""
+    return [str(Path(sys.executable).with_name("isthmus")), *arguments]
 
 
 def _python(module: str, *arguments: str) -> Sequence[str]:

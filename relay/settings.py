@@ -185,6 +185,12 @@ def load_relay() -> tuple[Settings, tuple[RelayAccount, ...]]:
     return settings, load_relay_settings(settings)
 
 
+def load_webhooks() -> tuple[Settings, WebhookSender]:
+    """What the process of webhooks reads. Raises one `ConfigurationError` with all problems."""
+    settings, _ = read_both(load_settings, lambda: read_variables(RelayVariables, os.environ))
+    return settings, need_webhook_poster(settings)
+
+
 def load_webhook_poster(
     settings: Settings, environment: Mapping[str, str] | None = None
 ) -> WebhookSender | None:

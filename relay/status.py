@@ -44,7 +44,7 @@ def relay_problems(conn: Connection) -> list[str]:
             )
     found += [
         f"{row.chain}: {row.purpose} of {row.subject} failed {MAX_FAILURES} times and is let be; "
-        f"once its cause is mended: python -m relay resume {row.chain} {row.subject}"
+        f"once its cause is mended: isthmus relay reset-failures {row.chain} {row.subject}"
         for row in _given_up(conn, MAX_FAILURES)
     ]
     found += [

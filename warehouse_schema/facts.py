@@ -194,7 +194,7 @@ quarantined_ledgers = Table(
     text("reason", "What the build that tried last says of it"),
     text("source", "Where the bytes were read: a lake's URL without credentials"),
     blob("raw", "LedgerCloseMeta XDR of the whole ledger, compressed with zstd"),
-    text("build", "Decoders that tried last, as `python -m indexer quarantine` names them"),
+    text("build", "Decoders that tried last, as `isthmus quarantine` names them"),
     recorded("first_tried_at", "When it came here, database clock"),
     recorded("tried_at", "When it was last tried, database clock"),
     PrimaryKeyConstraint("chain", "height"),

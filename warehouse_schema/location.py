@@ -15,8 +15,8 @@ NetworkName: TypeAlias = Literal["mainnet", "testnet", "devnet"]
 NEEDS_DATABASE = (
     "DATABASE_URL is unset, and the embedded Postgres is for the devnet alone: set it to a "
     "Postgres of your own, postgresql://USER:PASSWORD@HOST:PORT/DATABASE. To try things out, run "
-    "`python -m warehouse_schema.embedded start` and set it to what `python -m "
-    "warehouse_schema.embedded url` prints"
+    "`isthmus database start` and set it to what `isthmus "
+    "database url` prints"
 )
 
 

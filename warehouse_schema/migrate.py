@@ -1,16 +1,7 @@
-"""Bring a Postgres to the present: database, roles, tables, views, grants.
+"""Bring a Postgres up to date: database, roles, tables, views, grants (`isthmus migrate`)."""
 
-    python -m warehouse_schema.migrate [--url URL | --data DIR]
-
-Without either it is the server of `DATABASE_URL`; where that is unset, on the devnet alone, the
-embedded one under `ISTHMUS_HOME`. An embedded server is started and left running. Running it again
-changes nothing; two at once wait for each other.
-"""
-
-import argparse
 import logging
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,12 +10,10 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from warehouse_schema.embedded import EmbeddedPostgres, EmbeddedPostgresError
-from warehouse_schema.engine import make_engine, warehouse_url
-from warehouse_schema.location import database_variable, embedded_folder
+from warehouse_schema.engine import make_engine
 from warehouse_schema.views import ViewInUse, make_views
 
 logger = logging.getLogger(__name__)
@@ -199,44 +188,3 @@ def _is_forbidden(error: ProgrammingError) -> bool:
 
 def _shown(url: URL) -> str:
     return url.render_as_string(hide_password=True)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line of the module's docstring: 0 if done, 1 with a sentence on stderr if not.
-
-    Ends with 2, as for any argument that cannot be read, on a URL that is none.
-    """
-    parser = argparse.ArgumentParser(prog="python -m warehouse_schema.migrate")
-    parser.add_argument("--url", help="a Postgres of your own; default is DATABASE_URL")
-    parser.add_argument("--data", type=Path, help="the data folder of an embedded one")
-    options = parser.parse_args(arguments)
-    url, data = _target(parser, options)
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    try:
-        migrate(url or make_url(EmbeddedPostgres(data).start().url()))
-    except (MigrationRefused, EmbeddedPostgresError) as error:
-        sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return 1
-    except OperationalError as error:
-        # A server that is not there, a password that is wrong, a lock that was not granted.
-        sys.stderr.write(f"not migrated: {' '.join(str(error.orig).split())}\n")
-        return 1
-    return 0
-
-
-def _target(
-    parser: argparse.ArgumentParser, options: argparse.Namespace
-) -> tuple[URL | None, Path]:
-    """The server to migrate, None for the embedded one, and the folder of that."""
-    try:
-        data: Path = options.data or embedded_folder()
-        if options.url is not None:
-            return warehouse_url(options.url, "argument --url"), data
-        named = None if options.data is not None else database_variable()
-        return None if named is None else warehouse_url(named), data
-    except ValueError as error:
-        parser.error(str(error))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,1 +1,1 @@
-"""Commands of `python -m indexer`."""
+"""The command `isthmus`."""

@@ -1,23 +1,22 @@
-"""`python -m indexer backfill`: a past range of a chain, with a bar that says how long it takes."""
+"""`isthmus backfill`: reads a past range of a chain, with a progress bar."""
 
-import argparse
 import logging
 import shutil
 import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
+
+import click
 
 from indexer.config.networks import Chain
-from indexer.config.settings import Settings
+from indexer.config.settings import Settings, load_settings
 from indexer.config.warehouse import open_engine
 from indexer.errors import ConfigurationError, RangeRefused
+from indexer.ingest.backfill import BackfillProgress, backfill
 from indexer.ingest.readers import open_reader
-from warehouse_schema.identifiers import ChainId, Height, parse_chain_id
-
-if TYPE_CHECKING:
-    from indexer.ingest.backfill import BackfillProgress
+from warehouse_schema.identifiers import ChainId, Height
 
 _DRAWN_EVERY = 0.2
 _SAID_EVERY = 10.0
@@ -25,66 +24,16 @@ _SAID_EVERY = 10.0
 _INTERRUPTED = 130
 
 
-def add_backfill(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments, and what runs it."""
-    add_range(parser)
-    parser.set_defaults(run=_run, parser=parser)
-
-
-def add_range(parser: argparse.ArgumentParser) -> None:
-    """A chain and the range of it that a command is about."""
-    parser.add_argument(
-        "--chain", required=True, type=_chain_id, help="CAIP-2 id, such as eip155:1"
-    )
-    for name, which in (("from", "first"), ("to", "last")):
-        parser.add_argument(
-            f"--{name}",
-            required=True,
-            type=_height,
-            dest=which,
-            metavar="HEIGHT",
-            help=f"{which} block or ledger, included",
-        )
-
-
-def chain_of_range(
-    settings: Settings, parser: argparse.ArgumentParser, arguments: argparse.Namespace
-) -> Chain:
-    """The chain of `add_range`'s arguments. Ends the program where these make no sense."""
-    if arguments.last < arguments.first:
-        parser.error(f"argument --to: {arguments.last} is below --from {arguments.first}")
-    try:
-        return settings.network.chain(arguments.chain)
-    except ConfigurationError as error:
-        parser.error(f"argument --chain: {error}")
-
-
-def _chain_id(text: str) -> ChainId:
-    try:
-        return parse_chain_id(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _height(text: str) -> Height:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no block or ledger number")
-    return Height(int(text))
-
-
-def _run(settings: Settings, arguments: argparse.Namespace) -> int:
-    parser: argparse.ArgumentParser = arguments.parser
-    chain = chain_of_range(settings, parser, arguments)
-    first, last = arguments.first, arguments.last
-    # Here, not above: it reads columns, and every other command would wait for that import.
-    from indexer.ingest.backfill import backfill
-
+def run(chain_id: str, first: int, last: int) -> int:
+    """Read a range; 130 when interrupted."""
+    settings = load_settings()
+    chain = chain_of_range(settings, chain_id, first, last)
     engine = open_engine(settings, "indexer")
     try:
         with closing(open_reader(settings, chain)) as reader, Bar(sys.stdout) as bar:
-            backfill(engine, reader, settings.network, first, last, bar)
+            backfill(engine, reader, settings.network, Height(first), Height(last), bar)
     except RangeRefused as error:
-        parser.error(f"argument --to: {error}")
+        raise click.BadParameter(str(error), param_hint="--to") from error
     except KeyboardInterrupt:
         print("stopped; the same command goes on where it was", file=sys.stderr)
         return _INTERRUPTED
@@ -92,6 +41,16 @@ def _run(settings: Settings, arguments: argparse.Namespace) -> int:
         engine.dispose()
     print(f"{chain.id}: {first} to {last} is in")
     return 0
+
+
+def chain_of_range(settings: Settings, chain_id: str, first: int, last: int) -> Chain:
+    """The chain of a range. Raises `BadParameter` for a range or chain that cannot be."""
+    if last < first:
+        raise click.BadParameter(f"{last} is below --from {first}", param_hint="--to")
+    try:
+        return settings.network.chain(ChainId(chain_id))
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error), param_hint="--chain") from error
 
 
 class Bar:
@@ -121,7 +80,7 @@ class Bar:
             self._out.write("\n")
             self._out.flush()
 
-    def __call__(self, progress: "BackfillProgress") -> None:
+    def __call__(self, progress: BackfillProgress) -> None:
         """Take note of one commit; say so if it is time."""
         every = _DRAWN_EVERY if self._is_drawn else _SAID_EVERY
         if self._said_at is None or self._clock() - self._said_at >= every:
@@ -129,7 +88,7 @@ class Bar:
         else:
             self._unsaid = progress
 
-    def _say(self, progress: "BackfillProgress") -> None:
+    def _say(self, progress: BackfillProgress) -> None:
         self._unsaid, self._said_at = None, self._clock()
         if self._is_drawn:
             width = shutil.get_terminal_size().columns - 1

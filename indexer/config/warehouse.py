@@ -35,7 +35,7 @@ def database_url(settings: Settings) -> URL:
     except EmbeddedPostgresError as error:
         raise ConfigurationError(
             f"DATABASE_URL is unset and the embedded Postgres under {settings.home} does not run: "
-            f"{error}. Start it with `python -m warehouse_schema.embedded start`"
+            f"{error}. Start it with `isthmus database start`"
         ) from error
 
 

@@ -1,6 +1,6 @@
 """Whether a chain's ingestion can be relied on. The one decision: everybody who has to know, asks.
 
-`python -m indexer status`, `/readyz`, `/v1/status`, routes, quotes, transfers, metrics and
+`isthmus status`, `/readyz`, `/v1/status`, routes, quotes, transfers, metrics and
 Dagster's check `keeps_up` all show what `assess` says.
 """
 

@@ -1,6 +1,6 @@
 """The job that brings a change in beside what is live: fill, check and, if it is told so, swap.
 
-The revision is begun and given up by the database's owner (`python -m indexer revise start`), whom
+The revision is begun and given up by the database's owner (`isthmus redecode start`), whom
 no run of Dagster works as. Without one, the job is about projections alone.
 """
 

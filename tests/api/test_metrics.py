@@ -5,12 +5,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import create_engine
 
-from api.__main__ import main
 from api.app import create_app
 from api.deps import Deps
 from api.metrics import Exporter, Metrics, WarehouseMetrics
 from api.settings import OFF, load_api_settings
 from devnet.supervisor import free_port
+from indexer.cli.main import main
 from indexer.config.networks import load_network
 from indexer.errors import ConfigurationError
 from tests.factories.app import NOW
@@ -177,8 +177,7 @@ def test_a_bad_address_is_refused(text):
 def test_one_port_cannot_be_the_apis_and_the_figures(monkeypatch, capsys):
     monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
     monkeypatch.setenv("ISTHMUS_METRICS", "127.0.0.1:8080")
-    with pytest.raises(SystemExit):
-        main(["--bind", "0.0.0.0:8080"])
+    assert main(["api", "--bind", "0.0.0.0:8080"]) == 2
     assert (
         "ISTHMUS_METRICS is '127.0.0.1:8080', but port 8080 is the API's" in capsys.readouterr().err
     )

@@ -9,7 +9,7 @@ usual = sys.getrecursionlimit()
 import api
 for module in pkgutil.walk_packages(api.__path__, "api."):
     # Two that do more than be imported: one serves, one is for a server's worker.
-    if module.name not in ("api.__main__", "api.wsgi"):
+    if module.name not in ("api.server", "api.wsgi"):
         importlib.import_module(module.name)
 import indexer.ingest.readers, indexer.config.warehouse
 assert "api.auth.sep10" in sys.modules

@@ -1,4 +1,4 @@
-"""`python -m api`, as an operator starts and stops it."""
+"""`isthmus api`, as an operator starts and stops it."""
 
 import contextlib
 import os
@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.engine import URL
 
+from devnet.services import isthmus
 from tests.factories.projections import LEDGER, STELLAR, insert_cursor
 from warehouse_schema import projections
 
@@ -26,15 +27,15 @@ OPTIONS = ["--bind", "127.0.0.1:0", "--workers", "1"]
 WITH_FEW_FILES = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
-from api.__main__ import main
-main({OPTIONS})
+from indexer.cli.main import main
+main(["api", *{OPTIONS}])
 """
 
 
 @pytest.fixture
 def program() -> list[str]:
     """What the server's process runs."""
-    return ["-m", "api", *OPTIONS]
+    return [*isthmus("api"), *OPTIONS]
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def server(
         "DATABASE_URL": api_database.render_as_string(hide_password=False),
     }
     process = subprocess.Popen(
-        [sys.executable, *program],
+        program,
         env=environment,
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
@@ -91,7 +92,7 @@ def test_it_serves_until_it_is_told_to_stop(server, book):
     assert "isthmus:" not in log, "the database password is in the log"
 
 
-@pytest.mark.parametrize("program", [["-c", WITH_FEW_FILES]], ids=["160 files"])
+@pytest.mark.parametrize("program", [[sys.executable, "-c", WITH_FEW_FILES]], ids=["160 files"])
 def test_more_clients_than_files_wait_and_end_no_worker(server):
     url = httpx.URL(address_of(server))
     assert httpx.get(url.join("/healthz"), timeout=60).status_code == 200

@@ -49,6 +49,14 @@ PACKAGES: Mapping[str, tuple[str, ...]] = {
 """Package → what it may import beside itself and the standard library."""
 
 ALSO: Mapping[str, tuple[str, ...]] = {
+    # The command `isthmus`.
+    "warehouse_schema.cli": ("click",),
+    "indexer.cli": ("click",),
+    "relay.cli": ("click",),
+    "relay.commands": ("click",),
+    "pipelines.page.cli": ("click",),
+    "api.cli": ("click",),
+    "devnet.cli": ("click",),
     # Settings are pydantic-settings models.
     "warehouse_schema.location": ("pydantic",),
     "warehouse_schema.variables": ("pydantic", "pydantic_settings", "typing_extensions"),
@@ -130,7 +138,9 @@ DOWNHILL: Mapping[str, tuple[str, ...]] = {
     "indexer.ingest": _INGEST,
     "indexer.analytics": _ANALYTICS,
     "indexer.cli": (*_ANALYTICS, "indexer.cli"),
-    "indexer.__main__": ("indexer",),
+    # Lazy loading, logs and errors of commands: light, for every package's.
+    "indexer.cli.base": _CONFIG,
+    "relay.cli": (*_ACTIONS, *_CHAINS, "indexer.policy", "indexer.cli.base"),
     # Asks the fold of transfers what it may do for a deposit, under the transfer's lock. Everything
     # else it reads from its own rows and from the chains.
     "relay": (*_ACTIONS, *_CHAINS, "indexer.policy"),

@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-from devnet.__main__ import failure
+from devnet.demo import failure
+from devnet.services import isthmus
 
 
 def test_failure_names_problem_logs_and_next_step(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_failure_names_problem_logs_and_next_step(tmp_path: Path) -> None:
 
 def test_unreachable_database_fails_the_demo_without_traceback(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "devnet"],
+        isthmus("demo"),
         env={
             **os.environ,
             "ISTHMUS_HOME": str(tmp_path),

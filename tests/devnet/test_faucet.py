@@ -9,10 +9,10 @@ import pytest
 from eth_account import Account
 from stellar_sdk import Keypair
 
-from devnet import faucet
 from devnet.stellar.accounts import USDC, USDT0
 from devnet.supervisor import Supervisor
 from devnet.world import Pace, World, start_world
+from indexer.cli.main import main
 from indexer.config.networks import load_network
 
 
@@ -26,7 +26,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def pay(world: World, *arguments: str) -> int:
-    return faucet.main([*arguments, "--evm", world.evm_url, "--stellar", world.stellar_url])
+    return main(["faucet", *arguments, "--evm", world.evm_url, "--stellar", world.stellar_url])
 
 
 def held_on_evm(world: World, address: str) -> list[int]:
@@ -84,7 +84,7 @@ def test_wrong_address_is_named(
 
 def test_no_running_demo_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     nowhere = "http://127.0.0.1:1"
-    assert faucet.main(["--new", "--evm", nowhere, "--stellar", nowhere]) == 1
+    assert main(["faucet", "--new", "--evm", nowhere, "--stellar", nowhere]) == 1
     assert "start `make demo` first" in capsys.readouterr().err
 
 

@@ -7,9 +7,8 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from sqlalchemy.engine import URL
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from devnet.services import isthmus
 from indexer.orderbook.state import BookEvent, LedgerClose
 from indexer.orderbook.store import apply_ledgers
 from tests.factories.book import CHAIN
@@ -96,7 +96,7 @@ def notify(conn: Connection, ledger: int) -> None:
 
 @dataclass
 class Server:
-    """`python -m api` in processes of its own."""
+    """`isthmus api` in processes of its own."""
 
     process: subprocess.Popen[str]
     url: str
@@ -140,11 +140,11 @@ def serving(
     *,
     workers: int = 2,
     settings: Mapping[str, str] | None = None,
-    program: str = "api",
+    program: Sequence[str] | None = None,
 ) -> Iterator[Server]:
     """The API on a port of its choice, on the devnet's network."""
     process = subprocess.Popen(
-        [sys.executable, "-m", program, "--bind", "127.0.0.1:0", "--workers", str(workers)],
+        [*(program or isthmus("api")), "--bind", "127.0.0.1:0", "--workers", str(workers)],
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),

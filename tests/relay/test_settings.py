@@ -8,9 +8,9 @@ import pytest
 from eth_account import Account
 from stellar_sdk import Keypair
 
+from indexer.cli.main import main
 from indexer.config.settings import load_settings
 from indexer.errors import ConfigurationError
-from relay.__main__ import main
 from relay.keys import LocalEvmKey, LocalStellarKey
 from relay.limits import SpendLimits
 from relay.settings import (
@@ -162,9 +162,8 @@ def test_on_the_local_chains_alone_webhooks_reach_this_machine(network: str, may
 def test_resume_of_an_unknown_chain_names_those_there_are(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["relay", "resume", "stellar"])
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
     monkeypatch.setenv("DATABASE_URL", "postgresql:///unused")
-    assert main() == 1
+    assert main(["relay", "resume", "stellar"]) == 1
     said = capsys.readouterr().err
     assert "no chain stellar; it has stellar:pubnet, eip155:1" in said

@@ -1,5 +1,6 @@
 """`make fuzz` can fail: what it is there to find is planted, and found."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -99,7 +100,9 @@ def test_a_threshold_that_is_not_kept_is_found(api_engine: Engine) -> None:
 def test_what_fails_in_the_app_outside_of_it_and_halfway_is_seen_in_the_log(
     database: URL, tmp_path: Path
 ) -> None:
-    with serving(database, tmp_path, workers=1, program="tests.system.fuzz.planted") as server:
+    with serving(
+        database, tmp_path, workers=1, program=[sys.executable, "-m", "tests.system.fuzz.planted"]
+    ) as server:
         assert httpx.get(f"{server.url}/healthz").status_code == 200
         assert httpx.get(f"{server.url}{INSIDE}").status_code == 500
         assert httpx.get(f"{server.url}{OUTSIDE}").status_code == 500

@@ -1,16 +1,15 @@
 """Which server `migrate` and `embedded` work on, by the environment."""
 
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 
-from warehouse_schema import migrate
+from devnet.services import isthmus
+from indexer.cli.main import main
 from warehouse_schema.embedded import Server
-from warehouse_schema.embedded import __main__ as embedded
 from warehouse_schema.engine import make_engine, warehouse_url
 from warehouse_schema.location import NEEDS_DATABASE, database_variable, embedded_folder
 from warehouse_schema.migrate import current_revision, head_revision
@@ -46,9 +45,7 @@ def test_unset_database_of_a_real_network_is_an_error(
     network: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("ISTHMUS_NETWORK", network)
-    with pytest.raises(SystemExit) as ended:
-        migrate.main([])
-    assert ended.value.code == 2
+    assert main(["migrate"]) == 2
     assert NEEDS_DATABASE in capsys.readouterr().err
 
 
@@ -58,7 +55,7 @@ def test_migrate_takes_the_database_of_the_variable(
     url = postgres.url("isthmus_of_the_variable")
     monkeypatch.setenv("DATABASE_URL", url)
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
-    assert migrate.main([]) == 0
+    assert main(["migrate"]) == 0
     engine = make_engine(warehouse_url(url))
     with engine.connect() as conn:
         assert current_revision(conn) == head_revision()
@@ -71,18 +68,12 @@ def test_embedded_looks_under_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("ISTHMUS_HOME", str(tmp_path / "nothing"))
-    assert embedded.main(["status"]) == 3
+    assert main(["database", "status"]) == 3
     assert capsys.readouterr().out == "not running\n"
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments"),
-    [
-        ("warehouse_schema.migrate", ()),
-        ("indexer", ("status",)),
-        ("relay", ("status",)),
-        ("api", ()),
-    ],
+    "arguments", [("migrate",), ("status",), ("relay", "status"), ("webhooks",), ("api",)]
 )
 @pytest.mark.parametrize(
     ("settings", "named"),
@@ -96,10 +87,10 @@ def test_embedded_looks_under_home(
     ],
 )
 def test_settings_error_is_one_sentence(
-    module: str, arguments: tuple[str, ...], settings: Mapping[str, str], named: str, tmp_path: Path
+    arguments: tuple[str, ...], settings: Mapping[str, str], named: str, tmp_path: Path
 ):
     ended = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
+        isthmus(*arguments),
         env={"PYTHONPATH": str(Path.cwd()), "ISTHMUS_HOME": str(tmp_path), **settings},
         cwd=tmp_path,
         capture_output=True,

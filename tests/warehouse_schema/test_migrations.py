@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -15,6 +14,7 @@ from sqlalchemy import Engine, NullPool, create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import OperationalError
 
+from devnet.services import isthmus
 from tests.memory import server_folder
 from warehouse_schema import migrate as migrating
 from warehouse_schema.embedded import EmbeddedPostgres, Server
@@ -300,7 +300,7 @@ def test_without_a_url_the_command_migrates_the_embedded_server() -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "warehouse_schema.migrate", *arguments],
+        isthmus("migrate", *arguments),
         cwd=ROOT,
         capture_output=True,
         text=True,

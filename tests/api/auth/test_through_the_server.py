@@ -1,11 +1,10 @@
-"""Tokens through `python -m api` with two workers: what a server makes of headers, and its log."""
+"""Tokens through `isthmus api` with two workers: what a server makes of headers, and its log."""
 
 import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import sqlalchemy
 from api.auth.tokens import SigningKey, Tokens
 from devnet.identity.provider import StandIn
 from devnet.identity.server import serving
+from devnet.services import isthmus
 from tests.factories.tokens import ACCOUNT, URL, private_key, private_pem
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,7 +40,7 @@ def server(
     key = tmp_path / "token.pem"
     key.write_text(private_pem(KEY))
     process = subprocess.Popen(
-        [sys.executable, "-m", "api", "--bind", "127.0.0.1:0", "--workers", "2"],
+        isthmus("api", "--bind", "127.0.0.1:0", "--workers", "2"),
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),

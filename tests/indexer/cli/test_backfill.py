@@ -1,7 +1,6 @@
-"""`python -m indexer backfill` as an operator runs it: what it says, and of what it complains."""
+"""`isthmus backfill` as an operator runs it: what it says, and of what it complains."""
 
 import io
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import URL, Engine, func, select
 
-from indexer import __main__ as command
 from indexer.cli.backfill import Bar
+from indexer.cli.main import main
 from indexer.config.settings import load_settings, rpc_variable, start_variable
 from indexer.ingest.backfill import BackfillProgress
 from indexer.ingest.ranges import ingest_once
@@ -56,11 +55,7 @@ def run(
             monkeypatch.setenv(name, value)
 
         def call(*arguments: str) -> tuple[int, str, str]:
-            monkeypatch.setattr(sys, "argv", ["indexer", "backfill", *arguments])
-            try:
-                code = command.main()
-            except SystemExit as stopped:
-                code = int(stopped.code or 0)
+            code = main(["backfill", *arguments])
             out, err = capsys.readouterr()
             return code, out, err
 
@@ -90,13 +85,13 @@ def test_a_range_is_read_and_how_far_it_is_said_in_lines(run: Run, indexer_engin
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (range_of("x", 30), "argument --from: 'x' is no block or ledger number"),
-        (range_of(1, -3), "argument --to"),
-        (range_of(30, 5), "argument --to: 5 is below --from 30"),
-        (range_of(1, 2, "ethereum"), "argument --chain: 'ethereum' is not a CAIP-2 chain id"),
-        (range_of(1, 2, "eip155:5"), "argument --chain: network mainnet has no chain eip155:5"),
-        (range_of(1, START), "argument --to: eip155:1: the follower begins at 60"),
-        (range_of(1, 2)[:4], "the following arguments are required: --to"),
+        (range_of("x", 30), "Invalid value for '--from': 'x' is not a valid integer"),
+        (range_of(1, -3), "Invalid value for '--to': -3 is not in the range"),
+        (range_of(30, 5), "Invalid value for --to: 5 is below --from 30"),
+        (range_of(1, 2, "ethereum"), "--chain: network mainnet has no chain ethereum"),
+        (range_of(1, 2, "eip155:5"), "--chain: network mainnet has no chain eip155:5"),
+        (range_of(1, START), "value for --to: eip155:1: the follower begins at 60"),
+        (range_of(1, 2)[:4], "Missing option '--to'"),
     ],
 )
 def test_what_is_wrong_is_said_of_its_argument(run: Run, arguments: list[str], complaint: str):
@@ -113,7 +108,7 @@ def test_a_range_that_is_still_followed_is_refused_by_its_end(
     ingest_once(indexer_engine, chain, replace(chain.network, evm=(ethereum,)))
     code, _, err = run(*range_of(1, 99))
     assert code == 2
-    assert "argument --to: eip155:1: the follower is at 100" in err
+    assert "value for --to: eip155:1: the follower is at 100" in err
 
 
 def test_a_chain_without_a_node_names_the_setting(run: Run):

@@ -1,14 +1,16 @@
 """The command line, as an operator uses it."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 
 import pytest
 from sqlalchemy import Engine, delete, select
 
-from indexer.__main__ import main
 from indexer.chains.ports import UnreadLedger
 from indexer.chains.stellar.xdr.ledgers import block_of_meta
+from indexer.cli.base import LazyCommand
+from indexer.cli.main import OTHER_PACKAGES, isthmus, main
 from indexer.decode.build import decoder_build
 from indexer.facts import quarantine, store
 from indexer.facts.cursors import Cursor, move_cursor, read_cursor
@@ -25,14 +27,14 @@ Command = Callable[..., tuple[int, str]]
 def command(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    """Runs `python -m indexer …` in this process; its exit code and what it printed."""
+    """Runs `isthmus …` in this process; its exit code and what it printed."""
     monkeypatch.setenv("ISTHMUS_NETWORK", "devnet")
     monkeypatch.setenv("ISTHMUS_RPC_EIP155_31337", "")
-    monkeypatch.setattr("indexer.__main__.open_engine", lambda *_: indexer_engine)
+    for module in ("processes", "checks", "maintenance"):
+        monkeypatch.setattr(f"indexer.cli.{module}.open_engine", lambda *_: indexer_engine)
 
     def run(*arguments: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["indexer", *arguments])
-        code = main()
+        code = main(arguments)
         said = capsys.readouterr()
         return code, said.out + said.err
 
@@ -103,7 +105,8 @@ def test_the_builds_name_follows_the_decoders(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "arguments", [("follow", "stellar"), ("clear", "stellar", "7"), ("revise", "start", "stellar")]
+    "arguments",
+    [("follow", "stellar"), ("clear", "stellar", "7"), ("redecode", "start", "stellar")],
 )
 def test_unknown_chain_names_the_chains_there_are(
     command: Command, arguments: tuple[str, ...]
@@ -132,3 +135,32 @@ def test_reconcile_prints_flows_and_findings(command: Command, engine: Engine) -
     assert code == 1
     assert "movements_hold_all_facts: " in printed
     assert printed.endswith("1 findings\n")
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"\n  {name} " in listed for name in ("follow", "relay", "api", "demo"))
+
+
+@pytest.mark.parametrize("name", [*isthmus.commands, *OTHER_PACKAGES])
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert f"Usage: isthmus {name}" in capsys.readouterr().out
+
+
+def test_missing_package_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(OTHER_PACKAGES, "demo", LazyCommand("no_devnet.cli:demo", ""))
+    assert main(["demo"]) == 1
+    assert "it needs the package no_devnet" in capsys.readouterr().err
+
+
+def test_help_of_a_command_imports_no_database_or_keys() -> None:
+    code = (
+        "import sys; from indexer.cli.main import main; main(['follow', '--help']); "
+        "print(*(each for each in ('sqlalchemy', 'web3', 'relay', 'api') if each in sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == ""

@@ -1,13 +1,12 @@
-"""`python -m indexer rescan` as an operator runs it: what it compares and what it says."""
+"""`isthmus rescan` as an operator runs it: what it compares and what it says."""
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 from sqlalchemy import URL, Engine
 
-from indexer import __main__ as command
+from indexer.cli.main import main
 from indexer.config.settings import load_settings, start_variable
 from indexer.facts.alarms import open_alarms
 from indexer.ingest.ranges import ingest_once
@@ -48,11 +47,7 @@ def run(
         def call(first: int, last: int) -> tuple[int, str, str]:
             ends = ["--from", str(first), "--to", str(last)]
             arguments = ["--chain", ETHEREUM, *ends, "--node", url]
-            monkeypatch.setattr(sys, "argv", ["indexer", "rescan", *arguments])
-            try:
-                code = command.main()
-            except SystemExit as stopped:
-                code = int(stopped.code or 0)
+            code = main(["rescan", *arguments])
             out, err = capsys.readouterr()
             return code, out, err
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, func, select, text, update
 
-from indexer.__main__ import main
 from indexer.chains.raw import Upgrade
+from indexer.cli.main import main
 from indexer.errors import NodeUnavailable
 from indexer.facts.checks import alarm_lines
 from indexer.ingest import follow as following
@@ -29,14 +29,13 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def status(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[], tuple[int, str]]:
-    """Runs `python -m indexer status`; its exit code and Ethereum's line."""
+    """Runs `isthmus status`; its exit code and Ethereum's line."""
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")
     monkeypatch.setenv("DATABASE_URL", "postgresql:///unused")
-    monkeypatch.setattr("indexer.__main__.open_engine", lambda *_: indexer_engine)
-    monkeypatch.setattr("sys.argv", ["indexer", "status"])
+    monkeypatch.setattr("indexer.cli.checks.open_engine", lambda *_: indexer_engine)
 
     def run() -> tuple[int, str]:
-        code = main()
+        code = main(["status"])
         lines = capsys.readouterr().out.splitlines()
         (line,) = [line for line in lines if line.startswith(f"{ETHEREUM}:")]
         return code, line

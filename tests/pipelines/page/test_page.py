@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from devnet.services import isthmus
 from devnet.supervisor import free_port
 from indexer.errors import ConfigurationError
 from pipelines.page.settings import load_page_settings
@@ -75,7 +75,7 @@ def terminate(run_id: str) -> str:
 
 @contextmanager
 def served(home: Path, **environment: str) -> Iterator[Page]:
-    """`python -m pipelines.page` on records of its own."""
+    """`isthmus page` on records of its own."""
     home.mkdir()
     (home / "dagster.yaml").touch()
     workspace = home / "workspace.yaml"
@@ -83,7 +83,7 @@ def served(home: Path, **environment: str) -> Iterator[Page]:
     port = free_port()
     kept = {name: value for name, value in os.environ.items() if "DAGSTER" not in name}
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.page", "--port", str(port), "-w", str(workspace)],
+        [*isthmus("page"), "--port", str(port), "-w", str(workspace)],
         env={**kept, **environment, "DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"},
     )
     try:

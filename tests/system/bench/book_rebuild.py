@@ -1,7 +1,7 @@
 """How fast the order book is folded from nothing, from a million decoded events and from four.
 
 Events lie in `facts` as ingestion leaves them; Postgres is as an operator has it (fsync on). Each
-rebuild is `python -m indexer rebuild`'s own function in a process of its own: it reads the events,
+rebuild is `isthmus rebuild`'s own function in a process of its own: it reads the events,
 folds them, and writes providers, orders, offers and depth. The book is empty before, so that what
 is sent to the socket's clients is the offers alone.
 """

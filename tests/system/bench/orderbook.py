@@ -1,6 +1,6 @@
 """What an answer of the order book costs, beside a view that sends the same bytes and no more.
 
-200 offers on a Postgres of its own, two workers of `python -m api`, 16 kept-alive connections. The
+200 offers on a Postgres of its own, two workers of `isthmus api`, 16 kept-alive connections. The
 book changes once a second meanwhile: a ledger with another rate, as a fold commits it. For the 304
 it does not.
 

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -181,7 +180,7 @@ def _now() -> UnixSeconds:
 
 
 def _keeper(variables: dict[str, str]) -> ChildSpec:
-    command = [sys.executable, "-m", "indexer", "transfers"]
+    command = services.isthmus("transfers")
     return ChildSpec("keeper", command, ready=lambda: True, environment=variables)
 
 

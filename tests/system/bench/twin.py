@@ -15,8 +15,8 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from api.__main__ import serve
 from api.auth.owner import owner_only, public
+from api.server import serve
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 

@@ -1,4 +1,4 @@
-"""A run with followers started bare: `python -m indexer follow`, one process a chain.
+"""A run with followers started bare: `isthmus follow`, one process a chain.
 
 The chains live a seeded life while both followers read them through faulty nodes and are killed,
 alone, together, with Postgres or by way of it. Then the chains go quiet, the followers catch up,

@@ -1,11 +1,11 @@
 """A process that gives birth to our processes: `python -m tests.system.chaos.nursery`.
 
-`python -m indexer` spends most of two seconds of processor time on imports, and a kill during them
+`isthmus` spends most of two seconds of processor time on imports, and a kill during them
 proves nothing. This process imports once and forks; each child is a process of its own, in a
 session of its own, that runs a program's `main` as the command line would. The API's server loads
 the API itself in its workers, as ever.
 
-One JSON object a line. In: `program`, `arguments`, `environment`, `log`. Out: `{"born": pid}` for
+One JSON object a line. In: `arguments`, `environment`, `log`. Out: `{"born": pid}` for
 each line in, and `{"ended": pid, "code": code}` for each child that ended, by a signal as a
 negative code.
 """
@@ -16,19 +16,11 @@ import random
 import selectors
 import signal
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import api.__main__ as api_program
-import indexer.__main__ as indexer_program
-import relay.__main__ as relay_program
-
-PROGRAMS: Mapping[str, Callable[[], int | None]] = {
-    "indexer": indexer_program.main,
-    "relay": relay_program.main,
-    "api": api_program.main,
-}
+import relay.commands  # noqa: F401
+from indexer.cli.main import main as isthmus
 
 
 def main() -> None:
@@ -93,8 +85,7 @@ def _live(child: dict[str, Any]) -> int:
         os.dup2(source, target)
     os.closerange(3, 256)
     os.environ.update(child["environment"])
-    sys.argv = [f"python -m {child['program']}", *child["arguments"]]
-    code = PROGRAMS[child["program"]]() or 0
+    code = isthmus(child["arguments"])
     sys.stdout.flush()
     sys.stderr.flush()
     return code

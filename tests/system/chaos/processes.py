@@ -65,12 +65,10 @@ class Nursery:
         arguments: list[str],
         environment: Mapping[str, str],
         log: Path,
-        program: str = "indexer",
     ) -> int:
         """A new process; its id."""
         assert self._process.stdin is not None
         child = {
-            "program": program,
             "arguments": arguments,
             "environment": dict(environment),
             "log": str(log),

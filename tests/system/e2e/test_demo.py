@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from api.client import Isthmus, NotReached, Patience
 from devnet.process_groups import MARK
+from devnet.services import isthmus
 from tests.memory import server_folder
 from tests.run_processes import run_pids
 
@@ -44,7 +44,7 @@ def environment(home: Path) -> dict[str, str]:
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", *arguments],
+        isthmus(*arguments),
         cwd=PROJECT,
         env=environment(home),
         capture_output=True,
@@ -81,7 +81,7 @@ class Demo:
         self.output = home / "output"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "devnet"],
+                isthmus("demo"),
                 cwd=PROJECT,
                 env=environment(home),
                 stdout=output,
@@ -146,7 +146,7 @@ def test_a_demo_ends_what_a_killed_one_left_goes_on_whatever_is_killed_and_leave
         for verified in VERIFIED:
             assert f"verified: {verified}" in demo.said()
         must_go_on_whatever_is_killed(demo)
-        checked = run(home / "demo", "indexer", "check")
+        checked = run(home / "demo", "check")
         assert checked.returncode == 0, checked.stdout + checked.stderr
         demo.process.send_signal(signal.SIGINT)
         assert demo.process.wait(PATIENCE) == 0, demo.said()
@@ -154,7 +154,7 @@ def test_a_demo_ends_what_a_killed_one_left_goes_on_whatever_is_killed_and_leave
         demo.process.kill()
         demo.process.wait()
     assert marked_processes(home) == []
-    postgres = run(home, "warehouse_schema.embedded", "status", "--data", f"{home}/demo/postgres")
+    postgres = run(home, "database", "status", "--data", f"{home}/demo/postgres")
     assert postgres.stdout.strip() == "not running"
 
 

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, Engine, func, select, text, update
 
+from devnet.services import isthmus
 from indexer.ingest.ranges import ingest_once
 from indexer.ingest.rebuild import differences
 from tests.factories.fake_chain import FakeChain, fake_network
@@ -28,10 +28,10 @@ FINAL_EVENTS = (BLOCKS - 65) * SENDS
 
 @contextmanager
 def revise(database: URL, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """`python -m indexer revise …`, killed when the block ends before it did."""
+    """`isthmus redecode …`, killed when the block ends before it did."""
     url = database.set(drivername="postgresql").render_as_string(hide_password=False)
     process = subprocess.Popen(
-        [sys.executable, "-m", "indexer", "revise", *arguments],
+        isthmus("redecode", *arguments),
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, "ISTHMUS_NETWORK": "mainnet"},
         stdin=subprocess.PIPE,

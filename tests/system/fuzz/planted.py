@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Flask
 
-from api.__main__ import serve
+from api.server import serve
 
 INSIDE, OUTSIDE, HALFWAY = "/planted/inside", "/planted/outside", "/planted/halfway"
 

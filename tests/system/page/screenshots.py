@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
+from devnet.services import isthmus
 from tests.system.page.chromium import FLAGS, find_chromium
 from tests.system.page.visiting import DESKTOP, PHONE, Visit
 
@@ -67,7 +67,7 @@ def demo() -> Iterator[str]:
     home.chmod(0o755)
     environment = {name: text for name, text in os.environ.items() if name != "DATABASE_URL"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "devnet"],
+        isthmus("demo"),
         cwd=ROOT,
         env={**environment, "ISTHMUS_HOME": str(home)},
         stdout=subprocess.PIPE,

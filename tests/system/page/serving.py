@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import Self
 import httpx
 from sqlalchemy.engine import URL
 
+from devnet.services import isthmus
 from devnet.supervisor import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 class Serving:
-    """`python -m api` on a database, until the block ends."""
+    """`isthmus api` on a database, until the block ends."""
 
     def __init__(self, database: URL, home: Path, *, workers: int = 1) -> None:
         self._port = free_port(0)
@@ -52,7 +52,7 @@ class Serving:
         where = ["--bind", f"127.0.0.1:{self._port}", "--workers", str(self._workers)]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "api", *where],
+                isthmus("api", *where),
                 cwd=self._log.parent,
                 env=self._environment,
                 stdout=log,

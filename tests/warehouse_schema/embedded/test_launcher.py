@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from devnet.services import isthmus
 from tests.warehouse_schema.embedded.looking import (
     NEEDS_PROC,
     ask,
@@ -156,7 +157,7 @@ def test_a_url_needs_a_running_server(folder: Path) -> None:
 
 
 def run_command(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "warehouse_schema.embedded", *words]
+    command = isthmus("database", *words)
     # Captured output also proves that the server holds no pipe of its starter: this would hang.
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False

@@ -2310,7 +2310,7 @@ def upgrade() -> None:
             "build",
             sa.Text(),
             nullable=False,
-            comment="Decoders that tried last, as `python -m indexer quarantine` names them",
+            comment="Decoders that tried last, as `isthmus quarantine` names them",
         ),
         sa.Column(
             "first_tried_at",

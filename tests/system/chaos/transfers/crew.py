@@ -32,7 +32,6 @@ class Spec:
     """A process: its name here, and how it is started."""
 
     name: str
-    program: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -52,7 +51,7 @@ class Process:
         """Start it unless it runs."""
         if not self.runs():
             arguments, environment = [*self.spec.arguments], self.spec.environment
-            self.pid = self.nursery.bear(arguments, environment, self.log, self.spec.program)
+            self.pid = self.nursery.bear(arguments, environment, self.log)
 
     def runs(self) -> bool:
         """Whether it runs; one that ended by itself is noted."""

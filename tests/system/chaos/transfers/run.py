@@ -201,9 +201,9 @@ def _specs(
     }
     for chain in CHAINS:
         name = f"follower {chain.partition(':')[0]}"
-        yield Spec(name, "indexer", ("follow", chain), common)
-    yield Spec("attester", "indexer", ("attest",), common)
-    yield Spec("keeper", "indexer", ("transfers",), common)
+        yield Spec(name, ("follow", chain), common)
+    yield Spec("attester", ("attest",), common)
+    yield Spec("keeper", ("transfers",), common)
     keys = {
         f"ISTHMUS_RELAY_SPONSOR_{variable_suffix(ChainId(STELLAR))}": keypair(SPONSOR).secret,
         # Transfers begin at one unit here.
@@ -215,12 +215,12 @@ def _specs(
         # Of a chain whose blocks come fast and are dear.
         f"ISTHMUS_RELAY_BUDGET_{variable_suffix(ChainId(EVM))}": str(10**20),
     }
-    yield Spec("relay", "relay", ("run",), {**common, **keys})
+    yield Spec("relay", ("relay", "run"), {**common, **keys})
     posting = {"ISTHMUS_WEBHOOK_KEY": secret_of(WEBHOOKS), "SSL_CERT_FILE": str(certificate)}
-    yield Spec("sender", "relay", ("webhooks",), {**common, **posting})
+    yield Spec("sender", ("webhooks",), {**common, **posting})
     bind = api_url.removeprefix("http://")
     own = make_keys(folder / "keys", api_url)
-    yield Spec("api", "api", ("--bind", bind, "--workers", "2"), {**common, **own})
+    yield Spec("api", ("api", "--bind", bind, "--workers", "2"), {**common, **own})
 
 
 def secret_of(name: str) -> str:

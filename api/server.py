@@ -1,15 +1,11 @@
-"""Serve the API: `python -m api [--bind 127.0.0.1:8080] [--workers N]`.
+"""gunicorn with threads, in this very process, so that a signal to it stops the workers too."""
 
-Runs gunicorn with threads, in this very process, so that a signal to it stops the workers too.
-"""
-
-import argparse
 import os
 import resource
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,20 +32,6 @@ OPEN_FILES = 65_536
 """That a worker may have open, if the system allows; each client and each stream is one."""
 MOST_CONNECTIONS = 4_000
 """Clients of one worker at a time, beside its streams."""
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Parse the command line and serve until told to stop."""
-    parser = argparse.ArgumentParser(prog="python -m api")
-    parser.add_argument("--bind", default="127.0.0.1:8080", help="HOST:PORT, or unix:PATH")
-    parser.add_argument(
-        "--workers", type=int, default=_workers(), help="processes of 8 threads each; one a core"
-    )
-    options = parser.parse_args(arguments)
-    try:
-        serve("api.wsgi:app", bind=options.bind, workers=options.workers)
-    except ConfigurationError as error:
-        parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 def serve(app: str, *, bind: str, workers: int) -> None:
@@ -79,7 +61,7 @@ def serve(app: str, *, bind: str, workers: int) -> None:
     with _metrics_folder() as folder:
         # Read when the library is imported, which is in the workers.
         set_metrics_folder(folder)
-        ApiServer("%(prog)s [OPTIONS] [APP_MODULE]", prog="python -m api").run()
+        ApiServer("%(prog)s [OPTIONS] [APP_MODULE]", prog="isthmus api").run()
 
 
 @contextmanager
@@ -115,7 +97,7 @@ class ApiServer(WSGIApplication):  # type: ignore[misc]
         try:
             return super().load_wsgiapp()
         except ConfigurationError as error:
-            raise AppImportError(f"python -m api: {error}") from error
+            raise AppImportError(f"isthmus api: {error}") from error
 
 
 def _forget(_: Any, worker: Any) -> None:
@@ -125,7 +107,7 @@ def _forget(_: Any, worker: Any) -> None:
     mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
 
 
-def _workers() -> int:
+def default_workers() -> int:
     """One a core; never one alone, which nobody would stand in for while it restarts."""
     return min(MOST_WORKERS, max(2, os.cpu_count() or 1))
 
@@ -146,7 +128,3 @@ def _open_files() -> int:
         return wanted
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
     return wanted
-
-
-if __name__ == "__main__":
-    main()

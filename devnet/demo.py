@@ -1,16 +1,7 @@
-"""The whole system on local chains, in one command.
+"""The whole system on local chains (`isthmus demo`): plays, verifies, then runs on or stops."""
 
-    python -m devnet                 plays, verifies, then lives on until Ctrl-C
-    python -m devnet --once          plays, verifies, stops; exit code 1 if anything is off
-
-Every demo begins from nothing: new chains, new databases. What an earlier one left is dropped.
-`ISTHMUS_HOME` moves its folder (`.isthmus/demo`), `DATABASE_URL` its databases.
-"""
-
-import argparse
 import logging
 import secrets
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,7 +29,7 @@ from devnet.verify import NotCaughtUp, Service, Story, verify
 from devnet.webhook_receiver import Receiver, make_certificate, receiving
 from devnet.world import Pace, World, start_world
 from indexer.analytics.reconciliation import reconcile
-from indexer.config.settings import Settings, load_settings
+from indexer.config.settings import Settings
 from indexer.config.warehouse import database_url, embedded_postgres, open_engine
 from indexer.errors import IndexerError
 from warehouse_schema.embedded import EmbeddedPostgresError
@@ -47,19 +38,14 @@ from warehouse_schema.migrate import MigrationRefused
 BLOCK_SECONDS = 1.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run(outer: Settings, *, once: bool, seed: int, keep: bool) -> int:
     """Run a demo: 0 when all was as it must be, 1 when not, with the reason."""
-    options = _parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    try:
-        settings = services.demo_settings(load_settings())
-    except IndexerError as error:
-        say(f"{type(error).__name__}: {error}")
-        return 1
+    settings = services.demo_settings(outer)
     logs = settings.home / "logs"
     try:
         with Supervisor(settings.home, say) as supervisor:
-            problems = _run(supervisor, settings, options)
+            problems = _play(supervisor, settings, once=once, seed=seed, keep=keep)
             stopping = time.monotonic()
         say(f"stopped everything in {time.monotonic() - stopping:.1f} s")
     except Stopped as stopped:
@@ -72,20 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problems:
         say(failure(problems, logs))
     return 1 if problems else 0
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m devnet",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--once", action="store_true", help="play, verify, stop")
-    parser.add_argument("--seed", type=int, default=7, help="decides amounts and rates")
-    parser.add_argument(
-        "--keep", action="store_true", help="leave the embedded Postgres running at the end"
-    )
-    return parser.parse_args(arguments)
 
 
 def say(line: str) -> None:
@@ -112,13 +84,15 @@ class Stages:
         return f"{', '.join(parts)}; {sum(self.seconds.values()):.1f} s in all"
 
 
-def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace) -> list[str]:
+def _play(
+    supervisor: Supervisor, settings: Settings, *, once: bool, seed: int, keep: bool
+) -> list[str]:
     """Play; what is wrong, a sentence each. Where nothing is, live on until a signal comes."""
     for log in (settings.home / "logs").glob("*.log"):
         log.unlink()
     stages = Stages()
     with stages.timed("postgres"):
-        _start_postgres(supervisor, settings, keep=options.keep)
+        _start_postgres(supervisor, settings, keep=keep)
     with stages.timed("databases"):
         dropped = fresh_databases(settings)
     say(f"this demo begins from nothing; dropped: {', '.join(dropped) or 'nothing was there'}")
@@ -155,7 +129,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
             users = identity.variables(identity_url)
             supervisor.run(services.api(ports, {**variables, **keys, **users}, workers=1))
         with stages.timed("scenario"):
-            scenario = Scenario(world, options.seed, _watched(supervisor))
+            scenario = Scenario(world, seed, _watched(supervisor))
             story = scenario.play()
         with stages.timed("verification"):
             problems = _verify(supervisor, settings, ports, story)
@@ -167,7 +141,7 @@ def _run(supervisor: Supervisor, settings: Settings, options: argparse.Namespace
         say(f"\nset-up: {stages}")
         if not problems:
             _tell_result()
-        if not problems and not options.once:
+        if not problems and not once:
             _tell_addresses(settings, world, ports, story, page_password)
             _tell_identity(identity, identity_url, ports, story)
             with _stop_told():
@@ -318,7 +292,3 @@ curl -d '{{"users": "down"}}' {identity_url}/devnet/faults
 
 Ledgers keep closing and an order is opened now and then. Ctrl-C stops everything.
 """)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

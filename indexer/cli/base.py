@@ -1,0 +1,77 @@
+"""What the commands of `isthmus` share: lazy loading, log format, errors in one sentence."""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import wraps
+from importlib import import_module
+from typing import Any, NamedTuple, ParamSpec
+
+import click
+
+P = ParamSpec("P")
+
+
+class LazyCommand(NamedTuple):
+    """A command of another package: `module:attribute`, and its line in the help."""
+
+    target: str
+    help: str
+
+
+class LazyGroup(click.Group):
+    """Group that imports another package's command only when that is used."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, LazyCommand], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of their declaration."""
+        return [*self.commands, *self._lazy]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command. Raises `ClickException` when its package is not installed."""
+        if cmd_name not in self._lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self._lazy[cmd_name].target.partition(":")
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise
+            raise click.ClickException(
+                f"`isthmus {cmd_name}` is not part of this installation: it needs the package "
+                f"{error.name}"
+            ) from error
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            own = [(name, each.get_short_help_str(100)) for name, each in self.commands.items()]
+            formatter.write_dl([*own, *((name, each.help) for name, each in self._lazy.items())])
+
+
+def operator_command(run: Callable[P, int]) -> Callable[P, int]:
+    """Log to stderr; an error of ours ends the command with one sentence and exit code 1."""
+
+    @wraps(run)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> int:
+        # Imported here: `--help` needs none of it.
+        from sqlalchemy.exc import OperationalError
+
+        from indexer.errors import IndexerError
+
+        logging.basicConfig(
+            level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+        )
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        try:
+            return run(*args, **kwargs)
+        except IndexerError as error:
+            click.echo(f"{type(error).__name__}: {error}", err=True)
+        except OperationalError as error:
+            click.echo(f"the database of DATABASE_URL: {error.orig}", err=True)
+        return 1
+
+    return wrapped
