@@ -132,7 +132,7 @@ def test_a_bad_network_file_names_the_key(tmp_path: Path, edit: tuple[str, str, 
         load_network("mainnet", folder=tmp_path)
 
 
-def test_an_unknown_chain_is_refused_with_those_there_are() -> None:
+def test_unknown_chain_error_lists_known_ones() -> None:
     network = load_network("testnet")
     with pytest.raises(NetworkFileError, match=r"has no chain eip155:1; it has stellar:testnet"):
         network.chain(ChainId("eip155:1"))
@@ -145,14 +145,14 @@ def test_base_has_cctp_and_no_oft() -> None:
     assert base.tokens == (base.usdc,)
 
 
-def test_domains_and_endpoint_ids_lead_back_to_chains() -> None:
+def test_domain_and_eid_find_their_chain() -> None:
     network = load_network("mainnet")
     assert network.chain_of_domain(27) == "stellar:pubnet"
     assert network.chain_of_domain(5) is None
     assert network.chain_of_eid(30101) == "eip155:1"
 
 
-def test_asset_contracts_are_derived_from_the_asset_and_the_passphrase() -> None:
+def test_asset_contract_follows_asset_and_passphrase() -> None:
     stellar = load_network("mainnet").stellar
     # The ids Circle and Stellar publish for USDC and USDT0.
     assert stellar.usdc_contract == "CCW67TSZV3SSS2HXMBQ5JFGCKJNXKZM7UQUWUZPUTHXSTZLEO7SJMI75"

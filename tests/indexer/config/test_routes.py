@@ -44,11 +44,11 @@ def every_end(network: Network) -> list[tuple[TransferRoute, TransferRouteEnd]]:
 
 
 @pytest.mark.parametrize("name", ["mainnet", "testnet"])
-def test_every_network_has_the_six_routes_in_the_same_order(name):
+def test_every_network_has_six_routes_in_order(name):
     assert [r.id for r in routes(load_network(name))] == IDS
 
 
-def test_a_word_that_is_no_route_is_not_found(mainnet):
+def test_unknown_route_is_none(mainnet):
     assert find_route(mainnet, "usdc") is None
 
 
@@ -56,7 +56,7 @@ def test_a_mainnet_enables_every_route(mainnet):
     assert [r.id for r in routes(mainnet) if r.enabled] == IDS
 
 
-def test_a_testnet_without_usdt0_has_its_routes_disabled_and_empty(sandbox):
+def test_testnet_usdt0_routes_are_disabled(sandbox):
     for r in routes(sandbox):
         if r.id.startswith("usdt0"):
             assert (r.enabled, r.source_chains, r.dest_chains) == (False, (), ())
@@ -64,7 +64,7 @@ def test_a_testnet_without_usdt0_has_its_routes_disabled_and_empty(sandbox):
             assert r.enabled
 
 
-def test_a_chain_is_on_a_route_only_if_it_has_the_coin(mainnet):
+def test_route_has_only_chains_with_the_coin(mainnet):
     usdc = chains(route(mainnet, "usdc-deposit").source_chains)
     usdt0 = chains(route(mainnet, "usdt0-deposit").source_chains)
     base, berachain, ethereum = "eip155:8453", "eip155:80094", "eip155:1"
@@ -76,7 +76,7 @@ def test_a_chain_is_on_a_route_only_if_it_has_the_coin(mainnet):
     assert ethereum in usdt0
 
 
-def test_chains_keep_the_order_of_the_network_file(mainnet):
+def test_chains_follow_network_file_order(mainnet):
     with_cctp = [chain.id for chain in mainnet.evm if chain.cctp_domain is not None]
     assert chains(route(mainnet, "usdc-deposit").source_chains) == with_cctp
     assert chains(route(mainnet, "usdc-withdraw").dest_chains) == with_cctp
@@ -92,7 +92,7 @@ def test_stellar_is_the_other_side_of_a_bridge(mainnet, name, mechanism):
     assert chains(stellar_side) == ["stellar:pubnet"]
 
 
-def test_a_bridge_that_stellar_lacks_leads_nowhere(mainnet):
+def test_bridge_without_stellar_side_is_disabled(mainnet):
     without = replace(mainnet, stellar=replace(mainnet.stellar, cctp_domain=None))
     assert not route(without, "usdc-deposit").enabled
     assert not route(without, "usdc-withdraw").enabled
@@ -100,7 +100,7 @@ def test_a_bridge_that_stellar_lacks_leads_nowhere(mainnet):
     assert route(without, "usdt0-deposit").enabled
 
 
-def test_a_bridge_to_no_evm_chain_leads_nowhere(mainnet):
+def test_bridge_without_evm_side_is_disabled(mainnet):
     alone = replace(mainnet, evm=())
     assert [r.id for r in routes(alone) if r.enabled] == ["usdc-send", "usdt0-send"]
     assert route(alone, "usdc-withdraw").source_chains == ()
@@ -112,7 +112,7 @@ def test_a_send_stays_on_stellar(mainnet):
     assert chains(r.source_chains) == chains(r.dest_chains) == ["stellar:pubnet"]
 
 
-def test_assets_are_named_by_caip_19_and_by_code_and_issuer(mainnet):
+def test_assets_are_caip_19_or_code_and_issuer(mainnet):
     deposit = route(mainnet, "usdc-deposit")
     ethereum = deposit.source("eip155:1")
     assert ethereum is not None
@@ -125,7 +125,7 @@ def test_assets_are_named_by_caip_19_and_by_code_and_issuer(mainnet):
         assert end.asset.startswith(end.chain.partition(":")[0])
 
 
-def test_twenty_dollars_is_the_most_in_either_chains_decimals(mainnet):
+def test_maximum_is_20_dollars_in_chain_decimals(mainnet):
     for _, end in every_end(mainnet):
         assert end.max_amount == (20_000_000 if end.chain.startswith("eip155:") else 200_000_000)
 
@@ -137,7 +137,7 @@ def test_limits_are_whole_multiples_of_the_step(mainnet):
         assert end.max_amount % end.amount_step == 0
 
 
-def test_the_seventh_decimal_of_stellar_does_not_cross(mainnet):
+def test_stellar_amounts_cross_in_steps_of_10(mainnet):
     steps = {
         name: {end.amount_step for end in route(mainnet, name).source_chains}
         for name in ("usdc-withdraw", "usdt0-withdraw", "usdc-send", "usdc-deposit")
@@ -154,7 +154,7 @@ def test_a_send_may_be_of_one_base_unit(mainnet):
     assert route(mainnet, "usdc-send").source_chains[0].min_amount == 1
 
 
-def test_a_deposit_is_paid_to_an_address_where_somebody_moves_it_on():
+def test_deposit_address_needs_an_operator():
     for network in (with_factories("mainnet"), load_network("devnet")):
         assert all("deposit_address" not in end.funding_modes for _, end in every_end(network))
     network = with_operator(with_factories("mainnet"))
@@ -163,13 +163,13 @@ def test_a_deposit_is_paid_to_an_address_where_somebody_moves_it_on():
         assert end.funding_modes == (("direct", "deposit_address") if paid_in else ())
 
 
-def test_only_deposits_are_paid_in_and_only_directly(mainnet):
+def test_only_deposits_have_funding_modes(mainnet):
     for r, end in every_end(mainnet):
         paid_in = r.direction == "deposit" and end in r.source_chains
         assert end.funding_modes == (("direct",) if paid_in else ())
 
 
-def test_fees_that_move_are_left_to_the_quote(mainnet):
+def test_variable_fees_are_left_to_the_quote(mainnet):
     assert {r.id: r.fee.quoted for r in routes(mainnet)} == {
         "usdc-deposit": ("cctp_fast_fee",),
         "usdc-withdraw": (),
@@ -200,12 +200,12 @@ def test_fees_that_move_are_left_to_the_quote(mainnet):
         ("mainnet", "usdc-withdraw", "dest", "eip155:42161", 1),
     ],
 )
-def test_the_expected_time_follows_the_chains_finality(network, name, side, chain, seconds):
+def test_expected_seconds_follow_finality(network, name, side, chain, seconds):
     end = getattr(route(load_network(network), name), side)(chain)
     assert end.expected_seconds == seconds
 
 
-def test_a_chain_that_is_not_on_a_side_has_no_end_there(mainnet):
+def test_route_lacks_chains_of_other_side(mainnet):
     deposit = route(mainnet, "usdc-deposit")
     assert deposit.source("stellar:pubnet") is None
     assert deposit.dest("eip155:1") is None

@@ -10,14 +10,14 @@ from warehouse_schema.location import NEEDS_DATABASE
 MAINNET = {"ISTHMUS_NETWORK": "mainnet", "DATABASE_URL": "postgresql://db.example/isthmus"}
 
 
-def test_an_empty_environment_is_the_devnet_with_the_embedded_database() -> None:
+def test_empty_environment_is_devnet_with_embedded_db() -> None:
     settings = load_settings({})
     assert settings.network.name == "devnet"
     assert settings.database_url is None
     assert settings.home.name == ".isthmus"
 
 
-def test_a_chain_without_a_node_is_not_followed() -> None:
+def test_chain_without_node_is_not_followed() -> None:
     settings = load_settings(
         {**MAINNET, "ISTHMUS_RPC_EIP155_1": "https://a.example, wss://a.example"}
     )
@@ -40,7 +40,7 @@ def test_a_refused_url_is_not_repeated() -> None:
     assert "SECRETKEY" not in str(refused.value)
 
 
-def test_the_operator_says_where_a_chain_starts() -> None:
+def test_start_height_comes_from_environment() -> None:
     settings = load_settings(
         {
             **MAINNET,
@@ -64,7 +64,7 @@ def test_log_proof_of_the_network_file_can_be_replaced() -> None:
     assert chain.log_proof == "operators"
 
 
-def test_the_operator_of_deposits_is_an_account_where_there_is_a_factory() -> None:
+def test_deposit_operator_enables_deposit_addresses() -> None:
     account = "0x90F79bf6EB2c4f870365E785982E1f101E93b906"
     [chain] = load_settings({"ISTHMUS_DEPOSIT_OPERATOR_EIP155_31337": account}).network.evm
     assert chain.deposit_operator == account.lower()
@@ -112,7 +112,7 @@ def test_a_bad_setting_is_refused_by_name(environment: dict[str, str], message: 
         load_settings(environment)
 
 
-def test_what_stands_in_for_circles_service_is_for_local_chains_alone() -> None:
+def test_iris_override_is_refused_off_devnet() -> None:
     chosen = {"ISTHMUS_IRIS_URL": "http://127.0.0.1:8200"}
     assert load_settings(chosen).network.iris == "http://127.0.0.1:8200"
     assert load_settings({}).network.iris is None
@@ -161,7 +161,7 @@ def test_problems_that_need_the_network_come_together() -> None:
     ]
 
 
-def test_two_readers_name_their_problems_together() -> None:
+def test_settings_errors_are_reported_together() -> None:
     with pytest.raises(ConfigurationError, match="2 settings are wrong") as refused:
         read_both(
             lambda: load_settings({"ISTHMUS_NETWORK": "moonnet"}),
@@ -192,6 +192,6 @@ def test_devnet_signs_for_the_test_network_where_chosen() -> None:
         ),
     ],
 )
-def test_wrong_devnet_passphrase_stops_the_start(environment, message) -> None:
+def test_wrong_devnet_passphrase_is_refused(environment, message) -> None:
     with pytest.raises(ConfigurationError, match=message):
         load_settings(environment)

@@ -240,7 +240,7 @@ def test_a_burn_on_sepolia_decodes_to_its_row(golden: Callable[[str, Any], None]
     golden("evm/expected/sepolia-deposit-for-burn.json", row)
 
 
-def test_a_mint_on_arc_is_three_rows_of_thirteen_logs(golden: Callable[[str, Any], None]):
+def test_arc_mint_is_3_rows_of_13_logs(golden: Callable[[str, Any], None]):
     logs = recorded("evm", "arc-testnet-receipt.json")["receipt"]["logs"]
     rows = [decode(recorded_log(log, arc_testnet()), arc_testnet()) for log in logs]
     assert len(rows) == 13
@@ -250,7 +250,7 @@ def test_a_mint_on_arc_is_three_rows_of_thirteen_logs(golden: Callable[[str, Any
     golden("evm/expected/arc-testnet-receipt.json", kept)
 
 
-def test_the_native_tokens_18_decimal_copy_of_a_transfer_is_not_a_transfer():
+def test_native_18_decimal_copy_is_no_transfer():
     logs = recorded("evm", "arc-testnet-receipt.json")["receipt"]["logs"]
     transfers = [log for log in logs if log["topics"][0] == TRANSFER_TOPIC]
     rows = [decode(recorded_log(log, arc_testnet()), arc_testnet()) for log in transfers]
@@ -266,7 +266,7 @@ def test_the_native_tokens_18_decimal_copy_of_a_transfer_is_not_a_transfer():
             assert row.amount < 10**12
 
 
-def test_a_received_message_has_the_key_of_its_source_message():
+def test_received_message_has_its_source_key():
     logs = recorded("evm", "arc-testnet-receipt.json")["receipt"]["logs"]
     rows = [decode(recorded_log(log, arc_testnet()), arc_testnet()) for log in logs]
     (received,) = (row for row in rows if isinstance(row, MessageReceived))
@@ -298,7 +298,7 @@ def test_recorded_endpoint_logs_decode_to_their_rows(golden: Callable[[str, Any]
     golden("lz/expected/endpoint-and-oft-logs.json", rows)
 
 
-def test_recorded_packets_of_others_are_not_ours():
+def test_recorded_foreign_packets_are_ignored():
     chain = recorded_endpoint("0x" + "0d" * 20)
     for entry in recorded("lz", "endpoint-and-oft-logs.json"):
         if entry["event"] != "OFTReceived":
@@ -319,7 +319,7 @@ def decoded_oft_receipts() -> dict[str, list[Event | None]]:
     }
 
 
-def test_synthetic_receipts_of_an_oft_decode_to_their_rows(golden: Callable[[str, Any], None]):
+def test_synthetic_oft_receipts_decode(golden: Callable[[str, Any], None]):
     rows = decoded_oft_receipts()
     assert {step: [type(row) for row in found] for step, found in rows.items()} == {
         "send": [Erc20Transfer, PacketSent, OftSent],
@@ -329,7 +329,7 @@ def test_synthetic_receipts_of_an_oft_decode_to_their_rows(golden: Callable[[str
     golden("evm/expected/local-oft-receipts.synthetic.json", rows)
 
 
-def test_one_guid_names_a_message_in_every_event_of_a_side():
+def test_events_of_one_message_share_its_guid():
     rows = decoded_oft_receipts()
     outgoing = {row.guid for row in rows["send"] if isinstance(row, PacketSent | OftSent)}
     incoming = {
@@ -352,7 +352,7 @@ def test_a_burn_keeps_gross_amount_and_hook_bytes():
     assert row.seen == make_seen()
 
 
-def test_the_messengers_own_message_has_a_burn_key():
+def test_messenger_message_has_burn_key():
     message = make_message(ethereum())
     row = decode(make_message_sent(ethereum(), message), ethereum())
     assert isinstance(row, MessageSent)
@@ -362,7 +362,7 @@ def test_the_messengers_own_message_has_a_burn_key():
 
 
 @pytest.mark.parametrize("body", [None, b"", b"hello", bytes(300)])
-def test_a_message_of_somebody_else_is_kept_without_a_burn_key(body):
+def test_foreign_message_has_no_burn_key(body):
     message = make_message(ethereum(), sender=ROUTER, body=body)
     row = decode(make_message_sent(ethereum(), message), ethereum())
     assert isinstance(row, MessageSent)
@@ -370,7 +370,7 @@ def test_a_message_of_somebody_else_is_kept_without_a_burn_key(body):
     assert row.sender == evm_as_bytes32(ROUTER)
 
 
-def test_a_packet_of_ours_names_recipient_and_amount():
+def test_own_packet_has_recipient_and_amount():
     packet = make_packet(ethereum())
     row = decode(make_packet_sent(ethereum(), packet), ethereum())
     assert isinstance(row, PacketSent)
@@ -381,11 +381,11 @@ def test_a_packet_of_ours_names_recipient_and_amount():
 
 
 @pytest.mark.parametrize("size", [0, 12, 44, 45, 112, 300])
-def test_a_malformed_packet_of_somebody_else_is_not_ours(size):
+def test_malformed_foreign_packet_is_ignored(size):
     assert decode(make_packet_sent(ethereum(), b"\x07" * size), ethereum()) is None
 
 
-def test_verified_and_delivered_compute_the_guid_of_the_arriving_packet():
+def test_verified_and_delivered_have_the_packets_guid():
     chain = ethereum()
     origin = word(30600) + word(STELLAR_OFT) + word(12)
     verified = make_log(
@@ -404,7 +404,7 @@ def test_verified_and_delivered_compute_the_guid_of_the_arriving_packet():
         assert row.receiver == str(chain.oft)
 
 
-def test_an_alert_about_our_oft_is_kept_as_it_says():
+def test_alert_about_our_oft_is_decoded():
     row = decode(make_alert(ethereum(), ethereum().oft), ethereum())
     assert isinstance(row, LzReceiveAlert)
     assert (row.guid, row.nonce, row.executor) == (GUID, 9, Address(ROUTER))
@@ -413,7 +413,7 @@ def test_an_alert_about_our_oft_is_kept_as_it_says():
     assert row.reason == b"reason of the revert that is longer than one word"
 
 
-def test_an_alert_about_somebody_else_is_not_ours():
+def test_alert_about_other_oapp_is_ignored():
     assert decode(make_alert(ethereum(), ROUTER), ethereum()) is None
 
 
@@ -432,7 +432,7 @@ def test_the_largest_amount_stays_whole():
 # Not ours
 
 
-def test_a_refund_of_a_deposit_is_kept_of_the_tokens_we_know():
+def test_refund_of_known_token_is_decoded():
     chain = ethereum()
     assert decode(REFUND, chain) == DepositRefunded(
         seen=REFUND.seen,
@@ -456,7 +456,7 @@ def test_what_nobody_here_needs_is_not_ours():
     assert decode(EvmLog(make_seen(), EvmAddress(str(chain.usdc)), (), b""), chain) is None
 
 
-def test_a_chain_without_contracts_has_no_events_of_its_own():
+def test_chain_without_contracts_has_no_events():
     base = load_network("mainnet").chain(ChainId("eip155:8453"))
     assert isinstance(base, EvmChain)
     assert base.oft is None
@@ -504,7 +504,7 @@ REFUND = make_log(
 @pytest.mark.parametrize(
     "log", [BURN, MINT, RECEIVED, SENT, CREDITED, VERIFIED, MOVED, PACKET, REFUND]
 )
-def test_the_logs_below_decode_before_they_are_spoiled(log):
+def test_unspoiled_logs_decode(log):
     assert decode(log, ETHEREUM) is not None
 
 
@@ -560,7 +560,7 @@ def test_the_logs_below_decode_before_they_are_spoiled(log):
         (changed(REFUND, data=word(2**160) + word(5)), "does not fit 160 bits"),
     ],
 )
-def test_a_senseless_log_of_ours_is_undecodable(log, reason):
+def test_malformed_own_log_is_undecodable(log, reason):
     with pytest.raises(Undecodable, match=reason) as caught:
         decode(log, ETHEREUM)
     assert log.address in str(caught.value)
@@ -585,13 +585,13 @@ def test_a_senseless_log_of_ours_is_undecodable(log, reason):
     ],
     ids=["DepositForBurn", "MintAndWithdraw", "MessageReceived"],
 )
-def test_an_event_of_cctp_v1_says_that_the_contract_is_the_wrong_one(contract, topic0):
+def test_cctp_v1_event_names_wrong_contract(contract, topic0):
     log = EvmLog(make_seen(), contract, (topic0,), b"")
     with pytest.raises(Undecodable, match="CCTP V1"):
         decode(log, ETHEREUM)
 
 
-def test_a_contract_without_the_setting_it_needs_is_a_mistake_of_the_network_file():
+def test_contract_without_its_setting_is_refused():
     broken = dataclasses.replace(ETHEREUM, cctp_domain=None)
     with pytest.raises(ConfigurationError, match="cctp_domain"):
         decode(RECEIVED, broken)
@@ -623,13 +623,13 @@ def test_first_topics_are_the_published_ones():
     assert len(v1) == 3
 
 
-def test_the_deposit_factory_of_the_devnet_has_the_same_event():
+def test_devnet_deposit_factory_has_the_same_event():
     [entry] = [e for e in artifact("DepositFactory", DEPOSIT_ARTIFACTS).abi if e["type"] == "event"]
     assert topic_of(signature_of(entry)) == PUBLISHED[REFUNDED]
     assert [each["indexed"] for each in entry["inputs"]] == [True, True, False, False]
 
 
-def test_every_contract_is_asked_for_its_own_topics():
+def test_contracts_have_their_own_topic_filters():
     interest = event_topics(ETHEREUM)
     assert set(interest) == set(ETHEREUM.event_contracts)
     for role in (
@@ -640,13 +640,13 @@ def test_every_contract_is_asked_for_its_own_topics():
         assert set(interest[getattr(ETHEREUM, role)]) == {topic_of(s) for s in signatures}
 
 
-def test_transfers_are_asked_for_by_recipient_and_never_all():
+def test_transfers_are_filtered_by_recipient():
     for chain in (*load_network("mainnet").evm, *load_network("testnet").evm):
         topics = {topic for topics in event_topics(chain).values() for topic in topics}
         assert TRANSFER_TOPIC not in topics
 
 
-def test_a_token_that_is_its_own_oft_is_asked_for_the_oft_topics():
+def test_token_that_is_its_oft_has_oft_topics():
     chain = dataclasses.replace(ETHEREUM, oft=ETHEREUM.usdt0)
     topics = event_topics(chain)[EvmAddress(str(chain.oft))]
     assert set(topics) == {topic_of(OFT_SENT), topic_of(OFT_RECEIVED)}

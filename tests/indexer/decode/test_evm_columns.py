@@ -200,21 +200,21 @@ def made(chain: EvmChain) -> dict[str, EvmLog]:
     }
 
 
-def test_every_layout_has_its_decoder_and_is_tried():
+def test_every_layout_has_a_tested_decoder():
     signatures = {signature for layouts in LAYOUTS.values() for signature in layouts}
     assert signatures == set(made(ethereum()))
     for role, layouts in LAYOUTS.items():
         assert set(layouts) <= set(DECODERS[role])
 
 
-def test_logs_in_order_are_decoded_without_being_left():
+def test_every_log_is_decoded_by_columns():
     logs = list(made(ethereum()).values())
     assert_the_same(logs, ethereum())
     assert left_of(logs, ethereum()) == []
     assert len(columnar_rows(logs, ethereum())) == len(logs)
 
 
-def test_the_order_of_logs_is_kept_and_an_empty_frame_is_empty():
+def test_log_order_is_preserved():
     logs = [changed(log, seen=make_seen(n)) for n, log in enumerate(made(ethereum()).values())]
     decoded = decode_columns(log_frame(logs), ethereum())
     assert decoded.logs["position"].to_list() == list(range(len(logs)))
@@ -244,7 +244,7 @@ def test_hook_data_of_any_length_is_read(hook: bytes):
     ],
     ids=["burn", "stranger", "empty", "short", "no-version", "one-short", "no-hook", "cut"],
 )
-def test_messages_of_all_kinds_have_the_same_rows(message: bytes):
+def test_all_message_kinds_decode_to_equal_rows(message: bytes):
     assert_the_same([make_message_sent(ethereum(), message)], ethereum())
 
 
@@ -255,7 +255,7 @@ def test_packets_of_others_are_nobodys(size: int):
     assert columnar_rows([log], ethereum()) == []
 
 
-def test_refunds_of_tokens_that_we_do_not_know_are_nobodys():
+def test_refund_of_unknown_token_is_ignored():
     chain = ethereum()
     data = word(USER) + word(5)
     tokens = (ROUTER, "0x" + "00" * 20)
@@ -287,7 +287,7 @@ def test_what_is_wrong_is_left():
     assert left_of(wrong, chain) == wrong
 
 
-def test_all_events_of_interest_have_a_layout_but_for_those_left_on_purpose():
+def test_every_wanted_event_has_a_layout():
     on_purpose = {
         topic_of(signature)
         for role, decoders in DECODERS.items()
@@ -331,7 +331,7 @@ def mutated(log: EvmLog, dice: random.Random) -> EvmLog:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_and_malformed_logs_decode_as_one_by_one(seed: int):
+def test_columnar_decoding_equals_single_logs(seed: int):
     dice = random.Random(seed)
     models = list(made(ethereum()).values())
     logs = [mutated(dice.choice(models), dice) for _ in range(1500)]

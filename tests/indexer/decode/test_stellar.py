@@ -73,7 +73,7 @@ def test_recorded_cctp_events_decode_to_their_rows(golden: Callable[[str, Any], 
     ]
 
 
-def test_the_messenger_counts_in_six_decimals_and_the_forwarder_in_seven() -> None:
+def test_messenger_has_6_decimals_and_forwarder_7() -> None:
     events = recorded_cctp("cctp-pubnet.json")
     burn, _, mint, _, forward = (decode(event, PUBNET) for event in events.values())
     assert isinstance(burn, DepositForBurn)
@@ -84,7 +84,7 @@ def test_the_messenger_counts_in_six_decimals_and_the_forwarder_in_seven() -> No
     assert forward.amount == 999_900
 
 
-def test_a_received_message_has_the_burn_key_of_its_burn() -> None:
+def test_received_message_has_its_burn_key() -> None:
     received = decode(recorded_cctp("cctp-pubnet.json")["03 message_received"], PUBNET)
     assert isinstance(received, MessageReceived)
     attested = received.message_body
@@ -98,7 +98,7 @@ def test_administrative_cctp_events_are_not_kept() -> None:
     assert [decode(event, PUBNET) for event in events] == [None] * 22
 
 
-def test_a_message_of_somebodys_own_protocol_has_no_burn_key() -> None:
+def test_message_of_other_protocol_has_no_burn_key() -> None:
     message = (
         bytes.fromhex("00000001" + "0000001b" + "00000006")
         + bytes(32)
@@ -133,7 +133,7 @@ def test_a_muxed_recipient_of_the_forwarder_is_read() -> None:
 
 
 @pytest.mark.parametrize("message", [b"", b"\0" * 147, b"\0\0\0\2" + b"\0" * 144])
-def test_a_message_that_is_none_is_undecodable(message: bytes) -> None:
+def test_invalid_message_is_undecodable(message: bytes) -> None:
     with pytest.raises(Undecodable):
         decode(_message_sent(message), PUBNET)
 
@@ -162,7 +162,7 @@ def test_a_recorded_oft_send_decodes_to_its_rows(golden: Callable[[str, Any], No
     assert [type(row) for row in rows] == [type(None)] * 6 + [PacketSent, OftSent]
 
 
-def test_a_packets_guid_is_the_ofts_and_its_headers() -> None:
+def test_packet_guid_equals_oft_and_header() -> None:
     packet, sent = [row for row in (decode(e, WITH_OFT) for e in recorded_oft_send()) if row]
     assert isinstance(packet, PacketSent)
     assert isinstance(sent, OftSent)
@@ -185,7 +185,7 @@ def test_packets_of_other_oapps_are_not_kept() -> None:
     [b"", b"\1" * 44, b"\1" * 60, b"\2" + bytes(200), b"\1" + b"\xff" * 150],
     ids=["nothing", "no whole sender", "no guid", "another version", "another guid"],
 )
-def test_others_may_write_packets_as_they_like(packet: bytes) -> None:
+def test_foreign_packets_of_any_shape_are_ignored(packet: bytes) -> None:
     event = _endpoint_event("packet_sent", encoded_packet=scval.to_bytes(packet))
     assert decode(event, WITH_OFT) is None
 
@@ -214,7 +214,7 @@ def _endpoint_event(name: str, *topics: xdr.SCVal, **data: xdr.SCVal) -> Stellar
     )
 
 
-def test_a_verified_packet_gets_its_guid_from_its_origin() -> None:
+def test_verified_packet_guid_follows_origin() -> None:
     event = _endpoint_event(
         "packet_verified",
         _origin(),
@@ -234,7 +234,7 @@ def test_a_verified_packet_gets_its_guid_from_its_origin() -> None:
 
 
 @pytest.mark.parametrize("data", [scval.to_void(), scval.to_map({}), scval.to_uint32(1)])
-def test_a_delivered_packets_data_does_not_matter(data: xdr.SCVal) -> None:
+def test_delivered_packet_data_is_ignored(data: xdr.SCVal) -> None:
     event = make_stellar_event(
         TESTNET_ENDPOINT,
         [scval.to_symbol("packet_delivered"), _origin(), scval.to_address(TESTNET_OFT)],
@@ -331,13 +331,13 @@ def test_events_of_other_protocols_are_not_ours() -> None:
 
 
 @pytest.mark.parametrize("name", list(recorded_cctp("cctp-pubnet.json")))
-def test_the_contract_decides_and_never_the_name(name: str) -> None:
+def test_contract_decides_the_decoder(name: str) -> None:
     event = recorded_cctp("cctp-pubnet.json")[name]
     elsewhere = dataclasses.replace(event, contract=contract("an impostor"))
     assert decode(elsewhere, PUBNET) is None
 
 
-def test_a_name_counts_only_at_its_own_contract() -> None:
+def test_event_name_counts_only_at_its_contract() -> None:
     burn = recorded_cctp("cctp-pubnet.json")["00 deposit_for_burn"]
     assert PUBNET.cctp_forwarder is not None
     at_the_forwarder = dataclasses.replace(burn, contract=PUBNET.cctp_forwarder)

@@ -153,7 +153,7 @@ def test_a_value_out_of_sense_is_undecodable(name: str, fields: dict[str, Any]) 
     assert decode(_make(name), CHAIN) is not None, f"{key} alone must be what is refused"
 
 
-def test_the_last_second_of_the_year_9999_is_still_a_time() -> None:
+def test_last_second_of_year_9999_is_accepted() -> None:
     opened = decode(make_escrow_event("order_open", expires_at=253_402_300_799), CHAIN)
     assert isinstance(opened, OrderOpen)
     assert opened.expires_at == 253_402_300_799
@@ -168,18 +168,18 @@ def test_a_key_given_twice_is_undecodable() -> None:
         decode(dataclasses.replace(event, value=value.to_xdr_bytes()), CHAIN)
 
 
-def test_an_event_of_the_escrow_under_another_name_is_not_kept() -> None:
+def test_unknown_escrow_event_is_ignored() -> None:
     event = make_escrow_event("deposit")
     renamed = (scval.to_symbol("tip").to_xdr_bytes(), *event.topics[1:])
     assert decode(dataclasses.replace(event, topics=renamed), CHAIN) is None
 
 
-def test_the_escrows_events_count_at_the_escrow_alone() -> None:
+def test_escrow_events_need_the_escrow_contract() -> None:
     assert decode(make_escrow_event("deposit", emitter=contract("an impostor")), CHAIN) is None
     assert decode(make_escrow_event("deposit", emitter=RAIL_TERMS), CHAIN) is None
 
 
-def test_topics_may_be_given_by_position_or_by_name() -> None:
+def test_topics_by_position_or_name() -> None:
     by_position = make_escrow_event("order_cancel", account("a"), account("b"), word("c"))
     by_name = make_escrow_event(
         "order_cancel", provider=account("a"), taker=account("b"), order_id=word("c")

@@ -72,12 +72,12 @@ def test_the_rules_of_an_account_are_read(node, reader) -> None:
 
 
 @pytest.mark.parametrize("entries", [[], None], ids=["an empty list", "null, as older nodes say"])
-def test_an_account_that_is_not_there_is_none(node, reader, entries) -> None:
+def test_missing_account_is_none(node, reader, entries) -> None:
     node.answer_with("getLedgerEntries", answers({"entries": entries, "latestLedger": 20}))
     assert reader.signing_rules(ALICE) is None
 
 
-def test_a_node_vouches_for_itself_once_in_a_while(node, reader, monkeypatch) -> None:
+def test_node_check_is_cached(node, reader, monkeypatch) -> None:
     reader.signing_rules(ALICE)
     reader.signing_rules(ALICE)
     assert asked(node) == ["getNetwork", "getHealth", "getLedgerEntries", "getLedgerEntries"]
@@ -154,7 +154,7 @@ def test_account_without_ledger_of_change_is_inconsistent(node, reader) -> None:
 
 
 @pytest.mark.parametrize("case", NOT_DEFINITIVE)
-def test_an_answer_that_is_not_definitive_is_an_error_and_never_none(node, reader, case) -> None:
+def test_indefinite_answer_raises_and_is_never_none(node, reader, case) -> None:
     method, answer, error = NOT_DEFINITIVE[case]
     node.answer_with(method, answer)
     with pytest.raises(error):
@@ -181,20 +181,20 @@ def test_a_trustline_is_read_or_there_is_none(node, reader) -> None:
     ],
     ids=["another account's", "of another asset", "no trustline"],
 )
-def test_a_trustline_that_was_not_asked_for_is_an_error_and_never_none(node, reader, entry) -> None:
+def test_wrong_trustline_raises_and_is_never_none(node, reader, entry) -> None:
     node.answer_with("getLedgerEntries", answers(entries_answer(entry)))
     with pytest.raises(InconsistentAnswer):
         reader.trustline(ALICE, CHAIN.usdc)
 
 
-def test_a_node_that_is_not_there_is_an_error(node) -> None:
+def test_unreachable_node_raises(node) -> None:
     reader = AccountReader(CHAIN, ["http://127.0.0.1:1"])
     with pytest.raises(NodeUnavailable):
         reader.signing_rules(ALICE)
     reader.close()
 
 
-def test_a_node_that_hangs_is_given_up_in_time(node) -> None:
+def test_hanging_node_times_out(node) -> None:
     over = threading.Event()
     node.answer_with("getLedgerEntries", lambda _params, _usual: over.wait(30))
     reader = AccountReader(CHAIN, [node.url], timeout=0.1)
@@ -204,7 +204,7 @@ def test_a_node_that_hangs_is_given_up_in_time(node) -> None:
     reader.close()
 
 
-def test_when_a_node_fails_the_next_one_is_asked_and_stays_the_first(node) -> None:
+def test_failover_node_stays_first(node) -> None:
     with serving(FakeStellarNode(latest=20)) as broken:
         broken.answer_with("getLedgerEntries", raises(HttpAnswer(503)))
         reader = AccountReader(CHAIN, [broken.url, node.url])
@@ -215,7 +215,7 @@ def test_when_a_node_fails_the_next_one_is_asked_and_stays_the_first(node) -> No
         reader.close()
 
 
-def test_a_node_of_another_network_is_passed_over(node) -> None:
+def test_foreign_node_is_skipped(node) -> None:
     with serving(FakeStellarNode(latest=20, passphrase="another")) as stranger:
         stranger.answer_with("getLedgerEntries", answers(entries_answer()))
         reader = AccountReader(CHAIN, [stranger.url, node.url])
@@ -224,7 +224,7 @@ def test_a_node_of_another_network_is_passed_over(node) -> None:
         reader.close()
 
 
-def test_no_node_is_asked_once_patience_is_over(node, monkeypatch) -> None:
+def test_failover_ends_at_the_deadline(node, monkeypatch) -> None:
     monkeypatch.setattr(failover, "PATIENCE_SECONDS", -1.0)
     reader = AccountReader(CHAIN, ["http://127.0.0.1:1", node.url])
     with pytest.raises(NodeUnavailable):
@@ -238,7 +238,7 @@ def test_accounts_need_a_node_that_speaks_http() -> None:
         AccountReader(CHAIN, ["ws://127.0.0.1:1"])
 
 
-def test_accounts_are_opened_where_the_chain_has_a_node(node) -> None:
+def test_accounts_need_a_node_of_the_chain(node) -> None:
     reader = open_accounts(load_settings({"ISTHMUS_RPC_STELLAR_DEVNET": node.url}))
     assert reader.signing_rules(ALICE) is not None
     reader.close()

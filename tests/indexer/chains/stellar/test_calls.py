@@ -62,7 +62,7 @@ def tried(*nodes: FakeStellarNode) -> Any:
         calls.close()
 
 
-def test_what_a_call_returns_and_needs_is_read(node):
+def test_simulation_result_is_parsed(node):
     says(node, make_answer())
     found = tried(node)
     assert isinstance(found, SimulationResult)
@@ -72,7 +72,7 @@ def test_what_a_call_returns_and_needs_is_read(node):
     assert node.calls[-1] == ("simulateTransaction", asked)
 
 
-def test_a_contract_that_refuses_is_an_answer_and_no_failure_of_the_node(node):
+def test_contract_error_is_a_result_not_a_node_failure(node):
     said = "HostError: Error(Contract, #10)\n\nEvent log (newest first):\n   0: ..."
     says(node, {"error": said, "latestLedger": 20})
     assert tried(node) == SimulationFailure("HostError: Error(Contract, #10)", 10)
@@ -80,14 +80,14 @@ def test_a_contract_that_refuses_is_an_answer_and_no_failure_of_the_node(node):
     assert tried(node) == SimulationFailure("HostError: Error(Auth, InvalidAction)", None)
 
 
-def test_entries_that_would_have_to_be_restored_stop_the_call():
+def test_archived_entries_fail_the_call():
     preamble = {"transactionData": make_data(), "minResourceFee": "1"}
     found = parse_simulation(make_answer(restorePreamble=preamble))
     assert isinstance(found, SimulationFailure)
     assert "archived" in found.message
 
 
-def test_the_next_node_is_asked_when_one_fails(node):
+def test_failover_asks_the_next_node(node):
     says(node, HttpAnswer(503))
     with pytest.raises(NodeUnavailable):
         tried(node)
@@ -96,7 +96,7 @@ def test_the_next_node_is_asked_when_one_fails(node):
         assert isinstance(tried(node, second), SimulationResult)
 
 
-def test_a_node_of_another_network_or_of_long_ago_is_not_believed(node):
+def test_foreign_or_stale_node_is_refused(node):
     says(node, make_answer(latestLedger=1))
     with pytest.raises(NodeBehind):
         tried(node)
@@ -125,7 +125,7 @@ def test_a_node_of_another_network_or_of_long_ago_is_not_believed(node):
         {"latestLedger": "20"},
     ],
 )
-def test_an_answer_that_makes_no_sense_is_none(node, changes):
+def test_malformed_simulation_is_inconsistent(node, changes):
     says(node, make_answer(**changes))
     with pytest.raises(InconsistentAnswer):
         tried(node)

@@ -117,7 +117,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_damaged_ledger_of_a_lake_is_the_same_or_is_noticed(seed: int, lake: Lake) -> None:
+def test_damaged_lake_ledger_is_equal_or_refused(seed: int, lake: Lake) -> None:
     dice = random.Random(seed)
     ours = [height for height, given in lake.sound.items() if given.events]
     found: Counter[str] = Counter()
@@ -130,7 +130,7 @@ def test_a_damaged_ledger_of_a_lake_is_the_same_or_is_noticed(seed: int, lake: L
     assert found["otherwise, where nothing is proven"] < ROUNDS / 8
 
 
-def test_damage_to_a_header_is_an_error_whatever_it_is(lake: Lake) -> None:
+def test_damaged_header_is_refused(lake: Lake) -> None:
     dice = random.Random(1)
     header = 472
     for _ in range(100):
@@ -140,7 +140,7 @@ def test_damage_to_a_header_is_an_error_whatever_it_is(lake: Lake) -> None:
         assert outcome in ("InconsistentAnswer", "UnsupportedProtocol", "the same"), outcome
 
 
-def test_a_ledger_that_lost_the_transaction_of_ours_is_noticed(lake: Lake) -> None:
+def test_missing_own_transaction_is_detected(lake: Lake) -> None:
     """Cut before the first byte that tells that something of ours is inside."""
     dice = random.Random(2)
     for height, given in lake.sound.items():
@@ -153,7 +153,7 @@ def test_a_ledger_that_lost_the_transaction_of_ours_is_noticed(lake: Lake) -> No
                 assert lake.outcome(height, raw[:cut]) == "InconsistentAnswer"
 
 
-def test_damaged_ledgers_go_through_quarantine_into_the_same_warehouse(
+def test_damaged_ledgers_give_the_same_warehouse(
     tmp_path: Path, indexer_engine: Engine, clone: Callable[[], URL]
 ) -> None:
     dice = random.Random(3)
@@ -188,7 +188,7 @@ def node() -> Iterator[FakeStellarNode]:
         yield node
 
 
-def test_a_damaged_header_by_rpc_is_the_same_or_an_error(node: FakeStellarNode) -> None:
+def test_damaged_rpc_header_is_equal_or_refused(node: FakeStellarNode) -> None:
     dice = random.Random(4)
     reader = StellarReader(DEVNET, [node.url])
     sound = reader.read(h(5), h(8), [])
@@ -246,7 +246,7 @@ class Damaged:
         return dataclasses.replace(event, topics=tuple(topics), value=value)
 
 
-def test_events_of_any_shape_are_kept_and_stop_nothing(
+def test_malformed_events_are_stored_undecodable(
     tmp_path: Path, indexer_engine: Engine, engine: Engine
 ) -> None:
     sound = LakeReader(network().stellar, LakeStore(write_lake(tmp_path, history().metas)))

@@ -112,9 +112,7 @@ def test_a_lake_gives_what_the_node_gives(
     assert len(given.events) > 10
 
 
-def test_any_part_of_a_lake_is_the_same_part_of_the_node(
-    by_node: Range, tmp_path: Path, opened: Open
-) -> None:
+def test_lake_and_node_return_equal_ranges(by_node: Range, tmp_path: Path, opened: Open) -> None:
     reader: ChainReader = opened(write_lake(tmp_path, history_metas(), per_batch=4))
     for first, last in ((2, 2), (3, 9), (4, 7), (9, 12), (24, 40), (5, 30), (2, 43)):
         given = reader.read(h(first), h(last), watched_accounts())
@@ -134,7 +132,7 @@ def test_a_lake_is_read_from_afar(kind: str, by_node: Range, tmp_path: Path, ope
             reader.read(LAST, h(LAST + 1), [])
 
 
-def test_only_ledgers_with_a_needle_are_decoded(tmp_path: Path, opened: Open) -> None:
+def test_only_matching_ledgers_are_decoded(tmp_path: Path, opened: Open) -> None:
     reader = opened(write_lake(tmp_path, history_metas()))
     reader.read(h(FIRST), h(20), [])
     reader.read(h(21), LAST, [])
@@ -173,7 +171,7 @@ def test_pubnet_ledgers_are_read_as_recorded(tmp_path: Path, opened: Open) -> No
 # Where a lake ends, and what is missing in it.
 
 
-def test_what_a_lake_does_not_have_is_a_gap_or_still_to_come(tmp_path: Path, opened: Open) -> None:
+def test_missing_lake_ledger_is_gap_or_behind(tmp_path: Path, opened: Open) -> None:
     reader = opened(write_lake(tmp_path, history_metas()[:20]))
     with pytest.raises(NodeBehind, match=r"ends at 21, before 22"):
         reader.read(h(20), h(22), [])
@@ -241,7 +239,7 @@ def test_a_lake_of_another_network_is_refused(tmp_path: Path, opened: Open) -> N
         ({"batchesPerPartition": "8"}, "not numbers from 1"),
     ],
 )
-def test_a_configuration_that_is_not_understood_is_refused(
+def test_unsupported_configuration_is_refused(
     change: dict[str, Any], words: str, tmp_path: Path, opened: Open
 ) -> None:
     url = write_lake(tmp_path, history_metas()[:1])
@@ -252,18 +250,14 @@ def test_a_configuration_that_is_not_understood_is_refused(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}"])
-def test_a_configuration_without_its_entries_is_refused(
-    text: str, tmp_path: Path, opened: Open
-) -> None:
+def test_incomplete_configuration_is_refused(text: str, tmp_path: Path, opened: Open) -> None:
     url = write_lake(tmp_path, history_metas()[:1])
     (tmp_path / ".config.json").write_text(text)
     with pytest.raises(ConfigurationError, match=r"\.config\.json of file"):
         opened(url).check_identity()
 
 
-def test_an_old_lake_is_read_with_the_layout_in_its_url(
-    by_node: Range, tmp_path: Path, opened: Open
-) -> None:
+def test_old_lake_is_read_by_layout_in_url(by_node: Range, tmp_path: Path, opened: Open) -> None:
     url = write_lake(tmp_path, history_metas(), per_partition=10, suffix="zstd", configured=False)
     with pytest.raises(ConfigurationError, match="behind its URL"):
         opened(url).check_identity()
@@ -272,9 +266,7 @@ def test_an_old_lake_is_read_with_the_layout_in_its_url(
     assert reader.read(h(FIRST), LAST, watched_accounts()) == by_node
 
 
-def test_hits_of_a_lake_without_a_configuration_prove_their_network(
-    tmp_path: Path, opened: Open
-) -> None:
+def test_hit_proves_network_without_configuration(tmp_path: Path, opened: Open) -> None:
     url = write_lake(tmp_path, history_metas(), configured=False)
     other = dataclasses.replace(DEVNET, passphrase="another network")
     reader = opened(url + "?ledgers_per_batch=1&batches_per_partition=1", other)
@@ -308,7 +300,7 @@ OBJECTS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("content", OBJECTS.values(), ids=OBJECTS)
-def test_an_object_that_is_not_what_its_name_says_is_refused(
+def test_object_with_wrong_ledgers_is_refused(
     content: Callable[[bytes], bytes], tmp_path: Path, opened: Open
 ) -> None:
     reader = opened(write_lake(tmp_path, history_metas()[:9]))
@@ -331,7 +323,7 @@ def test_an_object_that_bursts_is_refused(
             reader.block(h(5))
 
 
-def test_ledgers_that_do_not_follow_one_another_are_refused(tmp_path: Path, opened: Open) -> None:
+def test_unlinked_ledgers_are_refused(tmp_path: Path, opened: Open) -> None:
     url = write_lake(tmp_path, history_metas()[:9])
     meta = parse_meta(history_metas()[3])
     assert meta.v2 is not None
@@ -351,7 +343,7 @@ def _hit() -> tuple[int, bytes]:
     raise AssertionError("no ledger has an event of the escrow")
 
 
-def test_a_hit_that_was_tampered_with_is_refused(tmp_path: Path, opened: Open) -> None:
+def test_tampered_hit_is_refused(tmp_path: Path, opened: Open) -> None:
     height, raw = _hit()
     url = write_lake(tmp_path, history_metas())
     meta = parse_meta(raw)
@@ -377,7 +369,7 @@ def _put(tmp_path: Path, height: int, raw: bytes) -> None:
     path.write_bytes(compressed(batch_of([raw], height)))
 
 
-def test_undecodable_ledger_is_given_without_its_events(
+def test_undecodable_ledger_is_returned_unread(
     by_node: Range, tmp_path: Path, opened: Open
 ) -> None:
     height, raw = _hit()
@@ -393,9 +385,7 @@ def test_undecodable_ledger_is_given_without_its_events(
     assert reader.counts.unread == 1
 
 
-def test_a_ledger_that_was_not_read_is_fetched_anew(
-    by_node: Range, tmp_path: Path, opened: Open
-) -> None:
+def test_unread_ledger_is_fetched_again(by_node: Range, tmp_path: Path, opened: Open) -> None:
     height, raw = _hit()
     reader = opened(write_lake(tmp_path, history_metas()))
     for damaged in (_unknown_arm(raw), raw[:1000], raw[:1500] + b"\1" + raw[1501:]):
@@ -407,9 +397,7 @@ def test_a_ledger_that_was_not_read_is_fetched_anew(
     assert given.events == tuple(e for e in by_node.events if e.seen.height == height)
 
 
-def test_transactions_that_were_left_out_of_a_ledger_are_missed(
-    tmp_path: Path, opened: Open
-) -> None:
+def test_removed_transactions_are_detected(tmp_path: Path, opened: Open) -> None:
     """A ledger without anything of ours in it must be shown to be one."""
     height, raw = _hit()
     empty = parse_meta(history_metas()[12])

@@ -93,7 +93,7 @@ def second_engine(clone: Callable[[], URL]) -> Iterator[Engine]:
 
 
 @pytest.mark.parametrize(("retention", "max_blocks"), [(7, 10), (20, 6), (1, 200)])
-def test_a_gap_is_healed_to_the_same_database(
+def test_gap_repair_gives_the_same_database(
     retention: int,
     max_blocks: int,
     indexer_engine: Engine,
@@ -143,7 +143,7 @@ def test_a_healing_is_told(
     assert "reading from lake chain=stellar:devnet from=5 to=9" in caplog.text
 
 
-def test_a_range_is_put_together_when_the_lake_lags(lake: Callable[..., LakeReader]) -> None:
+def test_range_joins_lake_and_node(lake: Callable[..., LakeReader]) -> None:
     with _node(0) as full:
         whole = full.read(h(FIRST), LAST, watched_accounts())
     with _node(20) as node:
@@ -153,9 +153,7 @@ def test_a_range_is_put_together_when_the_lake_lags(lake: Callable[..., LakeRead
 
 
 @pytest.mark.parametrize("length", [3, 10])
-def test_a_lake_that_lags_too_far_is_waited_for(
-    length: int, lake: Callable[..., LakeReader]
-) -> None:
+def test_lake_ending_before_window_is_behind(length: int, lake: Callable[..., LakeReader]) -> None:
     with _node(5) as node:
         reader = LakeFallbackReader(node, lake(history_metas()[:length]))
         with pytest.raises(NodeBehind, match="the lake ends at"):
@@ -197,7 +195,7 @@ class _Other:
     block = wait_for_head = close = head
 
 
-def test_a_node_that_does_not_follow_the_lake_is_found_out(
+def test_node_that_forks_from_lake_is_inconsistent(
     lake: Callable[..., LakeReader],
 ) -> None:
     healed = lake(history_metas()[:30])
@@ -219,7 +217,7 @@ def test_both_must_be_of_our_network(tmp_path: Path, lake: Callable[..., LakeRea
         reader.close()
 
 
-def test_a_lake_that_does_not_answer_does_not_stop_the_node(
+def test_unavailable_lake_does_not_stop_the_node(
     lake: Callable[..., LakeReader],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -237,7 +235,7 @@ def test_a_lake_that_does_not_answer_does_not_stop_the_node(
     assert "lake unavailable chain=" in caplog.text
 
 
-def test_a_lake_of_another_chain_heals_nothing(lake: Callable[..., LakeReader]) -> None:
+def test_lake_of_other_chain_is_refused(lake: Callable[..., LakeReader]) -> None:
     healed = lake()
     with _node(5) as node:
         other = StellarReader(PUBNET, ["http://127.0.0.1:1"])

@@ -37,7 +37,7 @@ def test_a_ledger_is_in_the_object_of_that_name(layout: Layout, height: int, nam
     assert found.first <= height <= found.last
 
 
-def test_the_first_batch_may_be_named_for_the_first_ledger() -> None:
+def test_first_batch_may_be_named_for_ledger_2() -> None:
     names = Layout(64, 2).names(batch(0, 63))
     assert names == (
         "FFFFFFFF--0-127/FFFFFFFF--0-63.xdr.zst",
@@ -93,9 +93,7 @@ def test_objects_are_read_from_any_store(kind: str, folder: Path, server: Object
 
 
 @pytest.mark.parametrize("kind", ["file", "s3"])
-def test_the_newest_batch_is_the_first_by_name(
-    kind: str, folder: Path, server: ObjectServer
-) -> None:
+def test_newest_batch_sorts_first(kind: str, folder: Path, server: ObjectServer) -> None:
     store = LakeStore({"file": folder.as_uri(), "s3": server.s3}[kind])
     assert store.can_list
     assert store.newest() == batch(18, 19)
@@ -104,7 +102,7 @@ def test_the_newest_batch_is_the_first_by_name(
     assert store.newest() == batch(18, 19)
 
 
-def test_a_bucket_is_asked_for_its_newest_batch_once(server: ObjectServer) -> None:
+def test_newest_batch_of_bucket_takes_one_request(server: ObjectServer) -> None:
     for number in range(3000):
         path = server.folder / f"FFFFFFFF--0-15/FFFFFF00--{number}.xdr.zst"
         path.write_text("")
@@ -140,7 +138,7 @@ def test_a_refusal_is_told_from_an_outage(
         store.has(".config.json")
 
 
-def test_a_store_that_does_not_answer_is_an_outage(folder: Path) -> None:
+def test_unresponsive_store_is_unavailable(folder: Path) -> None:
     with serving_objects(folder) as server:
         store = LakeStore(server.http, timeout=2)
     with pytest.raises(NodeUnavailable, match=r"\.config\.json of http://127"):

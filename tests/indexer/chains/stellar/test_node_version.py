@@ -43,7 +43,7 @@ def test_newer_and_unknown_rpc_is_taken(node: FakeStellarNode, version: str):
         assert reader.head().height == 20
 
 
-def test_another_node_is_asked_when_one_is_too_old(node: FakeStellarNode):
+def test_next_node_is_asked_when_rpc_is_too_old(node: FakeStellarNode):
     node.version = "27.1.1"
     with (
         serving(FakeStellarNode(latest=21)) as newer,

@@ -134,9 +134,7 @@ def test_the_head_never_goes_back(node: FakeStellarNode, reader: ChainReader) ->
     assert reader.head().height == 20
 
 
-def test_a_node_that_says_it_is_stale_is_unavailable(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_unhealthy_node_is_unavailable(node: FakeStellarNode, reader: ChainReader) -> None:
     def stale(_: Any, __: Any) -> Any:
         raise RpcError(-32603, "latency (60s) since last known ledger closed is too high")
 
@@ -148,7 +146,7 @@ def test_a_node_that_says_it_is_stale_is_unavailable(
         reader.head()
 
 
-def test_a_ledger_to_come_is_behind_and_one_that_is_gone_a_gap(
+def test_future_ledger_is_behind_and_old_one_a_gap(
     node: FakeStellarNode, reader: ChainReader
 ) -> None:
     node.oldest = 5
@@ -168,13 +166,13 @@ def test_waiting_ends_when_a_ledger_closes(node: FakeStellarNode, reader: ChainR
     assert head.height == 21
 
 
-def test_waiting_ends_in_time_without_a_ledger(reader: ChainReader) -> None:
+def test_wait_for_head_times_out(reader: ChainReader) -> None:
     started = time.monotonic()
     assert reader.wait_for_head(h(20), 0.2) is None
     assert 0.2 <= time.monotonic() - started < 2
 
 
-def test_there_is_no_waiting_for_what_is_there(reader: ChainReader) -> None:
+def test_wait_for_head_returns_known_head_at_once(reader: ChainReader) -> None:
     head = reader.wait_for_head(h(19), 0)
     assert head is not None
     assert head.height == 20
@@ -183,7 +181,7 @@ def test_there_is_no_waiting_for_what_is_there(reader: ChainReader) -> None:
 # Ranges.
 
 
-def test_a_range_is_every_ledger_and_every_event_of_ours(
+def test_range_has_every_ledger_and_wanted_event(
     node: FakeStellarNode, reader: ChainReader
 ) -> None:
     wanted = [
@@ -214,13 +212,13 @@ def test_a_range_is_every_ledger_and_every_event_of_ours(
     assert placed == wanted
 
 
-def test_ledgers_without_our_events_are_given_too(reader: ChainReader) -> None:
+def test_ledgers_without_wanted_events_are_returned(reader: ChainReader) -> None:
     given = reader.read(h(1), h(20), [])
     assert len(given.blocks) == 20
     assert given.events == ()
 
 
-def test_movement_of_watched_accounts_is_given_once(
+def test_transfer_between_watched_is_returned_once(
     node: FakeStellarNode, reader: ChainReader
 ) -> None:
     node.emit(_transfer(ALICE, BOB, 7), _transfer(account("a stranger"), account("another"), 7))
@@ -231,7 +229,7 @@ def test_movement_of_watched_accounts_is_given_once(
     assert reader.read(h(7), h(7), []).events == ()
 
 
-def test_calls_do_not_grow_with_watched_accounts(
+def test_number_of_calls_ignores_watched_accounts(
     node: FakeStellarNode, reader: ChainReader
 ) -> None:
     node.emit(_transfer(ALICE, BOB, 7))
@@ -259,7 +257,7 @@ def test_approval_of_watched_account_is_left_out(
 
 
 @pytest.mark.parametrize("per_call", [1, 2, 3, 7, 8])
-def test_pages_of_events_join_wherever_they_break(
+def test_event_pages_join_at_any_boundary(
     node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch, per_call: int
 ) -> None:
     monkeypatch.setattr(stellar, "EVENTS_PER_CALL", per_call)
@@ -294,7 +292,7 @@ def test_a_header_is_asked_for_once(node: FakeStellarNode, reader: ChainReader) 
     assert len(node.asked("getLedgers")) == 1
 
 
-def test_kept_headers_do_not_grow_without_end(
+def test_header_cache_is_limited(
     node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stellar, "_KEPT_HEADERS", 3)
@@ -305,25 +303,19 @@ def test_kept_headers_do_not_grow_without_end(
     assert len(node.asked("getLedgers")) == asked + 1
 
 
-def test_an_instance_that_lags_is_not_taken_for_silence(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_lagging_instance_is_behind(node: FakeStellarNode, reader: ChainReader) -> None:
     node.answer_with("getEvents", lambda _, real: real() | {"latestLedger": 8})
     with pytest.raises(NodeBehind, match="events end at 8"):
         reader.read(h(7), h(9), [])
 
 
-def test_an_instance_that_forgot_is_not_taken_for_silence(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_instance_past_retention_is_a_gap(node: FakeStellarNode, reader: ChainReader) -> None:
     node.answer_with("getEvents", lambda _, real: real() | {"oldestLedger": 8})
     with pytest.raises(RetentionGap, match="events begin at 8"):
         reader.read(h(7), h(9), [])
 
 
-def test_a_refusal_of_what_the_node_has_is_inconsistent(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_refusal_within_window_is_inconsistent(node: FakeStellarNode, reader: ChainReader) -> None:
     def refuse(_: Any, __: Any) -> Any:
         raise RpcError(-32602, "invalid parameters")
 
@@ -387,7 +379,7 @@ def _page(method: str, **changes: Any) -> tuple[str, Callable[[Any, Any], Any]]:
         _page("getHealth", latestLedger=None),
     ],
 )
-def test_an_answer_that_makes_no_sense_is_inconsistent(
+def test_malformed_answer_is_inconsistent(
     node: FakeStellarNode,
     reader: ChainReader,
     method: str,
@@ -401,18 +393,14 @@ def test_an_answer_that_makes_no_sense_is_inconsistent(
     assert str(caught.value).count("127.0.0.1") == 1
 
 
-def test_an_event_said_to_be_of_the_next_ledger_is_not_left_to_it(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_event_of_wrong_ledger_is_inconsistent(node: FakeStellarNode, reader: ChainReader) -> None:
     node.emit(_escrow(7))
     node.answer_with(*_in_events(ledger=8))
     with pytest.raises(InconsistentAnswer, match="not of the ledger 8"):
         reader.read(h(7), h(7), [])
 
 
-def test_an_event_beyond_the_range_does_not_end_it(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_event_beyond_range_does_not_end_it(node: FakeStellarNode, reader: ChainReader) -> None:
     def newest_first_without_end(params: Any, real: Callable[[], Any]) -> Any:
         params["endLedger"] += 1
         page = real()
@@ -431,9 +419,7 @@ def test_an_event_without_topics_is_an_event(node: FakeStellarNode, reader: Chai
     assert (event, event.topics) == (dataclasses.replace(bare, seen=event.seen), ())
 
 
-def test_a_header_that_was_changed_is_inconsistent(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_changed_header_is_inconsistent(node: FakeStellarNode, reader: ChainReader) -> None:
     node.headers[6].header.base_fee = xdr.Uint32(1)
     with pytest.raises(InconsistentAnswer, match="does not hash"):
         reader.read(h(6), h(8), [])
@@ -457,9 +443,7 @@ def test_one_id_with_two_events_is_inconsistent(node: FakeStellarNode, reader: C
         reader.read(h(7), h(7), [])
 
 
-def test_a_record_without_the_deprecated_flag_counts(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_record_without_deprecated_flag_is_used(node: FakeStellarNode, reader: ChainReader) -> None:
     def without_flag(_: Any, real: Callable[[], Any]) -> Any:
         page = real()
         for event in page["events"]:
@@ -471,9 +455,7 @@ def test_a_record_without_the_deprecated_flag_counts(
     assert len(reader.read(h(7), h(7), []).events) == 1
 
 
-def test_after_a_lie_nothing_of_the_node_is_believed(
-    node: FakeStellarNode, reader: ChainReader
-) -> None:
+def test_inconsistent_node_loses_cached_headers(node: FakeStellarNode, reader: ChainReader) -> None:
     reader.read(h(7), h(8), [])
     node.answer_with(*_page("getEvents", cursor="soon"))
     with pytest.raises(InconsistentAnswer):
@@ -506,7 +488,7 @@ def test_after_a_lie_nothing_of_the_node_is_believed(
         (RpcError(-32601, "method not found"), UnknownMethod, UnknownMethod),
     ],
 )
-def test_a_failure_says_whether_trying_again_helps(
+def test_failure_is_retryable_or_permanent(
     node: FakeStellarNode,
     reader: ChainReader,
     answer: Exception,
@@ -535,7 +517,7 @@ def test_the_node_says_when_to_come_back(node: FakeStellarNode, reader: ChainRea
         assert raised.value.retry_after == seconds
 
 
-def test_a_node_that_is_not_there_is_unavailable() -> None:
+def test_unreachable_node_is_unavailable() -> None:
     reader = StellarReader(CHAIN, ["http://user:secret@127.0.0.1:1/key"], timeout=1)
     with pytest.raises(NodeUnavailable, match=r"127\.0\.0\.1:1") as raised:
         reader.head()
@@ -544,7 +526,7 @@ def test_a_node_that_is_not_there_is_unavailable() -> None:
     reader.close()
 
 
-def test_a_node_that_does_not_answer_is_unavailable(node: FakeStellarNode) -> None:
+def test_unresponsive_node_is_unavailable(node: FakeStellarNode) -> None:
     answered = threading.Event()
 
     def slow(_: Any, real: Callable[[], Any]) -> Any:
@@ -559,7 +541,7 @@ def test_a_node_that_does_not_answer_is_unavailable(node: FakeStellarNode) -> No
     reader.close()
 
 
-def test_when_a_node_fails_the_next_one_is_asked(node: FakeStellarNode) -> None:
+def test_next_node_is_asked_after_failure(node: FakeStellarNode) -> None:
     reader = StellarReader(CHAIN, ["http://127.0.0.1:1", node.url], timeout=1)
     with pytest.raises(NodeUnavailable):
         reader.head()
@@ -567,7 +549,7 @@ def test_when_a_node_fails_the_next_one_is_asked(node: FakeStellarNode) -> None:
     reader.close()
 
 
-def test_the_next_node_must_be_of_our_chain_too(node: FakeStellarNode) -> None:
+def test_failover_node_must_serve_our_chain(node: FakeStellarNode) -> None:
     with serving(FakeStellarNode(latest=20, passphrase="another network")) as stranger:
         reader = StellarReader(CHAIN, [node.url, stranger.url], timeout=5)
         reader.check_identity()
@@ -588,7 +570,7 @@ def test_the_next_node_must_be_of_our_chain_too(node: FakeStellarNode) -> None:
         reader.close()
 
 
-def test_when_every_node_is_of_another_network_the_chain_stops(node: FakeStellarNode) -> None:
+def test_chain_stops_when_all_nodes_are_foreign(node: FakeStellarNode) -> None:
     node.passphrase = "another network"
     with serving(FakeStellarNode(latest=20, passphrase="a third one")) as stranger:
         reader = StellarReader(CHAIN, [node.url, stranger.url], timeout=5)
@@ -599,7 +581,7 @@ def test_when_every_node_is_of_another_network_the_chain_stops(node: FakeStellar
 
 @pytest.mark.parametrize("answer", [*map(HttpAnswer, (401, 403, 404, 405)), RpcError(-32601, "?")])
 @pytest.mark.parametrize("method", ["getNetwork", "getHealth", "getEvents"])
-def test_a_node_that_refuses_us_gives_way_and_only_all_of_them_stop_the_chain(
+def test_chain_stops_only_when_every_node_refuses(
     node: FakeStellarNode, method: str, answer: Exception
 ) -> None:
     def refuse(_: Any, __: Any) -> Any:
@@ -622,7 +604,7 @@ def ask_everything(reader: StellarReader) -> None:
     reader.read(h(7), h(9), [])
 
 
-def test_what_one_node_no_longer_has_the_next_is_asked_for(node: FakeStellarNode) -> None:
+def test_next_node_is_asked_after_retention_gap(node: FakeStellarNode) -> None:
     node.oldest = 8
     with serving(FakeStellarNode(latest=20)) as spare:
         reader = StellarReader(CHAIN, [node.url, spare.url], timeout=5)
@@ -640,7 +622,7 @@ def test_what_one_node_no_longer_has_the_next_is_asked_for(node: FakeStellarNode
 
 
 @pytest.mark.parametrize("fault", [{"latestLedger": None}, {"status": "catching up"}])
-def test_a_node_whose_health_makes_no_sense_gives_way(
+def test_node_with_malformed_health_is_skipped(
     node: FakeStellarNode, fault: dict[str, Any]
 ) -> None:
     node.answer_with("getHealth", lambda _, real: real() | fault)
@@ -664,7 +646,7 @@ def test_a_call_has_its_parameters_by_name(node: FakeStellarNode, reader: ChainR
     ]
 
 
-def test_an_error_in_the_body_says_more_than_the_status(node: FakeStellarNode) -> None:
+def test_error_in_body_overrides_http_status(node: FakeStellarNode) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"out of range"}}'
 
     def fail(_: Any, __: Any) -> Any:
@@ -677,6 +659,6 @@ def test_an_error_in_the_body_says_more_than_the_status(node: FakeStellarNode) -
     rpc.close()
 
 
-def test_every_configured_network_can_be_asked() -> None:
+def test_reader_opens_for_every_network() -> None:
     for name in ("mainnet", "testnet"):
         StellarReader(load_network(name).stellar, ["http://127.0.0.1:1"]).close()

@@ -36,7 +36,7 @@ def nodes_of(chain: Chain, retention: int) -> Iterator[StellarAccountNodes]:
         thread.join()
 
 
-def test_ledger_of_the_same_second_outside_the_window_proves_nothing() -> None:
+def test_window_edge_of_same_second_is_not_expired() -> None:
     """Signed after one ledger, applied in the next, whose second the oldest one shares."""
     chain = Chain(node=Node(Genesis(unwired(), protocol=30), clock=fixed_clock))
     alice = chain.open("alice")

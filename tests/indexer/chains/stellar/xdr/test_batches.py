@@ -15,30 +15,28 @@ from tests.factories.stellar_lake import DEVNET, FIRST, batch_of, history_metas,
 from tests.factories.stellar_recorded import PUBNET
 
 
-def test_a_batch_gives_its_ledgers_as_they_were() -> None:
+def test_split_batch_equals_its_ledgers() -> None:
     metas = history_metas()
     found = split_batch(batch_of(metas, FIRST), DEVNET.id)
     assert [ledger.meta for ledger in found] == list(metas)
     assert [ledger.block for ledger in found] == [block_of_meta(m, DEVNET.id) for m in metas]
 
 
-def test_a_batch_is_what_the_sdk_writes() -> None:
+def test_batch_factory_equals_the_sdk() -> None:
     metas = history_metas()[:3]
     batch = xdr.LedgerCloseMetaBatch(xdr.Uint32(2), xdr.Uint32(4), [parse_meta(m) for m in metas])
     assert batch_of(metas, FIRST) == batch.to_xdr_bytes()
 
 
 @pytest.mark.parametrize("height", [16154623, 63092990])
-def test_a_batch_of_one_pubnet_ledger_is_taken_apart(height: int) -> None:
+def test_batch_of_one_pubnet_ledger_is_split(height: int) -> None:
     raw = recorded_raws()[height]
     (ledger,) = split_batch(batch_of([raw], height), PUBNET.id)
     assert (ledger.block.height, ledger.meta) == (height, raw)
 
 
 @pytest.mark.parametrize("extension", [0, 1])
-def test_ledgers_of_every_wrapper_are_parted(
-    extension: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batch_of_every_wrapper_is_split(extension: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "_next_by_skipping", None)
     metas = [parse_meta(raw) for raw in history_metas()[:4]]
     for meta in metas:
@@ -49,7 +47,7 @@ def test_ledgers_of_every_wrapper_are_parted(
     assert [ledger.meta for ledger in split_batch(batch_of(raws, 2), DEVNET.id)] == raws
 
 
-def test_ledgers_that_the_hash_does_not_part_are_gone_through(
+def test_batch_splits_by_skipping_without_hash_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(batches, "_EXTENSIONS", ())
@@ -77,6 +75,6 @@ WRONG: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("spoiled", WRONG.values(), ids=WRONG)
-def test_a_batch_that_is_not_what_it_says_is_refused(spoiled: Spoil) -> None:
+def test_batch_contradicting_its_head_is_refused(spoiled: Spoil) -> None:
     with pytest.raises(InconsistentAnswer):
         split_batch(spoiled(history_metas()[:4]), DEVNET.id)

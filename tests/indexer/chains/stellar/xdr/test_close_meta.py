@@ -36,21 +36,21 @@ def test_a_recorded_ledger_is_the_same_as_by_the_sdk(height: int) -> None:
     assert proof == verify_ledger(meta, PUBNET.passphrase)
 
 
-def test_the_recorded_ledgers_have_all_that_is_read() -> None:
+def test_recorded_ledgers_cover_every_part() -> None:
     walked = [_walk(recorded_raws()[height], PUBNET) for height in HEIGHTS]
     assert sum(len(ledger.events) for ledger, _ in walked) == 1559
     assert sum(len(ledger.failed_fees) for ledger, _ in walked) > 300
     assert sum(proof.invocations for _, proof in walked) == 8
 
 
-def test_the_ledgers_of_a_devnet_are_the_same_as_by_the_sdk() -> None:
+def test_devnet_ledgers_decode_as_by_the_sdk() -> None:
     walked = [_walk(raw, DEVNET) for raw in history_metas()]
     assert walked == [_by_sdk(raw, DEVNET) for raw in history_metas()]
     assert any(ledger.failed_fees for ledger, _ in walked)
     assert sum(proof.invocations for _, proof in walked) > 10
 
 
-def test_only_events_of_the_asked_contracts_are_given() -> None:
+def test_only_events_of_given_contracts_are_returned() -> None:
     raw = recorded_raws()[63092990]
     everything, _ = _walk(raw, PUBNET)
     contracts = [PUBNET.usdc_contract]
@@ -86,7 +86,7 @@ def _agree(raw: bytes, chain: StellarChain) -> str:
 
 @settings(max_examples=400)
 @given(data=st.data())
-def test_a_changed_ledger_is_read_alike_or_refused(data: Any) -> None:
+def test_changed_ledger_decodes_as_by_sdk_or_fails(data: Any) -> None:
     raw = bytearray(data.draw(st.sampled_from([m for m in history_metas() if len(m) > 1000])))
     for _ in range(data.draw(st.integers(1, 2))):
         at = 4 * data.draw(st.integers(0, len(raw) // 4 - 1))
@@ -94,7 +94,7 @@ def test_a_changed_ledger_is_read_alike_or_refused(data: Any) -> None:
     _agree(bytes(raw), DEVNET)
 
 
-def test_every_word_of_a_ledger_is_read_alike_when_it_changes() -> None:
+def test_any_changed_word_decodes_as_by_the_sdk() -> None:
     # The meta of a payment is behind no hash: there the walk must know by itself what is wrong.
     raw = next(m for m in reversed(history_metas()) if 1000 < len(m) < 3000)
     done = set()
@@ -105,7 +105,7 @@ def test_every_word_of_a_ledger_is_read_alike_when_it_changes() -> None:
 
 
 @pytest.mark.parametrize("cut", [4, 40, 400])
-def test_a_ledger_that_is_cut_short_or_goes_on_is_refused(cut: int) -> None:
+def test_truncated_or_extended_ledger_is_refused(cut: int) -> None:
     raw = history_metas()[-6]
     with pytest.raises((Malformed, InconsistentAnswer)):
         _walk(raw[:-cut], DEVNET)
@@ -113,12 +113,12 @@ def test_a_ledger_that_is_cut_short_or_goes_on_is_refused(cut: int) -> None:
         _walk(raw + bytes(cut), DEVNET)
 
 
-def test_a_wrapper_of_unknown_version_is_a_format_that_this_build_does_not_have() -> None:
+def test_wrapper_of_unknown_version_is_unsupported() -> None:
     with pytest.raises(UnsupportedProtocol, match="wrapper of version 9"):
         _walk(b"\0\0\0\x09" + history_metas()[0][4:], DEVNET)
 
 
-def test_a_newer_ledger_is_refused_before_it_is_read() -> None:
+def test_newer_protocol_is_refused_by_header() -> None:
     raw = bytearray(recorded_raws()[63092988])
     name = closed_ledger(recorded_metas()[63092988]).ledger_header.hash.hash
     at = raw.index(name) + 32
@@ -141,7 +141,7 @@ def test_a_header_with_another_hash_is_refused() -> None:
         _walk(meta.to_xdr_bytes(), PUBNET)
 
 
-def test_a_transaction_set_that_was_changed_is_refused() -> None:
+def test_changed_transaction_set_is_refused() -> None:
     meta = _changed(26154623)
     assert meta.v0 is not None
     meta.v0.tx_set.txs.pop()
@@ -181,6 +181,6 @@ def test_a_forged_contract_event_is_refused() -> None:
         _walk(_with_a_forged_event(63092990).to_xdr_bytes(), PUBNET)
 
 
-def test_events_rewritten_by_a_back_fill_are_counted_as_unproven() -> None:
+def test_backfilled_events_count_as_unproven() -> None:
     _, proof = _walk(_with_a_forged_event(51000294).to_xdr_bytes(), PUBNET)
     assert (proof.invocations, len(proof.unproven)) == (1, 1)

@@ -39,12 +39,12 @@ def test_a_position_fits_a_signed_64_bit_column(event_id: EventId) -> None:
 
 
 @given(event_ids, event_ids)
-def test_positions_order_a_ledger_as_the_ids_texts_do(one: EventId, other: EventId) -> None:
+def test_positions_sort_as_id_texts(one: EventId, other: EventId) -> None:
     other = EventId(one.ledger, other.transaction, other.operation, other.index)
     assert (one.position < other.position) == (str(one) < str(other)) == (one < other)
 
 
-def test_the_events_of_a_ledger_sort_as_they_happened() -> None:
+def test_event_ids_sort_in_order_of_events() -> None:
     ledger = Height(7)
     fee_charge = EventId(ledger, 0, 0, 300)
     operation = EventId(ledger, 1, 0, 0)

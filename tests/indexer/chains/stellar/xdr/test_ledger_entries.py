@@ -50,7 +50,7 @@ def test_a_key_names_its_account() -> None:
     )
 
 
-def test_no_key_is_made_for_what_is_no_account() -> None:
+def test_account_key_needs_an_account() -> None:
     with pytest.raises(ValueError, match="Invalid"):
         account_key(StellarAddress("C" + ALICE[1:]))
 
@@ -67,13 +67,13 @@ def test_no_key_is_made_for_what_is_no_account() -> None:
     ],
     ids=["empty", "short", "garbage", "cut off", "longer", "a trustline"],
 )
-def test_what_is_no_account_entry_is_refused(entry: str) -> None:
+def test_entry_other_than_account_is_refused(entry: str) -> None:
     with pytest.raises(ValueError):
         signing_rules(entry)
 
 
 @pytest.mark.parametrize("asset", [USDC, USDT0], ids=["four letters", "five"])
-def test_a_trustline_says_how_much_more_it_takes(asset) -> None:
+def test_trustline_room_is_limit_less_balance(asset) -> None:
     line = trustline(make_trustline_entry(ALICE, asset, balance=30, limit=100, offered=20))
     assert (line.account, line.asset, line.is_authorized, line.room) == (ALICE, asset, True, 50)
     assert trustline(make_trustline_entry(ALICE, asset, balance=30, limit=100)).room == 70
@@ -82,7 +82,7 @@ def test_a_trustline_says_how_much_more_it_takes(asset) -> None:
 
 
 @pytest.mark.parametrize("flags", [0, 2, 4])
-def test_a_trustline_that_its_issuer_has_not_authorized_takes_nothing(flags) -> None:
+def test_unauthorized_trustline_is_not_authorized(flags) -> None:
     # 2 lets it keep what it has, 4 lets its issuer take it back.
     assert not trustline(make_trustline_entry(ALICE, USDC, flags=flags)).is_authorized
 
@@ -100,7 +100,7 @@ def test_a_trustlines_key_names_account_and_asset() -> None:
 
 
 @pytest.mark.parametrize("asset", ["stellar:native", "stellar:USDC", f"stellar:USDC:{BOB[1:]}"])
-def test_no_key_is_made_for_what_needs_no_trustline(asset) -> None:
+def test_native_asset_has_no_trustline_key(asset) -> None:
     with pytest.raises(ValueError):
         trustline_key(ALICE, AssetId(asset))
 
@@ -118,6 +118,6 @@ def _pool_share() -> str:
     ["", "AAAA", make_account_entry(ALICE), make_trustline_entry(ALICE, USDC)[:-12], _pool_share()],
     ids=["empty", "short", "an account", "cut off", "a share of a pool"],
 )
-def test_what_is_no_assets_trustline_is_refused(entry: str) -> None:
+def test_entry_other_than_trustline_is_refused(entry: str) -> None:
     with pytest.raises(ValueError):
         trustline(entry)

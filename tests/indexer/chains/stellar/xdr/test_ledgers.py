@@ -49,7 +49,7 @@ def _ledger(height: int) -> Ledger:
 
 
 @pytest.mark.parametrize("height", HEIGHTS)
-def test_every_hash_of_a_recorded_ledger_is_right(height: int) -> None:
+def test_recorded_ledgers_pass_every_hash(height: int) -> None:
     invocations = {51000294: 1, 53312000: 1, 63092990: 6}.get(height, 0)
     assert _read(height)[1] == LedgerProof(invocations, unproven=())
 
@@ -77,7 +77,7 @@ def _kind(event: Any) -> str:
     return found.kind if isinstance(found, AssetMovement) else type(found).__name__
 
 
-def test_every_event_of_the_recorded_ledgers_is_an_assets_but_four() -> None:
+def test_recorded_events_are_of_assets_but_four() -> None:
     found: Counter[type] = Counter()
     for height in HEIGHTS:
         ledger = _ledger(height)
@@ -86,7 +86,7 @@ def test_every_event_of_the_recorded_ledgers_is_an_assets_but_four() -> None:
     assert found == {AssetMovement: 2167, AssetAuthorization: 2, type(None): 4}
 
 
-def test_nothing_in_a_recorded_ledger_stops_our_decoder() -> None:
+def test_recorded_ledgers_decode_without_error() -> None:
     events = [event for height in HEIGHTS for event in _ledger(height).events]
     kept = [row for row in (decode(event, PUBNET) for event in events) if row is not None]
     assert len(events) == 1559
@@ -110,7 +110,7 @@ def test_events_are_ordered_by_event_id() -> None:
                 assert ledger.transactions[event_id.transaction - 1].hash == event.seen.tx_hash
 
 
-def test_events_outside_of_operations_stand_at_the_edges() -> None:
+def test_events_outside_operations_have_edge_ids() -> None:
     after_transaction = {
         parse_event_id(event.event_id).operation
         for event in _ledger(51000294).events
@@ -133,7 +133,7 @@ def _index(event: Any) -> int:
     return parse_event_id(event.event_id).index
 
 
-def test_failed_transactions_emit_nothing_but_fees() -> None:
+def test_failed_transactions_emit_only_fees() -> None:
     for height in HEIGHTS:
         ledger = _ledger(height)
         failed = {t.hash for t in ledger.transactions if not t.successful}
@@ -145,7 +145,7 @@ def test_failed_transactions_emit_nothing_but_fees() -> None:
             assert found.kind == "fee"
 
 
-def test_a_header_is_read_without_the_rest_of_its_ledger() -> None:
+def test_header_decodes_without_its_ledger() -> None:
     for file in FILES:
         for raw in recorded_ledgers(file):
             block = block_of_meta(raw[:2000], PUBNET.id)
@@ -191,7 +191,7 @@ def test_milliseconds_of_another_second_are_refused() -> None:
 # What must not be believed.
 
 
-def test_protocol_newer_than_the_definitions_is_refused_unread() -> None:
+def test_protocol_newer_than_schema_is_unsupported() -> None:
     raw = bytearray(next(recorded_ledgers(LAKE_63092988)))
     at = raw.index(bytes.fromhex(_ledger(63092988).block.hash)) + 32
     assert raw[at : at + 4] == bytes((0, 0, 0, 26))

@@ -112,7 +112,7 @@ def test_muxed_contract_in_call_and_event_is_read(closing: Closing) -> None:
     )
 
 
-def test_muxed_contract_is_shown_as_strkey_of_contract_and_id() -> None:
+def test_muxed_contract_is_strkey_of_contract_and_id() -> None:
     plain, muxed = address(parse(_muxed().old_value)), address(parse(_muxed().new_value))
     assert (plain[0], muxed[0], len(muxed)) == ("C", "W", 69)
     # Both payloads begin with the contract's id, behind a byte for the version.

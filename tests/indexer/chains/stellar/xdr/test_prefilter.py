@@ -25,7 +25,7 @@ from warehouse_schema.identifiers import TxHash
 ACCOUNTS = st.binary(min_size=32, max_size=32).map(StrKey.encode_ed25519_public_key)
 
 
-def test_nothing_of_ours_is_in_the_recorded_ledgers_but_the_usdc_asset() -> None:
+def test_recorded_ledgers_match_no_contract_of_ours() -> None:
     for height in HEIGHTS:
         assert not prefilter_of(PUBNET).matches(recorded_raws()[height])
 
@@ -36,7 +36,7 @@ def test_a_token_alone_is_no_needle() -> None:
     assert not prefilter_of(PUBNET).matches(raw)
 
 
-def test_every_wanted_event_of_a_recorded_ledger_makes_it_a_hit() -> None:
+def test_wanted_event_makes_a_recorded_ledger_a_hit() -> None:
     raw = recorded_raws()[63092990]
     events = decode_ledger(raw, PUBNET.id, PUBNET.passphrase)[0].events
     accounts = {
@@ -53,7 +53,7 @@ def test_every_wanted_event_of_a_recorded_ledger_makes_it_a_hit() -> None:
         assert prefilter_of(chain).matches(raw)
 
 
-def test_a_ledger_of_a_devnet_is_a_hit_if_it_holds_a_wanted_event() -> None:
+def test_devnet_ledger_with_wanted_event_is_a_hit() -> None:
     watched = {*DEVNET.watched, *watched_accounts()}
     hits = {
         raw: bool(
@@ -78,7 +78,7 @@ def test_a_ledger_of_a_devnet_is_a_hit_if_it_holds_a_wanted_event() -> None:
     between=st.sampled_from([b"", bytes(3), b"\0\0\0\x12" + bytes(8), b"\x12" + bytes(8)]),
     after=st.binary(max_size=8),
 )
-def test_an_account_is_found_whatever_stands_before_it(
+def test_account_is_found_behind_any_bytes(
     address: str, before: bytes, between: bytes, after: bytes
 ) -> None:
     value = scval.to_address(address).to_xdr_bytes()
@@ -87,7 +87,7 @@ def test_an_account_is_found_whatever_stands_before_it(
 
 
 @pytest.mark.parametrize("first", [b"\x12" + bytes(31), bytes(31) + b"\x12", bytes(32)])
-def test_two_addresses_one_after_the_other_are_both_found(first: bytes) -> None:
+def test_adjacent_addresses_are_both_found(first: bytes) -> None:
     lead = scval.to_address(account("a")).to_xdr_bytes()[:-32]
     watched = account("b")
     raw = lead + first + scval.to_address(watched).to_xdr_bytes()
@@ -95,14 +95,14 @@ def test_two_addresses_one_after_the_other_are_both_found(first: bytes) -> None:
     assert watched in accounts_in(lead[:-1] + first[:2] + raw)
 
 
-def test_an_account_is_looked_for_among_values_alone() -> None:
+def test_only_accounts_in_values_are_found() -> None:
     # Accounts pay fees and hold trustlines in most ledgers; only an event's topic matters.
     watched = account("a")
     key = StrKey.decode_ed25519_public_key(watched)
     assert accounts_in(bytes(8) + key) == set()
 
 
-def test_an_issued_transaction_makes_its_ledger_a_hit() -> None:
+def test_issued_transaction_makes_a_hit() -> None:
     raw = recorded_raws()[51000294]
     bumps = [
         pair
@@ -122,7 +122,7 @@ def _processing(height: int) -> Any:
     return meta.v1.tx_processing
 
 
-def test_a_ledger_of_a_batch_is_looked_through_alone() -> None:
+def test_search_stays_within_its_ledger() -> None:
     value = scval.to_address(account("a")).to_xdr_bytes()
     needles = prefilter_of(dataclasses.replace(DEVNET, escrow=contract("e")))
     needle = value + StrKey.decode_contract(contract("e"))

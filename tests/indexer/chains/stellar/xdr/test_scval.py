@@ -83,7 +83,7 @@ def test_bool_is_read_as_the_sdk_wrote_it(given: bool) -> None:
         b"\0\0\0\x10\0\0\0\1\0\0\0\1" * 100_000,
     ],
 )
-def test_what_is_not_one_scval_is_undecodable(raw: bytes) -> None:
+def test_bytes_other_than_one_scval_are_undecodable(raw: bytes) -> None:
     with pytest.raises(Undecodable, match="not the XDR of an SCVal"):
         parse(raw)
 
@@ -95,7 +95,7 @@ def test_value_of_another_kind_is_undecodable(read: Any) -> None:
 
 
 @pytest.mark.parametrize(("read", "kind"), [(ours.vector, 16), (ours.mapping, 17)])
-def test_optional_value_that_is_left_out_is_undecodable(read: Any, kind: int) -> None:
+def test_missing_optional_key_is_undecodable(read: Any, kind: int) -> None:
     with pytest.raises(Undecodable, match="of nothing"):
         read(parse(kind.to_bytes(4, "big") + bytes(4)))
 
