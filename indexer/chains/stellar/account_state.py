@@ -1,8 +1,8 @@
-"""An account of ours on Stellar: what the ledger says of it, what it tries and what it sends.
+"""State of our own Stellar accounts: funds, sequence numbers, simulation and submission.
 
-What is only tried is asked of one node, the next when it fails; what became of what was signed, and
-what comes next, of each. Ledgers that are closed stay, so what a node says of a transaction in one
-is its last word; that it knows of none means something once its bounds are past.
+Simulations go to one node, with failover. Funds, sequence numbers and applied transactions are read
+from every node. Closed ledgers are final, so an applied transaction stays applied; a transaction
+that no node has is only known to be expired once its time bounds are past.
 """
 
 import base64
@@ -28,11 +28,11 @@ from indexer.errors import CallReverted, InconsistentAnswer
 from warehouse_schema.identifiers import Height, StellarAddress, TxHash, UnixSeconds
 
 UNKNOWN_HASH = TxHash("0" * 64)
-"""A hash that no transaction has: asked about, a node says what ledgers it has."""
+"""Hash of no transaction: its lookup returns the node's window of ledgers."""
 
 _PENDING = "PENDING"
 _BASE_RESERVE = 5_000_000
-"""Stroops an entry (0.5 XLM), set by the validators' vote."""
+"""Stroops per entry (0.5 XLM), voted by the validators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class AccountFunds:
     sequence: int
     """Of its last transaction."""
     spendable: int
-    """Stroops beyond what it must keep."""
+    """Stroops above its reserve and selling liabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +57,32 @@ class AppliedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class LookupWindow:
-    """The ledgers that a node can look transactions up in, by their close times."""
+    """Close times of the ledgers in which a node can look up transactions."""
 
     oldest: UnixSeconds
     latest: UnixSeconds
 
 
 class StellarAccountNodes(AccountReader):
-    """Nodes of the chain, asked about an account and given its transactions. One thread's."""
+    """Reads and submits for our accounts through the chain's nodes. Not thread-safe."""
 
     def funds(self, account: StellarAddress) -> AccountFunds | None:
-        """Sequence and balance; None when the ledger has no such account, as all say.
+        """Sequence number and balance; None when no node has the account.
 
-        Both as far as the operators say that are needed. Raises `RetryableChainError`, or
-        `PermanentChainError` when every node is unfit.
+        Each is the highest value that the needed number of operators has reached. Raises
+        `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
         said = self._funds(account)
         if not said:
             return None
-        sequence, spendable = (
-            reached([(operator, of(each)) for operator, each in said], self._nodes.needed)
-            for of in (_sequence, _spendable)
+        needed = self._nodes.needed
+        return AccountFunds(
+            sequence=reached([(operator, each.sequence) for operator, each in said], needed),
+            spendable=reached([(operator, each.spendable) for operator, each in said], needed),
         )
-        return AccountFunds(sequence, spendable)
 
     def next_sequence(self, account: StellarAddress, own: int | None) -> int:
-        """The number to sign with after our own (`indexer.chains.http.operators.next_number`).
+        """Next sequence number after our own (`indexer.chains.http.operators.next_number`).
 
         Raises `NotEnoughSources`, `SourcesDisagree`, else as `funds` does.
         """
@@ -90,7 +90,7 @@ class StellarAccountNodes(AccountReader):
         return next_number(account, own, said, self._nodes.needed)
 
     def _funds(self, account: StellarAddress) -> list[tuple[str, AccountFunds]]:
-        """What each says that has the account."""
+        """Funds by each node that has the account."""
         key = account_key(account)
         said = self._nodes.ask_each(
             lambda node: read_entry(node, key, lambda entry: _funds_of(entry, account))
@@ -100,10 +100,10 @@ class StellarAccountNodes(AccountReader):
     def find_applied(
         self, transactions: Collection[TxHash]
     ) -> tuple[Mapping[TxHash, AppliedTransaction], LookupWindow]:
-        """Those of the transactions that are in a ledger, and the window that all looked in.
+        """Transactions that are in a ledger, and the window that every node covers.
 
-        Of each node, the ledgers of its first answer. Raises `SourcesDisagree` when one has a
-        transaction in a ledger in which another has none, else as `funds` does.
+        A node's window is that of its first response. Raises `SourcesDisagree` when a node lacks a
+        transaction in a ledger of its window that another has, else as `funds` does.
         """
         said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
         return _together(said, self._nodes.needed)
@@ -111,14 +111,14 @@ class StellarAccountNodes(AccountReader):
     def are_expired(
         self, transactions: Collection[TxHash], since: UnixSeconds, last: UnixSeconds
     ) -> bool:
-        """Whether no ledger has any of these, or can have: all between these times are looked in.
+        """No ledger between these times has any of the transactions, so they can never apply.
 
-        As many operators have to say it as are needed. Raises `NotEnoughSources`, else as `applied`
-        does.
+        The needed number of operators must agree. Raises `NotEnoughSources`, else as
+        `find_applied` does.
         """
         said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
         applied, window = _together(said, self._nodes.needed)
-        # Ledgers of one second: those of `since` before the oldest one may be out of the window.
+        # Ledgers can share a second: some of `since` may be older than the window's oldest.
         if applied or window.oldest >= since or window.latest <= last:
             return False
         if len({operator for operator, _ in said}) < self._nodes.needed:
@@ -126,30 +126,30 @@ class StellarAccountNodes(AccountReader):
         return True
 
     def simulate(self, envelope: str) -> SimulationResult:
-        """What the one call of a transaction (base64 XDR, unsigned) would come to now.
+        """Simulate the one contract call of an unsigned transaction (base64 XDR).
 
-        Raises `CallReverted` when it would fail, or wants more than its source's consent to the
-        call itself; else as `funds` does.
+        Raises `CallReverted` when it would fail, or needs more authorization than its source's for
+        the call itself; else as `funds` does.
         """
         return self._nodes.ask(lambda node: _tried(node, envelope))
 
     def simulate_signed(self, envelope: str) -> None:
-        """Try the one call of a transaction (base64 XDR) that its owner has signed.
+        """Simulate the one contract call of a transaction (base64 XDR) that its owner signed.
 
-        The owner has consented to all that it does, calls below it included. Raises `CallReverted`
-        when it would fail; else as `funds` does.
+        The owner has authorized the whole call tree. Raises `CallReverted` when it would fail; else
+        as `funds` does.
         """
         self._nodes.ask(lambda node: _simulated(node, envelope))
 
     def send_raw(self, envelope: bytes) -> str:
-        """As `send`, of XDR."""
+        """As `send`, from raw XDR."""
         return self.send(base64.b64encode(envelope).decode())
 
     def send(self, envelope: str) -> str:
-        """Give a transaction (base64 XDR) to each node: one may keep it to itself.
+        """Submit a transaction (base64 XDR) to every node, as one node may not propagate it.
 
-        Gives the status that one says, and a result code if it has one. Whatever it says, the
-        transaction may be included or not. Raises as `funds` does.
+        Returns a node's status and result code, if any. With any status the transaction may still
+        be included or not. Raises as `funds` does.
         """
         answers = [each for _, each in self._nodes.ask_each(lambda node: _sent(node.rpc, envelope))]
         return _PENDING if _PENDING in answers else answers[0]
@@ -170,17 +170,9 @@ def _funds_of(entry: str, account: StellarAddress) -> AccountFunds:
     return AccountFunds(found.seq_num.sequence_number.int64, max(0, spendable))
 
 
-def _sequence(funds: AccountFunds) -> int:
-    return funds.sequence
-
-
-def _spendable(funds: AccountFunds) -> int:
-    return funds.spendable
-
-
 @dataclass(frozen=True, slots=True)
-class _Looked:
-    """What one node found, and where."""
+class _Lookup:
+    """Lookup of transactions at one node."""
 
     found: Mapping[TxHash, AppliedTransaction]
     window: LookupWindow
@@ -188,34 +180,33 @@ class _Looked:
 
 
 def _together(
-    said: Sequence[tuple[str, _Looked]], needed: int
+    said: Sequence[tuple[str, _Lookup]], needed: int
 ) -> tuple[dict[TxHash, AppliedTransaction], LookupWindow]:
-    found = {tx: each for _, looked in said for tx, each in looked.found.items()}
+    found = {tx: each for _, lookup in said for tx, each in lookup.found.items()}
     for tx, each in found.items():
-        for operator, looked in said:
-            if each.ledger in looked.ledgers and looked.found.get(tx) != each:
+        for operator, lookup in said:
+            if each.ledger in lookup.ledgers and lookup.found.get(tx) != each:
                 raise SourcesDisagree(
                     f"{operator} has not in ledger {each.ledger} what another has: {tx}"
                 )
-    latest = reached([(operator, looked.window.latest) for operator, looked in said], needed)
-    return found, LookupWindow(max(looked.window.oldest for _, looked in said), latest)
+    latest = reached([(operator, lookup.window.latest) for operator, lookup in said], needed)
+    return found, LookupWindow(max(lookup.window.oldest for _, lookup in said), latest)
 
 
-def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Looked:
+def _applied(rpc: StellarRpc, transactions: Collection[TxHash]) -> _Lookup:
     answers = {tx: rpc.call("getTransaction", {"hash": tx}) for tx in [UNKNOWN_HASH, *transactions]}
     first = answers[UNKNOWN_HASH]
-    window = LookupWindow(_seconds(first, "oldestLedgerCloseTime"), _seconds(first, _LATEST))
+    window = LookupWindow(
+        _seconds(first, "oldestLedgerCloseTime"), _seconds(first, "latestLedgerCloseTime")
+    )
     found = {
         tx: _applied_of(answer)
         for tx, answer in answers.items()
         if answer.get("status") != "NOT_FOUND"
     }
-    return _Looked(
+    return _Lookup(
         found, window, range(_ledger(first, "oldestLedger"), _ledger(first, "latestLedger") + 1)
     )
-
-
-_LATEST = "latestLedgerCloseTime"
 
 
 def _applied_of(answer: Mapping[str, Any]) -> AppliedTransaction:
@@ -253,13 +244,13 @@ def _simulated(node: CheckedStellarNode, envelope: str) -> SimulationResult:
 def _tried(node: CheckedStellarNode, envelope: str) -> SimulationResult:
     found = _simulated(node, envelope)
     called = xdr.TransactionEnvelope.from_xdr(envelope)
-    if not all(_is_bare_consent(entry, called) for entry in found.auth):
+    if not all(_authorizes_call_only(entry, called) for entry in found.auth):
         raise CallReverted("it wants more than the consent of who sends it to the call itself")
     return found
 
 
-def _is_bare_consent(raw: bytes, envelope: xdr.TransactionEnvelope) -> bool:
-    """Whether an entry is the source's consent to the one call, and to nothing below it."""
+def _authorizes_call_only(raw: bytes, envelope: xdr.TransactionEnvelope) -> bool:
+    """The entry authorizes the one call by its source, and no sub-invocation."""
     try:
         entry = xdr.SorobanAuthorizationEntry.from_xdr_bytes(raw)
     except (ValueError, EOFError) as error:
@@ -278,10 +269,10 @@ def _is_bare_consent(raw: bytes, envelope: xdr.TransactionEnvelope) -> bool:
 def _sent(rpc: StellarRpc, envelope: str) -> str:
     answer = rpc.call("sendTransaction", {"transaction": envelope})
     status = str(answer.get("status"))
-    told = answer.get("errorResultXdr")
-    if told is None:
+    error_result = answer.get("errorResultXdr")
+    if error_result is None:
         return status
     try:
-        return f"{status} {xdr.TransactionResult.from_xdr(str(told)).result.code.name}"
+        return f"{status} {xdr.TransactionResult.from_xdr(str(error_result)).result.code.name}"
     except (ValueError, EOFError) as error:
         raise InconsistentAnswer(f"sendTransaction at {rpc.host}: {error!r:.80}") from error

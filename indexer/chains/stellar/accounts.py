@@ -1,8 +1,7 @@
-"""Who may sign for a Stellar account, and what it can be paid, asked of RPC nodes while somebody
-waits for the answer.
+"""Signers, sequence numbers and trustlines of Stellar accounts, read from RPC nodes on request.
 
-An account that is not there is told from one that could not be read: None is what a node of our
-network said that is well and not behind; everything else is an error. Threads may share a reader.
+None means that a checked node, of our network and up to date, has no such entry; every other
+response is an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,14 +36,14 @@ class AccountSnapshot:
 
     ledger: Height
     sequence: int
-    """The number that its last transaction spent."""
+    """Of its last transaction."""
     sequence_ledger: Height
-    """The ledger that spent it, or a later one: no ledger after it has spent another."""
+    """The ledger that set the sequence number, or a later one before the next change."""
     rules: SigningRules
 
 
 class AccountReader:
-    """Reads accounts from the first node that answers well; it stays the first until it fails."""
+    """Reads accounts with failover. Thread-safe."""
 
     def __init__(
         self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
@@ -53,21 +52,21 @@ class AccountReader:
         self._nodes = open_nodes(chain, urls, timeout)
 
     def snapshot(self, account: StellarAddress) -> AccountSnapshot | None:
-        """Who may sign for an account and what it has signed; None without such an account.
+        """Signers and sequence number; None without such an account.
 
         Raises as `signing_rules` does.
         """
         return self._nodes.ask(lambda node: _seen(node, account))
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
-        """Who may sign for an account; None when the ledger has no such account.
+        """Signers of an account; None without such an account.
 
         Raises `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
         return self._asked(account_key(account), lambda entry: _rules_of(entry, account))
 
     def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
-        """What the account can be paid of an asset; None without a trustline, or an account.
+        """Trustline of the account for an asset; None without a trustline or account.
 
         Raises as `signing_rules` does.
         """
@@ -79,7 +78,7 @@ class AccountReader:
         return self._nodes.ask(lambda node: read_entry(node, key, parse))
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close connections."""
         self._nodes.close()
 
 
@@ -90,13 +89,13 @@ def _seen(node: CheckedStellarNode, account: StellarAddress) -> AccountSnapshot 
         if entry is None:
             return None
         rules = _rules_of(entry, account)
-        # The entry changes with each payment to the account; its own field only with its number.
+        # Every payment to the account changes the entry; seqLedger changes with the number only.
         changed = sequence_ledger(entry) or _last_modified(answer)
         return AccountSnapshot(node.told(answer), sequence(entry), changed, rules)
 
 
 def read_entry(node: CheckedStellarNode, key: str, parse: Callable[[str], T]) -> T | None:
-    """An entry of a node's newest ledger, or None when it has none. Raises what nodes raise."""
+    """Entry of a node's newest ledger, or None. Raises as nodes do."""
     answer = _entries(node, key)
     with inconsistent_on_error(node.host):
         entry = _entry_of(answer)
@@ -110,7 +109,7 @@ def _entries(node: CheckedStellarNode, key: str) -> Mapping[str, Any]:
 
 
 def _entry_of(answer: Mapping[str, Any]) -> str | None:
-    """The one entry that was asked for, or None. Raises `ValueError` for any other answer."""
+    """The requested entry, or None. Raises `ValueError` for any other response."""
     # Nodes before RPC 22 write an empty list as null.
     entries = answer["entries"] if answer.get("entries") is not None else []
     if "entries" not in answer or not isinstance(entries, list) or len(entries) > 1:
@@ -124,7 +123,7 @@ def _entry_of(answer: Mapping[str, Any]) -> str | None:
 
 
 def _last_modified(answer: Mapping[str, Any]) -> Height:
-    """The ledger that last changed the one entry of an answer."""
+    """Ledger that last changed the entry of a response."""
     modified = answer["entries"][0].get("lastModifiedLedgerSeq")
     if not isinstance(modified, int) or isinstance(modified, bool) or modified < 1:
         raise ValueError(f"lastModifiedLedgerSeq is {modified!r}")

@@ -1,8 +1,7 @@
-"""What contracts on Stellar would do now, tried while somebody waits for it.
+"""Simulated contract calls on Stellar, on request.
 
-One node is asked, the next when it fails. A node's word is enough for what a contract holds by
-itself (`min_amount_ld`, the fee that a call carries) and for what its footprint has to be: a wrong
-one makes the transaction fail, and moves nothing. Threads may share it.
+One node is trusted for what a contract enforces itself (`min_amount_ld`, the fee of a call) and for
+footprints: a wrong value makes the transaction fail, and moves nothing.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from indexer.config.networks import StellarChain
 
 
 class StellarCalls:
-    """Tries calls on the first node that answers well; it stays the first until it fails."""
+    """Simulates calls with failover. Thread-safe."""
 
     def __init__(
         self, chain: StellarChain, urls: Sequence[str], *, timeout: float = REQUEST_SECONDS
@@ -31,21 +30,21 @@ class StellarCalls:
         self._nodes = open_nodes(chain, urls, timeout)
 
     def simulate(self, envelope: str) -> SimulationResult | SimulationFailure:
-        """What a transaction of one contract call would do; base64, unsigned.
+        """Simulate an unsigned transaction of one contract call (base64 XDR).
 
-        `Trapped` is the contract's answer, which another node would give as well. Raises
+        `SimulationFailure` comes from the contract and causes no failover. Raises
         `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
         return self._nodes.ask(lambda node: simulate(node, envelope))
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close connections."""
         self._nodes.close()
 
 
 def simulate(node: CheckedStellarNode, envelope: str) -> SimulationResult | SimulationFailure:
     """As `StellarCalls.simulate`, of one node."""
-    # Credentials that name an address are not ours to sign: the older form is as good.
+    # Address credentials are not ours to sign, so the older form suffices.
     asked = {"transaction": envelope, "useUpgradedAuth": False}
     answer = node.rpc.call("simulateTransaction", asked)
     node.told(answer)

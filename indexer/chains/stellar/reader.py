@@ -1,15 +1,15 @@
-"""A Stellar chain, read from RPC nodes.
+"""Reader of Stellar RPC nodes.
 
-Headers come from getLedgers and prove themselves: each hashes to its name and names the one
-before. Events come from getEvents, which nothing proves; they are held against the headers, and a
-range is given whole or not at all. A closed ledger never changes, so headers are kept for a while.
+Headers (getLedgers) are checked: each hashes to its name and names its parent. Events (getEvents)
+have no proof; they are compared with the headers, and a range is returned whole or not at all.
+Closed ledgers never change, so headers are cached.
 """
 
 import base64
 import binascii
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -51,8 +51,8 @@ T = TypeVar("T")
 
 EVENTS_PER_CALL = 1_000
 LEDGERS_PER_CALL = 10
-"""getLedgers sends each ledger's whole meta beside its header: 1 to 2 MB on pubnet."""
-_KEPT_HEADERS = 512
+"""getLedgers sends each ledger's whole meta with its header: 1 to 2 MB on pubnet."""
+_MAX_CACHED_HEADERS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +121,20 @@ class StellarReader:
         return self._asked(lambda: self._blocks(height, height)[0])
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
-        """Ledgers and wanted events of `first … last`; the rule is in `stellar_filters`."""
+        """Ledgers and wanted events of `first … last` (`filters.py`)."""
         return self._asked(lambda: self._read(first, last, watched))
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
-        """Look for a head above `above` when one is likely, for at most `timeout` seconds."""
+        """Poll for a head above `above` when one is due, for at most `timeout` seconds."""
         if self._head is not None and self._head.height > above:
             return self._head
         deadline = time.monotonic() + timeout
         while True:
             now = time.monotonic()
-            left = max(0.0, deadline - now)
+            remaining = max(0.0, deadline - now)
             pause = self._beat.pause(now)
-            time.sleep(min(pause, left))
-            if pause > left:
+            time.sleep(min(pause, remaining))
+            if pause > remaining:
                 return None
             head = self.head()
             self._beat.record_poll(time.monotonic(), new=head.height - above)
@@ -152,15 +152,15 @@ class StellarReader:
         by_height = {block.height: block for block in blocks}
         found: dict[str, StellarEvent] = {}
         for filters in event_filters(self._chain):
-            for records in self._passing(first, last, filters):
+            for records in self._pages(first, last, filters):
                 events = [_event(record, by_height) for record in records]
                 for event in events:
                     if not is_requested(self._chain, event):
-                        raise _unasked(event)
-                # A page at a time: a token may have more events than fit into memory at once.
+                        raise _unrequested(event)
+                # One page at a time: a token may have more events than fit into memory.
                 for event in wanted_events(self._chain, watched, events):
                     if found.setdefault(event.event_id, event) != event:
-                        raise _unasked(event)
+                        raise _unrequested(event)
         return Range(tuple(blocks), tuple(found[event_id] for event_id in sorted(found)))
 
     # Calls.
@@ -213,29 +213,30 @@ class StellarReader:
         )
 
     @contextmanager
-    def _asking_for(self, first: Height, last: Height) -> Iterator[None]:
-        """Say what a refusal means for these ledgers."""
+    def _range_errors(self, first: Height, last: Height) -> Iterator[None]:
+        """Translate a refused request by the ledgers that the node has."""
         try:
             yield
         except RequestRefused as error:
-            raise self._out_of_range(first, last, error) from error
+            health = self._health()
+            if first < health.oldest:
+                raise RetentionGap(
+                    f"{self.chain}: {first} is gone, the node has {health.oldest} on"
+                ) from error
+            if last > health.latest:
+                raise NodeBehind(
+                    f"{self.chain}: the node has {health.latest}, not {last}"
+                ) from error
+            raise InconsistentAnswer(f"{self.chain}: {first} to {last} refused: {error}") from error
         except RangeTooWide as error:
             if first < last:
                 raise
             raise NodeUnavailable(str(error)) from error
 
-    def _out_of_range(self, first: Height, last: Height, error: RequestRefused) -> IndexerError:
-        health = self._health()
-        if first < health.oldest:
-            return RetentionGap(f"{self.chain}: {first} is gone, the node has {health.oldest} on")
-        if last > health.latest:
-            return NodeBehind(f"{self.chain}: the node has {health.latest}, not {last}")
-        return InconsistentAnswer(f"{self.chain}: {first} to {last} refused: {error}")
-
     # Headers.
 
     def _blocks(self, first: Height, last: Height) -> list[Block]:
-        """Headers of `first … last`; those not kept are asked for."""
+        """Headers of `first … last`, from the cache or the node."""
         heights = [Height(height) for height in range(first, last + 1)]
         found = {height: self._headers[height] for height in heights if height in self._headers}
         missing = [height for height in heights if height not in found]
@@ -243,13 +244,16 @@ class StellarReader:
             for block in self._page_of_blocks(missing[0], missing[-1]):
                 found[block.height] = block
             missing = [height for height in missing if height not in found]
-        self._keep(found.values())
+        for height, block in found.items():
+            self._headers.setdefault(height, block)
+        while len(self._headers) > _MAX_CACHED_HEADERS:
+            del self._headers[next(iter(self._headers))]
         return [found[height] for height in heights]
 
     def _page_of_blocks(self, first: Height, last: Height) -> list[Block]:
-        """Headers from `first` on: as many as one call gives, at least one."""
+        """Headers from `first` on, one or more: a page of getLedgers."""
         limit = min(LEDGERS_PER_CALL, last - first + 1)
-        with self._asking_for(first, last):
+        with self._range_errors(first, last):
             page = self._call("getLedgers", startLedger=first, pagination={"limit": limit})
         blocks = [_block(record, self.chain) for record in _objects(page, "ledgers")]
         if not blocks:
@@ -258,98 +262,82 @@ class StellarReader:
             raise InconsistentAnswer(f"{self.chain}: ledgers from {first} on have gaps")
         return blocks
 
-    def _keep(self, blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            self._headers.setdefault(block.height, block)
-        while len(self._headers) > _KEPT_HEADERS:
-            del self._headers[next(iter(self._headers))]
-
     def _forget(self) -> None:
         self._headers.clear()
         self._head = None
 
     # Events.
 
-    def _passing(
+    def _pages(
         self, first: Height, last: Height, filters: list[EventFilter]
     ) -> Iterator[list[Mapping[str, Any]]]:
-        """Pages of the records of `first … last` that pass the filters, failed calls left out.
+        """Records of `first … last` that match the filters, without failed calls, by page.
 
-        A page that is not full, even an empty one, may still end before `last`: only its cursor
-        says how far it looked.
+        A page may end before `last` even if it is not full, or empty: only its cursor says how far
+        the node searched.
         """
         where: dict[str, Any] = {"startLedger": first, "endLedger": last + 1}
         cursor = None
         while True:
             pagination = {"limit": EVENTS_PER_CALL} | ({"cursor": cursor} if cursor else {})
-            with self._asking_for(first, last):
+            with self._range_errors(first, last):
                 page = self._call("getEvents", **where, filters=filters, pagination=pagination)
-            self._check_reach(page, first, last)
+            # The instance that answered must have the range itself: others behind the same address
+            # may be ahead. Nodes before RPC 23 do not report the oldest ledger of their events.
+            latest = _field(page, "latestLedger", int)
+            oldest = _field({"oldestLedger": 0, **page}, "oldestLedger", int)
+            if latest < last:
+                raise NodeBehind(f"{self.chain}: events end at {latest}, before {last}")
+            if oldest > first:
+                raise RetentionGap(f"{self.chain}: events begin at {oldest}, after {first}")
             records = _objects(page, "events")
-            # Whether all of the range came is for the cursor to say, not for one record.
+            # A record beyond `last` does not end the range; the cursor does.
             yield [
                 record
                 for record in records
-                if _ledger(record) <= last and record.get("inSuccessfulContractCall", True)
+                if _event_id(record).ledger <= last and record.get("inSuccessfulContractCall", True)
             ]
             previous, cursor = cursor, _field(page, "cursor", str)
-            if _is_done(cursor, last, full=len(records) >= EVENTS_PER_CALL):
+            toid, dash, _ = cursor.partition("-")
+            if not dash or not toid.isdecimal():
+                raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
+            # A full page may end inside a ledger.
+            reached = int(toid) >> 32
+            if reached > last or (reached == last and len(records) < EVENTS_PER_CALL):
                 return
             if cursor == previous:
                 raise InconsistentAnswer(f"{self.chain}: getEvents stands still at {cursor}")
-            # With a cursor, the range may not be sent; the cursor leads past it.
+            # getEvents refuses a range beside a cursor; the cursor continues beyond the range.
             where = {}
 
-    def _check_reach(self, page: Mapping[str, Any], first: Height, last: Height) -> None:
-        """The instance that answered must itself have the range, whatever another one's head is."""
-        latest = _field(page, "latestLedger", int)
-        # Nodes before RPC 23 do not say how far back their events go.
-        oldest = _field({"oldestLedger": 0, **page}, "oldestLedger", int)
-        if latest < last:
-            raise NodeBehind(f"{self.chain}: events end at {latest}, before {last}")
-        if oldest > first:
-            raise RetentionGap(f"{self.chain}: events begin at {oldest}, after {first}")
 
-
-def _unasked(event: StellarEvent) -> InconsistentAnswer:
+def _unrequested(event: StellarEvent) -> InconsistentAnswer:
     return InconsistentAnswer(f"event {event.event_id} is not what was asked for")
-
-
-def _is_done(cursor: str, last: Height, *, full: bool) -> bool:
-    """Whether a cursor leaves nothing of `last`. A full page may end inside a ledger."""
-    toid, dash, _ = cursor.partition("-")
-    if not dash or not toid.isdecimal():
-        raise InconsistentAnswer(f"{cursor!r} is no cursor of getEvents")
-    ledger = int(toid) >> 32
-    return ledger > last or (ledger == last and not full)
 
 
 def _block(record: Mapping[str, Any], chain: ChainId) -> Block:
     block = block_of_header(_base64(_field(record, "headerXdr", str)), chain)
-    told = (record.get("sequence"), record.get("hash"), str(record.get("ledgerCloseTime")))
-    if told != (block.height, block.hash, str(block.time)):
-        raise InconsistentAnswer(f"{chain}: ledger {block.height} was given as {told}")
+    given = (record.get("sequence"), record.get("hash"), str(record.get("ledgerCloseTime")))
+    if given != (block.height, block.hash, str(block.time)):
+        raise InconsistentAnswer(f"{chain}: ledger {block.height} was given as {given}")
     return block
 
 
-def _ledger(record: Mapping[str, Any]) -> Height:
-    """The ledger of an event, which the record says twice."""
-    ledger = Height(_field(record, "ledger", int))
-    text = _field(record, "id", str)
-    if _parsed(text).ledger != ledger:
-        raise InconsistentAnswer(f"event {text} is not of the ledger {ledger} that it says")
-    return ledger
-
-
-def _parsed(text: str) -> EventId:
+def _event_id(record: Mapping[str, Any]) -> EventId:
+    """The id of an event, whose ledger must equal the record's."""
+    ledger, text = _field(record, "ledger", int), _field(record, "id", str)
     try:
-        return parse_event_id(text)
+        event_id = parse_event_id(text)
     except ValueError as error:
         raise InconsistentAnswer(f"event {text}: {error}") from error
+    if event_id.ledger != ledger:
+        raise InconsistentAnswer(f"event {text} is not of the ledger {ledger} that it says")
+    return event_id
 
 
 def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> StellarEvent:
-    block = blocks.get(_ledger(record))
+    event_id = _event_id(record)
+    block = blocks.get(event_id.ledger)
     text = _field(record, "id", str)
     try:
         closed_at = datetime.fromisoformat(_field(record, "ledgerClosedAt", str)).timestamp()
@@ -357,7 +345,7 @@ def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> Stellar
         raise InconsistentAnswer(f"event {text}: {error}") from error
     if block is None or closed_at != block.time:
         raise InconsistentAnswer(f"event {text} is not of the ledger it says")
-    # A node leaves out the list of an event that has no topics.
+    # Nodes leave out the list of an event without topics.
     topics = _field({"topic": [], **record}, "topic", list)
     return StellarEvent(
         seen=Provenance(
@@ -365,7 +353,7 @@ def _event(record: Mapping[str, Any], blocks: Mapping[Height, Block]) -> Stellar
             height=block.height,
             block_hash=block.hash,
             tx_hash=TxHash(_field(record, "txHash", str)),
-            position=_parsed(text).position,
+            position=event_id.position,
             block_time=block.time,
         ),
         event_id=text,

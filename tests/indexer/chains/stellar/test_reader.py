@@ -295,7 +295,7 @@ def test_a_header_is_asked_for_once(node: FakeStellarNode, reader: ChainReader) 
 def test_header_cache_is_limited(
     node: FakeStellarNode, reader: ChainReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stellar, "_KEPT_HEADERS", 3)
+    monkeypatch.setattr(stellar, "_MAX_CACHED_HEADERS", 3)
     reader.read(h(1), h(9), [])
     reader.block(h(9))
     asked = len(node.asked("getLedgers"))
