@@ -16,8 +16,7 @@ from pipelines.reports import AssetReporter, LaterReports, Metadata
 from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, checked, keeper, since
 from relay.settings import load_webhook_poster, need_webhook_poster
 from relay.webhooks.run import DeliveryCounts, send_webhooks
-from relay.webhooks.status import webhook_problems
-from relay.webhooks.store import failing_webhooks
+from relay.webhooks.status import failing_webhooks, webhook_problems
 
 JOB = "send_webhooks"
 POOL = "webhook_senders"

@@ -1,5 +1,5 @@
-"""The relay: a process of its own that alone holds keys which spend, and sends what is owed.
+"""Relay: the process that alone holds keys which spend, and broadcasts the service's transactions.
 
-What is owed it reads from facts, projections and intake; what it signs it writes to `relay` before
-anybody else sees it. Its effects come back as facts, like everybody's.
+Jobs come from facts, projections and intake; signed bytes go to the schema `relay` before any
+broadcast. Their effects return as ingested facts.
 """

@@ -1,447 +1,327 @@
-"""What an account of ours does on its chain: one turn after the other, each safe to be killed.
+"""Turns of one account: reconcile its open slots with the chain, open new ones, broadcast.
 
-Signed bytes are committed before anybody sees them, and what is sent is read from there. After a
-kill anywhere the next turn finds either nothing, and may sign, or bytes, and sends those.
+Signed bytes are committed before any broadcast, and a broadcast sends committed bytes. After a kill
+at any point the next turn finds either nothing, and may sign, or bytes, and sends those.
 """
 
 import logging
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol
+from typing import Generic
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from indexer.errors import CallReverted, PermanentChainError, RetryableChainError
 from indexer.policy.paid_failures import reason_to_wait
-from indexer.policy.relay_accounts import Duty
-from relay import store
+from relay import failures, slots
+from relay.jobs.sources import JobSource
 from relay.limits import Backoff, SpendLimits
 from relay.nonces import (
     AccountState,
     Attempt,
     C,
-    CheckEffect,
     CloseSlot,
-    JobPurpose,
-    NextStep,
     NonceSlot,
     RelayJob,
-    ReplaceAttempt,
-    SendAttempt,
-    SignedTransaction,
+    SlotStep,
 )
-from relay.store import AccountId
-from warehouse_schema.identifiers import ChainId, Height, TxHash
+from relay.senders.protocol import TransactionSender
+from relay.status import AccountHealth, set_health
+from warehouse_schema.identifiers import TxHash
 
 logger = logging.getLogger(__name__)
-
-MAX_FAILURES = 3
-"""Of one thing that were paid for in vain: the thing is let be, and a person looks. Of so many
-things of an account in a row: it opens its slots one by one, with pauses."""
-FAILING_PAUSE_SECONDS = 60
-"""Between two slots of such an account; twice as long for each further thing that failed."""
-MAX_FAILING_PAUSE_SECONDS = 300
 
 
 @dataclass(slots=True)
 class TurnReport:
-    """What one turn did."""
+    """Counts of one turn."""
 
     opened: int = 0
     sent: int = 0
     replaced: int = 0
     done: int = 0
     late: int = 0
-    """Paid for without effect, for somebody else was first."""
+    """Slots that were paid for without effect, because another transaction had it first."""
     failed: int = 0
-    """Paid for without effect, or overtaken."""
+    """Slots that were paid for without effect, or whose number another transaction has."""
     refused: list[str] = field(default_factory=list)
-    """What could not be begun and why; tried again each turn."""
-
-
-class JobSource(Protocol[C]):
-    """Where what is owed is read from."""
-
-    def owed(self, conn: Connection) -> Sequence[RelayJob[C]]:
-        """Everything that is to happen on a chain and did not so far, the oldest first."""
-        ...
-
-    def objection(self, conn: Connection, owed: RelayJob[C]) -> str | None:
-        """Why a first transaction for it must not be kept; None: it may be.
-
-        Asked in the transaction that keeps it: what the answer rests on stays locked until commit.
-        """
-        ...
-
-
-class TransactionSender(Protocol[C]):
-    """A chain as one account of ours meets it: its nodes, its key, its rules.
-
-    What reaches a node raises `RetryableChainError`, or `PermanentChainError` when all are unfit.
-    """
-
-    @property
-    def account(self) -> AccountId:
-        """Who signs."""
-        ...
-
-    @property
-    def duty(self) -> Duty:
-        """What the account is there for."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """What the chain's native base unit is called."""
-        ...
-
-    @property
-    def most_open(self) -> int:
-        """Slots at once."""
-        ...
-
-    def look(self, transactions: Sequence[TxHash]) -> AccountState:
-        """The account now, and what became of these. The other methods go by the last look."""
-        ...
-
-    def step(self, slot: NonceSlot, buried: Collection[TxHash]) -> NextStep:
-        """What comes next for a slot; `buried` are in blocks that we ingested and that stay."""
-        ...
-
-    def is_overtaken(self, slot: NonceSlot, final: Height) -> bool:
-        """Whether none of a slot's transactions can take effect any more, as of a final block."""
-        ...
-
-    def is_over(self, owed: RelayJob[C]) -> bool:
-        """Whether it happened, by whomever, as the chain is now."""
-        ...
-
-    def next_number(self, own: int | None) -> int:
-        """What to sign with next; `own` is the number after those that we gave, None before any.
-
-        Raises `PermanentChainError` also while nodes disagree on the first number of all.
-        """
-        ...
-
-    def sign(self, number: int, call: C) -> SignedTransaction:
-        """A first transaction. Raises `CallReverted` when it would have no effect now."""
-        ...
-
-    def sign_again(self, slot: NonceSlot, call: C | None) -> SignedTransaction:
-        """One of the same number that replaces the newest; None: that takes it and does nothing.
-
-        Raises `CallReverted` when it would have no effect now.
-        """
-        ...
-
-    def send(self, raw: bytes) -> str:
-        """Give a transaction to a node; what it says, which decides nothing."""
-        ...
+    """Jobs that could not start, with the reason; retried with backoff."""
 
 
 class AccountRelay(Generic[C]):
-    """An account of ours on one chain. Its turns are one thread's, which holds its lock."""
+    """One account on one chain. One thread runs its turns and holds its lease."""
 
     def __init__(
         self,
-        wire: TransactionSender[C],
-        ledger: JobSource[C],
+        sender: TransactionSender[C],
+        source: JobSource[C],
         limits: SpendLimits,
         clock: Callable[[], float],
     ) -> None:
-        """`clock` counts seconds: it paces what was refused, and nothing rests on it."""
-        self._wire = wire
-        self._ledger = ledger
+        """`clock` counts seconds and paces retries only."""
+        self._sender = sender
+        self._source = source
         self._limits = limits
         self._backoff = Backoff(clock)
-        self.account = wire.account
+        self.account = sender.account
 
     def turn(self, conn: Connection) -> TurnReport:
-        """Bring everything as far as it goes now. Raises what the nodes raise; nothing is lost."""
+        """Advance every slot and job as far as possible now. Raises errors of nodes."""
         turn = TurnReport()
         with conn.begin():
-            slots = store.open_slots(conn, self.account)
-            owed = self._ledger.owed(conn)
-        sight = self._wire.look([attempt.tx for slot in slots for attempt in slot.attempts])
-        self._reopen(conn, sight)
-        buried = self._buried(conn, sight)
-        wanted = {(each.purpose, each.key): each for each in owed}
-        for slot in slots:
-            still = wanted.get((slot.purpose, slot.key))
-            step = self._wire.step(slot, buried)
-            if isinstance(step, CheckEffect):
-                step = self._ask_who_took_it(conn, slot) or step
+            pending = slots.open_slots(conn, self.account)
+            jobs = self._source.jobs(conn)
+        state = self._sender.refresh([attempt.tx for slot in pending for attempt in slot.attempts])
+        self._reopen_slots(conn, state)
+        finalized = self._finalized(conn, state)
+        job_of = {(job.purpose, job.key): job for job in jobs}
+        for slot in pending:
+            job = job_of.get((slot.purpose, slot.key))
+            step = self._sender.next_step(slot, finalized)
+            if step is SlotStep.CHECK_NONCE and self._is_nonce_taken(conn, slot):
+                step = CloseSlot("overtaken", 0)
             if isinstance(step, CloseSlot):
-                self._close(conn, slot, self._judged(step, still), turn)
-            elif isinstance(step, ReplaceAttempt):
-                self._replace(conn, slot, still, turn)
-        failure = self._begin(conn, owed, sight, turn)
-        self._send(conn, buried, turn)
-        if failure is not None:
-            raise failure
-        self._tell(conn, sight)
+                self._close_slot(conn, slot, step, job, turn)
+            elif step is SlotStep.REPLACE:
+                self._replace(conn, slot, job, turn)
+        error = self._start_jobs(conn, jobs, state, turn)
+        self._broadcast(conn, finalized, turn)
+        if error is not None:
+            raise error
+        self._write_health(conn, state)
         return turn
 
-    def tell_unwell(self, conn: Connection, reason: str) -> None:
-        """Say that no turn is possible, and why."""
+    def report_unhealthy(self, conn: Connection, reason: str) -> None:
+        """Write the reason why no turn is possible."""
         with conn.begin():
-            spent = self._spent(conn)
-            number = len(store.open_slots(conn, self.account))
-            stands = store.AccountHealth(self._wire.duty, reason, None, spent, number)
-            store.set_health(conn, self.account, stands)
+            spent, number = self._spent_today(conn), len(slots.open_slots(conn, self.account))
+            health = AccountHealth(self._sender.duty, reason, None, spent, number)
+            set_health(conn, self.account, health)
 
-    # What was sent.
+    def _reopen_slots(self, conn: Connection, state: AccountState) -> None:
+        """Reopen slots whose numbers are unused again after a reorg beyond finality.
 
-    def _reopen(self, conn: Connection, sight: AccountState) -> None:
-        """Take up again what a reorganisation beyond finality took back: the numbers are unused.
-
-        Only where all nodes that answer, of as many operators as are needed, agree on the number:
-        one that lies about it must not have slots opened and closed in turns.
+        Only when all nodes that answer, of a quorum of operators, agree on the number: one lying
+        node must not open and close slots in turns.
         """
         with conn.begin():
-            final = store.final_height(conn, self.account.chain)
-            closed = store.slots_closed_from(conn, self.account, sight.furthest_number)
-        if not closed or sight.head is None or final is None or sight.head < final:
+            final = slots.final_height(conn, self.account.chain)
+            closed = slots.closed_from(conn, self.account, state.furthest_number)
+        if not closed or state.head is None or final is None or state.head < final:
             return
         try:
-            unused = self._wire.next_number(None)
+            unused = self._sender.next_number(None)
         except (RetryableChainError, PermanentChainError) as error:
-            logger.warning("number taken back? chain=%s: %s", self.account.chain, error)
+            logger.warning("number reorganised? chain=%s: %s", self.account.chain, error)
             return
         with conn.begin():
-            opened = store.reopen_slots(conn, self.account, unused)
-            left = store.slots_closed_from(conn, self.account, unused)
-            if left:
-                # The chain waits for these numbers, and another slot serves their purpose.
-                store.halt_account(
-                    conn,
-                    self.account,
-                    f"the chain took back numbers {left}, and another slot stands for what they"
-                    " were for: send the signed bytes of their attempts again",
+            opened = slots.reopen_slots(conn, self.account, unused)
+            blocked = slots.closed_from(conn, self.account, unused)
+            if blocked:
+                # The chain waits for these numbers, and another slot has their job.
+                reason = (
+                    f"a reorg removed numbers {blocked}, and another slot has their jobs: "
+                    "send the signed bytes of their attempts again"
                 )
-        logger.error("taken back chain=%s reopened=%s left=%s", self.account.chain, opened, left)
+                failures.halt_account(conn, self.account, reason)
+        logger.error(
+            "reorg beyond finality chain=%s reopened=%s blocked=%s",
+            *(self.account.chain, opened, blocked),
+        )
 
-    def _buried(self, conn: Connection, sight: AccountState) -> set[TxHash]:
-        """Transactions in blocks that we ingested ourselves, and that stay."""
+    def _finalized(self, conn: Connection, state: AccountState) -> set[TxHash]:
+        """Transactions in blocks that the indexer ingested and that are finalized."""
         with conn.begin():
-            final = store.final_height(conn, self.account.chain)
-            heights = [each.height for each in sight.inclusions.values()]
-            hashes = store.ingested_hashes(conn, self.account.chain, heights)
+            final = slots.final_height(conn, self.account.chain)
+            heights = [each.height for each in state.inclusions.values()]
+            hashes = slots.ingested_hashes(conn, self.account.chain, heights)
         return {
             tx
-            for tx, each in sight.inclusions.items()
+            for tx, each in state.inclusions.items()
             if final is not None
             and each.height <= final
             and each.block_hash in (None, hashes.get(each.height))
             and each.height in hashes
         }
 
-    def _ask_who_took_it(self, conn: Connection, slot: NonceSlot) -> CloseSlot | None:
+    def _is_nonce_taken(self, conn: Connection, slot: NonceSlot) -> bool:
         with conn.begin():
-            final = store.final_height(conn, self.account.chain)
+            final = slots.final_height(conn, self.account.chain)
         try:
-            is_overtaken = final is not None and self._wire.is_overtaken(slot, final)
+            return final is not None and self._sender.is_nonce_taken(slot, final)
         except RetryableChainError as error:
-            # Nodes forget old states. As long as none can tell, nothing else is signed for it.
+            # Nodes prune old states. Until one can tell, nothing else is signed for the job.
             logger.warning(
-                "who took number=%d chain=%s: %s", slot.number, self.account.chain, error
+                "unknown transaction number=%d chain=%s: %s",
+                *(slot.number, self.account.chain, error),
             )
-            return None
-        return CloseSlot("overtaken", 0) if is_overtaken else None
+            return False
 
-    def _judged(self, step: CloseSlot, owed: RelayJob[C] | None) -> CloseSlot:
-        """Without effect because somebody else was first, or because it is not to be done now.
-
-        It does not stop the account, or strangers could. It counts as a failure of the thing and of
-        its owner all the same.
-        """
-        if step.outcome != "failed":
-            return step
-        is_late = owed is None or owed.is_anybodys or self._wire.is_over(owed)
-        return CloseSlot("late", step.spent) if is_late else step
-
-    def _close(self, conn: Connection, slot: NonceSlot, step: CloseSlot, turn: TurnReport) -> None:
+    def _close_slot(
+        self,
+        conn: Connection,
+        slot: NonceSlot,
+        step: CloseSlot,
+        job: RelayJob[C] | None,
+        turn: TurnReport,
+    ) -> None:
+        outcome = step.outcome
+        if outcome == "failed" and (
+            job is None or job.repeatable_by_others or self._sender.is_done(job)
+        ):
+            # The effect exists already, or is not wanted now. This must not slow the account down,
+            # or strangers could cause that; it still counts for the job and the owner.
+            outcome = "late"
         with conn.begin():
-            store.close_slot(conn, self.account, slot, step.outcome, step.spent)
-            if step.outcome == "overtaken":
+            slots.close_slot(conn, self.account, slot, outcome, step.spent)
+            if outcome == "overtaken":
                 reason = (
                     f"somebody else signs with the key of {self.account.address}: number "
                     f"{slot.number} was used by a transaction that is not ours"
                 )
-                store.halt_account(conn, self.account, reason)
-                logger.error("stopped chain=%s: %s", self.account.chain, reason)
-        turn.done += step.outcome == "done"
-        turn.late += step.outcome == "late"
-        turn.failed += step.outcome in ("failed", "overtaken")
+                failures.halt_account(conn, self.account, reason)
+                logger.error("halted chain=%s: %s", self.account.chain, reason)
+        turn.done += outcome == "done"
+        turn.late += outcome == "late"
+        turn.failed += outcome in ("failed", "overtaken")
         logger.info(
             "closed chain=%s number=%d purpose=%s transfer=%s outcome=%s spent=%d",
-            *(
-                self.account.chain,
-                slot.number,
-                slot.purpose,
-                slot.subject,
-                step.outcome,
-                step.spent,
-            ),
+            *(self.account.chain, slot.number, slot.purpose, slot.subject, outcome, step.spent),
         )
 
     def _replace(
-        self, conn: Connection, slot: NonceSlot, owed: RelayJob[C] | None, turn: TurnReport
+        self, conn: Connection, slot: NonceSlot, job: RelayJob[C] | None, turn: TurnReport
     ) -> None:
-        """The same number anew; of nothing at all once nothing is owed."""
-        still = None if owed is None or self._wire.is_over(owed) else owed
+        """Sign again with the same number; a fill once the job is done or would fail."""
+        call = None if job is None or self._sender.is_done(job) else job.call
         try:
-            signed = self._wire.sign_again(slot, None if still is None else still.call)
+            signed = self._sender.sign_replacement(slot, call)
         except CallReverted:
-            still, signed = None, self._wire.sign_again(slot, None)
-        with conn.begin() as kept:
-            attempt = Attempt.unsent(signed, is_fill=still is None)
-            store.add_attempt(conn, self.account, slot, attempt, signed.most_cost)
-            # Of all that has one number one takes effect: what counts is the dearest.
-            if self._spent(conn) > self._limits.budget:
-                kept.rollback()
+            call, signed = None, self._sender.sign_replacement(slot, None)
+        with conn.begin() as transaction:
+            attempt = Attempt.unsent(signed, is_fill=call is None)
+            slots.add_attempt(conn, self.account, slot, attempt, signed.max_cost)
+            # One attempt of a number takes effect, so the dearest counts.
+            if self._spent_today(conn) > self._limits.budget:
+                transaction.rollback()
                 turn.refused.append(f"replacing number {slot.number}: over the day's budget")
                 return
         turn.replaced += 1
 
-    # What is to be sent.
-
-    def _begin(
-        self, conn: Connection, owed: Sequence[RelayJob[C]], sight: AccountState, turn: TurnReport
+    def _start_jobs(
+        self, conn: Connection, jobs: Sequence[RelayJob[C]], state: AccountState, turn: TurnReport
     ) -> RetryableChainError | PermanentChainError | None:
-        """Open slots, as many as may be open; gives what the nodes failed with, if they did."""
-        waiting = [each for each in owed if self._backoff.is_due(each.key)]
-        if not waiting:
+        """Open slots within the limits; returns the first error of the nodes."""
+        due = [job for job in jobs if self._backoff.is_due(job.key)]
+        if not due:
             return None
         with conn.begin():
-            if store.current_halt(conn, self.account) is not None:
+            if failures.current_halt(conn, self.account) is not None:
                 return None
-            room = self._wire.most_open - len(store.open_slots(conn, self.account))
-            run = store.failed_run(conn, self.account)
-            room = slots_allowed(run, room)
-            if run.things >= MAX_FAILURES:
-                # In their order, many that fail would come before one that does not.
-                waiting = random.sample(waiting, len(waiting))
-            waiting = _not_taken(conn, self.account.chain, waiting) if room > 0 else []
-        for each in waiting:
+            run = failures.failed_run(conn, self.account)
+            room = self._sender.max_open - len(slots.open_slots(conn, self.account))
+            room = failures.slots_allowed(run, room)
+            if room <= 0:
+                return None
+            taken = slots.taken_keys(
+                conn, self.account.chain, [(job.purpose, job.key) for job in due]
+            )
+        due = [job for job in due if (job.purpose, job.key) not in taken]
+        if run.jobs >= failures.MAX_FAILURES:
+            # In order, many jobs that fail would come before one that does not.
+            random.shuffle(due)
+        for job in due:
             if turn.opened == room:
                 return None
             try:
-                refusal = None if self._wire.is_over(each) else self._open(conn, each, sight, turn)
+                refusal = None if self._sender.is_done(job) else self._start(conn, job, state, turn)
             except (RetryableChainError, PermanentChainError) as error:
-                # It may be this one alone, of which no node will speak: then others come first.
-                self._backoff.failed(each.key)
+                # Nodes may fail for this job alone: others come first next time.
+                self._backoff.failed(job.key)
                 return error
             if refusal is not None:
-                turn.refused.append(f"{each.purpose} {each.key}: {refusal}")
-                self._backoff.failed(each.key)
+                turn.refused.append(f"{job.purpose} {job.key}: {refusal}")
+                self._backoff.failed(job.key)
         return None
 
-    def _open(
-        self, conn: Connection, owed: RelayJob[C], sight: AccountState, turn: TurnReport
+    def _start(
+        self, conn: Connection, job: RelayJob[C], state: AccountState, turn: TurnReport
     ) -> str | None:
-        """Sign and keep the first transaction for something, or say why not."""
+        """Sign and commit the first attempt of a job; returns the reason for a refusal."""
         with conn.begin():
-            failures = store.failure_count(conn, self.account.chain, owed.purpose, owed.key)
-            backoff = reason_to_wait(conn, owed.subject)
-            own = store.next_number(conn, self.account)
-        if failures >= MAX_FAILURES:
-            return f"failed {failures} times"
-        if backoff is not None:
-            return backoff
-        number = self._wire.next_number(own)
+            count = failures.failure_count(conn, self.account.chain, job.purpose, job.key)
+            wait = reason_to_wait(conn, job.subject)
+            own = slots.next_number(conn, self.account)
+        if count >= failures.MAX_FAILURES:
+            return f"failed {count} times"
+        if wait is not None:
+            return wait
+        number = self._sender.next_number(own)
         try:
-            signed = self._wire.sign(number, owed.call)
+            signed = self._sender.sign(number, job.call)
         except CallReverted as error:
             return str(error)
-        slot = NonceSlot(number, owed.purpose, owed.key, owed.subject, (Attempt.unsent(signed),))
+        slot = NonceSlot(number, job.purpose, job.key, job.subject, (Attempt.unsent(signed),))
         try:
             with conn.begin():
-                objection = self._ledger.objection(conn, owed)
-                refusal = objection or self._lack(conn, sight, signed.most_cost)
-                if refusal is not None:
-                    return refusal
-                store.open_slot(conn, self.account, slot, signed.most_cost)
+                rejection = self._source.rejection(conn, job)
+                if rejection is not None:
+                    return rejection
+                spent, unit, budget = (
+                    self._spent_today(conn),
+                    self._sender.unit,
+                    self._limits.budget,
+                )
+                if spent + signed.max_cost > budget:
+                    return f"over the day's budget of {budget} {unit}, {spent} of it used"
+                if state.balance < signed.max_cost:
+                    return f"{state.balance} {unit} on the account, {signed.max_cost} needed"
+                slots.open_slot(conn, self.account, slot, signed.max_cost)
         except IntegrityError as error:
             if "uq_slots_once" not in str(error.orig):
                 raise
-            # Another account of ours was quicker.
+            # Another account of the relay has opened a slot for the job.
             return None
         turn.opened += 1
         logger.info(
             "signed chain=%s number=%d purpose=%s transfer=%s tx=%s",
-            *(self.account.chain, number, owed.purpose, owed.subject, signed.tx),
+            *(self.account.chain, number, job.purpose, job.subject, signed.tx),
         )
         return None
 
-    def _lack(self, conn: Connection, sight: AccountState, cost: int) -> str | None:
-        spent, unit = self._spent(conn), self._wire.unit
-        if spent + cost > self._limits.budget:
-            return f"over the day's budget of {self._limits.budget} {unit}, {spent} of it used"
-        if sight.balance < cost:
-            return f"{sight.balance} {unit} on the account, {cost} needed"
-        return None
-
-    def _spent(self, conn: Connection) -> int:
-        return store.spent_today(conn, self.account)
-
-    def _send(self, conn: Connection, buried: Collection[TxHash], turn: TurnReport) -> None:
+    def _broadcast(self, conn: Connection, finalized: Collection[TxHash], turn: TurnReport) -> None:
         with conn.begin():
-            slots = store.open_slots(conn, self.account)
-        for slot in slots:
-            if isinstance(self._wire.step(slot, buried), SendAttempt):
-                self._send_newest(conn, slot)
-                turn.sent += 1
-
-    def _send_newest(self, conn: Connection, slot: NonceSlot) -> None:
-        try:
-            answer = self._wire.send(slot.newest.raw)
-        except (RetryableChainError, PermanentChainError) as error:
-            # It may have arrived; and what no node takes (some refuse a bid below the base fee) is
-            # replaced in its time, and keeps no other from being sent meanwhile.
+            pending = slots.open_slots(conn, self.account)
+        for slot in pending:
+            if self._sender.next_step(slot, finalized) is not SlotStep.SEND:
+                continue
+            try:
+                answer = self._sender.send(slot.newest.raw)
+            except (RetryableChainError, PermanentChainError) as error:
+                # It may have arrived. A transaction that no node takes (some refuse a bid below the
+                # base fee) is replaced later, and the next turn sends other slots first.
+                with conn.begin():
+                    slots.record_broadcast(conn, slot.newest.tx, f"no node took it: {error}")
+                raise
             with conn.begin():
-                store.record_broadcast(conn, slot.newest.tx, f"no node took it: {error}")
-            raise
-        with conn.begin():
-            store.record_broadcast(conn, slot.newest.tx, answer)
+                slots.record_broadcast(conn, slot.newest.tx, answer)
+            turn.sent += 1
 
-    def _tell(self, conn: Connection, sight: AccountState) -> None:
+    def _write_health(self, conn: Connection, state: AccountState) -> None:
         with conn.begin():
-            reason = store.current_halt(conn, self.account)
-            spent, unit = self._spent(conn), self._wire.unit
-            number = len(store.open_slots(conn, self.account))
+            reason = failures.current_halt(conn, self.account)
+            spent, unit = self._spent_today(conn), self._sender.unit
+            number = len(slots.open_slots(conn, self.account))
             limits = self._limits
             needed = max(limits.floor, limits.max_cost)
-            if reason is None and sight.balance < needed:
-                reason = f"{sight.balance} {unit} on the account, less than {needed}"
+            if reason is None and state.balance < needed:
+                reason = f"{state.balance} {unit} on the account, less than {needed}"
             if reason is None and spent + limits.max_cost > limits.budget:
                 reason = f"the day's budget of {limits.budget} {unit} is used up"
-            stands = store.AccountHealth(self._wire.duty, reason, sight.balance, spent, number)
-            store.set_health(conn, self.account, stands)
+            health = AccountHealth(self._sender.duty, reason, state.balance, spent, number)
+            set_health(conn, self.account, health)
 
-
-def slots_allowed(run: store.FailedRun, room: int) -> int:
-    """How many slots an account may open after such failures.
-
-    It is not stopped: recipients can make what is paid to them fail, and three of them could stop
-    all deliveries of a chain.
-    """
-    if run.things < MAX_FAILURES:
-        return room
-    pause = FAILING_PAUSE_SECONDS * int(2 ** (run.things - MAX_FAILURES))
-    allowed = int(run.last_ago / min(pause, MAX_FAILING_PAUSE_SECONDS))
-    return min(room, 1, max(0, allowed - run.opened_since))
-
-
-def _not_taken(conn: Connection, chain: ChainId, owed: Sequence[RelayJob[C]]) -> list[RelayJob[C]]:
-    keys: dict[JobPurpose, list[str]] = {}
-    for each in owed:
-        keys.setdefault(each.purpose, []).append(each.key)
-    taken = {
-        (purpose, key)
-        for purpose, of_it in keys.items()
-        for key in store.taken_keys(conn, chain, purpose, of_it)
-    }
-    return [each for each in owed if (each.purpose, each.key) not in taken]
+    def _spent_today(self, conn: Connection) -> int:
+        return slots.spent_today(conn, chain=self.account.chain, account=self.account.address)

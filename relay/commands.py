@@ -8,12 +8,12 @@ from indexer.addresses import evm_address
 from indexer.config.settings import load_settings
 from indexer.config.warehouse import open_engine
 from indexer.loops import stop_requested
-from relay import store
+from relay import failures
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE, order_refund
 from relay.run import run_relay, session_count
 from relay.settings import address_of, load_relay, load_webhooks, need_webhook_poster
-from relay.status import relay_problems
+from relay.status import all_health, relay_problems
 from relay.webhooks.run import DeliveryCounts, send_webhooks
 from relay.webhooks.signing import encode_public_key
 from warehouse_schema.identifiers import ChainId
@@ -36,7 +36,7 @@ def run() -> int:
 def status() -> int:
     """Print a line for each account, then problems; 1 if there are any."""
     with open_engine(load_settings(), "relay").connect() as conn:
-        for row in store.all_health(conn):
+        for row in all_health(conn):
             print(
                 f"{row.chain} {row.account}: balance {row.balance}, {row.spent_today} spent today, "
                 f"{row.open} open, {row.seen_ago:.0f} s ago"
@@ -52,8 +52,8 @@ def resume(chain_id: str) -> int:
     settings = load_settings()
     chain = settings.network.chain(ChainId(chain_id)).id
     with open_engine(settings, "relay").begin() as conn:
-        resumed = store.resume_accounts(conn, chain)
-        reset = store.reset_failures(conn, chain, None)
+        resumed = failures.resume_accounts(conn, chain)
+        reset = failures.reset_failures(conn, chain, None)
     return _print_resumed(resumed, reset)
 
 
@@ -62,7 +62,7 @@ def reset_failures(chain_id: str, transfer: str | None) -> int:
     settings = load_settings()
     chain = settings.network.chain(ChainId(chain_id)).id
     with open_engine(settings, "relay").begin() as conn:
-        reset = store.reset_failures(conn, chain, transfer)
+        reset = failures.reset_failures(conn, chain, transfer)
     return _print_resumed(0, reset)
 
 
@@ -99,9 +99,9 @@ def webhook_key() -> int:
     return 0
 
 
-def _print_resumed(accounts: int, failures: int) -> int:
-    print(f"{accounts} accounts go on; {failures} things that failed may be tried anew")
-    return 0 if accounts or failures else 1
+def _print_resumed(accounts: int, reset: int) -> int:
+    print(f"{accounts} accounts resumed; {reset} failed jobs may be retried")
+    return 0 if accounts or reset else 1
 
 
 def _print_turn(chain: ChainId, turn: TurnReport) -> None:

@@ -1,8 +1,7 @@
-"""Keys that sign transactions, wherever they are kept.
+"""Keys that sign transactions, in memory or in a key service.
 
-A key is asked for signatures and never shown: a service (KMS, HSM) that signs digests can stand for
-one as well as `LocalEvmKey` and `LocalStellarKey`, whose secret came from the environment or a
-file. What comes back from a key is checked before anything is done with it.
+A key signs and never reveals its secret, so a service (KMS, HSM) can replace `LocalEvmKey` and
+`LocalStellarKey`. Every signature is verified before it is used.
 """
 
 from dataclasses import dataclass, field
@@ -22,8 +21,12 @@ _ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D03641
 """Of secp256k1's group (SEC 2, 2.4.1)."""
 
 
+class WrongSignature(ConfigurationError):
+    """A key returned a signature that its public key does not verify."""
+
+
 class EvmKey(Protocol):
-    """A secp256k1 key. Both raise `RetryableChainError` when a service does not answer."""
+    """A secp256k1 key. Both members raise `RetryableChainError` when a service does not answer."""
 
     @property
     def public_key(self) -> bytes:
@@ -31,12 +34,12 @@ class EvmKey(Protocol):
         ...
 
     def sign(self, digest: bytes) -> tuple[int, int]:
-        """r and s over 32 bytes; s in either half, as key services leave it."""
+        """Return r and s over 32 bytes; s in either half, as key services leave it."""
         ...
 
 
 class StellarKey(Protocol):
-    """An Ed25519 key. Both raise `RetryableChainError` when a service does not answer."""
+    """An Ed25519 key. Both members raise `RetryableChainError` when a service does not answer."""
 
     @property
     def public_key(self) -> bytes:
@@ -44,24 +47,23 @@ class StellarKey(Protocol):
         ...
 
     def sign(self, message: bytes) -> bytes:
-        """64 bytes over the hash of a transaction, or over what is posted to a webhook."""
+        """Return 64 bytes over a transaction hash, or over the body of a webhook."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LocalEvmKey:
-    """A key in this process's memory."""
+    """An EVM key in this process's memory."""
 
     _secret: PrivateKey = field(repr=False)
 
     @classmethod
     def from_text(cls, text: str, source: str) -> "LocalEvmKey":
-        """Read 32 bytes of hex. Raises `ConfigurationError` that names the source alone."""
+        """Read 32 bytes of hex. Raises `ConfigurationError` that names only the source."""
         try:
-            raw = bytes.fromhex(text.removeprefix("0x"))
-            return cls(PrivateKey(raw))
+            return cls(PrivateKey(bytes.fromhex(text.removeprefix("0x"))))
         except (ValueError, ValidationError):
-            # Not as the cause: it may quote what it could not read.
+            # Without the cause, which may quote the secret.
             raise ConfigurationError(
                 f"{source} is no EVM key: 32 bytes as 64 hex digits are wanted"
             ) from None
@@ -72,20 +74,20 @@ class LocalEvmKey:
         return self._secret.public_key.to_bytes()
 
     def sign(self, digest: bytes) -> tuple[int, int]:
-        """r and s over 32 bytes."""
+        """Return r and s over 32 bytes."""
         signature = self._secret.sign_msg_hash(digest)
         return signature.r, signature.s
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStellarKey:
-    """A key in this process's memory."""
+    """A Stellar key in this process's memory."""
 
     _secret: Keypair = field(repr=False)
 
     @classmethod
     def from_text(cls, text: str, source: str) -> "LocalStellarKey":
-        """Read a seed (`S…`). Raises `ConfigurationError` that names the source alone."""
+        """Read a seed (`S…`). Raises `ConfigurationError` that names only the source."""
         try:
             return cls(Keypair.from_secret(text))
         except (Ed25519SecretSeedInvalidError, ValueError):
@@ -97,26 +99,22 @@ class LocalStellarKey:
         return self._secret.raw_public_key()
 
     def sign(self, message: bytes) -> bytes:
-        """64 bytes over a message."""
+        """Return 64 bytes over a message."""
         return self._secret.sign(message)
 
 
-class WrongSignature(ConfigurationError):
-    """A key answered with what its public key does not bear out."""
-
-
 def evm_address(key: EvmKey) -> EvmAddress:
-    """The account that a key signs for."""
+    """Address of a key's account."""
     return EvmAddress("0x" + keccak(key.public_key)[12:].hex())
 
 
 def stellar_address(key: StellarKey) -> StellarAddress:
-    """The account that a key signs for."""
+    """Address of a key's account."""
     return StellarAddress(Keypair.from_raw_ed25519_public_key(key.public_key).public_key)
 
 
 def evm_signature(key: EvmKey, digest: bytes) -> tuple[int, int, int]:
-    """Parity of y, r and s, the lower of both, as EVM chains want them (EIP-2).
+    """Parity of y, r, and the lower s, as EVM chains require (EIP-2).
 
     Raises `WrongSignature` when it is not the key's.
     """
@@ -133,12 +131,12 @@ def evm_signature(key: EvmKey, digest: bytes) -> tuple[int, int, int]:
     raise WrongSignature(f"the key of {evm_address(key)} gave a signature that is not its own")
 
 
-def stellar_signature(key: StellarKey, transaction_hash: bytes) -> bytes:
-    """64 bytes. Raises `WrongSignature` when it is not the key's."""
-    signature = key.sign(transaction_hash)
+def stellar_signature(key: StellarKey, message: bytes) -> bytes:
+    """Signature of 64 bytes. Raises `WrongSignature` when it is not the key's."""
+    signature = key.sign(message)
     account = Keypair.from_raw_ed25519_public_key(key.public_key)
     try:
-        account.verify(transaction_hash, signature)
+        account.verify(message, signature)
     except BadSignatureError as error:
         raise WrongSignature(
             f"the key of {account.public_key} gave a signature that is not its own"

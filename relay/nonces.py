@@ -1,35 +1,44 @@
-"""Slots and attempts as the relay knows them: values, whatever chain they are of."""
+"""Accounts, jobs, nonce slots and attempts as values, the same for every chain."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from warehouse_schema.identifiers import BlockHash, Height, TxHash
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
 
 C = TypeVar("C")
-"""What a transaction does, in the words of its chain."""
+"""Content of a transaction, in the types of its chain."""
 
 JobPurpose: TypeAlias = Literal["deliver", "sweep", "refund", "submit", "onboard"]
 SlotOutcome: TypeAlias = Literal["done", "failed", "late", "filled", "overtaken", "expired"]
-"""As `relay.slots` has it."""
+"""Values of `relay.slots.outcome`."""
 
 FILL = "fill"
-"""Purpose of an attempt that only takes its slot's number, because nothing is owed any more."""
+"""Purpose of an attempt that does nothing but use up its slot's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountId:
+    """One of the relay's accounts on a chain."""
+
+    chain: ChainId
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
 class SignedTransaction:
-    """A transaction that only has to be sent."""
+    """Transaction that is ready to send."""
 
     tx: TxHash
     raw: bytes
-    most_cost: int
-    """Native base units that it takes at worst."""
+    max_cost: int
+    """Native base units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A signed transaction of a slot."""
+    """One signed transaction of a slot."""
 
     tx: TxHash
     raw: bytes
@@ -37,17 +46,17 @@ class Attempt:
     signed_ago: float
     """Seconds, by the database's clock."""
     sent_ago: float | None
-    """Seconds since it was sent last; None if it never was."""
+    """Seconds since the last broadcast; None before the first."""
 
     @classmethod
     def unsent(cls, signed: SignedTransaction, *, is_fill: bool = False) -> "Attempt":
-        """Of what was signed just now."""
+        """Attempt for a transaction that was signed just now."""
         return cls(signed.tx, signed.raw, is_fill, 0.0, None)
 
 
 @dataclass(frozen=True, slots=True)
 class NonceSlot:
-    """A number of an account that something may still take effect with."""
+    """Nonce or sequence number that is reserved for one job and may still take effect."""
 
     number: int
     purpose: JobPurpose
@@ -58,88 +67,78 @@ class NonceSlot:
 
     @property
     def newest(self) -> Attempt:
-        """The attempt that is sent."""
+        """The attempt to broadcast."""
         return self.attempts[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class RelayJob(Generic[C]):
-    """Something that is to happen once."""
+    """Work that must take effect once."""
 
     purpose: JobPurpose
     key: str
     subject: str
+    """Transfer that it serves."""
     call: C
-    is_over: C | None = None
-    """A view that answers with anything but nought once it has happened, by whomever."""
-    is_over_at_nought: bool = False
-    """Or that view answers with nought then, and with something before."""
-    is_anybodys: bool = False
-    """Others may do it as well and let it be owed anew, so that no view says they were faster."""
+    done_view: C | None = None
+    """View call that returns non-zero once the effect is on chain, no matter who sent it."""
+    done_when_zero: bool = False
+    """Inverts `done_view`: zero means done."""
+    repeatable_by_others: bool = False
+    """Anyone may have the same effect and make the job due again, which no view call shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inclusion:
-    """A transaction in a block or ledger, as a node says."""
+    """Transaction in a block or ledger, as a node reports it."""
 
     height: Height
     block_hash: BlockHash | None
-    """None where the node does not say it."""
+    """None where the node does not report it."""
     succeeded: bool
     cost: int
-    """Native base units that it took."""
+    """Native base units."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountState:
-    """An account at the head."""
+    """Balance, number and pending transactions of an account at the head."""
 
     balance: int
-    """Native base units that it may spend."""
+    """Spendable native base units."""
     next_number: int
-    """Of what comes next into a block, by as many operators as are needed."""
+    """Next number to be included, confirmed by a quorum of operators."""
     furthest_number: int
-    """The same by the word of anybody: enough to sign again with a number, and for no more."""
+    """Highest such number that any node reports: sufficient only to replace an attempt."""
     inclusions: Mapping[TxHash, Inclusion]
-    """Those of the transactions asked about that are in a block, by hash."""
+    """Included transactions among those looked up."""
     head: Height | None = None
-    """Block as of which that is; None where no block is ever taken back."""
+    """Block of this state; None on a chain without reorgs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSlot:
-    """The chain has finally decided."""
+    """The chain's decision about the slot is final."""
 
     outcome: SlotOutcome
     spent: int
     """Native base units."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplaceAttempt:
-    """Sign again with the same number."""
+class SlotStep(Enum):
+    """Step for a slot that stays open."""
+
+    REPLACE = "sign again with the same number"
+    SEND = "broadcast the newest attempt"
+    CHECK_NONCE = "the number is used and no attempt is in a block: is that final?"
+    WAIT = "nothing to do until the chain advances"
 
 
-@dataclass(frozen=True, slots=True)
-class SendAttempt:
-    """Give the newest attempt to a node."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckEffect:
-    """The number is used and none of ours is in a block: a node has to say whether for good."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitForChain:
-    """Nothing to do before the chain goes on."""
-
-
-NextStep: TypeAlias = CloseSlot | ReplaceAttempt | SendAttempt | CheckEffect | WaitForChain
+NextStep: TypeAlias = CloseSlot | SlotStep
 
 
 def final_outcome(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
-    """What an attempt in a block that stays has come to."""
+    """Outcome of a slot whose attempt is in a finalized block."""
     if attempt.is_fill:
         return CloseSlot("filled", inclusion.cost)
     return CloseSlot("done" if inclusion.succeeded else "failed", inclusion.cost)

@@ -1,27 +1,111 @@
-"""How the relay is, for people: what it says of itself, and what it cannot say."""
+"""Health of the relay's accounts: rows that they write each turn, and problems for an operator."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
+from sqlalchemy.dialects.postgresql import insert as upsert
 
-from indexer.policy.relay_accounts import SILENT_SECONDS
+from indexer.policy.relay_accounts import SILENT_SECONDS, Duty
 from indexer.transfers import state_machine
-from relay import store
-from relay.account import MAX_FAILURES
-from relay.store import seconds_since
+from relay.failures import FAILED, IS_RESET, MAX_FAILURES, failed_run
+from relay.nonces import AccountId
+from relay.slots import seconds_since
 from warehouse_schema.intake import transfers
 from warehouse_schema.projections import transfer_states
-from warehouse_schema.relay import health, slots
+from warehouse_schema.relay import health, slots, sponsors
 
 STUCK_SECONDS = 3600.0
-"""Longer than any chain of ours takes to be final, with room for a replacement or two."""
+"""Longer than any of the chains takes to finality, with time for one or two replacements."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountHealth:
+    """Health of an account."""
+
+    duty: Duty
+    reason: str | None
+    """Why it cannot send; None when healthy."""
+    balance: int | None
+    spent_today: int
+    open: int
+
+
+def set_health(conn: Connection, account: AccountId, state: AccountHealth) -> None:
+    """Write the health of an account."""
+    values = {
+        "duty": state.duty,
+        "well": state.reason is None,
+        "reason": state.reason,
+        "balance": state.balance,
+        "spent_today": state.spent_today,
+        "open": state.open,
+        "seen_at": func.clock_timestamp(),
+    }
+    key = {"chain": account.chain, "account": account.address}
+    row = upsert(health).values(key | values)
+    conn.execute(row.on_conflict_do_update(index_elements=[*key], set_=values))
+
+
+def set_sponsor(conn: Connection, account: AccountId, **terms: int) -> None:
+    """Write the terms of a sponsor's next onboarding; `terms` are columns of `relay.sponsors`."""
+    key = {"chain": account.chain, "account": account.address}
+    values = terms | {"written_at": func.clock_timestamp()}
+    row = upsert(sponsors).values(key | values)
+    conn.execute(row.on_conflict_do_update(index_elements=[*key], set_=values))
+
+
+def all_health(conn: Connection) -> list[Row[Any]]:
+    """Last health row of every account; `seen_ago` is its age in seconds."""
+    columns = (*health.c, seconds_since(health.c.seen_at).label("seen_ago"))
+    return list(conn.execute(select(*columns).order_by(health.c.chain, health.c.account)))
+
+
+_open_for = seconds_since(slots.c.opened_at)
+_STUCK = (
+    select(*slots.c, _open_for.label("open_for"))
+    .where(slots.c.outcome.is_(None), _open_for > STUCK_SECONDS)
+    .order_by(slots.c.opened_at)
+)
+"""Slots that are open for too long."""
+
+_TERMINAL = [stage for stage in state_machine.STAGES if state_machine.is_terminal(stage)]
+_GIVEN_UP = (
+    select(slots.c.chain, slots.c.purpose, slots.c.subject)
+    .join_from(slots, transfer_states, transfer_states.c.transfer == slots.c.subject)
+    .where(
+        FAILED,
+        ~IS_RESET,
+        transfer_states.c.stage.not_in(_TERMINAL) | (transfer_states.c.goes_back != []),
+    )
+    .group_by(slots.c.chain, slots.c.purpose, slots.c.key, slots.c.subject)
+    .having(func.count() >= MAX_FAILURES)
+    .order_by(slots.c.chain, slots.c.subject, slots.c.purpose)
+)
+"""Jobs that failed too often while their transfers still wait for them."""
+
+_operator = transfers.c.deposit_operator
+_UNSERVED = (
+    select(transfer_states.c.source_chain.label("chain"), _operator.label("operator"))
+    .join_from(transfer_states, transfers, transfers.c.id == transfer_states.c.transfer)
+    .where(
+        (transfer_states.c.stage == "FUNDED") | (transfer_states.c.goes_back != []),
+        _operator.is_not(None),
+        ~select(health.c.account)
+        .where(health.c.chain == transfer_states.c.source_chain, health.c.account == _operator)
+        .exists(),
+    )
+    .distinct()
+    .order_by("chain", "operator")
+)
+"""Operators of funded deposits that never had a health row."""
 
 
 def relay_problems(conn: Connection) -> list[str]:
-    """What an operator has to look at, a sentence each."""
-    accounts = store.all_health(conn)
+    """Problems that an operator has to look at, one sentence each."""
+    accounts = all_health(conn)
     if not accounts:
-        return ["no account of a relay has ever been here"]
+        return ["no relay account has ever reported"]
     found = [
         f"{row.chain} {row.account}: {row.reason}" for row in accounts if row.reason is not None
     ]
@@ -33,75 +117,22 @@ def relay_problems(conn: Connection) -> list[str]:
     found += [
         f"{row.chain} {row.account}: {row.purpose} of {row.subject} under number {row.number} "
         f"waits for {row.open_for:.0f} s"
-        for row in _waiting_longest(conn, STUCK_SECONDS)
+        for row in conn.execute(_STUCK)
     ]
     for row in accounts:
-        run = store.failed_run(conn, store.AccountId(row.chain, row.account))
-        if run.things >= MAX_FAILURES:
+        run = failed_run(conn, AccountId(row.chain, row.account))
+        if run.jobs >= MAX_FAILURES:
             found.append(
-                f"{row.chain} {row.account}: the last {run.things} things to be done were included "
-                "and had no effect; it goes on one by one, with pauses"
+                f"{row.chain} {row.account}: the last {run.jobs} jobs were included without "
+                "effect; it continues one by one, with pauses"
             )
     found += [
-        f"{row.chain}: {row.purpose} of {row.subject} failed {MAX_FAILURES} times and is let be; "
-        f"once its cause is mended: isthmus relay reset-failures {row.chain} {row.subject}"
-        for row in _given_up(conn, MAX_FAILURES)
+        f"{row.chain}: {row.purpose} of {row.subject} failed {MAX_FAILURES} times and is not "
+        f"retried; after fixing the cause: isthmus relay reset-failures {row.chain} {row.subject}"
+        for row in conn.execute(_GIVEN_UP)
     ]
     found += [
         f"{row.chain}: deposits wait for {row.operator}, which no relay has ever signed for"
-        for row in _unserved_operators(conn)
+        for row in conn.execute(_UNSERVED)
     ]
     return found
-
-
-def _waiting_longest(conn: Connection, seconds: float) -> list[Row[Any]]:
-    """Slots that were opened so many seconds ago and are open; `open_for` is how many."""
-    open_for = seconds_since(slots.c.opened_at)
-    query = select(*slots.c, open_for.label("open_for")).where(
-        slots.c.outcome.is_(None), open_for > seconds
-    )
-    return list(conn.execute(query.order_by(slots.c.opened_at)))
-
-
-def _given_up(conn: Connection, failures: int) -> list[Row[Any]]:
-    """What failed so often and transfers wait for still; `chain`, `purpose`, `subject`."""
-    columns, stages = slots.c, transfer_states.c
-    over = [stage for stage in state_machine.STAGES if state_machine.is_terminal(stage)]
-    query = (
-        select(columns.chain, columns.purpose, columns.subject)
-        .join_from(slots, transfer_states, stages.transfer == columns.subject)
-        .where(
-            store.has_failed(),
-            ~store.is_reset(),
-            stages.stage.not_in(over) | (stages.goes_back != []),
-        )
-        .group_by(columns.chain, columns.purpose, columns.key, columns.subject)
-        .having(func.count() >= failures)
-        .order_by(columns.chain, columns.subject, columns.purpose)
-    )
-    return list(conn.execute(query))
-
-
-def _unserved_operators(conn: Connection) -> list[Row[Any]]:
-    """Accounts that deposits wait for and that have never been here; `chain`, `operator`."""
-    stages = transfer_states.c
-    is_served = (
-        select(health.c.account)
-        .where(health.c.chain == stages.source_chain, health.c.account == _operator)
-        .exists()
-    )
-    query = (
-        select(stages.source_chain.label("chain"), _operator.label("operator"))
-        .join_from(transfer_states, transfers, transfers.c.id == stages.transfer)
-        .where(
-            (stages.stage == "FUNDED") | (stages.goes_back != []),
-            _operator.is_not(None),
-            ~is_served,
-        )
-        .distinct()
-        .order_by("chain", "operator")
-    )
-    return list(conn.execute(query))
-
-
-_operator = transfers.c.deposit_operator

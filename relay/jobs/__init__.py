@@ -1,1 +1,1 @@
-"""What the relay has to send, and where such work comes from."""
+"""Relay jobs and their sources."""

@@ -1,12 +1,12 @@
-"""Attested CCTP messages that transfers wait for on a chain.
+"""Job source: attested CCTP messages that transfers wait for on a chain.
 
-A message is delivered when it carries a transfer, or pays a transfer's recipient beside what was
-agreed while the owner's daily limit has room (docs/transfers.md). Others pay for their own
-delivery; anybody may deliver any.
+The relay delivers a message that carries a transfer, and an extra movement while its owner's daily
+limit has room (docs/transfers.md). Other senders pay for their own delivery; anyone may deliver
+any message.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Generic
 
 from eth_abi.abi import encode
 from eth_utils.crypto import keccak
@@ -16,21 +16,21 @@ from stellar_sdk import scval
 from indexer.config.networks import EvmChain, StellarChain
 from indexer.errors import ConfigurationError
 from relay.jobs.extras import reject_extra, within_limits
-from relay.nonces import RelayJob
+from relay.nonces import C, RelayJob
 from relay.senders.evm_signing import ContractCall
 from relay.senders.stellar_signing import Invocation
 from warehouse_schema.identifiers import ChainId, EvmAddress, StellarAddress
 
-_MOST = 100
+_LIMIT = 100
 _RECEIVE = keccak(text="receiveMessage(bytes,bytes)")[:4]
 _USED = keccak(text="usedNonces(bytes32)")[:4]
 
-# Extras below what is worth sending back are not worth delivering either: whoever writes our label
-# on burns of nothing makes nobody pay for them.
+# Extras below the minimum refund are not delivered: burns of nothing with a copied transfer id
+# must not cost fees.
 #
-# What is under way is always among them, for it must be known. Of more than are taken it is chance
-# that says which: what can never be delivered (to whom an issuer froze) stays the oldest for ever,
-# and would keep everything after it waiting.
+# Jobs with an open slot come first, because their slots must be closed. The rest is a random
+# choice: messages that can never be delivered (to a frozen recipient) stay the oldest for ever and
+# would delay all others.
 _QUERY = """
     WITH waiting AS (
         SELECT DISTINCT ON (p.id)
@@ -61,7 +61,7 @@ _QUERY = """
         LEFT JOIN relay.slots o
             ON o.chain = :chain AND o.purpose = 'deliver' AND o.key = w.nonce AND o.outcome IS NULL
         ORDER BY o.key IS NULL, random()
-        LIMIT :most
+        LIMIT :limit
     )
     SELECT * FROM taken ORDER BY sent_at, id
 """
@@ -69,33 +69,39 @@ _AGREED = text(_QUERY.format(condition="s.movement = p.id"))
 _EXTRAS = text(_QUERY.format(condition="p.id = ANY(s.extras) AND p.amount_in >= q.min_refund"))
 
 
-def _owed_messages(conn: Connection, chain: ChainId) -> Iterator[Row[Any]]:
-    """What carries a transfer, and then extras that limits allow; of each the oldest first."""
-    yield from conn.execute(_AGREED, {"chain": chain, "most": _MOST})
-    extras = conn.execute(_EXTRAS, {"chain": chain, "most": _MOST})
-    yield from within_limits(conn, extras)
+class _Deliveries(ABC, Generic[C]):
+    """Deliveries on one chain. A job is done once the message's nonce is used by anyone."""
+
+    def __init__(self, chain: ChainId) -> None:
+        self._id = chain
+
+    def jobs(self, conn: Connection) -> list[RelayJob[C]]:
+        """Messages of transfers, then extras that limits allow; of each the oldest first."""
+        bounds = {"chain": self._id, "limit": _LIMIT}
+        agreed = conn.execute(_AGREED, bounds).all()
+        extras = within_limits(conn, conn.execute(_EXTRAS, bounds).all())
+        return [self._delivery(row) for row in (*agreed, *extras)]
+
+    def rejection(self, conn: Connection, job: RelayJob[C]) -> str | None:
+        """Rejects extras beyond a daily limit only: a second delivery costs no more than a fee."""
+        return reject_extra(conn, job.subject, job.key)
+
+    @abstractmethod
+    def _delivery(self, row: Row[Any]) -> RelayJob[C]: ...
 
 
-class StellarDeliveries:
-    """What is owed on Stellar. Raises `ConfigurationError` where CCTP does not lead to it."""
+class StellarDeliveries(_Deliveries[Invocation]):
+    """Deliveries on Stellar. Raises `ConfigurationError` for a chain without CCTP."""
 
     def __init__(self, chain: StellarChain) -> None:
         if chain.cctp_forwarder is None or chain.cctp_message_transmitter is None:
             raise ConfigurationError(f"CCTP does not lead to {chain.id}: nothing to deliver there")
-        self._chain = chain
+        super().__init__(chain.id)
         self._forwarder: StellarAddress = chain.cctp_forwarder
         self._transmitter: StellarAddress = chain.cctp_message_transmitter
 
-    def owed(self, conn: Connection) -> list[RelayJob[Invocation]]:
-        """Messages that wait for their delivery: those of transfers, then extras."""
-        return [self._delivery(row) for row in _owed_messages(conn, self._chain.id)]
-
-    def objection(self, conn: Connection, owed: RelayJob[Invocation]) -> str | None:
-        """To extras beyond a daily limit alone: a second delivery costs a fee at most."""
-        return reject_extra(conn, owed.subject, owed.key)
-
     def _delivery(self, row: Row[Any]) -> RelayJob[Invocation]:
-        """Minted and forwarded in one; over once its nonce is used, whoever used it."""
+        """One call mints and forwards."""
         arguments = (scval.to_bytes(row.message), scval.to_bytes(row.attestation))
         nonce = scval.to_bytes(bytes.fromhex(row.nonce[2:]))
         return RelayJob(
@@ -103,41 +109,25 @@ class StellarDeliveries:
             key=row.nonce,
             subject=row.transfer,
             call=Invocation(self._forwarder, "mint_and_forward", arguments),
-            is_over=Invocation(self._transmitter, "is_nonce_used", (nonce,)),
+            done_view=Invocation(self._transmitter, "is_nonce_used", (nonce,)),
         )
 
 
-class EvmDeliveries:
-    """What is owed on one EVM chain. Raises `ConfigurationError` where CCTP does not lead to it."""
+class EvmDeliveries(_Deliveries[ContractCall]):
+    """Deliveries on one EVM chain. Raises `ConfigurationError` for a chain without CCTP."""
 
     def __init__(self, chain: EvmChain) -> None:
         if chain.cctp_message_transmitter is None:
             raise ConfigurationError(f"CCTP does not lead to {chain.id}: nothing to deliver there")
-        self._chain = chain
+        super().__init__(chain.id)
         self._transmitter: EvmAddress = chain.cctp_message_transmitter
 
-    def owed(self, conn: Connection) -> list[RelayJob[ContractCall]]:
-        """Messages that wait for their delivery: those of transfers, then extras."""
-        return [
-            delivery(self._transmitter, row.transfer, row.nonce, row.message, row.attestation)
-            for row in _owed_messages(conn, self._chain.id)
-        ]
-
-    def objection(self, conn: Connection, owed: RelayJob[ContractCall]) -> str | None:
-        """As on Stellar."""
-        return reject_extra(conn, owed.subject, owed.key)
-
-
-def delivery(
-    transmitter: EvmAddress, transfer: str, nonce: str, message: bytes, attestation: bytes
-) -> RelayJob[ContractCall]:
-    """The delivery of a message; over once its nonce is used, whoever used it."""
-    return RelayJob(
-        purpose="deliver",
-        key=nonce,
-        subject=transfer,
-        call=ContractCall(
-            transmitter, _RECEIVE + encode(["bytes", "bytes"], [message, attestation])
-        ),
-        is_over=ContractCall(transmitter, _USED + bytes.fromhex(nonce[2:])),
-    )
+    def _delivery(self, row: Row[Any]) -> RelayJob[ContractCall]:
+        arguments = encode(["bytes", "bytes"], [row.message, row.attestation])
+        return RelayJob(
+            purpose="deliver",
+            key=row.nonce,
+            subject=row.transfer,
+            call=ContractCall(self._transmitter, _RECEIVE + arguments),
+            done_view=ContractCall(self._transmitter, _USED + bytes.fromhex(row.nonce[2:])),
+        )

@@ -1,9 +1,9 @@
-"""What deposit addresses of an EVM chain owe: the deposit on its way to its owner, or money back.
+"""Job source: deposits on deposit addresses of an EVM chain, to sweep or to refund.
 
-A deposit that is there is moved on once: its slot has the transfer for a key. A refund takes all
-there is of a token, so a second one finds nothing; its key counts those that were done, so that
-what is paid after one has another. Both are decided under the transfer's lock, where it is
-cancelled as well: whoever comes second sees what the first one wrote.
+A deposit is swept once: the job's key is the transfer. A refund sends all that the address holds of
+a token, so a second one finds nothing; its key counts the refunds that are done, so that a later
+payment gets a new key. Both are decided under the transfer's lock, which a cancellation holds too:
+the second of the two sees what the first one wrote.
 """
 
 import logging
@@ -31,25 +31,19 @@ from indexer.config.networks import EvmChain, Network
 from indexer.errors import ConfigurationError
 from indexer.transfers.read import read_transfers
 from indexer.transfers.store import try_lock_transfers, with_interchangeable
-from relay.jobs.refund_orders import (
-    NATIVE,
-    RefundOrder,
-    is_ordered,
-    open_orders,
-    reject_order,
-)
+from relay.jobs.refund_orders import NATIVE, RefundOrder, is_ordered, open_orders, reject_order
 from relay.nonces import RelayJob
 from relay.senders.evm_signing import ContractCall
 from warehouse_schema.identifiers import BaseUnits, EvmAddress
 
 logger = logging.getLogger(__name__)
 
-_MOST = 100
+_LIMIT = 100
 _BALANCE = keccak(text="balanceOf(address)")[:4]
 
-# What is under way comes first, for it must be known; then deposits; then refunds, in no order, so
-# that those which cannot succeed (to an account that a token's issuer froze) keep nobody waiting.
-# Another account's are its own until anybody may have them refunded.
+# Jobs with an open slot come first, because their slots must be closed; then deposits; then
+# refunds, in random order, so that refunds that cannot succeed (to an account that a token's issuer
+# froze) delay no others. Deposits of another operator are included once anyone may refund them.
 _CONCERNED = text("""
     WITH under_way AS (
         SELECT DISTINCT subject AS transfer
@@ -80,7 +74,7 @@ _CONCERNED = text("""
     WHERE t.deposit_operator = :account
        OR t.expires_at < clock_timestamp() - make_interval(secs => :release)
     ORDER BY f.rank, random()
-    LIMIT :most
+    LIMIT :limit
 """)
 
 _SLOTS = text("""
@@ -92,78 +86,87 @@ _SLOTS = text("""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What was signed for a transfer and may still take effect, and the refunds that did."""
+class _TransferSlots:
+    """Open sweep and refunds of a transfer, and its refunds that are done."""
 
-    sweeps: bool
-    under_way: Mapping[str, str]
-    """Token → key of the refund that is."""
-    done: tuple[str, ...]
-    """Their tokens."""
-
-    def refund_key(self, transfer: str, token: str) -> str:
-        """The same for as long as the refund is under way, and another after it."""
-        return self.under_way.get(token) or f"{transfer}:{token}:{self.done.count(token)}"
+    has_open_sweep: bool
+    open_refunds: Mapping[str, str]
+    """Token → job key."""
+    done_refunds: tuple[str, ...]
+    """Tokens, one for each refund."""
 
 
 class EvmDeposits:
-    """What the deposit addresses of a chain owe, as far as one account of ours may pay it."""
+    """Deposits of a chain that one account of the relay may sweep or refund."""
 
     def __init__(self, network: Network, chain: EvmChain, account: EvmAddress) -> None:
         self._network, self._chain, self._account = network, chain, account
-        self._complained: set[str] = set()
-        """Transfers of which the log says already why nothing is signed for them."""
+        self._logged: set[str] = set()
+        """Transfers with a wrong address that were logged."""
 
-    def owed(self, conn: Connection) -> list[RelayJob[ContractCall]]:
-        """Deposits that wait to be moved on, and tokens that go back."""
-        wanted = {"chain": self._chain.id, "account": self._account}
+    def jobs(self, conn: Connection) -> list[RelayJob[ContractCall]]:
+        """Sweeps of funded deposits, and refunds."""
         orders = open_orders(conn, self._chain.id)
-        bounds = {"release": RELEASE_AFTER, "most": _MOST}
-        ordered = {"ordered": [each.transfer for each in orders]}
-        rows = conn.execute(_CONCERNED, wanted | bounds | ordered).all()
-        known = self._known(conn, [row.id for row in rows])
-        return [owed for row in rows for owed in self._of_transfer(row, known[row.id], orders)]
+        bounds = {"chain": self._chain.id, "account": self._account, "release": RELEASE_AFTER}
+        ordered = {"ordered": [each.transfer for each in orders], "limit": _LIMIT}
+        rows = conn.execute(_CONCERNED, bounds | ordered).all()
+        slots = self._read_slots(conn, [row.id for row in rows])
+        return [job for row in rows for job in self._jobs_of(row, slots[row.id], orders)]
 
-    def objection(self, conn: Connection, owed: RelayJob[ContractCall]) -> str | None:
-        """Why nothing may be signed for it as things stand, the transfer's lock held from here."""
-        if owed.purpose not in ("sweep", "refund"):
+    def rejection(self, conn: Connection, job: RelayJob[ContractCall]) -> str | None:
+        """Reason why the job must not be signed now; holds the transfer's lock until commit."""
+        if job.purpose not in ("sweep", "refund"):
             return None
-        together = with_interchangeable(conn, [owed.subject])
+        together = with_interchangeable(conn, [job.subject])
         if try_lock_transfers(conn, together) != set(together):
-            return "the transfer is being decided about by another process"
-        [reading] = read_transfers(conn, self._network, [owed.subject])
+            return "the transfer is locked by another process"
+        [reading] = read_transfers(conn, self._network, [job.subject])
         if reading.illegal is not None:
-            return f"what is known of the transfer does not fit together: {reading.illegal}"
-        progress = reading.state
-        if owed.purpose == "sweep":
-            return None if progress.stage == "FUNDED" else f"the transfer is {progress.stage}"
-        token = _token_of(owed.key)
-        if is_ordered(owed.key):
-            return reject_order(reading.loaded.inputs, progress, token)
-        return None if token in {*progress.goes_back} else f"nothing of {token} goes back now"
+            return f"the transfer's inputs are contradictory: {reading.illegal}"
+        state = reading.state
+        if job.purpose == "sweep":
+            return None if state.stage == "FUNDED" else f"the transfer is {state.stage}"
+        token = _token_of(job.key)
+        if is_ordered(job.key):
+            return reject_order(reading.loaded.inputs, state, token)
+        return None if token in {*state.goes_back} else f"nothing of {token} goes back now"
 
-    def _known(self, conn: Connection, transfers: Collection[str]) -> dict[str, _Known]:
+    def _read_slots(
+        self, conn: Connection, transfers: Collection[str]
+    ) -> dict[str, _TransferSlots]:
         found = conn.execute(_SLOTS, {"chain": self._chain.id, "transfers": list(transfers)}).all()
-        return {transfer: _known_of(transfer, found) for transfer in transfers}
+        slots = {}
+        for transfer in transfers:
+            own = [row for row in found if row.subject == transfer]
+            refunds = [row for row in own if row.purpose == "refund"]
+            slots[transfer] = _TransferSlots(
+                any(row.purpose == "sweep" and row.outcome is None for row in own),
+                {_token_of(row.key): row.key for row in refunds if row.outcome is None},
+                tuple(_token_of(row.key) for row in refunds if row.outcome == "done"),
+            )
+        return slots
 
-    def _of_transfer(
-        self, row: Row[Any], known: _Known, orders: Iterable[RefundOrder]
+    def _jobs_of(
+        self, row: Row[Any], slots: _TransferSlots, orders: Iterable[RefundOrder]
     ) -> Iterator[RelayJob[ContractCall]]:
         deposit = self._deposit(row)
         if deposit is None:
             return
-        is_ours = deposit.operator == self._account
-        if is_ours and (row.stage == "FUNDED" or known.sweeps):
+        is_own = deposit.operator == self._account
+        if is_own and (row.stage == "FUNDED" or slots.has_open_sweep):
             yield self._sweep(row, deposit)
-        keys = {token: known.refund_key(row.id, token) for token in row.goes_back}
+        # The key stays the same while the refund is open, and changes after it is done.
+        keys = {
+            token: f"{row.id}:{token}:{slots.done_refunds.count(token)}" for token in row.goes_back
+        }
         for order in orders:
             if order.transfer == row.id:
                 keys.setdefault(order.token, order.key)
-        for token, key in sorted((keys | dict(known.under_way)).items()):
+        for token, key in sorted((keys | dict(slots.open_refunds)).items()):
             yield self._refund(row, deposit, token, key)
 
     def _deposit(self, row: Row[Any]) -> Deposit | None:
-        """Its terms; None, and a word in the log, where they are not those of its address."""
+        """Terms of the deposit; None, and an error in the log, when they give another address."""
         try:
             deposit = deposit_of_transfer(
                 transfer=row.id,
@@ -177,50 +180,47 @@ class EvmDeposits:
                 expires_at=row.expires_at,
             )
             address = deposit_address(self._network, deposit)
+            if address == row.deposit_address:
+                return deposit
+            problem = f"its terms give the address {address}"
         except (ValueError, ConfigurationError) as error:
-            self._complain(row, str(error))
-            return None
-        if address == row.deposit_address:
-            return deposit
-        self._complain(row, f"its terms are those of {address}")
+            problem = str(error)
+        if row.id not in self._logged:
+            logger.error("wrong address chain=%s transfer=%s: %s", self._chain.id, row.id, problem)
+            self._logged.add(row.id)
         return None
 
-    def _complain(self, row: Row[Any], why: str) -> None:
-        if row.id not in self._complained:
-            logger.error("not its address chain=%s transfer=%s: %s", self._chain.id, row.id, why)
-            self._complained.add(row.id)
-
     def _sweep(self, row: Row[Any], deposit: Deposit) -> RelayJob[ContractCall]:
-        """The amount, once it is there; over once the address holds nothing of its token."""
+        """Done once the address holds nothing of the token.
+
+        The fee limit is what remains above the promised amount, as in a payer's own call.
+        """
         token = self._chain.usdc if deposit.bridge == "cctp" else self._chain.usdt0
         if token is None:
             raise ConfigurationError(f"{self._chain.id} has no token of {deposit.bridge}")
+        if deposit.bridge == "cctp":
+            max_fee = BaseUnits(deposit.amount - deposit.min_received)
+            finality = row.finality_threshold
+            call = burn_call(self._network, deposit, max_fee=max_fee, min_finality=finality)
+            price = None
+        else:
+            call = send_call(self._network, deposit)
+            price = _contract_call(message_fee_call(self._network, deposit))
         return RelayJob(
             purpose="sweep",
             key=row.id,
             subject=row.id,
-            call=self._onward(row, deposit),
-            is_over=_balance(token, row.deposit_address),
-            is_over_at_nought=True,
+            call=_contract_call(call, price),
+            done_view=_balance(token, row.deposit_address),
+            done_when_zero=True,
         )
-
-    def _onward(self, row: Row[Any], deposit: Deposit) -> ContractCall:
-        """The most that fees may take, as a payer's own call would say it."""
-        if deposit.bridge == "cctp":
-            most = BaseUnits(deposit.amount - deposit.min_received)
-            finality = row.finality_threshold
-            return _call(
-                burn_call(self._network, deposit, max_fee=most, min_finality=finality),
-            )
-        price = _call(message_fee_call(self._network, deposit))
-        return _call(send_call(self._network, deposit), price)
 
     def _refund(
         self, row: Row[Any], deposit: Deposit, token: str, key: str
     ) -> RelayJob[ContractCall]:
-        """All there is of it; over once there is nothing.
+        """Done once the address holds nothing of the token.
 
-        Of what an operator ordered nobody is asked: a strange token may answer what it likes.
+        An operator's order has no view call: an unknown token may answer anything.
         """
         contract = EvmAddress(token)
         call = (
@@ -232,21 +232,11 @@ class EvmDeposits:
             purpose="refund",
             key=key,
             subject=row.id,
-            call=_call(call),
-            is_over=None if is_ordered(key) else _balance(contract, row.deposit_address),
-            is_over_at_nought=True,
-            is_anybodys=row.is_released,
+            call=_contract_call(call),
+            done_view=None if is_ordered(key) else _balance(contract, row.deposit_address),
+            done_when_zero=True,
+            repeatable_by_others=row.is_released,
         )
-
-
-def _known_of(transfer: str, found: Collection[Row[Any]]) -> _Known:
-    own = [row for row in found if row.subject == transfer]
-    refunds = [row for row in own if row.purpose == "refund"]
-    return _Known(
-        sweeps=any(row.purpose == "sweep" and row.outcome is None for row in own),
-        under_way={_token_of(row.key): row.key for row in refunds if row.outcome is None},
-        done=tuple(_token_of(row.key) for row in refunds if row.outcome == "done"),
-    )
 
 
 def _token_of(key: str) -> str:
@@ -257,5 +247,5 @@ def _balance(token: EvmAddress, holder: str) -> ContractCall:
     return ContractCall(token, _BALANCE + encode(["address"], [holder]))
 
 
-def _call(call: FactoryCall, price: ContractCall | None = None) -> ContractCall:
+def _contract_call(call: FactoryCall, price: ContractCall | None = None) -> ContractCall:
     return ContractCall(call.to, call.data, price=price)

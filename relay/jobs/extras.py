@@ -1,11 +1,10 @@
-"""Extra movements: burns with a transfer's id that pay its recipient beside what was agreed.
+"""Daily limits of extra movements, which anyone can cause by copying a transfer's id.
 
-Anybody can copy an id, and each delivery costs the relay a fee. So extras are delivered while the
-daily limit of the transfer's owner has room for them; the rest waits, with its attested message
-shown to the owner, for anybody to deliver or for the next day.
+Each delivery costs the relay a fee. Extras beyond the daily limit of the transfer's owner wait for
+the next day; the owner sees the attested message, and anyone may deliver it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, select, text
@@ -23,21 +22,24 @@ _EXTRA = text("""
 """)
 
 
-def within_limits(conn: Connection, extras: Iterable[Row[Any]]) -> list[Row[Any]]:
-    """Those that their owners' daily limits have room for, each alone, and all that are signed for.
+def within_limits(conn: Connection, extras: Sequence[Row[Any]]) -> list[Row[Any]]:
+    """Extras that each fit their owner's daily limit alone, and all with a signed delivery.
 
     Rows have `owner`, `source_chain`, `amount_in` and `is_signed`.
     """
-    rows = list(extras)
-    room = daily_room(conn, {each.owner for each in rows})
-    return [each for each in rows if each.is_signed or _amount(each) <= room[each.owner]]
+    room = daily_room(conn, {row.owner for row in extras})
+    return [
+        row
+        for row in extras
+        if row.is_signed or units(row.source_chain, int(row.amount_in)) <= room[row.owner]
+    ]
 
 
 def reject_extra(conn: Connection, transfer: str, nonce: str) -> str | None:
-    """Why an extra must not be signed for now; None for what is none.
+    """Reason why an extra must not be signed for now; None also for a message that is no extra.
 
-    Holds the owner's lock until commit, so that accounts of several chains share one limit. Waits
-    for nobody: the api's role can hold it, too.
+    Holds the owner's lock until commit, so that accounts of several chains share one limit. Does
+    not wait for it, because the api's role can hold it, too.
     """
     extra = conn.execute(_EXTRA, {"transfer": transfer, "nonce": nonce}).one_or_none()
     if extra is None:
@@ -46,10 +48,6 @@ def reject_extra(conn: Connection, transfer: str, nonce: str) -> str | None:
     if not conn.scalar(select(func.pg_try_advisory_xact_lock(locks.OWNER, owner))):
         return "an extra movement whose owner's limit is being counted by another process"
     room = daily_room(conn, [extra.owner])[extra.owner]
-    if _amount(extra) <= room:
+    if units(extra.source_chain, int(extra.amount_in)) <= room:
         return None
     return "an extra movement that the owner's daily limit has no room for"
-
-
-def _amount(extra: Row[Any]) -> int:
-    return units(extra.source_chain, int(extra.amount_in))

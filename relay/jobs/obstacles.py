@@ -1,6 +1,6 @@
-"""Rows that say why transfers cannot go on; the fold of transfers reads them.
+"""Rows of obstacles, which say why transfers cannot go on; the fold of transfers reads them.
 
-The caller commits. Every moment is the database's clock.
+The caller commits. All times are of the database's clock.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from warehouse_schema.relay import obstacles
 
 ObstacleKind: TypeAlias = Literal["no_trustline", "frozen", "paused", "would_fail"]
 
-# What an extra delivery of a transfer waits for is the same recipient's to mend. Two indexes find
-# what is looked at; one condition for both would have every transfer read.
+# Transfers that wait for an extra delivery count, too: the same recipient can clear the obstacle.
+# A union of two indexed queries: one condition for both would read every transfer.
 _AWAITED = text("""
     WITH concerned AS (
         SELECT transfer FROM projections.transfer_states
@@ -42,54 +42,47 @@ class PaymentObstacle:
 
     kind: ObstacleKind
     detail: str
-    """A sentence for who asks."""
+    """Sentence for the owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitedRecipient:
-    """A transfer that is to be delivered on a chain, or has an obstacle that stands."""
+    """Recipient of a transfer that waits for its delivery on a chain, or has an obstacle."""
 
     transfer: str
     recipient: Address
     asset: AssetId
     amount: BaseUnits
-    """Least that is to be paid, base units of the chain."""
-    standing: PaymentObstacle | None
+    """Minimum payment, base units of the chain."""
+    current: PaymentObstacle | None
     waits: bool
-    """Whether a delivery is still to come."""
+    """A delivery is still due."""
 
 
 def awaited_recipients(conn: Connection, chain: ChainId) -> Sequence[AwaitedRecipient]:
-    """All of them, by their ids."""
+    """Awaited recipients of a chain, by transfer id."""
     return [
         AwaitedRecipient(
             transfer=row.transfer,
             recipient=row.dest_address,
             asset=row.dest_asset,
             amount=BaseUnits(int(row.amount_out)),
-            standing=None if row.kind is None else PaymentObstacle(row.kind, row.detail),
+            current=None if row.kind is None else PaymentObstacle(row.kind, row.detail),
             waits=row.waits,
         )
         for row in conn.execute(_AWAITED, {"chain": chain})
     ]
 
 
-def set_if_changed(conn: Connection, transfer: str, found: PaymentObstacle | None) -> None:
-    """As `settle`, unless that very thing stands already, or nothing does."""
+def set_obstacle(conn: Connection, transfer: str, obstacle: PaymentObstacle | None) -> None:
+    """Replace a transfer's obstacle and notify the fold of transfers; no write without change."""
     columns = obstacles.c
-    query = select(columns.kind, columns.detail)
-    query = query.where(columns.transfer == transfer, columns.cleared_at.is_(None))
-    row = conn.execute(query).one_or_none()
-    if found != (None if row is None else PaymentObstacle(row.kind, row.detail)):
-        replace_obstacle(conn, transfer, found)
-
-
-def replace_obstacle(conn: Connection, transfer: str, found: PaymentObstacle | None) -> None:
-    """What was found is what stands from now on; who keeps transfers is told."""
-    columns = obstacles.c
-    standing = (columns.transfer == transfer, columns.cleared_at.is_(None))
-    conn.execute(update(obstacles).where(*standing).values(cleared_at=func.clock_timestamp()))
-    if found is not None:
-        row = {"transfer": transfer, "kind": found.kind, "detail": found.detail}
-        conn.execute(insert(obstacles).values(row))
+    current = (columns.transfer == transfer, columns.cleared_at.is_(None))
+    row = conn.execute(select(columns.kind, columns.detail).where(*current)).one_or_none()
+    if obstacle == (None if row is None else PaymentObstacle(row.kind, row.detail)):
+        return
+    conn.execute(update(obstacles).where(*current).values(cleared_at=func.clock_timestamp()))
+    if obstacle is not None:
+        values = {"transfer": transfer, "kind": obstacle.kind, "detail": obstacle.detail}
+        conn.execute(insert(obstacles).values(values))
     conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))

@@ -1,7 +1,7 @@
-"""OFT messages on Stellar that LayerZero's executor gave up, because nobody could be paid then.
+"""Job source: OFT messages on Stellar that LayerZero's executor gave up.
 
-A credit that fails leaves its message verified, and anybody may execute it again, for as long as it
-takes (LayerZero, OApp `lz_receive`). The executor goes first: what it delivers costs us nothing.
+A failed credit leaves its message verified, and anyone may execute it again at any later time
+(LayerZero, OApp `lz_receive`). The executor goes first: its deliveries cost the relay nothing.
 """
 
 from typing import Any
@@ -16,11 +16,11 @@ from relay.nonces import RelayJob
 from relay.senders.stellar_signing import Invocation
 from warehouse_schema.identifiers import StellarAddress
 
-_MOST = 50
+_LIMIT = 50
 
-# After a recipient could be paid again, or when nobody has delivered for long.
-# What waits is found first, by its index: Postgres, which knows little of messages where there are
-# few, would begin with every quote there is.
+# Due when an obstacle of the recipient was cleared, or when no executor delivered for long.
+# MATERIALIZED: Postgres knows little about the few messages there are, and would otherwise start
+# with every quote instead of the index of waiting movements.
 _QUERY = text("""
     WITH waiting AS MATERIALIZED (
         SELECT id, group_key, source_chain, dest_chain, sent_at
@@ -40,72 +40,64 @@ _QUERY = text("""
           SELECT FROM relay.obstacles o WHERE o.transfer = s.transfer AND o.cleared_at IS NULL
       )
       AND (
-          verified.block_time < extract(epoch FROM clock_timestamp()) - :long
+          verified.block_time < extract(epoch FROM clock_timestamp()) - :abandoned
           OR EXISTS (
               SELECT FROM relay.obstacles o
               WHERE o.transfer = s.transfer
-                AND o.cleared_at < clock_timestamp() - make_interval(secs => :first)
+                AND o.cleared_at < clock_timestamp() - make_interval(secs => :executor)
           )
       )
     ORDER BY p.sent_at, p.id, s.transfer
-    LIMIT :most
+    LIMIT :limit
 """)
 EXECUTOR_SECONDS = 15
-"""For the executor, once its message can be delivered."""
-LONG_SECONDS = 600
-"""After which it is taken to have given up."""
+"""Head start of the executor, once its message can be delivered."""
+ABANDONED_SECONDS = 600
+"""After this the executor is assumed to have given up."""
 
 
 class OftDeliveries:
-    """What is owed of the OFT on Stellar. Raises `ConfigurationError` where it does not lead."""
+    """OFT deliveries on Stellar. Raises `ConfigurationError` for a chain without the OFT."""
 
     def __init__(self, chain: StellarChain, executor: StellarAddress) -> None:
-        """`executor` is who signs: whoever executes a message says so."""
+        """`executor` is the signing account, an argument of the call."""
         if chain.oft is None or chain.lz_endpoint is None:
             raise ConfigurationError(f"the OFT does not lead to {chain.id}: nothing to deliver")
         self._chain, self._executor = chain, executor
         self._oft: StellarAddress = chain.oft
         self._endpoint: StellarAddress = chain.lz_endpoint
 
-    def owed(self, conn: Connection) -> list[RelayJob[Invocation]]:
-        """Messages that somebody has to execute again, the oldest first."""
-        bounds = {"first": EXECUTOR_SECONDS, "long": LONG_SECONDS, "most": _MOST}
+    def jobs(self, conn: Connection) -> list[RelayJob[Invocation]]:
+        """Messages to execute again, the oldest first."""
+        bounds = {"executor": EXECUTOR_SECONDS, "abandoned": ABANDONED_SECONDS, "limit": _LIMIT}
         rows = conn.execute(_QUERY, {"chain": self._chain.id} | bounds)
         return [self._execution(row) for row in rows]
 
-    def objection(self, conn: Connection, owed: RelayJob[Invocation]) -> str | None:
-        """None: whoever is second delivers nothing, and pays a fee at most."""
+    def rejection(self, conn: Connection, job: RelayJob[Invocation]) -> str | None:
+        """None: a second execution delivers nothing, and costs no more than a fee."""
         return None
 
     def _execution(self, row: Row[Any]) -> RelayJob[Invocation]:
-        """Over once the endpoint has no hash for it any more: it cleared the message."""
+        """Done once the endpoint has no hash for the message: it was cleared."""
         packet = parse_packet(row.packet)
-        origin = {
-            "nonce": scval.to_uint64(packet.nonce),
-            "sender": _bytes(packet.sender),
-            "src_eid": scval.to_uint32(packet.src_eid),
-        }
+        sender, src_eid = _bytes(packet.sender), scval.to_uint32(packet.src_eid)
+        nonce = scval.to_uint64(packet.nonce)
         arguments = (
             scval.to_address(self._executor),
-            scval.to_struct(origin),
+            scval.to_struct({"nonce": nonce, "sender": sender, "src_eid": src_eid}),
             _bytes(packet.guid),
             scval.to_bytes(packet.message),
             scval.to_bytes(b""),
             scval.to_int128(0),
         )
-        path = (
-            scval.to_address(self._oft),
-            origin["src_eid"],
-            origin["sender"],
-            origin["nonce"],
-        )
+        path = (scval.to_address(self._oft), src_eid, sender, nonce)
         return RelayJob(
             purpose="deliver",
             key=packet.guid,
             subject=row.transfer,
             call=Invocation(self._oft, "lz_receive", arguments),
-            is_over=Invocation(self._endpoint, "inbound_payload_hash", path),
-            is_over_at_nought=True,
+            done_view=Invocation(self._endpoint, "inbound_payload_hash", path),
+            done_when_zero=True,
         )
 
 

@@ -1,4 +1,4 @@
-"""Whether what an owner signed would succeed now: asked before the relay pays for its inclusion.
+"""Checks of a signed submission before the relay pays for its inclusion.
 
 A failed transaction costs the relay its fee, and the owner can change an account at any time
 between the action and the submission.
@@ -20,9 +20,9 @@ from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
 def submission_problem(
     chain: StellarChain, nodes: StellarAccountNodes, envelope: bytes
 ) -> str | None:
-    """Why a signed transaction of ours would fail as things stand; None: nothing is in its way.
+    """Reason why a signed transaction would fail now; None when nothing prevents it.
 
-    Raises what nodes raise, and `ValueError` for an operation that the service never issues.
+    Raises errors of nodes, and `ValueError` for an operation that the service never issues.
     """
     text = base64.b64encode(envelope).decode()
     built = TransactionEnvelope.from_xdr(text, chain.passphrase)
@@ -34,29 +34,16 @@ def submission_problem(
             return str(error)
         return None
     if not isinstance(operation, Payment):
-        raise ValueError(f"a {type(operation).__name__} is none of ours")
+        raise ValueError(f"a {type(operation).__name__} is not issued by the service")
     payer = StellarAddress(built.transaction.source.account_id)
-    return _payment_problem(nodes, payer, operation)
-
-
-def _payment_problem(
-    nodes: StellarAccountNodes, payer: StellarAddress, payment: Payment
-) -> str | None:
-    recipient = StellarAddress(payment.destination.account_id)
-    amount = BaseUnits(to_xdr_amount(payment.amount))
-    if payment.asset.is_native():
-        return _native_problem(nodes, payer, recipient, amount)
-    asset = AssetId(f"stellar:{payment.asset.code}:{payment.asset.issuer}")
+    recipient = StellarAddress(operation.destination.account_id)
+    amount = BaseUnits(to_xdr_amount(operation.amount))
+    if operation.asset.is_native():
+        funds = nodes.funds(payer)
+        if funds is None or funds.spendable < amount:
+            return "the payer has too little XLM above its minimum balance"
+        return None if nodes.funds(recipient) is not None else "the recipient has no account"
+    asset = AssetId(f"stellar:{operation.asset.code}:{operation.asset.issuer}")
     return payer_problem(nodes.trustline(payer, asset), amount) or recipient_problem(
         nodes.trustline(recipient, asset), amount
     )
-
-
-def _native_problem(
-    nodes: StellarAccountNodes, payer: StellarAddress, recipient: StellarAddress, amount: BaseUnits
-) -> str | None:
-    """Of XLM the payer keeps its minimum balance, and the recipient's account has to be there."""
-    funds = nodes.funds(payer)
-    if funds is None or funds.spendable < amount:
-        return "the payer has too little XLM above its minimum balance"
-    return None if nodes.funds(recipient) is not None else "the recipient has no account"

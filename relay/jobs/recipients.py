@@ -1,6 +1,6 @@
-"""Looks whether those who are to be paid can be, and says so where they cannot.
+"""Checks of recipients: can a delivery pay them now.
 
-No key is needed for it; it is the relay's because what it finds decides what is worth sending.
+Needs no key; it runs in the relay because its results decide what is worth sending.
 """
 
 from collections.abc import Callable
@@ -12,97 +12,86 @@ from indexer.actions.mint_check import EvmView, mint_refusal
 from indexer.actions.stellar_pause import StellarView, cctp_pause
 from indexer.chains.stellar.xdr.ledger_entries import Trustline
 from indexer.config.networks import EvmChain, StellarChain
-from relay.jobs import obstacles
-from relay.jobs.obstacles import AwaitedRecipient, PaymentObstacle
-from relay.store import AccountId
+from relay.jobs.obstacles import (
+    AwaitedRecipient,
+    PaymentObstacle,
+    awaited_recipients,
+    set_obstacle,
+)
+from relay.nonces import AccountId
 from warehouse_schema.identifiers import AssetId, ChainId, EvmAddress, StellarAddress
 
 RECHECK_SECONDS = 5.0
-"""Between two looks at one recipient."""
+"""Between two checks of one recipient."""
 MAX_PER_TURN = 20
-"""In a turn; those who waited longest for a look first."""
-_LOCK = "recipients"
+"""Checks in a turn; the recipients that were not checked for longest first."""
 
 
 class Trustlines(Protocol):
-    """Where trustlines are read (`indexer.chains.stellar.accounts.AccountReader`)."""
+    """Reader of trustlines (`indexer.chains.stellar.accounts.AccountReader`)."""
 
     def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
-        """None when there is definitely none; raises what chains raise."""
+        """Trustline, or None when there is certainly none; raises errors of chains."""
 
 
 class Recipients:
-    """Looks at the recipients of a chain. One thread's."""
+    """Checks the recipients of a chain. One thread runs its turns."""
 
     def __init__(
         self,
         chain: ChainId,
-        look: Callable[[AwaitedRecipient], PaymentObstacle | None],
+        check: Callable[[AwaitedRecipient], PaymentObstacle | None],
         clock: Callable[[], float],
     ) -> None:
-        """`look` says why somebody cannot be paid (`trustline_look`, `mint_look`), and raises what
-        nodes raise. `clock` counts seconds: it paces the looks, and nothing rests on it."""
-        self._chain, self._look, self._clock = chain, look, clock
-        self._looked: dict[str, float] = {}
-        self.account = AccountId(chain, _LOCK)
-        """Not one: the name under which one process of all looks."""
+        """`check` is `check_trustline` or `check_mint`; `clock` counts seconds, for pacing only."""
+        self._chain, self._check, self._clock = chain, check, clock
+        self._checked: dict[str, float] = {}
+        """Time of the last check by transfer; minus infinity before the first."""
+        self.account = AccountId(chain, "recipients")
+        """Name of the lease: one process of all checks a chain's recipients."""
 
     def turn(self, conn: Connection) -> None:
-        """Look at whoever is due. Raises what the nodes raise."""
+        """Check the recipients that are due. Raises errors of nodes."""
         with conn.begin():
-            waiting = obstacles.awaited_recipients(conn, self._chain)
-        self._looked = {each.transfer: self._last(each) for each in waiting}
+            awaited = {each.transfer: each for each in awaited_recipients(conn, self._chain)}
+        self._checked = {key: self._checked.get(key, float("-inf")) for key in awaited}
         before = self._clock() - RECHECK_SECONDS
-        due = [each for each in waiting if self._last(each) <= before]
-        for each in sorted(due, key=self._last)[:MAX_PER_TURN]:
-            # Before the look: of whom no node will speak goes behind the others all the same.
-            self._looked[each.transfer] = self._clock()
-            found = self._look(each) if each.waits else None
-            if found != each.standing:
+        due = [key for key, checked in self._checked.items() if checked <= before]
+        for key in sorted(due, key=self._checked.__getitem__)[:MAX_PER_TURN]:
+            each = awaited[key]
+            # Set before the check, so that a recipient for whom nodes fail does not delay others.
+            self._checked[key] = self._clock()
+            obstacle = self._check(each) if each.waits else None
+            if obstacle != each.current:
                 with conn.begin():
-                    obstacles.replace_obstacle(conn, each.transfer, found)
+                    set_obstacle(conn, key, obstacle)
 
-    def tell_unwell(self, conn: Connection, reason: str) -> None:
-        """The account that delivers says so itself, in its own turns."""
-
-    def _last(self, each: AwaitedRecipient) -> float:
-        return self._looked.get(each.transfer, float("-inf"))
+    def report_unhealthy(self, conn: Connection, reason: str) -> None:
+        """Nothing: the account that delivers reports its own health."""
 
 
-def trustline_check(
-    chain: StellarChain, accounts: Trustlines, view: StellarView
-) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
-    """Why the holder of a trustline on Stellar cannot be paid: USDC is minted by CCTP alone."""
-
-    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
-        line = accounts.trustline(StellarAddress(each.recipient), each.asset)
-        code = each.asset.split(":")[1]
-        if line is None:
-            return PaymentObstacle("no_trustline", f"{each.recipient} has no trustline for {code}")
-        if not line.is_authorized:
-            return PaymentObstacle(
-                "frozen",
-                f"the issuer of {code} has not authorized the trustline of the recipient",
-            )
-        if line.room < each.amount:
-            return PaymentObstacle(
-                "no_trustline", f"the trustline for {code} has no room for the amount"
-            )
-        refusal = cctp_pause(chain, view) if each.asset == chain.usdc else None
-        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
-
-    return look
+def check_trustline(
+    chain: StellarChain, accounts: Trustlines, view: StellarView, awaited: AwaitedRecipient
+) -> PaymentObstacle | None:
+    """Why a recipient on Stellar cannot be paid. Only CCTP mints USDC."""
+    line = accounts.trustline(StellarAddress(awaited.recipient), awaited.asset)
+    code = awaited.asset.split(":")[1]
+    if line is None:
+        return PaymentObstacle("no_trustline", f"{awaited.recipient} has no trustline for {code}")
+    if not line.is_authorized:
+        return PaymentObstacle(
+            "frozen", f"the issuer of {code} has not authorized the trustline of the recipient"
+        )
+    if line.room < awaited.amount:
+        detail = f"the trustline for {code} has no room for the amount"
+        return PaymentObstacle("no_trustline", detail)
+    refusal = cctp_pause(chain, view) if awaited.asset == chain.usdc else None
+    return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
 
 
-def mint_check(
-    chain: EvmChain, word: EvmView
-) -> Callable[[AwaitedRecipient], PaymentObstacle | None]:
-    """Why CCTP does not mint to somebody on an EVM chain; of other assets nothing is known."""
-
-    def look(each: AwaitedRecipient) -> PaymentObstacle | None:
-        if not each.asset.endswith(f":{chain.usdc}"):
-            return None
-        refusal = mint_refusal(chain, EvmAddress(each.recipient), word)
-        return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)
-
-    return look
+def check_mint(chain: EvmChain, word: EvmView, awaited: AwaitedRecipient) -> PaymentObstacle | None:
+    """Why CCTP cannot mint to a recipient on an EVM chain; None for other assets."""
+    if not awaited.asset.endswith(f":{chain.usdc}"):
+        return None
+    refusal = mint_refusal(chain, EvmAddress(awaited.recipient), word)
+    return None if refusal is None else PaymentObstacle(refusal.kind, refusal.detail)

@@ -1,7 +1,8 @@
-"""What an operator orders back from a deposit address, and the fold would leave there.
+"""Refunds that an operator orders from a deposit address, which the fold would not send back.
 
-Less than goes back by itself, a token that nobody watches, the chain's native coin: what is there
-of it goes to whom the address returns money, and nowhere else. An order stands for a day.
+For amounts below the minimum refund, tokens that are not watched, and the chain's native coin. All
+that the address holds of it goes to the address's refund recipient, and nowhere else. An order is
+valid for a day.
 """
 
 from dataclasses import dataclass
@@ -18,14 +19,14 @@ from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.relay import refund_orders, slots
 
 NATIVE = "native"
-"""In the place of a token."""
-STANDS_SECONDS = 86_400
+"""In place of a token's contract."""
+VALID_SECONDS = 86_400
 _MARK = "order"
 
 
 @dataclass(frozen=True, slots=True)
 class RefundOrder:
-    """One that stands."""
+    """Order that is valid and not carried out."""
 
     id: int
     transfer: str
@@ -34,19 +35,19 @@ class RefundOrder:
 
     @property
     def key(self) -> str:
-        """Of its slot."""
+        """Key of its job."""
         return f"{self.transfer}:{self.token}:{_MARK} {self.id}"
 
 
 def is_ordered(key: str) -> bool:
-    """Whether a refund's key is that of an order."""
+    """True when a refund's job key is that of an order."""
     return key.split(":")[2].startswith(_MARK)
 
 
 def order_refund(conn: Connection, network: Network, transfer: str, token: str | None) -> ChainId:
-    """Order a refund of the transfer's own token (None), another or `NATIVE`; on which chain.
+    """Order a refund of the transfer's own token (None), another, or `NATIVE`; returns the chain.
 
-    Raises `ConfigurationError` for a transfer that is not paid in by an address.
+    Raises `ConfigurationError` for a transfer without a deposit address.
     """
     query = (
         select(quotes.c.source_chain, quotes.c.source_token, transfers.c.deposit_address)
@@ -57,13 +58,13 @@ def order_refund(conn: Connection, network: Network, transfer: str, token: str |
     if found is None or found.deposit_address is None:
         raise ConfigurationError(f"no transfer {transfer!r} has a deposit address")
     network.chain(found.source_chain)
-    wanted = {"transfer": transfer, "token": token or found.source_token}
-    conn.execute(insert(refund_orders).values(wanted))
+    row = {"transfer": transfer, "token": token or found.source_token}
+    conn.execute(insert(refund_orders).values(row))
     return ChainId(found.source_chain)
 
 
 def open_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
-    """Those of a chain that were not carried out, the oldest first."""
+    """Valid orders of a chain that were not carried out, the oldest first."""
     columns = refund_orders.c
     key = func.concat(columns.transfer, ":", columns.token, f":{_MARK} ", columns.id)
     is_done = (
@@ -76,14 +77,14 @@ def open_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
         )
         .exists()
     )
+    validity = func.make_interval(0, 0, 0, 0, 0, 0, VALID_SECONDS)
     query = (
         select(columns.id, columns.transfer, columns.token)
         .join_from(refund_orders, transfers, transfers.c.id == columns.transfer)
         .join(quotes)
         .where(
             quotes.c.source_chain == chain,
-            columns.ordered_at
-            > func.clock_timestamp() - func.make_interval(0, 0, 0, 0, 0, 0, STANDS_SECONDS),
+            columns.ordered_at > func.clock_timestamp() - validity,
             ~is_done,
         )
         .order_by(columns.id)
@@ -91,12 +92,12 @@ def open_orders(conn: Connection, chain: ChainId) -> list[RefundOrder]:
     return [RefundOrder(*row) for row in conn.execute(query)]
 
 
-def reject_order(evidence: TransferInputs, progress: TransferState, token: str) -> str | None:
-    """Why it must not be carried out now: it would take what may yet be carried on."""
-    if token != evidence.terms.source_token:
+def reject_order(inputs: TransferInputs, state: TransferState, token: str) -> str | None:
+    """Reason why an order must not be carried out now: it would take what may yet move on."""
+    if token != inputs.terms.source_token:
         return None
-    if not is_terminal(progress.stage):
-        return f"the transfer is {progress.stage}: what is there may yet be carried on"
-    if not all(each.is_final for each in evidence.matched):
-        return "what was carried on may come back until it is final"
+    if not is_terminal(state.stage):
+        return f"the transfer is {state.stage}: its deposit may yet move on"
+    if not all(each.is_final for each in inputs.matched):
+        return "what moved on may come back until it is final"
     return None

@@ -1,27 +1,41 @@
-"""Several ledgers of one account, heard in turn."""
+"""Job sources: where an account's jobs are read from."""
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Generic
+from typing import Generic, Protocol
 
 from sqlalchemy import Connection
 
-from relay.account import JobSource
 from relay.nonces import C, RelayJob
 
 
+class JobSource(Protocol[C]):
+    """Source of one kind of jobs on a chain."""
+
+    def jobs(self, conn: Connection) -> Sequence[RelayJob[C]]:
+        """Jobs that are not done yet, the oldest first."""
+        ...
+
+    def rejection(self, conn: Connection, job: RelayJob[C]) -> str | None:
+        """Reason why a first attempt must not be stored; None when it may be.
+
+        Runs in the transaction that stores it: locks what the answer depends on until commit.
+        """
+        ...
+
+
 class JobSources(Generic[C]):
-    """One of each at a time, so that none keeps another waiting."""
+    """Several sources of one account, interleaved so that none delays another."""
 
-    def __init__(self, *ledgers: JobSource[C]) -> None:
-        self._ledgers = ledgers
+    def __init__(self, *sources: JobSource[C]) -> None:
+        self._sources = sources
 
-    def owed(self, conn: Connection) -> Sequence[RelayJob[C]]:
-        """What all of them say, the first of each first."""
-        said = [ledger.owed(conn) for ledger in self._ledgers]
-        return [each for round_ in zip_longest(*said) for each in round_ if each is not None]
+    def jobs(self, conn: Connection) -> Sequence[RelayJob[C]]:
+        """Jobs of all sources, the first of each first."""
+        found = [source.jobs(conn) for source in self._sources]
+        return [job for round_ in zip_longest(*found) for job in round_ if job is not None]
 
-    def objection(self, conn: Connection, owed: RelayJob[C]) -> str | None:
-        """The first that one has; each objects to its own alone."""
-        found = (ledger.objection(conn, owed) for ledger in self._ledgers)
-        return next((each for each in found if each is not None), None)
+    def rejection(self, conn: Connection, job: RelayJob[C]) -> str | None:
+        """First rejection of any source; each rejects only its own jobs."""
+        reasons = (source.rejection(conn, job) for source in self._sources)
+        return next((reason for reason in reasons if reason is not None), None)

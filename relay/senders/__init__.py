@@ -1,1 +1,1 @@
-"""Sign and submit the transactions of one account."""
+"""Senders: signing and broadcasting for one account."""

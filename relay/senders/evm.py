@@ -1,4 +1,4 @@
-"""An EVM chain as an account of ours meets it."""
+"""Sender of one account on an EVM chain."""
 
 from collections.abc import Collection, Sequence
 
@@ -6,100 +6,102 @@ from indexer.chains.evm.account_state import EvmAccountNodes, GasPrice
 from indexer.config.networks import EvmChain
 from indexer.policy.relay_accounts import Duty
 from relay.keys import EvmKey, evm_address
-from relay.nonces import AccountState, Inclusion, NextStep, NonceSlot, RelayJob, SignedTransaction
+from relay.nonces import (
+    AccountId,
+    AccountState,
+    Inclusion,
+    NextStep,
+    NonceSlot,
+    RelayJob,
+    SignedTransaction,
+)
 from relay.senders.evm_decide import bid_of, first_bid, next_step, raised_bid
-from relay.senders.evm_signing import ContractCall, sign_evm
-from relay.store import AccountId
+from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
 from warehouse_schema.identifiers import Height, TxHash
 
 MAX_OPEN = 8
-"""Slots of an account at once: what one that waits for its fee may hold up."""
+"""Bounds how many slots one underpriced transaction delays."""
 _GAS_MARGIN = 4
-"""A quarter more than was estimated; what is not used is not paid."""
+"""Gas limit: a quarter above the estimate; unused gas is not paid."""
 _VALUE_MARGIN = 10
-"""A tenth more than is asked for, until it is in a block; what is not used comes back."""
+"""Value: a tenth above the quoted price, which may rise until inclusion; the rest comes back."""
 _FILL_GAS = 21_000
 
 
 class EvmSender:
-    """Calls, under nonces, at fees that rise while they wait."""
+    """Contract calls under nonces, with fees that rise on replacement."""
 
     duty: Duty = "deliver"
     unit = "wei"
-    most_open = MAX_OPEN
+    max_open = MAX_OPEN
 
     def __init__(self, chain: EvmChain, nodes: EvmAccountNodes, key: EvmKey) -> None:
         self._chain, self._nodes, self._key = chain, nodes, key
         self._address = evm_address(key)
         self.account = AccountId(chain.id, self._address)
-        self._sight = AccountState(0, 0, 0, {})
+        self._state = AccountState(0, 0, 0, {})
         self._price = GasPrice(0, 0)
 
-    def look(self, transactions: Sequence[TxHash]) -> AccountState:
-        """The account now, and what became of these."""
+    def refresh(self, transactions: Sequence[TxHash]) -> AccountState:
+        """Read the account, these transactions and the gas price."""
         view = self._nodes.view(self._address, transactions)
         self._price = self._nodes.fee_per_gas()
         inclusions = {
             tx: Inclusion(each.height, each.block_hash, each.succeeded, each.cost)
             for tx, each in view.inclusions.items()
         }
-        self._sight = AccountState(
+        self._state = AccountState(
             view.balance, view.next_nonce, view.max_nonce, inclusions, head=view.head
         )
-        return self._sight
+        return self._state
 
-    def step(self, slot: NonceSlot, buried: Collection[TxHash]) -> NextStep:
-        """What comes next for a slot."""
+    def next_step(self, slot: NonceSlot, finalized: Collection[TxHash]) -> NextStep:
+        """Decide about a slot."""
         return next_step(
             slot,
-            self._sight,
+            self._state,
             self._price,
-            buried=buried,
+            finalized=finalized,
             block_seconds=self._chain.block_seconds,
         )
 
-    def is_overtaken(self, slot: NonceSlot, final: Height) -> bool:
-        """Whether another transaction has its nonce, up to a final block."""
-        ours = [each.tx for each in slot.attempts]
-        return self._nodes.is_nonce_taken(self._address, slot.number, final, ours)
+    def is_nonce_taken(self, slot: NonceSlot, final: Height) -> bool:
+        """True when another transaction has the nonce in a finalized block."""
+        attempts = [each.tx for each in slot.attempts]
+        return self._nodes.is_nonce_taken(self._address, slot.number, final, attempts)
 
-    def is_over(self, owed: RelayJob[ContractCall]) -> bool:
-        """Whether its view says that it happened."""
-        view = owed.is_over
+    def is_done(self, job: RelayJob[ContractCall]) -> bool:
+        """True when the job's view call says so."""
+        view = job.done_view
         if view is None:
             return False
-        return (self._nodes.call_uint(view.to, view.data) == 0) == owed.is_over_at_nought
+        return (self._nodes.call_uint(view.to, view.data) == 0) == job.done_when_zero
 
     def next_number(self, own: int | None) -> int:
-        """The nonce after our own."""
+        """Nonce after the last one reserved."""
         return self._nodes.next_nonce(self._address, own)
 
     def sign(self, number: int, call: ContractCall) -> SignedTransaction:
-        """A first transaction."""
-        call = self._priced(call)
-        return sign_evm(
-            self._key, self._chain.number, number, call, self._gas_of(call), first_bid(self._price)
-        )
+        """Sign a first attempt."""
+        return self._sign(number, call, first_bid(self._price))
 
-    def sign_again(self, slot: NonceSlot, call: ContractCall | None) -> SignedTransaction:
-        """One that bids a tenth more at least."""
-        call = None if call is None else self._priced(call)
-        gas = _FILL_GAS if call is None else self._gas_of(call)
+    def sign_replacement(self, slot: NonceSlot, call: ContractCall | None) -> SignedTransaction:
+        """Sign an attempt whose bid is at least a tenth higher."""
         old = bid_of(slot.newest.raw)
-        fees = raised_bid(old, self._price) or old
-        nothing = ContractCall(self._address, b"")
-        return sign_evm(self._key, self._chain.number, slot.number, call or nothing, gas, fees)
+        bid = raised_bid(old, self._price) or old
+        if call is not None:
+            return self._sign(slot.number, call, bid)
+        fill = ContractCall(self._address, b"")
+        return sign_evm(self._key, self._chain.number, slot.number, fill, _FILL_GAS, bid)
 
     def send(self, raw: bytes) -> str:
-        """Give a transaction to a node."""
+        """Broadcast a transaction."""
         return self._nodes.send(raw)
 
-    def _priced(self, call: ContractCall) -> ContractCall:
-        if call.price is None:
-            return call
-        wei = self._nodes.call_price(call.price.to, call.price.data)
-        return ContractCall(call.to, call.data, wei + wei // _VALUE_MARGIN)
-
-    def _gas_of(self, call: ContractCall) -> int:
+    def _sign(self, nonce: int, call: ContractCall, bid: GasBid) -> SignedTransaction:
+        if call.price is not None:
+            wei = self._nodes.call_price(call.price.to, call.price.data)
+            call = ContractCall(call.to, call.data, wei + wei // _VALUE_MARGIN)
         gas = self._nodes.estimate_gas(self._address, call.to, call.data, call.value)
-        return gas + gas // _GAS_MARGIN
+        gas += gas // _GAS_MARGIN
+        return sign_evm(self._key, self._chain.number, nonce, call, gas, bid)

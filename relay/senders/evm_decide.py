@@ -1,8 +1,8 @@
-"""What comes next for a slot on an EVM chain, given rows and chain. Pure.
+"""Decisions about a slot on an EVM chain, from its row and the account state. Pure.
 
-Until the chain has finally decided about a number, the same bytes are sent again and again, or ones
-with the same number and a higher fee: never another number for the same purpose. So whatever is
-killed when, at most one of all that was signed takes effect.
+Until the chain's decision about a nonce is final, the relay sends the same bytes again, or bytes
+with the same nonce and a higher fee, and never another nonce for the same job. So at most one
+attempt takes effect, no matter when a process is killed.
 """
 
 from collections.abc import Collection
@@ -13,98 +13,80 @@ import rlp
 from indexer.chains.evm.account_state import GasPrice
 from relay.nonces import (
     AccountState,
-    Attempt,
-    CheckEffect,
-    CloseSlot,
-    Inclusion,
     NextStep,
     NonceSlot,
-    ReplaceAttempt,
-    SendAttempt,
-    WaitForChain,
+    SlotStep,
     final_outcome,
 )
 from relay.senders.evm_signing import GasBid
 from warehouse_schema.identifiers import TxHash
 
 MAX_ATTEMPTS = 6
-"""Of a slot: five replacements raise a bid by 61 % at least."""
+"""Per slot: five replacements raise a bid by at least 61 %."""
 RESEND_SECONDS = 20.0
 REPLACE_SECONDS = 60.0
-"""Least age of an attempt that is replaced; and `REPLACE_BLOCKS` of its chain."""
+"""Minimum age of an attempt that is replaced, together with `REPLACE_BLOCKS` of its chain."""
 REPLACE_BLOCKS = 5
-_OUTBID = 3
-"""A bid of so many times what the chain asks for is not what a transaction waits for."""
+_MAX_OVERBID = 3
+"""A bid this many times the current price is not what delays a transaction."""
 
 
 def next_step(
     slot: NonceSlot,
-    sight: AccountState,
+    state: AccountState,
     price: GasPrice,
     *,
-    buried: Collection[TxHash],
+    finalized: Collection[TxHash],
     block_seconds: float,
 ) -> NextStep:
-    """What to do about a slot.
-
-    `buried` are the transactions in blocks that we ingested and that are final.
-    """
-    included = [each for each in slot.attempts if each.tx in sight.inclusions]
+    """Decide about a slot; `finalized` are transactions in ingested, finalized blocks."""
+    included = [each for each in slot.attempts if each.tx in state.inclusions]
     for attempt in included:
-        if attempt.tx in buried:
-            return _close(attempt, sight.inclusions[attempt.tx])
+        if attempt.tx in finalized:
+            inclusion = state.inclusions[attempt.tx]
+            close = final_outcome(attempt, inclusion)
+            # The value counts as spent, though some of it may have come back.
+            value = _fields(attempt.raw)[6] if inclusion.succeeded else 0
+            return replace(close, spent=close.spent + value)
     if included:
-        return WaitForChain()
-    if sight.next_number > slot.number:
-        return CheckEffect()
+        return SlotStep.WAIT
+    if state.next_number > slot.number:
+        return SlotStep.CHECK_NONCE
     newest = slot.newest
     if newest.sent_ago is None:
-        return SendAttempt()
+        return SlotStep.SEND
     is_old = newest.signed_ago > max(REPLACE_SECONDS, REPLACE_BLOCKS * block_seconds)
-    is_next = sight.furthest_number >= slot.number
+    is_next = state.furthest_number >= slot.number
     may_replace = is_next and len(slot.attempts) < MAX_ATTEMPTS
     if is_old and may_replace and raised_bid(bid_of(newest.raw), price) is not None:
-        return ReplaceAttempt()
-    return SendAttempt() if newest.sent_ago > RESEND_SECONDS else WaitForChain()
-
-
-def _close(attempt: Attempt, inclusion: Inclusion) -> CloseSlot:
-    """What was carried counts as spent, though some of it may have come back."""
-    close = final_outcome(attempt, inclusion)
-    carried = value_of(attempt.raw) if inclusion.succeeded else 0
-    return replace(close, spent=close.spent + carried)
+        return SlotStep.REPLACE
+    return SlotStep.SEND if newest.sent_ago > RESEND_SECONDS else SlotStep.WAIT
 
 
 def first_bid(price: GasPrice) -> GasBid:
-    """What to bid at first: good until the base fee has doubled."""
+    """Bid of a first attempt: sufficient until the base fee has doubled."""
     return GasBid(2 * price.base + price.tip, price.tip)
 
 
 def raised_bid(old: GasBid, price: GasPrice) -> GasBid | None:
-    """A bid that replaces an old one; None while the old one is far above what is asked for.
+    """Bid that replaces an old one; None while the old one is far above the current price.
 
-    Nodes take a replacement whose both figures are higher by a tenth.
+    Nodes accept a replacement when both figures are higher by a tenth.
     """
     asked = first_bid(price)
-    if old.most >= _OUTBID * asked.most and old.tip >= _OUTBID * asked.tip:
+    if old.most >= _MAX_OVERBID * asked.most and old.tip >= _MAX_OVERBID * asked.tip:
         return None
-    most, tip = max(_more(old.most), asked.most), max(_more(old.tip), asked.tip)
+    most = max(old.most + old.most // 10 + 1, asked.most)
+    tip = max(old.tip + old.tip // 10 + 1, asked.tip)
     return GasBid(max(most, tip), tip)
 
 
-def _more(wei: int) -> int:
-    return wei + wei // 10 + 1
-
-
 def bid_of(raw: bytes) -> GasBid:
-    """The bid inside a signed transaction."""
-    return GasBid(_number(raw, 3), _number(raw, 2))
+    """Bid inside a signed transaction."""
+    fields = _fields(raw)
+    return GasBid(most=fields[3], tip=fields[2])
 
 
-def value_of(raw: bytes) -> int:
-    """Wei that a signed transaction carries."""
-    return _number(raw, 6)
-
-
-def _number(raw: bytes, place: int) -> int:
-    return int.from_bytes(rlp.decode(raw[1:])[place], "big")
+def _fields(raw: bytes) -> list[int]:
+    """First seven fields of an EIP-1559 transaction: chain, nonce, tip, max fee, gas, to, value."""
+    return [int.from_bytes(field, "big") for field in rlp.decode(raw[1:])[:7]]

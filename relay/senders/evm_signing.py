@@ -1,7 +1,4 @@
-"""EVM transactions as bytes, signed (EIP-1559, type 2). Pure but for the key.
-
-The chain's number is inside of what is signed, so that nobody can play it on another chain.
-"""
+"""EVM transactions as signed bytes (EIP-1559, type 2). Pure but for the key."""
 
 from dataclasses import dataclass
 
@@ -17,7 +14,7 @@ _TYPE = b"\x02"
 
 @dataclass(frozen=True, slots=True)
 class GasBid:
-    """What a transaction bids, wei for a unit of gas."""
+    """Fees of a transaction, wei per unit of gas."""
 
     most: int
     """maxFeePerGas."""
@@ -27,24 +24,24 @@ class GasBid:
 
 @dataclass(frozen=True, slots=True)
 class ContractCall:
-    """What a transaction does."""
+    """Call of a contract."""
 
     to: EvmAddress
     data: bytes
     value: int = 0
     """Wei."""
     price: "ContractCall | None" = None
-    """A view that says how much wei it has to carry, in place of `value`: asked at each signing."""
+    """View call that returns the value to send, wei, in place of `value`; read at each signing."""
 
 
 def sign_evm(
-    key: EvmKey, chain: int, nonce: int, call: ContractCall, gas: int, fees: GasBid
+    key: EvmKey, chain: int, nonce: int, call: ContractCall, gas: int, bid: GasBid
 ) -> SignedTransaction:
-    """Sign a call for a chain's EIP-155 number. Raises `WrongSignature`."""
+    """Sign a call for one chain only, by its EIP-155 number. Raises `WrongSignature`."""
     fields: list[object] = [
-        *(chain, nonce, fees.tip, fees.most, gas),
+        *(chain, nonce, bid.tip, bid.most, gas),
         *(bytes.fromhex(call.to[2:]), call.value, call.data, []),
     ]
     parity, r, s = evm_signature(key, keccak(_TYPE + rlp.encode(fields)))
     raw = _TYPE + rlp.encode([*fields, parity, r, s])
-    return SignedTransaction(TxHash("0x" + keccak(raw).hex()), raw, gas * fees.most + call.value)
+    return SignedTransaction(TxHash("0x" + keccak(raw).hex()), raw, gas * bid.most + call.value)

@@ -1,11 +1,10 @@
-"""Stellar transactions as bytes, signed. Pure but for the key.
+"""Stellar transactions as signed bytes. Pure but for the key.
 
-Each has bounds in time: from the ledger that it was signed after, for a minute or a few. Past them
-it can take effect no more, whatever became of it.
+Each has time bounds, from the ledger before its signature for a few minutes. Past them it can have
+no effect.
 """
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stellar_sdk import (
@@ -19,7 +18,6 @@ from stellar_sdk import (
     xdr,
 )
 from stellar_sdk.operation import BumpSequence, InvokeHostFunction
-from stellar_sdk.operation.operation import Operation
 
 from indexer.chains.stellar.xdr.simulation import SimulationResult
 from relay.keys import StellarKey, stellar_address, stellar_signature
@@ -29,7 +27,7 @@ from warehouse_schema.identifiers import StellarAddress, TxHash, UnixSeconds
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A call of a contract function."""
+    """Call of a contract function."""
 
     contract: StellarAddress
     function: str
@@ -38,10 +36,19 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Close times of the ledgers that may include a transaction, both included."""
+    """Close times of the first and last ledger that may include a transaction."""
 
     first: UnixSeconds
     last: UnixSeconds
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionHeader:
+    """Source account, sequence number and time bounds of a signed transaction."""
+
+    source: StellarAddress
+    sequence: int
+    bounds: Bounds
 
 
 def build_call(
@@ -49,33 +56,27 @@ def build_call(
     passphrase: str,
     number: int,
     call: Invocation | None,
-    fee: int,
-    bounds: Bounds,
-) -> TransactionEnvelope:
-    """A transaction of one call, or of nothing; `fee` is what its inclusion bids, stroops."""
-    # Bumping to a number that is passed already does nothing.
-    operation = BumpSequence(0) if call is None else _operation(call)
-    return build_transaction(source, passphrase, number, [operation], fee, bounds)
-
-
-def build_transaction(
-    source: StellarAddress,
-    passphrase: str,
-    number: int,
-    operations: Sequence[Operation],
     bid: int,
     bounds: Bounds,
 ) -> TransactionEnvelope:
-    """An unsigned transaction; `bid` is stroops an operation."""
+    """Build an unsigned call, or None: a transaction without effect; `bid` is stroops."""
     builder = TransactionBuilder(Account(source, number - 1), passphrase, base_fee=bid)
     builder.add_time_bounds(bounds.first, bounds.last)
-    for operation in operations:
-        builder.append_operation(operation)
-    return builder.build()
+    if call is None:
+        # Bumping to a number that is passed already does nothing.
+        return builder.append_operation(BumpSequence(0)).build()
+    arguments = xdr.InvokeContractArgs(
+        contract_address=Address(call.contract).to_xdr_sc_address(),
+        function_name=xdr.SCSymbol(call.function.encode()),
+        args=list(call.arguments),
+    )
+    kind = xdr.HostFunctionType.HOST_FUNCTION_TYPE_INVOKE_CONTRACT
+    function = xdr.HostFunction(kind, invoke_contract=arguments)
+    return builder.append_operation(InvokeHostFunction(function, auth=[])).build()
 
 
 def with_resources(envelope: TransactionEnvelope, found: SimulationResult) -> TransactionEnvelope:
-    """The same with what its call was found to need."""
+    """Add the resources and authorizations that the simulation of its call found."""
     data = xdr.SorobanTransactionData.from_xdr_bytes(found.data)
     [call] = envelope.transaction.operations
     if isinstance(call, InvokeHostFunction):
@@ -86,7 +87,7 @@ def with_resources(envelope: TransactionEnvelope, found: SimulationResult) -> Tr
 
 
 def sign_stellar(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransaction:
-    """Add the key's signature to those of a transaction. Raises `WrongSignature`."""
+    """Add the key's signature to a transaction. Raises `WrongSignature`."""
     digest = envelope.hash()
     signature = DecoratedSignature(key.public_key[-4:], stellar_signature(key, digest))
     signatures = [signature, *envelope.signatures]
@@ -98,10 +99,10 @@ def sign_stellar(key: StellarKey, envelope: TransactionEnvelope) -> SignedTransa
 
 
 def sign_fee_bump(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> SignedTransaction:
-    """Somebody's signed transaction in a fee bump of the key's account (CAP-15).
+    """Wrap a signed transaction in a fee bump of the key's account (CAP-15).
 
-    `bid` is stroops an operation, of which the bump itself counts as one; what a contract call
-    needs beside comes on top. Raises `WrongSignature`.
+    `bid` is stroops per operation, and the bump counts as one; resource fees of a contract call
+    come on top. Raises `WrongSignature`.
     """
     envelope = TransactionEnvelope.from_xdr(base64.b64encode(inner).decode(), passphrase)
     source = stellar_address(key)
@@ -113,39 +114,17 @@ def sign_fee_bump(key: StellarKey, passphrase: str, inner: bytes, bid: int) -> S
     return SignedTransaction(TxHash(digest.hex()), raw, bump.transaction.fee)
 
 
-def sequence_of(raw: bytes) -> int:
-    """The number of a signed transaction. Raises `ValueError` for a fee bump."""
+def read_header(raw: bytes) -> TransactionHeader:
+    """Read a signed transaction. Raises `ValueError` for a fee bump, or without time bounds."""
     envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
     if envelope.v1 is None:
         raise ValueError(f"an {envelope.type.name} has no number")
-    return envelope.v1.tx.seq_num.sequence_number.int64
-
-
-def source_of(raw: bytes) -> StellarAddress:
-    """The account whose number a signed transaction has. Raises `ValueError` for a fee bump."""
-    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
-    if envelope.v1 is None:
-        raise ValueError(f"an {envelope.type.name} has no number")
-    return StellarAddress(MuxedAccount.from_xdr_object(envelope.v1.tx.source_account).account_id)
-
-
-def bounds_of(raw: bytes) -> Bounds:
-    """The bounds inside a signed transaction. Raises `ValueError` where it has none."""
-    envelope = xdr.TransactionEnvelope.from_xdr_bytes(raw)
-    bounds = None if envelope.v1 is None else envelope.v1.tx.cond.time_bounds
-    if bounds is None:
-        raise ValueError("a transaction without bounds in time")
-    return Bounds(
-        UnixSeconds(bounds.min_time.time_point.uint64),
-        UnixSeconds(bounds.max_time.time_point.uint64),
+    tx = envelope.v1.tx
+    if tx.cond.time_bounds is None:
+        raise ValueError("a transaction without time bounds")
+    bounds = Bounds(
+        UnixSeconds(tx.cond.time_bounds.min_time.time_point.uint64),
+        UnixSeconds(tx.cond.time_bounds.max_time.time_point.uint64),
     )
-
-
-def _operation(call: Invocation) -> InvokeHostFunction:
-    arguments = xdr.InvokeContractArgs(
-        contract_address=Address(call.contract).to_xdr_sc_address(),
-        function_name=xdr.SCSymbol(call.function.encode()),
-        args=list(call.arguments),
-    )
-    kind = xdr.HostFunctionType.HOST_FUNCTION_TYPE_INVOKE_CONTRACT
-    return InvokeHostFunction(xdr.HostFunction(kind, invoke_contract=arguments), auth=[])
+    source = StellarAddress(MuxedAccount.from_xdr_object(tx.source_account).account_id)
+    return TransactionHeader(source, tx.seq_num.sequence_number.int64, bounds)

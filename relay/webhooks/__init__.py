@@ -1,6 +1,5 @@
-"""Webhooks: what owners are told of their transfers, posted to where they want it.
+"""Webhooks: signed POSTs to owners' URLs about changes of their transfers.
 
-What there is to tell stands in `projections.transfer_events`, the outbox of their stream as well;
-where to, in `intake.webhooks`. A process posts each, in order and signed, until it is taken or
-given up, and writes what came of it.
+Events come from `projections.transfer_events`, which is also the outbox of the stream; URLs from
+`intake.webhooks`. Events of a webhook are sent in order until each is delivered or given up.
 """

@@ -1,8 +1,7 @@
-"""One POST to a place that a stranger named: https, public addresses alone, no redirect, an end.
+"""One POST to a URL that an owner chose: https, public addresses only, no redirect, a deadline.
 
-What a name means is asked once, at the connection itself: the address that was looked at is the one
-that is connected to, so that a name which means something else a moment later gains nothing. What
-the place answers is not read but for its status.
+The name is resolved once, by the connection itself, and the checked address is the one that is
+connected to, so a change of DNS in between has no effect. Of the response only the status is read.
 """
 
 import http.client
@@ -10,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -21,51 +20,51 @@ IpAddress: TypeAlias = IPv4Address | IPv6Address
 
 CONNECT_SECONDS = 5.0
 WHOLE_SECONDS = 10.0
-"""From the connection to the status: each piece of an answer that drips in would be in time."""
+"""From the connection to the status: a response that drips in would pass each read timeout."""
 PROMPT_SECONDS = 3.0
-"""The same for the first attempt at a place; a place that takes longer waits among its like."""
-_MOST_ADDRESSES = 2
+"""The same for the first event of a URL, and the limit of the prompt lane."""
+_MAX_ADDRESSES = 2
 
 _CARRY_IPV4 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"), ip_network("2002::/16"))
-"""IPv6 that a gateway turns into IPv4, which may be anybody's inside."""
-_MORE = tuple(
+"""IPv6 that a gateway translates to IPv4, which may be private."""
+_SPECIAL = tuple(
     map(ip_network, ("192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20", "5f00::/16"))
 )
-"""Of IANA's special-purpose registries, what Python's own tables lack in one version or another."""
+"""Of IANA's special-purpose registries, what some versions of Python's `ipaddress` lack."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookResponse:
-    """What came of it: a status, or why there is none."""
+    """Status, or the reason why there is none."""
 
     status: int | None
     error: str | None
     seconds: float = field(default=0.0, compare=False)
-    """From the start of the attempt to its end."""
+    """Duration of the attempt."""
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the event was taken, within `PROMPT_SECONDS`."""
+        """True when the event was taken within `PROMPT_SECONDS`."""
         return self.is_taken and self.seconds < PROMPT_SECONDS
 
     @property
     def is_taken(self) -> bool:
-        """Whether the other side says that it has it."""
+        """True for a status of 2xx."""
         return self.status is not None and 200 <= self.status < 300
 
 
 class _NotPublic(OSError):
-    """The name means an address that is not the internet's."""
+    """The name resolves to an address that is not public."""
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether an address is one of the internet, and of nothing that lies inside of a network."""
+    """True for an address of the internet, and false for private and special ones."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None or address.scope_id is not None:
             return False
         if any(address in network for network in _CARRY_IPV4):
             return False
-    if any(address in network for network in _MORE):
+    if any(address in network for network in _SPECIAL):
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
@@ -79,30 +78,28 @@ def post(
     admits: Callable[[IpAddress], bool] = is_public,
     whole_seconds: float = WHOLE_SECONDS,
 ) -> WebhookResponse:
-    """Send it once. `url` is https with a host, as it was registered. Raises nothing of the net's
-    or the name's.
+    """Send a POST once. Raises no error of the network or of the URL.
 
-    `admits` is another than `is_public` on the local chains and in tests alone.
+    `url` is https with a host. Only the devnet and tests pass another `admits` than `is_public`.
     """
     began = time.monotonic()
     deadline = _Deadline(whole_seconds)
     try:
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        where = (parts.hostname or "", parts.port or 443)
-        connection = _Connection(*where, context, admits, deadline)
+        connection = _Connection(parts.hostname or "", parts.port or 443, context, admits, deadline)
         with closing(connection), deadline:
             connection.request("POST", path, body, dict(headers))
             status = connection.getresponse().status
             return WebhookResponse(status, None, time.monotonic() - began)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        # Of the name as well, which a stranger chose: no place of one owner stops those of all.
-        # Never what the other side wrote: it is shown to whoever registered the place.
+        # Includes errors of the URL, so that one owner's URL does not stop all webhooks. Owners see
+        # the error: it must not contain anything that the server sent.
         return WebhookResponse(None, type(error).__name__.lstrip("_"), time.monotonic() - began)
 
 
 class _Deadline:
-    """Ends what its socket waits for once the time is over, wherever the other side has come to."""
+    """Shuts its socket down when the time is over, in any state of the connection."""
 
     def __init__(self, seconds: float) -> None:
         self._lock = threading.Lock()
@@ -117,9 +114,8 @@ class _Deadline:
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
 
-    def holds_for(self, sock: socket.socket) -> None:
-        """From now on it is about this one. Raises `TimeoutError` when it is over: looking a name
-        up has no end of its own."""
+    def watch(self, sock: socket.socket) -> None:
+        """Set the socket. Raises `TimeoutError` when the time is over: DNS has no timeout."""
         with self._lock:
             if self._is_over:
                 raise TimeoutError
@@ -128,10 +124,10 @@ class _Deadline:
     def _cut(self) -> None:
         with self._lock:
             self._is_over = True
-            # Closed by itself at that very moment.
+            # The socket may be closed already.
             with suppress(OSError):
                 if self._sock is not None:
-                    # The base's: TLS's own would pull its state away under the thread that reads.
+                    # The base method: TLS's own would drop state that the reading thread uses.
                     socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
 
@@ -150,12 +146,20 @@ class _Connection(http.client.HTTPSConnection):
         self._deadline = deadline
 
     def connect(self) -> None:
-        """Of several addresses all have to be public: who mixes in another means no good."""
+        """Connect to one of the name's addresses, all of which must be admitted."""
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         addresses = [ip_address(each[4][0]) for each in found]
         if not addresses or not all(map(self._admits, addresses)):
             raise _NotPublic(f"{self.host} is not public")
-        plain = self._open(addresses[:_MOST_ADDRESSES])
+        tried = addresses[:_MAX_ADDRESSES]
+        for number, address in enumerate(tried, 1):
+            try:
+                plain = socket.create_connection((str(address), self.port), CONNECT_SECONDS)
+                break
+            except OSError:
+                # Of IPv4 and IPv6 one may be unreachable.
+                if number == len(tried):
+                    raise
         try:
             sock = self._tls.wrap_socket(
                 plain, server_hostname=self.host, do_handshake_on_connect=False
@@ -164,17 +168,6 @@ class _Connection(http.client.HTTPSConnection):
             plain.close()
             raise
         self.sock = sock
-        # Before the handshake, which may drip as well.
-        self._deadline.holds_for(sock)
+        # Before the handshake, which may drip, too.
+        self._deadline.watch(sock)
         sock.do_handshake()
-
-    def _open(self, addresses: Sequence[IpAddress]) -> socket.socket:
-        """To the first that lets us in: of both families, one may lead nowhere."""
-        *others, last = addresses
-        for address in others:
-            with suppress(OSError):
-                return self._open_one(address)
-        return self._open_one(last)
-
-    def _open_one(self, address: IpAddress) -> socket.socket:
-        return socket.create_connection((str(address), self.port), CONNECT_SECONDS)

@@ -1,8 +1,8 @@
-"""What follows from an attempt: taken, again later, given up, or the end of a webhook. Pure.
+"""Decisions after an attempt: delivered, retry, give up, stop the webhook. Pure.
 
-A webhook is sent its owner's events one after the other, and an event that is not taken holds up
-those behind it: so they come in order, and a place that is down is asked seldom, however much there
-is to tell. What is refused for a day is given up, so that nothing is held up for ever.
+A webhook gets its owner's events one after the other, and an event that is not delivered delays the
+next ones. So they arrive in order, and a URL that is down is called rarely, however many events
+wait. An event is given up after a day, so that none delays the others for ever.
 """
 
 from dataclasses import dataclass
@@ -14,52 +14,52 @@ DeliveryOutcome: TypeAlias = Literal["delivered", "given_up"]
 Stopped: TypeAlias = Literal["gone", "unreachable"]
 
 PAUSES = (5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
-"""Seconds after so many failures in a row; after more, the last."""
-MOST_JITTER = 0.2
-"""Of a pause, at most, on top: who came back together does not ask together."""
+"""Seconds, by the number of failures in a row; after more failures, the last."""
+MAX_JITTER = 0.2
+"""Fraction of a pause that is added at most, so that webhooks do not retry all at once."""
 GIVE_UP_SECONDS = 24 * 3600.0
 """After an event's first attempt."""
-MOST_GIVEN_UP = 3
-"""Events in a row: nobody is there any more."""
+MAX_GIVEN_UP = 3
+"""Events in a row, after which the webhook is stopped."""
 GONE = 410
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookState:
-    """How a webhook, and the event that is its next, stood before an attempt."""
+    """State of a webhook and its next event before an attempt."""
 
     failures: int = 0
-    """Attempts in a row that were not taken."""
+    """Failed attempts in a row."""
     given_up: int = 0
-    """Events in a row."""
+    """Given-up events in a row."""
     tried_for: float = 0.0
     """Seconds since the event's first attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryDecision:
-    """What came of an attempt."""
+    """Result of an attempt."""
 
     outcome: DeliveryOutcome | None
-    """Of the event; None: it is tried again."""
+    """Of the event; None when it is retried."""
     failures: int = 0
     given_up: int = 0
     pause: float | None = None
-    """Seconds until the next attempt at anything; None: none."""
+    """Seconds until the webhook's next attempt; None for no pause."""
     stopped: Stopped | None = None
-    """Why nothing is sent there any more."""
+    """Reason why nothing more is sent."""
 
 
 def decide_retry(before: WebhookState, answer: WebhookResponse, chance: float) -> RetryDecision:
-    """What follows. `chance` is from 0 to 1."""
+    """Decide after an attempt. `chance`, from 0 to 1, sets the jitter."""
     if answer.is_taken:
         return RetryDecision("delivered")
     failures = before.failures + 1
-    pause = PAUSES[min(failures, len(PAUSES)) - 1] * (1 + MOST_JITTER * chance)
+    pause = PAUSES[min(failures, len(PAUSES)) - 1] * (1 + MAX_JITTER * chance)
     if answer.status == GONE:
         return RetryDecision("given_up", failures, before.given_up + 1, pause, "gone")
     if before.tried_for < GIVE_UP_SECONDS:
         return RetryDecision(None, failures, before.given_up, pause)
     given_up = before.given_up + 1
-    stopped: Stopped | None = "unreachable" if given_up >= MOST_GIVEN_UP else None
+    stopped: Stopped | None = "unreachable" if given_up >= MAX_GIVEN_UP else None
     return RetryDecision("given_up", failures, given_up, pause, stopped)

@@ -1,9 +1,8 @@
-"""Signatures of webhooks by the Standard Webhooks specification. Pure.
+"""Signatures of webhooks by the Standard Webhooks specification. Pure but for the key.
 
 https://github.com/standard-webhooks/standard-webhooks: the signed bytes are id, timestamp and body,
-joined by dots. `v1a` is Ed25519 by the service's key, which anyone can verify; `v1` is HMAC-SHA256
-by the webhook's own secret, which the published libraries verify. The bytes cannot be a Stellar
-transaction, whose signatures are over 32 bytes.
+joined by dots. `v1a` is Ed25519 by the service's key, `v1` HMAC-SHA256 by the webhook's own secret.
+The bytes cannot be a Stellar transaction, whose signatures are over 32 bytes.
 """
 
 import base64
@@ -18,15 +17,16 @@ from warehouse_schema.identifiers import UnixSeconds
 def signed_headers(
     key: StellarKey, event: str, at: UnixSeconds, body: bytes, secret: str | None = None
 ) -> Mapping[str, str]:
-    """Headers of a post; `secret` is `whsec_` and base64, None for a webhook that has none.
+    """Headers of a POST; `secret` is `whsec_` and base64, None for a webhook without one.
 
-    Raises `WrongSignature`, and `RetryableChainError` when a key's service does not answer.
+    Raises `WrongSignature`, and `RetryableChainError` when the key's service does not answer.
     """
-    signed = f"{event}.{at}.".encode() + body
-    signatures = [f"v1a,{_base64(stellar_signature(key, signed))}"]
+    message = f"{event}.{at}.".encode() + body
+    signatures = [f"v1a,{base64.b64encode(stellar_signature(key, message)).decode()}"]
     if secret is not None:
         shared = base64.b64decode(secret.removeprefix("whsec_"))
-        signatures.insert(0, f"v1,{_base64(hmac.digest(shared, signed, hashlib.sha256))}")
+        digest = hmac.digest(shared, message, hashlib.sha256)
+        signatures.insert(0, f"v1,{base64.b64encode(digest).decode()}")
     return {
         "Content-Type": "application/json",
         "User-Agent": "isthmus-webhooks/1",
@@ -37,9 +37,5 @@ def signed_headers(
 
 
 def encode_public_key(key: StellarKey) -> str:
-    """As the specification writes a public key."""
-    return f"whpk_{_base64(key.public_key)}"
-
-
-def _base64(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
+    """Public key in the specification's format, `whpk_` and base64."""
+    return f"whpk_{base64.b64encode(key.public_key).decode()}"

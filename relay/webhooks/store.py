@@ -1,10 +1,9 @@
-"""Rows of webhooks: what is to be sent next, and what came of it. The caller commits.
+"""Rows of webhooks: events that are due, and results of attempts.
 
-Every moment is the database's clock.
+The caller commits. All times are of the database's clock.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
@@ -12,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Engine,
     Float,
     Select,
     cast,
@@ -27,24 +25,21 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 
-from indexer.errors import FollowerConflict
 from relay.webhooks.post import WebhookResponse
 from relay.webhooks.retrying import RetryDecision, WebhookState
-from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.intake import transfers, webhook_removals, webhook_secrets, webhooks
-from warehouse_schema.leases import take_lease
 from warehouse_schema.projections import transfer_events
 from warehouse_schema.queries import any_of
-from warehouse_schema.relay import leases, webhook_deliveries, webhook_senders, webhook_states
+from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
 FORGET_DAYS = 30
-"""How long what was sent to a webhook is kept after its event, or the webhook, is gone."""
+"""Retention of deliveries after their event or webhook is deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferEvent:
-    """A change of a transfer that its owner is told of."""
+    """Change of a transfer."""
 
     number: int
     transfer: str
@@ -55,83 +50,70 @@ class TransferEvent:
 
 
 Lane: TypeAlias = Literal["new", "prompt", "slow"]
-"""Webhooks wait among their like: `new` was never tried, `prompt` took its last event within
-`PROMPT_SECONDS`, `slow` is every other."""
-
-
-@dataclass(frozen=True, slots=True)
-class DueEvent:
-    """An event that is a webhook's next, now."""
-
-    webhook: str
-    owner: StellarAddress
-    url: str
-    position: int
-    """Up to which its events are over."""
-    event: TransferEvent
-    standing: WebhookState
-    secret: str | None = field(default=None, repr=False)
-    """Of its HMAC signatures; None for a webhook that has none."""
-
-
-@contextmanager
-def writer(engine: Engine) -> Iterator[Connection]:
-    """The session that alone writes what came of webhooks.
-
-    Raises `FollowerConflict` when another does.
-    """
-    with engine.connect() as conn:
-        with conn.begin():
-            key = take_lease(conn, leases, locks.WEBHOOKS, "")
-        if key is None:
-            raise FollowerConflict("another process posts to webhooks")
-        try:
-            yield conn
-        finally:
-            # The lease goes with the session, and so does what it listens to.
-            conn.invalidate()
-
-
-def due(
-    conn: Connection, lane: Lane, *, busy: Collection[StellarAddress], limit: int
-) -> list[DueEvent]:
-    """The next event of webhooks in the lane, the longest-waiting first.
-
-    At most one webhook of an owner, and none of the `busy` owners: an owner's places wait for each
-    other and for no other owner's.
-    """
-    one_an_owner = (
-        _next()
-        .where(_IN_LANE[lane], not_(webhooks.c.owner == any_of(busy)))
-        .ext(distinct_on(webhooks.c.owner))
-        .order_by(webhooks.c.owner, "next_at", "told_at", webhooks.c.id)
-        .subquery()
-    )
-    found = one_an_owner.c
-    query = select(one_an_owner).order_by(found.next_at, found.told_at, found.webhook).limit(limit)
-    return [_due(row) for row in conn.execute(query)]
-
+"""Queue of webhooks with similar response times: `new` has none yet, `prompt` took its last event
+within `PROMPT_SECONDS`, `slow` is every other."""
 
 _IN_LANE: Mapping[Lane, ColumnElement[bool]] = {
     "new": webhook_states.c.webhook.is_(None),
     "prompt": webhook_states.c.is_prompt,
     "slow": not_(webhook_states.c.is_prompt),
 }
+_EVENT_FIELDS = [each.name for each in fields(TransferEvent)]
 
 
-def _due(row: Any) -> DueEvent:
-    event = TransferEvent(**{each.name: getattr(row, each.name) for each in fields(TransferEvent)})
-    standing = WebhookState(row.failures, row.given_up, row.tried_for)
-    return DueEvent(row.webhook, row.owner, row.url, row.position, event, standing, row.secret)
+@dataclass(frozen=True, slots=True)
+class DueEvent:
+    """Next event of a webhook, due now."""
+
+    webhook: str
+    owner: StellarAddress
+    url: str
+    position: int
+    """Number of the last event that is delivered or given up."""
+    event: TransferEvent
+    state: WebhookState
+    secret: str | None = field(default=None, repr=False)
+    """Of its HMAC signatures; None for a webhook without one."""
 
 
-def _next() -> Select[Any]:
-    """Webhooks that may be sent something now, and their next event."""
+def due_events(
+    conn: Connection, lane: Lane, *, busy: Collection[StellarAddress], limit: int
+) -> list[DueEvent]:
+    """Next events of webhooks in the lane, the longest-waiting first.
+
+    At most one webhook per owner, and none of the `busy` owners: an owner's webhooks delay each
+    other only.
+    """
+    one_per_owner = (
+        next_events()
+        .where(_IN_LANE[lane], not_(webhooks.c.owner == any_of(busy)))
+        .ext(distinct_on(webhooks.c.owner))
+        .order_by(webhooks.c.owner, "next_at", "told_at", webhooks.c.id)
+        .subquery()
+    )
+    found = one_per_owner.c
+    query = select(one_per_owner).order_by(found.next_at, found.told_at, found.webhook).limit(limit)
+    return [
+        DueEvent(
+            webhook=row.webhook,
+            owner=row.owner,
+            url=row.url,
+            position=row.position,
+            event=TransferEvent(**{name: getattr(row, name) for name in _EVENT_FIELDS}),
+            state=WebhookState(row.failures, row.given_up, row.tried_for),
+            secret=row.secret,
+        )
+        for row in conn.execute(query)
+    ]
+
+
+def next_events() -> Select[Any]:
+    """Query of webhooks that may be sent something now, with their next events."""
     states, tried = webhook_states.c, webhook_deliveries.c
     position = func.coalesce(states.position, webhooks.c.after)
     event = (
         select(transfer_events)
-        # Whose a transfer is, is what its owner's request says, and nothing that came of it.
+        # Ownership comes from `intake.transfers`, never from derived rows alone.
         .join(transfers, transfers.c.id == transfer_events.c.transfer)
         .where(
             transfer_events.c.owner == webhooks.c.owner,
@@ -143,7 +125,7 @@ def _next() -> Select[Any]:
         .lateral("event")
     )
     now = func.clock_timestamp()
-    # What waited for those before it has not waited for us.
+    # Time in which an event waited for earlier ones does not count.
     since = func.greatest(event.c.told_at, states.written_at, webhooks.c.created_at)
     tried_for = cast(extract("epoch", now - tried.first_at), Float)
     return (
@@ -153,7 +135,7 @@ def _next() -> Select[Any]:
             webhooks.c.url,
             webhook_secrets.c.secret,
             position.label("position"),
-            *(event.c[each.name] for each in fields(TransferEvent)),
+            *(event.c[name] for name in _EVENT_FIELDS),
             func.coalesce(states.failures, 0).label("failures"),
             func.coalesce(states.given_up, 0).label("given_up"),
             func.coalesce(tried_for, 0.0).label("tried_for"),
@@ -175,51 +157,43 @@ def _next() -> Select[Any]:
     )
 
 
-def note(conn: Connection, tried: DueEvent, answer: WebhookResponse, came: RetryDecision) -> None:
-    """Keep what came of an attempt."""
-    _note_delivery(conn, tried, answer, came)
-    now = func.clock_timestamp()
-    values = {
-        "position": tried.position if came.outcome is None else tried.event.number,
-        "failures": came.failures,
-        "given_up": came.given_up,
-        "next_at": None if came.pause is None else now + timedelta(seconds=came.pause),
-        "stopped": came.stopped,
-        "is_prompt": answer.is_prompt,
-        "written_at": now,
-    }
-    written = upsert(webhook_states).values(webhook=tried.webhook, **values)
-    conn.execute(written.on_conflict_do_update(index_elements=["webhook"], set_=values))
-
-
-def _note_delivery(
-    conn: Connection, tried: DueEvent, answer: WebhookResponse, came: RetryDecision
+def record_attempt(
+    conn: Connection, due: DueEvent, answer: WebhookResponse, decision: RetryDecision
 ) -> None:
+    """Write the result of an attempt."""
     now = func.clock_timestamp()
     last = {
         "last_at": now,
         "answer": answer.status,
         "error": answer.error,
-        "outcome": came.outcome,
+        "outcome": decision.outcome,
     }
-    place = {"webhook": tried.webhook, "number": tried.event.number}
-    written = upsert(webhook_deliveries).values(**place, attempts=1, first_at=now, **last)
+    key = {"webhook": due.webhook, "number": due.event.number}
+    delivery = upsert(webhook_deliveries).values(**key, attempts=1, first_at=now, **last)
     again = {"attempts": webhook_deliveries.c.attempts + 1, **last}
-    conn.execute(written.on_conflict_do_update(index_elements=[*place], set_=again))
+    conn.execute(delivery.on_conflict_do_update(index_elements=[*key], set_=again))
+    values = {
+        "position": due.position if decision.outcome is None else due.event.number,
+        "failures": decision.failures,
+        "given_up": decision.given_up,
+        "next_at": None if decision.pause is None else now + timedelta(seconds=decision.pause),
+        "stopped": decision.stopped,
+        "is_prompt": answer.is_prompt,
+        "written_at": now,
+    }
+    state = upsert(webhook_states).values(webhook=due.webhook, **values)
+    conn.execute(state.on_conflict_do_update(index_elements=["webhook"], set_=values))
 
 
-def note_sender(conn: Connection, public_key: str) -> None:
-    """That the process with this key is at work."""
+def record_sender(conn: Connection, public_key: str) -> None:
+    """Write that the process with this key is running."""
     now = func.clock_timestamp()
-    written = upsert(webhook_senders).values(public_key=public_key, seen_at=now)
-    conn.execute(
-        written.on_conflict_do_update(index_elements=["public_key"], set_={"seen_at": now})
-    )
+    row = upsert(webhook_senders).values(public_key=public_key, seen_at=now)
+    conn.execute(row.on_conflict_do_update(index_elements=["public_key"], set_={"seen_at": now}))
 
 
-def forget(conn: Connection) -> int:
-    """Delete what was sent of events that are gone, and to webhooks that were taken back, both
-    long ago; how many rows."""
+def forget_deliveries(conn: Connection) -> int:
+    """Delete old deliveries of deleted events and removed webhooks; returns the number of rows."""
     deliveries = webhook_deliveries.c
     long_ago = func.now() - timedelta(days=FORGET_DAYS)
     event = (
@@ -236,35 +210,3 @@ def forget(conn: Connection) -> int:
     )
     old = delete(webhook_deliveries).where(deliveries.last_at < long_ago, removed | not_(event))
     return conn.execute(old).rowcount
-
-
-# For people.
-
-
-def seconds_silent(conn: Connection) -> float | None:
-    """Since a sender was at work; None when none ever was."""
-    ago = extract("epoch", func.clock_timestamp() - func.max(webhook_senders.c.seen_at))
-    return conn.scalar(select(cast(ago, Float)))
-
-
-def waiting(conn: Connection, seconds: float) -> list[tuple[str, float]]:
-    """Webhooks whose next event could have been sent so many seconds ago, and since when."""
-    ready = _next().subquery()
-    waits = cast(extract("epoch", func.clock_timestamp() - ready.c.next_at), Float)
-    query = select(ready.c.webhook, waits.label("waits")).where(waits > seconds)
-    return [(row.webhook, row.waits) for row in conn.execute(query.order_by(waits.desc()))]
-
-
-def failing_webhooks(conn: Connection) -> tuple[int, int]:
-    """Webhooks of which the last attempt was not taken, and those that were stopped; of those that
-    nobody took back."""
-    states = webhook_states.c
-    live = not_(exists().where(webhook_removals.c.webhook == states.webhook))
-    stopped = states.stopped.is_not(None)
-    row = conn.execute(
-        select(
-            func.count().filter(states.failures > 0, not_(stopped)).label("failing"),
-            func.count().filter(stopped).label("stopped"),
-        ).where(live)
-    ).one()
-    return row.failing, row.stopped

@@ -15,15 +15,16 @@ from sqlalchemy import Engine, text
 from pipelines import relay
 from pipelines.failures import STOPPED_TAG
 from pipelines.relay import RELAY_JOB, TRANSACTIONS, RelayConfig, RelayReport, RelayWarehouse
-from relay import store
 from relay.account import TurnReport
+from relay.nonces import AccountId
+from relay.status import AccountHealth, set_health
 from tests.factories.relay import OPERATOR, signed
 from warehouse_schema.identifiers import ChainId
 
 EVM = ChainId("eip155:31337")
-ACCOUNT = store.AccountId(EVM, OPERATOR)
+ACCOUNT = AccountId(EVM, OPERATOR)
 KEY = "ISTHMUS_RELAY_KEY_EIP155_31337"
-WELL = store.AccountHealth(duty="deliver", reason=None, balance=10**18, spent_today=0, open=0)
+WELL = AccountHealth(duty="deliver", reason=None, balance=10**18, spent_today=0, open=0)
 
 
 def warehouse_of(engine: Engine) -> RelayWarehouse:
@@ -106,9 +107,9 @@ def test_what_was_done_adds_up():
 def test_the_check_says_what_an_operator_has_to_look_at(
     instance: dg.DagsterInstance, relay_engine: Engine, engine: Engine
 ):
-    assert check(instance, relay_engine) == (False, "no account of a relay has ever been here")
+    assert check(instance, relay_engine) == (False, "no relay account has ever reported")
     with relay_engine.begin() as conn:
-        store.set_health(conn, ACCOUNT, WELL)
+        set_health(conn, ACCOUNT, WELL)
     assert check(instance, relay_engine) == (True, "nothing")
     with engine.begin() as conn:
         signed(conn, EVM, "deliver", "a transfer", "0x" + "a" * 64)
@@ -119,9 +120,7 @@ def test_the_check_says_what_an_operator_has_to_look_at(
     assert re.search(r"silent for 18\d s", found)
     assert re.search(r"deliver of a transfer under number 0 waits for 72\d\d s", found)
     with relay_engine.begin() as conn:
-        store.set_health(
-            conn, ACCOUNT, store.AccountHealth("deliver", "3 wei on the account", 3, 0, 1)
-        )
+        set_health(conn, ACCOUNT, AccountHealth("deliver", "3 wei on the account", 3, 0, 1))
     assert f"{EVM} {OPERATOR}: 3 wei on the account" in check(instance, relay_engine)[1]
 
 

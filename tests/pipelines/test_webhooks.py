@@ -93,7 +93,7 @@ def check(instance: dg.DagsterInstance, engine: Engine) -> tuple[bool, str, int,
 def test_the_check_says_when_nobody_sends_and_not_when_a_place_refuses(
     instance: dg.DagsterInstance, relay_engine: Engine, engine: Engine
 ):
-    nobody = "nobody has ever sent to webhooks"
+    nobody = "no webhook sender has ever run"
     assert check(instance, relay_engine) == (False, nobody, 0, 0)
     with engine.begin() as conn:
         insert_sender(conn)
@@ -108,7 +108,7 @@ def test_the_check_says_when_nobody_sends_and_not_when_a_place_refuses(
         ago = "now() - interval '400 seconds'"
         conn.execute(text(f"UPDATE projections.transfer_events SET told_at = {ago}"))
         conn.execute(text(f"UPDATE relay.webhook_senders SET seen_at = {ago}"))
-    silent = "silent for many s: does anybody send to webhooks?"
+    silent = "silent for many s: is a webhook sender running?"
     assert SECONDS.sub("many s", check(instance, relay_engine)[1]) == silent
     with engine.begin() as conn:
         conn.execute(text(f"UPDATE intake.webhooks SET created_at = {ago}"))

@@ -1,4 +1,4 @@
-"""Kills a process, as far as one test can, at any point where it may leave something behind."""
+"""Simulates a kill at any point that leaves state behind."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,11 @@ from indexer.chains.stellar.account_state import StellarAccountNodes
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """The simulated kill."""
 
 
 class Bomb:
-    """Counts the points at which a process can be killed, and kills it at one of them.
+    """Counts the points of a possible kill, and raises at one of them.
 
     They are before and after each commit that wrote something, and each sending.
     """
@@ -24,13 +24,13 @@ class Bomb:
         self._wrote = self._committed = False
 
     def watch(self, conn: Connection) -> None:
-        """Let commits of a session be points."""
+        """Count commits of a session as points."""
         event.listen(conn, "before_cursor_execute", self._statement)
         event.listen(conn, "commit", self._commit)
         event.listen(conn, "begin", self._go_on)
 
     def around_sending(self, send: Callable[[], str]) -> str:
-        """A sending, with a point before and after it."""
+        """A broadcast, with a point before and after it."""
         self._go_on()
         self._point("before a sending")
         answer = send()
@@ -57,7 +57,7 @@ class Bomb:
 
 
 def evm_nodes(bomb: Bomb) -> type[EvmAccountNodes]:
-    """Nodes with a point around each sending."""
+    """Nodes with points around each broadcast."""
 
     class Watched(EvmAccountNodes):
         def send(self, raw: bytes) -> str:

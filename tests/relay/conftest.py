@@ -1,4 +1,4 @@
-"""A local EVM chain, a warehouse that says what is owed there, and an account that delivers it."""
+"""A local EVM chain, a warehouse with jobs for it, and a relay."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -24,12 +24,13 @@ from devnet.stellar.server import DevnetServer
 from devnet.world import remotes_of_evm
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.config.networks import EvmChain, load_network
-from relay import store
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import EvmDeliveries
 from relay.keys import LocalEvmKey
+from relay.leases import account_session
 from relay.limits import SpendLimits
 from relay.senders.evm import EvmSender
+from relay.status import all_health
 from tests.devnet.stellar.cctp import REMOTES
 from tests.devnet.stellar.chain import Chain
 from tests.factories.relay import owe
@@ -47,7 +48,7 @@ LIMITS = SpendLimits(budget=10**18, floor=10**15)
 
 @dataclass(frozen=True)
 class Message:
-    """An attested burn on Stellar that pays somebody new on the EVM chain."""
+    """An attested burn on Stellar for a new recipient on the EVM chain."""
 
     nonce: str
     message: bytes
@@ -63,13 +64,13 @@ class Stand:
     url: str
     engine: Engine
     relay_engine: Engine
-    doors: ExitStack
+    stack: ExitStack
     chain: EvmChain = EVM
     numbers: Iterator[int] = field(default_factory=count)
     ingested: list[dict[str, Any]] = field(default_factory=list)
 
     def message(self, amount: int = AMOUNT) -> Message:
-        """One that waits for its delivery and is nobody's so far."""
+        """A message without a transfer."""
         remote = remotes_of_evm()
         recipient = f"0x{next(self.numbers) + 1:040x}".replace("0x00", "0x5e", 1)
         source = BurnMessage(
@@ -86,8 +87,8 @@ class Stand:
         message, attestation = Attesters().attest(source, nonce=nonce, finality_executed=2000)
         return Message(f"0x{nonce.hex()}", message, attestation, recipient)
 
-    def owed(self, amount: int = AMOUNT, **changes: Any) -> Message:
-        """One that a transfer waits for."""
+    def add_message(self, amount: int = AMOUNT, **changes: Any) -> Message:
+        """A message that a transfer waits for."""
         found = self.message(amount)
         with self.engine.begin() as conn:
             owe(
@@ -109,24 +110,24 @@ class Stand:
         limits: SpendLimits = LIMITS,
         urls: Sequence[str] = (),
     ) -> AccountRelay[Any]:
-        """As a process that begins now has it."""
-        asked = nodes(self.chain, urls or [self.url], timeout=30.0)
-        opened = self.doors.enter_context(closing(asked))
+        """The relay of a new process."""
+        account_nodes = nodes(self.chain, urls or [self.url], timeout=30.0)
+        opened = self.stack.enter_context(closing(account_nodes))
         key = LocalEvmKey.from_text(RELAYER.key.hex(), "KEY")
-        wire = EvmSender(self.chain, opened, key)
-        return AccountRelay(wire, EvmDeliveries(self.chain), limits, time.monotonic)
+        sender = EvmSender(self.chain, opened, key)
+        return AccountRelay(sender, EvmDeliveries(self.chain), limits, time.monotonic)
 
     def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
-        """So many turns of a process that begins now; what the last one did."""
+        """Turns of a new process; the report of the last one."""
         turn = TurnReport()
-        with store.account_session(self.relay_engine, relay.account) as conn:
+        with account_session(self.relay_engine, relay.account) as conn:
             for _ in range(number):
                 self._settle()
                 turn = relay.turn(conn)
         return turn
 
     def ingest(self, final: int | None = None) -> None:
-        """What a follower writes of blocks; all are final unless told otherwise."""
+        """Ingest blocks as a follower does; `final` defaults to the head."""
         head = int(self.devnet.rpc("eth_blockNumber"), 16)
         for height in range(len(self.ingested), head + 1):
             block = self.devnet.rpc("eth_getBlockByNumber", hex(height), False)
@@ -161,20 +162,20 @@ class Stand:
         return self.devnet.balance_of(self.devnet.addresses.usdc, message.recipient)
 
     def deliver(self, message: Message, account: LocalAccount = STRANGER) -> None:
-        """By somebody else."""
+        """As another account."""
         self.devnet.receive_message(account, message.message, message.attestation)
 
     def nonce(self, account: LocalAccount = RELAYER) -> int:
-        """Transactions that an account has in blocks."""
+        """Nonce of an account."""
         self._settle()
         return int(self.devnet.rpc("eth_getTransactionCount", account.address, "latest"), 16)
 
     def _settle(self) -> None:
-        """anvil answers what was sent before it has mined it."""
+        """anvil answers a broadcast before it has mined the transaction."""
         assert self.mines_all(within=30.0), "anvil does not mine"
 
     def mines_all(self, *, within: float) -> bool:
-        """Whether anvil has mined what was sent, if it is to mine at all."""
+        """True once anvil has mined all pending transactions, or does not mine."""
         until = time.monotonic() + within
         while self.devnet.rpc("anvil_getAutomine") and self._is_any_pending():
             if time.monotonic() > until:
@@ -192,7 +193,7 @@ class Stand:
             return [(row.number, row.outcome) for row in conn.execute(query.order_by("number"))]
 
     def signed_for(self, message: Message) -> list[str]:
-        """Hashes, in the order in which they were signed."""
+        """Hashes in order of signing."""
         query = (
             select(attempts.c.tx_hash)
             .join_from(attempts, slots)
@@ -202,8 +203,8 @@ class Stand:
         with self.engine.connect() as conn:
             return list(conn.scalars(query))
 
-    def grow_older(self, seconds: int) -> None:
-        """Everything that was signed or sent."""
+    def age_attempts(self, seconds: int) -> None:
+        """Age all attempts."""
         with self.engine.begin() as conn:
             conn.execute(
                 text(
@@ -212,8 +213,8 @@ class Stand:
                 ).bindparams(past=timedelta(seconds=seconds))
             )
 
-    def outwait(self, seconds: int = 3600) -> None:
-        """The pause after what failed: every slot was closed that much earlier."""
+    def age_slots(self, seconds: int = 3600) -> None:
+        """Age all closed slots and resets, so that pauses end."""
         past = timedelta(seconds=seconds)
         with self.engine.begin() as conn:
             conn.execute(update(slots).values(closed_at=slots.c.closed_at - past))
@@ -221,7 +222,7 @@ class Stand:
 
     def health(self) -> Any:
         with self.engine.connect() as conn:
-            [row] = store.all_health(conn)
+            [row] = all_health(conn)
         return row
 
 
@@ -236,20 +237,20 @@ S = TypeVar("S", bound=Stand)
 
 
 @contextmanager
-def standing(
+def open_stand(
     kind: type[S], node: tuple[EvmDevnet, str], database: URL, engine: Engine
 ) -> Iterator[S]:
-    """The chain as it was when it began and an empty warehouse."""
+    """A reset chain and an empty warehouse."""
     devnet, url = node
     snapshot = devnet.rpc("evm_snapshot")
     relay_engine = make_engine(database, room="relay")
-    with ExitStack() as doors:
-        stand = kind(devnet, url, engine, relay_engine, doors)
+    with ExitStack() as stack:
+        stand = kind(devnet, url, engine, relay_engine, stack)
         stand.ingest()
         yield stand
     relay_engine.dispose()
     devnet.rpc("evm_setAutomine", True)
-    # A block that is mined while the chain goes back stays as a number without a block.
+    # A block mined during the revert would leave a number without a block.
     stand.mines_all(within=1.0)
     devnet.rpc("anvil_dropAllTransactions")
     devnet.rpc("evm_revert", snapshot)
@@ -257,8 +258,8 @@ def standing(
 
 @pytest.fixture
 def stand(node: tuple[EvmDevnet, str], database: URL, engine: Engine) -> Iterator[Stand]:
-    """For each test its own."""
-    with standing(Stand, node, database, engine) as stand:
+    """A stand for each test."""
+    with open_stand(Stand, node, database, engine) as stand:
         yield stand
 
 

@@ -1,4 +1,4 @@
-"""Deposits by address on a local chain, in a warehouse that follows it as the real one does."""
+"""Deposit addresses on a local chain, with a warehouse that ingests it."""
 
 import time
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ NETWORK = load_network("devnet")
 
 @dataclass(frozen=True)
 class Paid:
-    """A transfer that is paid in by an address."""
+    """A transfer with a deposit address."""
 
     terms: TransferTerms
     address: EvmAddress
@@ -66,7 +66,7 @@ class Paid:
 
 
 class DepositStand(Stand):
-    """The chain is followed, and what the relay and clients write is folded in."""
+    """Ingests the chain and folds the transfers."""
 
     network: Network = NETWORK
 
@@ -81,7 +81,7 @@ class DepositStand(Stand):
     def deposit(
         self, mechanism: Mechanism = "cctp", operator: str = OPERATOR, days_ago: int = 0
     ) -> Paid:
-        """A transfer of 20, of which 19.99 arrive, whose address is watched."""
+        """A transfer of 20, of which 19.99 arrive, with a watched address."""
         now, transfer = int(time.time()) - 86_400 * days_ago, uuid4().hex
         terms = TransferTerms(
             id=transfer,
@@ -135,14 +135,14 @@ class DepositStand(Stand):
         conn.execute(insert(watched_addresses).values(row))
 
     def pay(self, paid: Paid, amount: int = AMOUNT, token: str | None = None) -> None:
-        """From nowhere, and read."""
+        """Mint to the address and ingest."""
         is_usdc = (token or paid.terms.source_token) == self.usdc
         faucet = self.devnet.faucet_usdc if is_usdc else self.devnet.faucet_usdt0
         faucet(paid.address, amount)
         self.ingest(final=0)
 
     def refund_as(self, account: LocalAccount, paid: Paid) -> None:
-        """By somebody else."""
+        """As another account."""
         call = refund_call(self.network, paid.deposit, EvmAddress(paid.terms.source_token))
         self.devnet.send(account, call.to, call.data)
 
@@ -157,7 +157,7 @@ class DepositStand(Stand):
         self.fold(paid.terms.id)
 
     def ingest(self, final: int | None = None) -> None:
-        """What the follower and the keeper do; all of it is final unless told otherwise."""
+        """Ingest as the follower and the keeper do; `final` defaults to the head."""
         with closing(EvmReader(self.network.evm[0], [self.url], event_topics)) as reader:
             while ingest_once(self.engine, reader, self.network) is not None:
                 pass
@@ -170,7 +170,7 @@ class DepositStand(Stand):
         self.fold()
 
     def fold(self, *ids: str) -> None:
-        """These, and whatever lacks what clients and the relay wrote."""
+        """Refold these transfers, and all whose inputs have changed."""
         behind = (
             select(transfers.c.id)
             .outerjoin(transfer_states, transfer_states.c.transfer == transfers.c.id)
@@ -187,14 +187,14 @@ class DepositStand(Stand):
         urls: Sequence[str] = (),
         key: str = RELAYER.key.hex(),
     ) -> AccountRelay[Any]:
-        asked = nodes(self.chain, urls or [self.url], timeout=30.0)
-        opened = self.doors.enter_context(closing(asked))
-        wire = EvmSender(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
-        ledger = evm_jobs(self.network, self.chain, EvmAddress(wire.account.address))
-        return AccountRelay(wire, ledger, limits, time.monotonic)
+        account_nodes = nodes(self.chain, urls or [self.url], timeout=30.0)
+        opened = self.stack.enter_context(closing(account_nodes))
+        sender = EvmSender(self.chain, opened, LocalEvmKey.from_text(key, "KEY"))
+        ledger = evm_jobs(self.network, self.chain, EvmAddress(sender.account.address))
+        return AccountRelay(sender, ledger, limits, time.monotonic)
 
     def settle(self, relay: AccountRelay[Any]) -> None:
-        """Turns until everything is final."""
+        """Run turns until everything is final."""
         for _ in range(3):
             self.turns(relay)
             self.ingest()
@@ -204,7 +204,7 @@ class DepositStand(Stand):
         return self.devnet.balance_of(token or paid.terms.source_token, paid.address)
 
     def returned(self, token: str) -> int:
-        """Base units of whom deposits go back to."""
+        """Base units of the refund recipient."""
         return self.devnet.balance_of(token, PAYER.address)
 
     def stage(self, paid: Paid) -> str:
@@ -221,7 +221,7 @@ class DepositStand(Stand):
             return [(row.purpose, row.outcome) for row in conn.execute(query.order_by("number"))]
 
     def order(self, paid: Paid, token: str | None = None) -> None:
-        """As an operator does."""
+        """Order a refund."""
         self.order_id(paid.terms.id, token)
 
     def order_id(self, transfer: str, token: str | None = None) -> None:
@@ -229,19 +229,19 @@ class DepositStand(Stand):
             order_refund(conn, self.network, transfer, token)
 
     def complaints(self) -> list[str]:
-        """What an operator has to look at."""
+        """Problems that `status` reports."""
         with self.relay_engine.connect() as conn:
             return relay_problems(conn)
 
     def drop_transactions(self, paid: Paid) -> None:
-        """Let the node forget what was signed for it and is in no block."""
+        """Drop its pending transactions from the node."""
         query = select(attempts.c.tx_hash).where(attempts.c.subject == paid.terms.id)
         with self.engine.connect() as conn:
             for tx in conn.scalars(query):
                 self.devnet.rpc("anvil_dropTransaction", tx)
 
     def attempts(self, paid: Paid) -> int:
-        """Transactions that were ever signed for it."""
+        """Number of its signed transactions."""
         with self.engine.connect() as conn:
             query = select(func.count()).where(attempts.c.subject == paid.terms.id)
             return conn.scalar(query) or 0

@@ -1,4 +1,4 @@
-"""A Stellar node in this process, asked over HTTP, and an account of ours that delivers there."""
+"""A Stellar node in this process, over HTTP, and a relay that delivers there."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from devnet.evm_messages import message_nonce
 from devnet.stellar.accounts import RELAYER, keypair
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.config.networks import load_network
-from relay import store
 from relay.account import AccountRelay, TurnReport
 from relay.jobs.cctp_deliveries import StellarDeliveries
 from relay.keys import LocalStellarKey
+from relay.leases import account_session
 from relay.limits import SpendLimits
 from relay.senders.stellar import StellarSender
 from tests.devnet.stellar.cctp import inbound
@@ -44,7 +44,7 @@ class Message:
 
 @dataclass
 class LedgerStand:
-    """A node in this process, asked over HTTP, and the warehouse."""
+    """A Stellar node over HTTP, and the warehouse."""
 
     chain: Chain
     url: str
@@ -60,7 +60,7 @@ class LedgerStand:
         message, attestation = inbound(holder.public_key, amount=AMOUNT, nonce=nonce)
         return Message(f"0x{nonce.hex()}", message, attestation, holder.public_key, holder)
 
-    def owed(self, **options: Any) -> Message:
+    def add_message(self, **options: Any) -> Message:
         found = self.message(**options)
         with self.engine.begin() as conn:
             values = (found.nonce, found.message, found.attestation, found.recipient)
@@ -74,21 +74,21 @@ class LedgerStand:
         nodes: type[StellarAccountNodes] = StellarAccountNodes,
         urls: Sequence[str] = (),
     ) -> AccountRelay[Any]:
-        """As a process that begins now has it."""
+        """The relay of a new process."""
         self.opened.append(nodes(STELLAR, urls or [self.url], timeout=30.0))
         key = LocalStellarKey(signer or keypair(RELAYER))
-        wire = StellarSender(STELLAR, self.opened[-1], key)
-        return AccountRelay(wire, StellarDeliveries(STELLAR), LIMITS, time.monotonic)
+        sender = StellarSender(STELLAR, self.opened[-1], key)
+        return AccountRelay(sender, StellarDeliveries(STELLAR), LIMITS, time.monotonic)
 
     def turns(self, relay: AccountRelay[Any], number: int = 1) -> TurnReport:
         turn = TurnReport()
-        with store.account_session(self.relay_engine, relay.account) as conn:
+        with account_session(self.relay_engine, relay.account) as conn:
             for _ in range(number):
                 turn = relay.turn(conn)
         return turn
 
     def close(self, seconds: int = 5) -> None:
-        """A ledger closes, and is ingested."""
+        """Close a ledger and ingest it."""
         self.chain.at(self.chain.now + seconds)
         latest = self.chain.node.latest
         block = {
@@ -130,7 +130,7 @@ class LedgerStand:
         with self.engine.connect() as conn:
             return len(conn.scalars(query).all())
 
-    def grow_older(self, seconds: int) -> None:
+    def age_attempts(self, seconds: int) -> None:
         past = timedelta(seconds=seconds)
         update = text(
             "UPDATE relay.attempts SET created_at = created_at - :past, sent_at = sent_at - :past"

@@ -1,4 +1,4 @@
-"""What is paid to deposit addresses goes to its owner or back: once, whatever else happens."""
+"""Payments to deposit addresses are swept or refunded exactly once."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,11 +13,11 @@ from api.transfers.store import cancel_transfer
 from devnet.evm import EvmDevnet, dev_account
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import ConfigurationError
-from relay import store
 from relay.account import TurnReport
 from relay.jobs.refund_orders import NATIVE
+from relay.leases import account_session
 from tests.relay.bomb import Bomb, Killed, evm_nodes
-from tests.relay.conftest import LIMITS, RELAYER, STRANGER, standing
+from tests.relay.conftest import LIMITS, RELAYER, STRANGER, open_stand
 from tests.relay.deposit_stand import AMOUNT, ARRIVES, LEAST, DepositStand, Paid
 from warehouse_schema.events import cctp_burns, oft_sent
 from warehouse_schema.identifiers import EvmAddress
@@ -29,22 +29,22 @@ Money = Callable[[DepositStand], Paid]
 
 @pytest.fixture
 def stand(node: tuple[EvmDevnet, str], database: URL, engine: Engine) -> Iterator[DepositStand]:
-    with standing(DepositStand, node, database, engine) as stand:
+    with open_stand(DepositStand, node, database, engine) as stand:
         yield stand
 
 
 def burns(stand: DepositStand) -> list[tuple[str, int, int]]:
-    """Who burned, how much, and the most that fees may take of it."""
+    """Sender, amount and maximum fee of each burn."""
     columns = cctp_burns.c
     with stand.engine.connect() as conn:
         found = conn.execute(select(columns.depositor, columns.amount, columns.max_fee))
         return [(row.depositor, row.amount, row.max_fee) for row in found]
 
 
-# The deposit on its way.
+# Sweeps.
 
 
-def test_a_deposit_that_is_there_is_burned_for_its_owner(stand: DepositStand):
+def test_funded_deposit_is_swept_by_a_burn(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     assert stand.turns(relay) == TurnReport(), "nothing is there"
     stand.pay(paid)
@@ -60,16 +60,16 @@ def test_a_deposit_that_is_there_is_burned_for_its_owner(stand: DepositStand):
 
 
 def take_back(stand: DepositStand, blocks: int) -> None:
-    """A reorganisation beyond finality, and what an operator then does about the cursor."""
+    """A reorg beyond finality, and the operator's reset of the cursor."""
     stand.devnet.rpc("anvil_reorg", blocks, [])
     with stand.engine.begin() as conn:
         conn.execute(text("UPDATE facts.cursors SET safe_height = NULL, final_height = NULL"))
     stand.devnet.rpc("evm_mine")
     stand.ingest(final=0)
-    stand.grow_older(25)
+    stand.age_attempts(25)
 
 
-def test_sweep_taken_back_beyond_finality_is_sent_again_once(stand: DepositStand):
+def test_sweep_in_reorg_beyond_finality_is_sent_again_once(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid)
     height = stand.devnet.block_number()
@@ -85,7 +85,7 @@ def test_sweep_taken_back_beyond_finality_is_sent_again_once(stand: DepositStand
     assert len(burns(stand)) == 1
 
 
-def test_sweep_taken_back_before_finality_is_sent_again_once(stand: DepositStand):
+def test_sweep_in_reorg_before_finality_is_sent_again_once(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid)
     height = stand.devnet.block_number()
@@ -99,13 +99,13 @@ def test_sweep_taken_back_before_finality_is_sent_again_once(stand: DepositStand
 
 
 def signed_for(stand: DepositStand, paid: Paid) -> list[str]:
-    """Hashes of all that was signed for it."""
+    """Hashes of its signed transactions."""
     query = select(attempts.c.tx_hash).where(attempts.c.subject == paid.terms.id)
     with stand.engine.connect() as conn:
         return list(conn.scalars(query.order_by(attempts.c.id)))
 
 
-def test_node_that_forgets_numbers_reopens_nothing(stand: DepositStand):
+def test_node_that_forgets_nonces_reopens_no_slot(stand: DepositStand):
     class Forgetful(EvmAccountNodes):
         def view(self, account, transactions):
             seen = super().view(account, transactions)
@@ -118,7 +118,7 @@ def test_node_that_forgets_numbers_reopens_nothing(stand: DepositStand):
     assert stand.outcomes(paid) == [("sweep", "done")]
 
 
-def test_a_deposit_of_usdt0_is_sent_and_its_message_is_paid_by_us(stand: DepositStand):
+def test_usdt0_deposit_is_swept_and_relay_pays_its_message(stand: DepositStand):
     paid, relay = stand.deposit("oft"), stand.relay()
     stand.pay(paid)
     before = int(stand.devnet.rpc("eth_getBalance", RELAYER.address, "latest"), 16)
@@ -130,11 +130,11 @@ def test_a_deposit_of_usdt0_is_sent_and_its_message_is_paid_by_us(stand: Deposit
     assert (stand.stage(paid), stand.held(paid)) == ("IN_FLIGHT", 0)
     after = int(stand.devnet.rpc("eth_getBalance", RELAYER.address, "latest"), 16)
     spent = int(stand.health().spent_today)
-    # A tenth more than the message costs was carried, and came back.
+    # A tenth above the message's price was sent, and came back.
     assert 0 < before - after < spent < (before - after) * 11 // 10
 
 
-def test_a_message_that_the_account_cannot_pay_for_keeps_no_other_deposit_waiting(
+def test_unaffordable_message_delays_no_other_deposit(
     stand: DepositStand,
 ):
     class Dear(EvmAccountNodes):
@@ -151,7 +151,7 @@ def test_a_message_that_the_account_cannot_pay_for_keeps_no_other_deposit_waitin
     assert (stand.held(dear), stand.held(paid)) == (AMOUNT, 0)
 
 
-def test_several_payments_are_one_deposit(stand: DepositStand):
+def test_several_payments_are_swept_as_one_deposit(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid, AMOUNT - 1)
     assert stand.turns(relay) == TurnReport(), "less is not yet the deposit"
@@ -160,7 +160,7 @@ def test_several_payments_are_one_deposit(stand: DepositStand):
     assert (stand.held(paid), stand.outcomes(paid)) == (0, [("sweep", "done")])
 
 
-def test_what_is_above_the_amount_goes_back_once_the_burn_is_final(stand: DepositStand):
+def test_excess_is_refunded_once_the_burn_is_final(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid, 2 * AMOUNT + EXCESS)
     stand.turns(relay)
@@ -213,7 +213,7 @@ def short_and_expired(stand: DepositStand) -> Paid:
         (short_and_expired, AMOUNT - 1),
     ],
 )
-def test_what_is_not_to_be_carried_on_goes_back(stand: DepositStand, money: Money, amount: int):
+def test_deposit_that_must_not_move_on_is_refunded(stand: DepositStand, money: Money, amount: int):
     paid, relay = money(stand), stand.relay()
     assert stand.stage(paid) == "REFUNDING"
     assert stand.turns(relay).opened == 1
@@ -224,7 +224,7 @@ def test_what_is_not_to_be_carried_on_goes_back(stand: DepositStand, money: Mone
     assert burns(stand) == []
 
 
-def test_a_wrong_token_goes_back_and_the_deposit_is_still_awaited(stand: DepositStand):
+def test_wrong_token_is_refunded_while_deposit_is_awaited(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid, EXCESS, stand.usdt0)
     stand.settle(relay)
@@ -236,7 +236,7 @@ def test_a_wrong_token_goes_back_and_the_deposit_is_still_awaited(stand: Deposit
     assert stand.outcomes(paid) == [("refund", "done"), ("sweep", "done")]
 
 
-def test_what_is_paid_after_a_refund_goes_back_as_well(stand: DepositStand):
+def test_payment_after_refund_is_refunded(stand: DepositStand):
     paid, relay = cancelled_then_paid(stand), stand.relay()
     stand.turns(relay)
     stand.pay(paid, EXCESS)
@@ -247,7 +247,7 @@ def test_what_is_paid_after_a_refund_goes_back_as_well(stand: DepositStand):
     assert stand.outcomes(paid) == [("refund", "done"), ("refund", "done")]
 
 
-def test_what_is_too_little_to_go_back_stays_until_there_is_more(stand: DepositStand):
+def test_amount_below_minimum_refund_stays(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.expire(paid)
     stand.pay(paid, LEAST - 1)
@@ -257,10 +257,10 @@ def test_what_is_too_little_to_go_back_stays_until_there_is_more(stand: DepositS
     assert (stand.held(paid), stand.returned(stand.usdc)) == (0, LEAST)
 
 
-# On an operator's word.
+# Operators' orders.
 
 
-def test_what_is_too_little_goes_back_on_an_operators_word(stand: DepositStand):
+def test_operator_order_refunds_amount_below_minimum(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.expire(paid)
     stand.pay(paid, LEAST - 1)
@@ -273,7 +273,7 @@ def test_what_is_too_little_goes_back_on_an_operators_word(stand: DepositStand):
     assert stand.turns(relay) == TurnReport(), "an order is carried out once"
 
 
-def test_native_coin_goes_back_on_an_operators_word(stand: DepositStand):
+def test_operator_order_refunds_native_coin(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid)
     stand.devnet.send(STRANGER, paid.address, b"", value=7)
@@ -284,7 +284,7 @@ def test_native_coin_goes_back_on_an_operators_word(stand: DepositStand):
     assert stand.stage(paid) == "ATTESTING"
 
 
-def test_an_order_takes_no_deposit_that_may_yet_be_carried_on(stand: DepositStand):
+def test_order_waits_while_deposit_may_move_on(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid, AMOUNT - 1)
     stand.order(paid)
@@ -296,7 +296,7 @@ def test_an_order_takes_no_deposit_that_may_yet_be_carried_on(stand: DepositStan
     assert (stand.held(paid), stand.stage(paid)) == (0, "REFUNDED")
 
 
-def test_an_order_about_a_strange_contract_stops_nothing(stand: DepositStand):
+def test_order_for_unknown_contract_delays_nothing(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     stand.devnet.rpc("anvil_setCode", "0x" + "5c" * 20, "0x60006000fd")
     stand.order(paid, "0x" + "5c" * 20)
@@ -306,15 +306,15 @@ def test_an_order_about_a_strange_contract_stops_nothing(stand: DepositStand):
     assert stand.outcomes(paid) == [("sweep", None)]
 
 
-def test_only_what_is_paid_in_by_an_address_can_be_ordered_back(stand: DepositStand):
+def test_order_needs_a_deposit_address(stand: DepositStand):
     with pytest.raises(ConfigurationError, match="no transfer 'ab' has a deposit address"):
         stand.order_id("ab")
 
 
-# Whose it is.
+# Ownership.
 
 
-def test_another_operators_deposits_are_left_to_it_until_anybody_may_refund(stand: DepositStand):
+def test_other_operators_deposit_is_skipped_until_release(stand: DepositStand):
     waiting = stand.deposit(operator=STRANGER.address.lower())
     stand.pay(waiting)
     back = stand.deposit(operator=STRANGER.address.lower())
@@ -329,7 +329,7 @@ def test_another_operators_deposits_are_left_to_it_until_anybody_may_refund(stan
     assert stand.complaints() == []
 
 
-def test_what_was_released_is_refunded_by_whoever_relays_now(stand: DepositStand):
+def test_released_deposit_is_refunded_by_any_account(stand: DepositStand):
     waiting = stand.deposit(operator=STRANGER.address.lower(), days_ago=2)
     stand.pay(waiting)
     paid = stand.deposit(operator=STRANGER.address.lower(), days_ago=2)
@@ -340,8 +340,8 @@ def test_what_was_released_is_refunded_by_whoever_relays_now(stand: DepositStand
     assert (stand.stage(waiting), stand.held(waiting)) == ("FUNDED", AMOUNT)
 
 
-def test_who_is_faster_with_a_released_refund_stops_nobody(stand: DepositStand):
-    """And pays again at once, so that the address is not empty when ours is looked at."""
+def test_strangers_refund_of_released_deposit_is_late(stand: DepositStand):
+    """Pay again at once, so that the address is not empty at the next check."""
     paid, relay = stand.deposit(days_ago=2), stand.relay()
     stand.cancel(paid)
     stand.pay(paid)
@@ -350,17 +350,17 @@ def test_who_is_faster_with_a_released_refund_stops_nobody(stand: DepositStand):
     stand.drop_transactions(paid)
     stand.devnet.rpc("evm_setAutomine", True)
     stand.refund_as(STRANGER, paid)
-    stand.grow_older(25)
+    stand.age_attempts(25)
     assert stand.turns(relay).sent == 1
     stand.pay(paid)
     stand.ingest()
     assert stand.turns(relay).late == 1
-    stand.outwait()
+    stand.age_slots()
     assert stand.turns(stand.relay()) == TurnReport(opened=1, sent=1)
     assert stand.outcomes(paid) == [("refund", "late"), ("refund", None)]
 
 
-def test_terms_that_are_not_those_of_the_address_are_not_signed_for(stand: DepositStand, caplog):
+def test_terms_of_another_address_are_not_signed(stand: DepositStand, caplog):
     paid = stand.deposit()
     stand.pay(paid)
     with stand.engine.begin() as conn:
@@ -369,15 +369,15 @@ def test_terms_that_are_not_those_of_the_address_are_not_signed_for(stand: Depos
     relay = stand.relay()
     caplog.clear()
     assert [stand.turns(relay), stand.turns(relay)] == [TurnReport(), TurnReport()]
-    said = f"not its address chain={stand.chain.id} transfer={paid.terms.id}"
+    said = f"wrong address chain={stand.chain.id} transfer={paid.terms.id}"
     assert caplog.text.count(said) == 1
 
 
 FROZEN = "0x36602414600c5760006000fd5b600160005260206000f3"
-"""A token that says a balance of one unit and does nothing else."""
+"""A token that reports a balance of 1 and does nothing else."""
 
 
-def test_a_refund_that_its_token_refuses_is_not_paid_for_and_stops_nothing(stand: DepositStand):
+def test_refund_that_token_rejects_is_not_paid_for(stand: DepositStand):
     back, paid, relay = cancelled_then_paid(stand), stand.deposit("oft"), stand.relay()
     stand.pay(paid)
     stand.devnet.rpc("anvil_setCode", stand.usdc, FROZEN)
@@ -388,10 +388,10 @@ def test_a_refund_that_its_token_refuses_is_not_paid_for_and_stops_nothing(stand
     assert stand.outcomes(paid) == [("sweep", None)]
 
 
-# Cancelling.
+# Cancellations.
 
 
-def test_once_a_sweep_is_signed_nobody_cancels(stand: DepositStand, api_engine: Engine):
+def test_signed_sweep_prevents_cancellation(stand: DepositStand, api_engine: Engine):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid)
     stand.devnet.rpc("evm_setAutomine", False)
@@ -400,23 +400,23 @@ def test_once_a_sweep_is_signed_nobody_cancels(stand: DepositStand, api_engine: 
         cancel_transfer(conn, stand.network, OwnedTransferId(paid.terms.id))
 
 
-def test_transfer_being_cancelled_is_not_swept(stand: DepositStand, api_engine: Engine):
+def test_transfer_locked_by_cancellation_is_not_swept(stand: DepositStand, api_engine: Engine):
     paid, relay = stand.deposit(), stand.relay()
     stand.pay(paid)
     with api_engine.begin() as conn:
         cancel_transfer(conn, stand.network, OwnedTransferId(paid.terms.id))
         turn = stand.turns(relay)
     assert (turn.opened, stand.outcomes(paid)) == (0, [])
-    assert "is being decided about" in turn.refused[0]
+    assert "is locked by another process" in turn.refused[0]
     stand.fold()
     stand.settle(relay)
     assert (stand.stage(paid), stand.returned(stand.usdc)) == ("REFUNDED", AMOUNT)
 
 
-# Chains that take back, and kills.
+# Reorgs and kills.
 
 
-def test_a_deposit_that_its_chain_took_back_is_not_paid_for_again(stand: DepositStand):
+def test_deposit_removed_by_reorg_is_not_swept_again(stand: DepositStand):
     paid, relay = stand.deposit(), stand.relay()
     snapshot = stand.devnet.rpc("evm_snapshot")
     stand.pay(paid)
@@ -426,7 +426,7 @@ def test_a_deposit_that_its_chain_took_back_is_not_paid_for_again(stand: Deposit
     stand.devnet.rpc("evm_revert", snapshot)
     stand.devnet.rpc("evm_setAutomine", True)
     stand.devnet.send(STRANGER, dev_account(5).address, b"")
-    stand.grow_older(120)
+    stand.age_attempts(120)
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.ingest()
     stand.settle(relay)
@@ -435,9 +435,9 @@ def test_a_deposit_that_its_chain_took_back_is_not_paid_for_again(stand: Deposit
 
 
 def live(stand: DepositStand, bomb: Bomb) -> None:
-    """A life of the relay: turns, with all becoming final between."""
+    """One run of the relay: turns, with finality in between."""
     relay = stand.relay(nodes=evm_nodes(bomb))
-    with store.account_session(stand.relay_engine, relay.account) as conn:
+    with account_session(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         relay.turn(conn)
         stand.ingest()
@@ -451,7 +451,7 @@ def funded(stand: DepositStand) -> Paid:
 
 
 @pytest.mark.parametrize(("money", "back"), [(funded, 0), (cancelled_then_paid, AMOUNT)])
-def test_whatever_is_killed_when_money_moves_once_for_one_fee(
+def test_kill_at_any_point_moves_money_once_for_one_fee(
     stand: DepositStand, money: Money, back: int
 ):
     money(stand)
@@ -463,7 +463,7 @@ def test_whatever_is_killed_when_money_moves_once_for_one_fee(
         paid, before, returned = money(stand), stand.nonce(), stand.returned(stand.usdc)
         with pytest.raises(Killed, match=name):
             live(stand, Bomb(at))
-        stand.grow_older(25)
+        stand.age_attempts(25)
         live(stand, Bomb())
         where = f"killed {name}, point {at}"
         assert stand.held(paid) == 0, where
@@ -473,7 +473,7 @@ def test_whatever_is_killed_when_money_moves_once_for_one_fee(
         assert stand.outcomes(paid) == [("refund" if back else "sweep", "done")], where
 
 
-def test_nothing_goes_beyond_the_days_budget(stand: DepositStand):
+def test_daily_budget_is_not_exceeded(stand: DepositStand):
     paid = funded(stand)
     turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=1)))
     assert (turn.opened, stand.outcomes(paid)) == (0, [])

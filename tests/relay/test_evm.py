@@ -1,4 +1,4 @@
-"""Attested messages are delivered on an EVM chain: once, for one fee, whatever else happens."""
+"""Attested messages are delivered on an EVM chain exactly once, for one fee."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +9,12 @@ from sqlalchemy import Engine, update
 from devnet.evm import dev_account
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import FollowerConflict, NodeUnavailable
-from relay import store
 from relay.account import AccountRelay, TurnReport
+from relay.failures import resume_accounts
 from relay.jobs.cctp_deliveries import EvmDeliveries
+from relay.leases import account_session
 from relay.senders.evm import MAX_OPEN
+from relay.slots import close_slot, open_slot, open_slots
 from tests.factories.projections import address
 from tests.factories.relay import owe, signed
 from tests.relay.bomb import Bomb, Killed, evm_nodes
@@ -21,14 +23,14 @@ from warehouse_schema.intake import transfers
 
 
 def settle(stand: Stand, relay: AccountRelay) -> None:
-    """Turns until everything is final."""
+    """Run turns until everything is final."""
     for _ in range(3):
         stand.turns(relay)
         stand.ingest()
 
 
-def test_an_attested_message_is_delivered_and_closed_when_it_is_final(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_attested_message_is_delivered_and_closed_at_finality(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     turn = stand.turns(relay)
     assert (turn.opened, turn.sent, turn.refused) == (1, 1, [])
     assert stand.received(message) == AMOUNT
@@ -39,36 +41,36 @@ def test_an_attested_message_is_delivered_and_closed_when_it_is_final(stand: Sta
     stand.ingest()
     assert stand.turns(relay).done == 1
     assert stand.slots_of(message) == [(0, "done")]
-    # The movement still waits, as far as the warehouse knows.
+    # The warehouse has not ingested the delivery.
     assert stand.turns(relay) == TurnReport()
     assert stand.nonce() == 1
 
 
-def test_what_a_delivery_cost_is_kept(stand: Stand):
+def test_cost_of_delivery_is_stored(stand: Stand):
     before = int(stand.devnet.rpc("eth_getBalance", RELAYER.address, "latest"), 16)
-    stand.owed()
+    stand.add_message()
     settle(stand, stand.relay())
     after = int(stand.devnet.rpc("eth_getBalance", RELAYER.address, "latest"), 16)
     row = stand.health()
     assert (row.well, row.balance, row.spent_today, row.open) == (True, after, before - after, 0)
 
 
-def test_what_somebody_else_delivered_costs_nothing(stand: Stand):
-    message = stand.owed()
+def test_delivery_by_another_sender_costs_nothing(stand: Stand):
+    message = stand.add_message()
     stand.deliver(message)
     assert stand.turns(stand.relay()) == TurnReport()
     assert stand.slots_of(message) == []
     assert stand.nonce() == 0
 
 
-def test_what_somebody_else_delivers_first_is_no_failure_that_is_tried_again(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_delivery_that_lost_the_race_is_late_and_not_retried(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     stand.devnet.rpc("anvil_dropTransaction", stand.signed_for(message)[0])
     stand.devnet.rpc("evm_setAutomine", True)
     stand.deliver(message)
-    stand.grow_older(25)
+    stand.age_attempts(25)
     assert stand.turns(relay).sent == 1
     stand.ingest()
     assert stand.turns(relay) == TurnReport(late=1)
@@ -87,19 +89,19 @@ def test_what_somebody_else_delivers_first_is_no_failure_that_is_tried_again(sta
         {"mechanism": "oft"},
     ],
 )
-def test_what_is_not_owed_is_not_delivered(stand: Stand, changes):
-    message = stand.owed(**changes)
+def test_message_without_transfer_is_not_delivered(stand: Stand, changes):
+    message = stand.add_message(**changes)
     assert stand.turns(stand.relay()) == TurnReport()
     assert stand.slots_of(message) == []
 
 
-def test_an_extra_that_is_worth_it_is_delivered_too(stand: Stand):
-    message = stand.owed(is_extra=True)
+def test_extra_above_minimum_is_delivered(stand: Stand):
+    message = stand.add_message(is_extra=True)
     assert stand.turns(stand.relay()).opened == 1
     assert stand.received(message) == AMOUNT
 
 
-def test_a_message_that_would_revert_is_not_paid_for(stand: Stand):
+def test_message_that_would_revert_is_not_sent(stand: Stand):
     message = stand.message()
     forged = replace(message, attestation=message.attestation[:65] + bytes(65))
     with stand.engine.begin() as conn:
@@ -114,8 +116,8 @@ def test_a_message_that_would_revert_is_not_paid_for(stand: Stand):
     assert stand.nonce() == 0
 
 
-def test_many_go_side_by_side_and_no_more_than_may_be_open(stand: Stand):
-    messages = [stand.owed() for _ in range(MAX_OPEN + 2)]
+def test_open_slots_are_limited(stand: Stand):
+    messages = [stand.add_message() for _ in range(MAX_OPEN + 2)]
     relay = stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     assert stand.turns(relay).opened == MAX_OPEN
@@ -129,7 +131,7 @@ def test_many_go_side_by_side_and_no_more_than_may_be_open(stand: Stand):
     ]
 
 
-def test_what_can_never_be_delivered_keeps_nothing_after_it_waiting_for_ever(engine: Engine):
+def test_undeliverable_messages_do_not_block_later_ones(engine: Engine):
     nonces = [f"0x{number:032x}{number:032x}" for number in range(1, 106)]
     chain, ledger = EVM.id, EvmDeliveries(EVM)
     with engine.begin() as conn:
@@ -138,17 +140,17 @@ def test_what_can_never_be_delivered_keeps_nothing_after_it_waiting_for_ever(eng
         signed(conn, chain, "deliver", nonces[-1][2:34], "0xa", key=nonces[-1])
         seen: set[str] = set()
         for _ in range(30):
-            owed = [each.key for each in ledger.owed(conn)]
+            owed = [each.key for each in ledger.jobs(conn)]
             assert owed == sorted(owed), "the oldest of them first"
             assert nonces[-1] in owed, "what is under way is always known"
             seen.update(owed)
     assert seen == {*nonces}
 
 
-def test_nothing_goes_beyond_the_days_budget(stand: Stand):
-    first = stand.owed()
+def test_daily_budget_is_not_exceeded(stand: Stand):
+    first = stand.add_message()
     stand.turns(stand.relay())
-    reserved, second = stand.health().spent_today, stand.owed()
+    reserved, second = stand.health().spent_today, stand.add_message()
     turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=reserved + 1)))
     assert turn.opened == 0
     assert f"over the day's budget of {reserved + 1} wei" in turn.refused[0]
@@ -157,8 +159,8 @@ def test_nothing_goes_beyond_the_days_budget(stand: Stand):
     assert stand.health().reason == f"the day's budget of {reserved} wei is used up"
 
 
-def test_too_little_on_the_account_is_said_and_nothing_is_signed(stand: Stand):
-    message = stand.owed()
+def test_low_balance_is_reported_and_nothing_is_signed(stand: Stand):
+    message = stand.add_message()
     stand.devnet.rpc("anvil_setBalance", RELAYER.address, hex(10**9))
     turn = stand.turns(stand.relay())
     assert turn.opened == 0
@@ -169,25 +171,25 @@ def test_too_little_on_the_account_is_said_and_nothing_is_signed(stand: Stand):
 # Stuck transactions.
 
 
-def test_bytes_that_nobody_has_are_sent_again_and_no_others(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_dropped_transaction_is_resent_with_same_bytes(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     [tx] = stand.signed_for(message)
     stand.devnet.rpc("anvil_dropTransaction", tx)
     assert stand.turns(relay) == TurnReport()
-    stand.grow_older(25)
+    stand.age_attempts(25)
     assert stand.turns(relay) == TurnReport(sent=1)
     stand.devnet.rpc("evm_mine")
     assert stand.signed_for(message) == [tx]
     assert stand.received(message) == AMOUNT
 
 
-def test_a_stuck_transaction_is_replaced_under_its_number(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_stuck_transaction_is_replaced_with_same_nonce(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
-    stand.grow_older(120)
+    stand.age_attempts(120)
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     first, second = stand.signed_for(message)
     stand.devnet.rpc("evm_mine")
@@ -199,27 +201,25 @@ def test_a_stuck_transaction_is_replaced_under_its_number(stand: Stand):
 
 
 @pytest.mark.parametrize(("more", "replaced"), [(150, 1), (100, 0)])
-def test_of_what_has_one_number_the_budget_counts_the_dearest(
-    stand: Stand, more: int, replaced: int
-):
-    message = stand.owed()
+def test_budget_counts_dearest_attempt_of_a_nonce(stand: Stand, more: int, replaced: int):
+    message = stand.add_message()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(stand.relay())
-    stand.grow_older(120)
+    stand.age_attempts(120)
     reserved = int(stand.health().spent_today)
     turn = stand.turns(stand.relay(limits=replace(LIMITS, budget=reserved * more // 100)))
     assert (turn.replaced, len(stand.signed_for(message))) == (replaced, 1 + replaced)
     assert turn.refused == [] if replaced else "over the day's budget" in turn.refused[0]
 
 
-def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothing(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_fill_uses_up_number_of_finished_job(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     stand.devnet.rpc("anvil_dropTransaction", stand.signed_for(message)[0])
     stand.devnet.rpc("evm_setAutomine", True)
     stand.deliver(message)
-    stand.grow_older(120)
+    stand.age_attempts(120)
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
     stand.ingest()
     stand.turns(relay)
@@ -228,24 +228,24 @@ def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothi
     assert stand.health().well
 
 
-# Reorganisations, and others with our key.
+# Reorgs, and a stolen key.
 
 
-def test_a_delivery_that_its_chain_took_back_is_sent_again(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_delivery_removed_by_reorg_is_sent_again(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     snapshot = stand.devnet.rpc("evm_snapshot")
     stand.turns(relay)
     assert stand.received(message) == AMOUNT
     stand.devnet.rpc("evm_revert", snapshot)
     assert stand.received(message) == 0
-    stand.grow_older(25)
+    stand.age_attempts(25)
     assert stand.turns(relay) == TurnReport(sent=1)
     assert stand.received(message) == AMOUNT
     assert len(stand.signed_for(message)) == 1
 
 
-def test_a_block_that_was_not_ingested_buries_nothing(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_block_that_was_not_ingested_closes_no_slot(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     stand.turns(relay)
     stand.ingest()
     with stand.engine.begin() as conn:
@@ -254,8 +254,8 @@ def test_a_block_that_was_not_ingested_buries_nothing(stand: Stand):
     assert stand.slots_of(message) == [(0, None)]
 
 
-def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_nonce_taken_by_another_signer_halts_account(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     stand.devnet.rpc("anvil_dropTransaction", stand.signed_for(message)[0])
@@ -268,15 +268,15 @@ def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
     assert "somebody else signs" in stand.health().reason
     assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
-        assert store.resume_accounts(conn, stand.chain.id) == 1
+        assert resume_accounts(conn, stand.chain.id) == 1
     assert stand.turns(relay).opened == 1
     assert stand.received(message) == AMOUNT
 
 
-def test_one_process_signs_for_an_account(stand: Stand):
+def test_second_process_for_account_raises_conflict(stand: Stand):
     relay = stand.relay()
     with (
-        store.account_session(stand.relay_engine, relay.account),
+        account_session(stand.relay_engine, relay.account),
         pytest.raises(FollowerConflict, match="another process signs"),
     ):
         stand.turns(stand.relay())
@@ -286,9 +286,9 @@ def test_one_process_signs_for_an_account(stand: Stand):
 
 
 def live(stand: Stand, bomb: Bomb) -> None:
-    """A life of the relay: three turns, with all becoming final between."""
+    """One run of the relay: three turns, with finality in between."""
     relay = stand.relay(nodes=evm_nodes(bomb))
-    with store.account_session(stand.relay_engine, relay.account) as conn:
+    with account_session(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         for _ in range(3):
             relay.turn(conn)
@@ -297,20 +297,18 @@ def live(stand: Stand, bomb: Bomb) -> None:
 
 def points_of_a_life(stand: Stand) -> Sequence[str]:
     bomb = Bomb()
-    stand.owed()
+    stand.add_message()
     live(stand, bomb)
     return bomb.passed
 
 
 @pytest.mark.parametrize("by_stranger", [False, True])
-def test_whatever_is_killed_when_there_is_one_delivery_and_at_most_one_fee(
-    stand: Stand, by_stranger: bool
-):
+def test_kill_at_any_point_delivers_once_for_at_most_one_fee(stand: Stand, by_stranger: bool):
     points = points_of_a_life(stand)
     assert {"before a commit", "after a commit", "before a sending", "after a sending"} == {*points}
     for at, name in enumerate(points):
-        message, before = stand.owed(), stand.nonce()
-        # A delivery that came too late counts as a paid failure of its owner, and others wait.
+        message, before = stand.add_message(), stand.nonce()
+        # A late delivery is a paid failure of its owner and delays the owner's others.
         with stand.engine.begin() as conn:
             mine = transfers.c.id == message.nonce[2:34]
             conn.execute(update(transfers).where(mine).values(owner=address(at)))
@@ -318,7 +316,7 @@ def test_whatever_is_killed_when_there_is_one_delivery_and_at_most_one_fee(
             live(stand, Bomb(at))
         if by_stranger and stand.received(message) == 0:
             stand.deliver(message)
-        stand.grow_older(25)
+        stand.age_attempts(25)
         live(stand, Bomb())
         where = f"killed {name}, point {at}"
         assert stand.received(message) == AMOUNT, where
@@ -329,15 +327,15 @@ def test_whatever_is_killed_when_there_is_one_delivery_and_at_most_one_fee(
 
 
 class Deaf(EvmAccountNodes):
-    """Nodes that take a transaction and do not say so."""
+    """Nodes that take a transaction and fail to answer."""
 
     def send(self, raw: bytes) -> str:
         super().send(raw)
         raise NodeUnavailable("no answer")
 
 
-def test_a_sending_without_an_answer_is_no_reason_to_sign_anew(stand: Stand):
-    message = stand.owed()
+def test_broadcast_without_answer_signs_nothing_new(stand: Stand):
+    message = stand.add_message()
     deaf = stand.relay(nodes=Deaf)
     with pytest.raises(NodeUnavailable):
         stand.turns(deaf)
@@ -346,18 +344,18 @@ def test_a_sending_without_an_answer_is_no_reason_to_sign_anew(stand: Stand):
     assert len(stand.signed_for(message)) == 1
 
 
-def test_the_database_itself_refuses_a_second_number_for_one_purpose(stand: Stand, engine: Engine):
-    message, relay = stand.owed(), stand.relay()
+def test_database_rejects_second_slot_for_a_job(stand: Stand, engine: Engine):
+    message, relay = stand.add_message(), stand.relay()
     stand.turns(relay)
     with stand.relay_engine.begin() as conn:
-        [slot] = store.open_slots(conn, relay.account)
+        [slot] = open_slots(conn, relay.account)
     for outcome in (None, "done"):
         with stand.relay_engine.begin() as conn:
             if outcome:
-                store.close_slot(conn, relay.account, slot, "done", 1)
+                close_slot(conn, relay.account, slot, "done", 1)
         with (
             pytest.raises(Exception, match="uq_slots_once"),
             stand.relay_engine.begin() as conn,
         ):
-            store.open_slot(conn, relay.account, replace(slot, number=7), 1)
+            open_slot(conn, relay.account, replace(slot, number=7), 1)
     assert len(stand.slots_of(message)) == 1

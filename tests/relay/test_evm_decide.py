@@ -1,4 +1,4 @@
-"""What comes next for a slot: a table of what the chain may say."""
+"""Decisions about a slot, as a table of account states."""
 
 from dataclasses import replace
 
@@ -11,13 +11,10 @@ from relay.keys import LocalEvmKey
 from relay.nonces import (
     AccountState,
     Attempt,
-    CheckEffect,
     CloseSlot,
     Inclusion,
     NonceSlot,
-    ReplaceAttempt,
-    SendAttempt,
-    WaitForChain,
+    SlotStep,
 )
 from relay.senders.evm_decide import MAX_ATTEMPTS, bid_of, first_bid, next_step, raised_bid
 from relay.senders.evm_signing import ContractCall, GasBid, sign_evm
@@ -39,34 +36,34 @@ DONE, REVERTED = (Inclusion(Height(9), BlockHash("0xb"), ok, 777) for ok in (Tru
 
 
 def step(
-    *attempts, nonce=5, furthest=0, inclusions=None, buried=(), price=PRICE, block_seconds=1.0
+    *attempts, nonce=5, furthest=0, inclusions=None, finalized=(), price=PRICE, block_seconds=1.0
 ):
     slot = NonceSlot(5, "deliver", "0xkey", "transfer", attempts)
-    sight = AccountState(10**18, nonce, max(nonce, furthest), inclusions or {})
-    return next_step(slot, sight, price, buried=buried, block_seconds=block_seconds)
+    state = AccountState(10**18, nonce, max(nonce, furthest), inclusions or {})
+    return next_step(slot, state, price, finalized=finalized, block_seconds=block_seconds)
 
 
-def test_what_was_never_sent_is_sent():
-    assert step(FRESH) == SendAttempt()
-    assert step(OLD, replace(REPLACED, sent_ago=None)) == SendAttempt()
+def test_unsent_attempt_is_sent():
+    assert step(FRESH) == SlotStep.SEND
+    assert step(OLD, replace(REPLACED, sent_ago=None)) == SlotStep.SEND
 
 
-def test_what_was_sent_is_sent_again_after_a_while_and_not_before():
-    assert step(SENT) == WaitForChain()
-    assert step(replace(SENT, sent_ago=21.0)) == SendAttempt()
-    assert step(OLD, REPLACED) == WaitForChain()
+def test_sent_attempt_is_resent_after_resend_seconds():
+    assert step(SENT) == SlotStep.WAIT
+    assert step(replace(SENT, sent_ago=21.0)) == SlotStep.SEND
+    assert step(OLD, REPLACED) == SlotStep.WAIT
 
 
-def test_what_waits_long_is_replaced_if_it_is_next():
-    assert isinstance(step(OLD), ReplaceAttempt)
-    assert step(OLD, nonce=4) == SendAttempt()
-    assert step(OLD, block_seconds=120.0) == SendAttempt()
+def test_old_attempt_of_next_nonce_is_replaced():
+    assert step(OLD) is SlotStep.REPLACE
+    assert step(OLD, nonce=4) == SlotStep.SEND
+    assert step(OLD, block_seconds=120.0) == SlotStep.SEND
 
 
-def test_replacing_has_an_end():
-    assert step(*[OLD] * MAX_ATTEMPTS) == SendAttempt()
+def test_replacements_are_limited():
+    assert step(*[OLD] * MAX_ATTEMPTS) == SlotStep.SEND
     rich = replace(OLD, raw=sign_evm(KEY, 1, 5, _nothing(), 1, GasBid(10_000, 1_000)).raw)
-    assert step(rich) == SendAttempt()
+    assert step(rich) == SlotStep.SEND
 
 
 def _nothing():
@@ -77,20 +74,22 @@ def _nothing():
     ("inclusion", "is_fill", "outcome"),
     [(DONE, False, "done"), (REVERTED, False, "failed"), (DONE, True, "filled")],
 )
-def test_what_is_buried_decides_and_nothing_else_does(inclusion, is_fill, outcome):
+def test_only_finalized_transaction_closes_slot(inclusion, is_fill, outcome):
     attempt = replace(OLD, is_fill=is_fill)
     included = {FIRST.tx: inclusion}
-    assert step(attempt, nonce=6, inclusions=included) == WaitForChain()
-    assert step(attempt, nonce=6, inclusions=included, buried={FIRST.tx}) == CloseSlot(outcome, 777)
-    # Whichever of the attempts it is.
-    assert step(attempt, REPLACED, nonce=6, inclusions=included, buried={FIRST.tx}) == (
+    assert step(attempt, nonce=6, inclusions=included) == SlotStep.WAIT
+    assert step(attempt, nonce=6, inclusions=included, finalized={FIRST.tx}) == CloseSlot(
+        outcome, 777
+    )
+    # For any of the attempts.
+    assert step(attempt, REPLACED, nonce=6, inclusions=included, finalized={FIRST.tx}) == (
         CloseSlot(outcome, 777)
     )
 
 
-def test_a_number_that_is_used_by_none_of_ours_is_asked_about_and_never_given_up_unasked():
-    assert step(FRESH, nonce=6) == CheckEffect()
-    assert step(OLD, nonce=7) == CheckEffect()
+def test_nonce_used_by_unknown_transaction_is_checked():
+    assert step(FRESH, nonce=6) == SlotStep.CHECK_NONCE
+    assert step(OLD, nonce=7) == SlotStep.CHECK_NONCE
 
 
 wei = st.integers(0, 10**12)
@@ -98,7 +97,7 @@ wei = st.integers(0, 10**12)
 
 @given(most=wei, tip=wei, base=wei, asked=wei)
 @settings(max_examples=60)
-def test_a_replacement_bids_a_tenth_more_at_least_and_what_is_asked(most, tip, base, asked):
+def test_replacement_bids_at_least_a_tenth_more(most, tip, base, asked):
     old, price = GasBid(max(most, tip), tip), GasPrice(base, asked)
     new = raised_bid(old, price)
     if new is None:
@@ -109,5 +108,5 @@ def test_a_replacement_bids_a_tenth_more_at_least_and_what_is_asked(most, tip, b
     assert new.most >= max(first_bid(price).most, new.tip)
 
 
-def test_the_bid_is_read_off_the_signed_bytes():
+def test_bid_is_read_from_signed_bytes():
     assert bid_of(NEWER.raw) == GasBid(400, 40)

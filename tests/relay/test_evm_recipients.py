@@ -1,6 +1,7 @@
-"""Recipients on an EVM chain to whom USDC is not minted: found, told, and cleared."""
+"""Obstacles of recipients on an EVM chain are stored and cleared."""
 
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from indexer.chain_state.evm import EvmState
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.config.networks import load_network
 from indexer.transfers.load import load_transfers
-from relay import store
-from relay.jobs.recipients import RECHECK_SECONDS, Recipients, mint_check
+from relay.jobs.recipients import RECHECK_SECONDS, Recipients, check_mint
+from relay.leases import account_session
 from tests.relay.conftest import AMOUNT, EVM, Message, Stand
 from warehouse_schema.identifiers import EvmAddress
 from warehouse_schema.intake import quotes
@@ -22,24 +23,26 @@ NETWORK = load_network("devnet")
 OWNER = deployer()
 
 
-class Looks:
-    """A process that looks at recipients of the chain."""
+class RecipientChecks:
+    """Checks of recipients with a clock of the test."""
 
     def __init__(self, stand: Stand) -> None:
         self.stand, self.time = stand, 0.0
         nodes = EvmAccountNodes(EVM, [stand.url], timeout=30.0)
-        opened = stand.doors.enter_context(closing(nodes))
-        self.recipients = Recipients(EVM.id, mint_check(EVM, opened.call_uint), lambda: self.time)
+        opened = stand.stack.enter_context(closing(nodes))
+        self.recipients = Recipients(
+            EVM.id, partial(check_mint, EVM, opened.call_uint), lambda: self.time
+        )
 
     def look(self) -> None:
         self.time += RECHECK_SECONDS
-        with store.account_session(self.stand.relay_engine, self.recipients.account) as conn:
+        with account_session(self.stand.relay_engine, self.recipients.account) as conn:
             self.recipients.turn(conn)
 
 
-def owed(stand: Stand) -> Message:
-    """A message of a withdrawal of USDC."""
-    found = stand.owed()
+def awaited_message(stand: Stand) -> Message:
+    """A message of a USDC withdrawal."""
+    found = stand.add_message()
     asset = {"dest_asset": f"{EVM.id}/erc20:{EVM.usdc}", "amount_out": AMOUNT}
     with stand.engine.begin() as conn:
         row = quotes.c.id == f"quote of {found.nonce[2:34]}"
@@ -47,14 +50,14 @@ def owed(stand: Stand) -> Message:
     return found
 
 
-def told(stand: Stand, message: Message) -> list[tuple[str, str]]:
+def obstacles_of(stand: Stand, message: Message) -> list[tuple[str, str]]:
     with stand.engine.connect() as conn:
         [loaded] = load_transfers(conn, NETWORK, [message.nonce[2:34]])
     return [(each.kind, each.detail) for each in loaded.inputs.obstacles]
 
 
 def switch(stand: Stand, contract: Any, function: str, *addresses: str) -> None:
-    """A call of the contract's owner."""
+    """Call as the contract's owner."""
     data = keccak(text=function)[:4] + b"".join(bytes.fromhex(f"{a[2:]:0>64}") for a in addresses)
     sent = {"from": OWNER.address, "to": contract, "data": f"0x{data.hex()}"}
     stand.devnet.rpc("eth_sendTransaction", sent)
@@ -63,37 +66,37 @@ def switch(stand: Stand, contract: Any, function: str, *addresses: str) -> None:
 
 @pytest.mark.parametrize("contract", ["usdc", "message_transmitter", "token_minter"])
 def test_pause_is_obstacle_while_it_lasts(stand: Stand, contract: str):
-    message, looks, relay = owed(stand), Looks(stand), stand.relay()
+    message, checks, relay = awaited_message(stand), RecipientChecks(stand), stand.relay()
     paused = getattr(stand.devnet.addresses, contract)
     switch(stand, paused, "pause()")
-    looks.look()
-    [(kind, detail)] = told(stand, message)
+    checks.look()
+    [(kind, detail)] = obstacles_of(stand, message)
     assert kind == "paused"
     assert f"is paused on {EVM.id}" in detail
     assert stand.turns(relay).opened == 0
     switch(stand, paused, "unpause()")
-    looks.look()
-    assert told(stand, message) == []
+    checks.look()
+    assert obstacles_of(stand, message) == []
     assert stand.turns(relay).opened == 1
     assert stand.received(message) == AMOUNT
 
 
-def test_blacklisted_recipient_is_obstacle_until_issuer_relents(stand: Stand):
-    message, looks, relay = owed(stand), Looks(stand), stand.relay()
+def test_blacklisted_recipient_is_obstacle_until_removed(stand: Stand):
+    message, checks, relay = awaited_message(stand), RecipientChecks(stand), stand.relay()
     usdc = stand.devnet.addresses.usdc
     switch(stand, usdc, "blacklist(address)", message.recipient)
-    looks.look()
-    assert told(stand, message) == [
+    checks.look()
+    assert obstacles_of(stand, message) == [
         ("frozen", f"the issuer of USDC refuses {message.recipient} on {EVM.id}")
     ]
     assert stand.turns(relay).refused == []
-    state = stand.doors.enter_context(closing(EvmState(NETWORK, {EVM.id: [stand.url]}, needed=1)))
+    state = stand.stack.enter_context(closing(EvmState(NETWORK, {EVM.id: [stand.url]}, needed=1)))
     refusal = state.mint_refusal(EVM.id, EvmAddress(message.recipient))
     assert refusal is not None
     assert refusal.kind == "frozen"
     switch(stand, usdc, "unBlacklist(address)", message.recipient)
     assert state.mint_refusal(EVM.id, EvmAddress(message.recipient)) is None
-    looks.look()
-    assert told(stand, message) == []
+    checks.look()
+    assert obstacles_of(stand, message) == []
     stand.turns(relay)
     assert stand.received(message) == AMOUNT

@@ -1,4 +1,4 @@
-"""What fails, at a node or in a block, keeps nothing else waiting for long."""
+"""Failures at a node or in a block do not delay other jobs."""
 
 from functools import partial
 from typing import Any
@@ -7,24 +7,23 @@ import pytest
 
 from indexer.chains.evm.account_state import EvmAccountNodes
 from indexer.errors import NodeUnavailable
-from relay import store
-from relay.account import (
+from relay.account import AccountRelay, TurnReport
+from relay.failures import (
     FAILING_PAUSE_SECONDS,
     MAX_FAILURES,
-    AccountRelay,
-    TurnReport,
+    FailedRun,
+    reset_failures,
     slots_allowed,
 )
 from relay.status import relay_problems
-from relay.store import FailedRun
 from tests.relay.conftest import AMOUNT, Message, Stand
 from warehouse_schema.identifiers import ChainId, EvmAddress
 
-# What no node will have.
+# Jobs that nodes reject.
 
 
 class Choosy(EvmAccountNodes):
-    """Nodes that will not have one thing, in words that say nothing to us."""
+    """Nodes that reject one call with an unknown error."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -44,7 +43,7 @@ class Choosy(EvmAccountNodes):
 
 
 def choosy(stand: Stand) -> tuple[Choosy, AccountRelay[Any]]:
-    """The nodes, and an account that asks them."""
+    """The nodes, and a relay that uses them."""
     made: list[Choosy] = []
 
     class Kept(Choosy):
@@ -56,16 +55,16 @@ def choosy(stand: Stand) -> tuple[Choosy, AccountRelay[Any]]:
     return made[0], relay
 
 
-def test_a_bid_that_no_node_takes_is_replaced_and_keeps_no_other_waiting(stand: Stand):
+def test_rejected_bid_is_replaced_and_delays_no_other_slot(stand: Stand):
     stand.devnet.rpc("evm_setAutomine", False)
-    first, second = stand.owed(), stand.owed()
+    first, second = stand.add_message(), stand.add_message()
     nodes, relay = choosy(stand)
     nodes.unwanted = bytes.fromhex(first.nonce[2:])
     nodes.estimate_gas = partial(EvmAccountNodes.estimate_gas, nodes)  # type: ignore[method-assign]
     with pytest.raises(NodeUnavailable):
         stand.turns(relay)
     assert stand.turns(relay) == TurnReport(sent=1), "the other one"
-    stand.grow_older(120)
+    stand.age_attempts(120)
     nodes.unwanted = b""
     assert stand.turns(relay).replaced == 1
     stand.devnet.rpc("evm_setAutomine", True)
@@ -77,8 +76,8 @@ def test_a_bid_that_no_node_takes_is_replaced_and_keeps_no_other_waiting(stand: 
     assert stand.nonce() == 2
 
 
-def test_what_no_node_will_try_keeps_no_other_waiting(stand: Stand):
-    first, second = stand.owed(), stand.owed()
+def test_job_that_nodes_cannot_simulate_delays_no_other(stand: Stand):
+    first, second = stand.add_message(), stand.add_message()
     nodes, relay = choosy(stand)
     nodes.unwanted = bytes.fromhex(first.nonce[2:])
     with pytest.raises(NodeUnavailable):
@@ -87,11 +86,11 @@ def test_what_no_node_will_try_keeps_no_other_waiting(stand: Stand):
     assert (stand.received(first), stand.received(second)) == (0, AMOUNT)
 
 
-# What fails in a block.
+# Failures in a block.
 
 
 def fail(stand: Stand) -> None:
-    """All that was sent is included and has no effect."""
+    """Include all that was sent, without effect."""
     transmitter = stand.devnet.addresses.message_transmitter
     code = stand.devnet.rpc("eth_getCode", transmitter, "latest")
     stand.devnet.rpc("anvil_setCode", transmitter, "0x60006000fd")
@@ -100,8 +99,8 @@ def fail(stand: Stand) -> None:
     stand.ingest()
 
 
-def test_what_fails_again_and_again_is_let_be_and_stops_nothing_else(stand: Stand):
-    # Its recipient may be who makes it fail, by what he does in the same ledger.
+def test_job_is_given_up_after_max_failures(stand: Stand):
+    # The recipient can cause this by a transaction in the same block.
     message = given_up(stand)
     turn = stand.turns(stand.relay())
     assert f"failed {MAX_FAILURES} times" in turn.refused[0]
@@ -109,27 +108,23 @@ def test_what_fails_again_and_again_is_let_be_and_stops_nothing_else(stand: Stan
         [complaint] = relay_problems(conn)
     assert f"deliver of {message.nonce[2:34]} failed {MAX_FAILURES} times" in complaint
     assert f"resume {stand.chain.id} {message.nonce[2:34]}" in complaint
-    other = stand.owed()
+    other = stand.add_message()
     assert stand.turns(stand.relay()).opened == 1
     assert (stand.received(message), stand.received(other)) == (0, AMOUNT)
 
 
-def test_what_was_let_be_is_tried_again_once_an_operator_says_so(stand: Stand):
+def test_reset_failures_retries_given_up_job(stand: Stand):
     message, other = given_up(stand), stand.message()
     with stand.relay_engine.begin() as conn:
-        assert store.reset_failures(conn, stand.chain.id, other.nonce[2:34]) == 0, (
-            "another transfer's"
-        )
-        assert store.reset_failures(conn, ChainId("eip155:10"), None) == 0, "another chain's"
+        assert reset_failures(conn, stand.chain.id, other.nonce[2:34]) == 0, "another transfer's"
+        assert reset_failures(conn, ChainId("eip155:10"), None) == 0, "another chain's"
     stand.turns(stand.relay())
     assert stand.received(message) == 0
     with stand.relay_engine.begin() as conn:
-        assert store.reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 1
+        assert reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 1
         assert relay_problems(conn) == []
     with stand.relay_engine.begin() as conn:
-        assert store.reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 0, (
-            "it goes on already"
-        )
+        assert reset_failures(conn, stand.chain.id, message.nonce[2:34]) == 0, "it goes on already"
     for _ in range(2):
         stand.turns(stand.relay())
         stand.ingest()
@@ -137,68 +132,65 @@ def test_what_was_let_be_is_tried_again_once_an_operator_says_so(stand: Stand):
     assert stand.received(message) == AMOUNT
 
 
-def test_who_is_let_go_on_fails_as_often_as_before_and_no_more(stand: Stand):
+def test_reset_job_fails_max_failures_times_again(stand: Stand):
     message = given_up(stand)
     with stand.relay_engine.begin() as conn:
-        assert store.reset_failures(conn, stand.chain.id, None) == 1
+        assert reset_failures(conn, stand.chain.id, None) == 1
     fail_each_time(stand)
     assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * 2 * MAX_FAILURES
     assert stand.turns(stand.relay()).opened == 0
 
 
-def test_a_pardon_signs_nothing_anew_for_what_may_still_land(stand: Stand):
+def test_reset_signs_nothing_for_open_slot(stand: Stand):
     message, relay = given_up(stand), stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     for _ in range(2):
         with stand.relay_engine.begin() as conn:
-            store.reset_failures(conn, stand.chain.id, None)
+            reset_failures(conn, stand.chain.id, None)
         stand.turns(relay)
     assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MAX_FAILURES + [None]
     assert len(stand.signed_for(message)) == MAX_FAILURES + 1
 
 
 def given_up(stand: Stand) -> Message:
-    """What has failed too often."""
-    message = stand.owed()
+    """A job that failed too often."""
+    message = stand.add_message()
     fail_each_time(stand)
     assert [outcome for _, outcome in stand.slots_of(message)] == ["failed"] * MAX_FAILURES
     return message
 
 
 def fail_each_time(stand: Stand) -> None:
-    """What is owed fails as often as it is sent, by processes that begin each time."""
+    """Every attempt fails, in a new process each time."""
     stand.devnet.rpc("evm_setAutomine", False)
     for _ in range(MAX_FAILURES):
         assert stand.turns(stand.relay()).sent == 1
         fail(stand)
         assert stand.turns(stand.relay()).failed == 1
-        stand.outwait()
+        stand.age_slots()
     stand.devnet.rpc("evm_setAutomine", True)
 
 
 def test_failing_recipients_do_not_stop_the_account(stand: Stand):
-    messages, relay = [stand.owed() for _ in range(MAX_FAILURES)], stand.relay()
+    messages, relay = [stand.add_message() for _ in range(MAX_FAILURES)], stand.relay()
     stand.devnet.rpc("evm_setAutomine", False)
     stand.turns(relay)
     fail(stand)
     assert stand.turns(relay).failed == MAX_FAILURES
     stand.devnet.rpc("evm_setAutomine", True)
-    others = [stand.owed(), stand.owed()]
+    others = [stand.add_message(), stand.add_message()]
     assert stand.health().well, "routes stay available"
     with stand.relay_engine.connect() as conn:
-        assert (
-            "the last 3 things to be done were included and had no effect"
-            in relay_problems(conn)[0]
-        )
+        assert "the last 3 jobs were included without effect" in relay_problems(conn)[0]
     assert stand.turns(relay).opened == 0, "a pause"
-    stand.outwait(int(FAILING_PAUSE_SECONDS) * (MAX_FAILURES + 1))
-    # One by one, until one has its effect: nobody had to resume.
+    stand.age_slots(int(FAILING_PAUSE_SECONDS) * (MAX_FAILURES + 1))
+    # One by one until a success, without a resume.
     assert stand.turns(stand.relay()).opened == 1
     assert stand.turns(stand.relay()).opened == 0
     stand.ingest()
     stand.turns(stand.relay())
     stand.ingest()
-    stand.outwait()
+    stand.age_slots()
     stand.turns(stand.relay())
     assert [stand.received(each) for each in (*messages, *others)] == [AMOUNT] * 5
     with stand.relay_engine.connect() as conn:

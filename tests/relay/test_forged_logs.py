@@ -1,4 +1,4 @@
-"""A node that forges logs of its own: no deposit is funded by them, and the relay moves nothing.
+"""A node that forges logs funds no deposit, and the relay sends nothing.
 
 The chain and the contracts are real, on one local node; what it answers goes through a proxy that
 lies. Two addresses of this machine stand for two operators.
@@ -26,7 +26,7 @@ from indexer.ingest.backfill import backfill
 from indexer.ingest.follow import follow
 from indexer.ingest.proving import BlockProver
 from indexer.ingest.ranges import RangeProgress, ingest_once
-from tests.relay.conftest import standing
+from tests.relay.conftest import open_stand
 from tests.relay.deposit_stand import AMOUNT, DepositStand, Paid
 from tests.system.faults.fault import Call, Exchange, Fault, Reply, ReplyFault, Response, instead
 from tests.system.faults.lies import (
@@ -43,7 +43,7 @@ from warehouse_schema.identifiers import Height
 
 
 class ForgedAmounts(ReplyFault):
-    """`eth_getLogs` says of each transfer that it moved ten times what it did."""
+    """`eth_getLogs` multiplies each amount by ten."""
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         if call["method"] != "eth_getLogs" or not reply.get("result"):
@@ -58,21 +58,21 @@ def _tenfold(log: dict[str, Any]) -> dict[str, Any]:
 
 
 class ForgedHeader(HeadersFault):
-    """The right hash, on a header that says something else."""
+    """The right hash on a wrong header."""
 
     def spoil_header(self, header: dict[str, Any], exchange: Exchange) -> dict[str, Any]:
         return {**header, "stateRoot": "0x" + "0f" * 32}
 
 
 class UnknownReceipts(ReceiptsFault):
-    """Receipts of a transaction type that we do not know."""
+    """Receipts of an unknown transaction type."""
 
     def spoil_receipts(self, receipts: list[Any], exchange: Exchange) -> Any:
         return [{**receipt, "type": "0x55"} for receipt in receipts]
 
 
 class NoLogsByHeight(ReplyFault):
-    """`eth_getLogs` of a range leaves everything out; of a block's hash it does not."""
+    """`eth_getLogs` hides logs of a range, but not of a block hash."""
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         is_range = call["method"] == "eth_getLogs" and "fromBlock" in call["params"][0]
@@ -80,14 +80,14 @@ class NoLogsByHeight(ReplyFault):
 
 
 class HungReceipts(Hangs):
-    """Requests for receipts are taken and never answered."""
+    """Requests for receipts hang."""
 
     def respond(self, exchange: Exchange) -> Response | None:
         return super().respond(exchange) if exchange.has("eth_getBlockReceipts") else None
 
 
 class CountedReceipts(Fault):
-    """Counts the requests for receipts, and spoils none."""
+    """Counts requests for receipts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def no_receipts() -> Refuses:
 
 @pytest.fixture
 def stand(node: tuple[EvmDevnet, str], database: URL, engine: Engine) -> Iterator[DepositStand]:
-    with standing(DepositStand, node, database, engine) as stand:
+    with open_stand(DepositStand, node, database, engine) as stand:
         yield stand
 
 
@@ -116,7 +116,7 @@ def faulty(stand: DepositStand) -> Iterator[FaultyHttp]:
 
 @pytest.fixture
 def second(stand: DepositStand) -> Iterator[FaultyHttp]:
-    """Another operator's node of the same chain."""
+    """Node of another operator."""
     with closing(FaultyHttp(stand.url, host="127.0.0.2")) as second:
         yield second
 
@@ -134,20 +134,20 @@ def ingest(stand: DepositStand, *urls: str, log_proof: LogProof = "receipts") ->
 
 
 def unproven(stand: DepositStand) -> list[str]:
-    """What alarms say of blocks that are not proven."""
+    """Alarms about unproven blocks."""
     with stand.engine.connect() as conn:
         return [alarm.detail for alarm in open_alarms(conn) if alarm.kind == "unproven"]
 
 
 def amounts(stand: DepositStand, paid: Paid) -> list[int]:
-    """What the stored transfers to its address say that they moved."""
+    """Amounts of the stored transfers to its address."""
     query = select(evm_logs.c.data).where(evm_logs.c.topics[3].like(f"%{paid.address[2:]}"))
     with stand.engine.connect() as conn:
         return [int.from_bytes(data) for data in conn.scalars(query)]
 
 
 def underpaid(stand: DepositStand) -> Paid:
-    """A deposit of which a tenth was paid."""
+    """A deposit with a tenth of the amount paid."""
     paid = stand.deposit()
     stand.devnet.faucet_usdc(paid.address, AMOUNT // 10)
     return paid
@@ -171,7 +171,7 @@ def test_true_amount_funds_a_deposit(stand: DepositStand, faulty: FaultyHttp):
     assert (stand.stage(paid), unproven(stand)) == ("FUNDED", [])
 
 
-def test_one_node_is_believed_where_that_is_configured(stand: DepositStand, faulty: FaultyHttp):
+def test_one_node_suffices_where_configured(stand: DepositStand, faulty: FaultyHttp):
     paid = underpaid(stand)
     with faulty.faulty(ForgedAmounts()):
         ingest(stand, faulty.url, log_proof="none")
@@ -201,7 +201,7 @@ def test_second_operator_confirms_logs_without_a_root(
     assert stand.stage(paid) == "FUNDED"
 
 
-def test_second_operator_without_the_block_keeps_a_deposit_waiting(
+def test_second_operator_without_the_block_delays_deposit(
     stand: DepositStand, faulty: FaultyHttp, second: FaultyHttp
 ):
     paid = stand.deposit()
@@ -244,7 +244,7 @@ def test_header_that_is_not_its_hash_is_not_read(stand: DepositStand, faulty: Fa
         ingest(stand, faulty.url)
 
 
-def test_logs_hidden_with_their_bloom_are_not_left_out(stand: DepositStand, faulty: FaultyHttp):
+def test_logs_hidden_with_their_bloom_are_found(stand: DepositStand, faulty: FaultyHttp):
     paid = stand.deposit()
     stand.devnet.faucet_usdc(paid.address, AMOUNT)
     faulty.inject(ZeroBlooms())
@@ -256,7 +256,7 @@ def test_logs_hidden_with_their_bloom_are_not_left_out(stand: DepositStand, faul
     assert stand.stage(paid) == "FUNDED"
 
 
-def test_follower_goes_on_past_a_forged_block(
+def test_follower_continues_past_forged_block(
     stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("indexer.ingest.proving._FIRST_PAUSE", 0.01)
@@ -339,7 +339,7 @@ def test_each_of_many_unprovable_blocks_pauses(
     assert receipts.asked == payments
 
 
-def test_backfill_from_an_honest_node_mends_a_forged_block(stand: DepositStand, faulty: FaultyHttp):
+def test_backfill_from_honest_node_repairs_forged_block(stand: DepositStand, faulty: FaultyHttp):
     paid = stand.deposit()
     stand.devnet.faucet_usdc(paid.address, AMOUNT)
     with faulty.faulty(ForgedAmounts()):
@@ -351,7 +351,7 @@ def test_backfill_from_an_honest_node_mends_a_forged_block(stand: DepositStand, 
     assert (stand.stage(paid), unproven(stand)) == ("FUNDED", [])
 
 
-def test_backfill_keeps_what_is_proven_and_the_same(stand: DepositStand, faulty: FaultyHttp):
+def test_backfill_keeps_proven_equal_rows(stand: DepositStand, faulty: FaultyHttp):
     paid = stand.deposit()
     stand.devnet.faucet_usdc(paid.address, AMOUNT)
     ingest(stand, faulty.url)
@@ -363,7 +363,7 @@ def test_backfill_keeps_what_is_proven_and_the_same(stand: DepositStand, faulty:
 
 
 def _backfill(stand: DepositStand, url: str) -> None:
-    """All that is final, read anew."""
+    """Read the finalized range again."""
     configured = network(stand)
     with closing(EvmReader(configured.evm[0], [url], event_topics)) as reader:
         above = configured.evm[0].confirmations

@@ -1,4 +1,4 @@
-"""Keys sign, are checked, and are shown nowhere."""
+"""Keys sign, are verified, and are never shown."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ TO = EvmAddress("0x" + "7a" * 20)
 
 @dataclass(frozen=True)
 class Kms:
-    """A key service: the upper s, as some give it; with `of` it signs with another's key."""
+    """A key service that returns the upper s; with `of` it signs with another key."""
 
     named: LocalEvmKey
     of: LocalEvmKey
@@ -57,7 +57,7 @@ def evm_key(text: str = SECRET) -> LocalEvmKey:
     tip=st.integers(0, 10**12),
     most=st.integers(0, 10**13),
 )
-def test_a_signed_transaction_is_what_every_library_would_sign(
+def test_signed_bytes_equal_those_of_other_libraries(
     nonce: int, value: int, data: bytes, gas: int, tip: int, most: int
 ) -> None:
     ours = sign_evm(evm_key(), 10, nonce, ContractCall(TO, data, value), gas, GasBid(most, tip))
@@ -76,10 +76,10 @@ def test_a_signed_transaction_is_what_every_library_would_sign(
         SECRET,
     )
     assert (ours.raw, ours.tx) == (bytes(theirs.raw_transaction), "0x" + theirs.hash.hex())
-    assert ours.most_cost == gas * most + value
+    assert ours.max_cost == gas * most + value
 
 
-def test_the_account_of_a_key_is_everybodys() -> None:
+def test_address_equals_that_of_other_libraries() -> None:
     assert evm_address(evm_key()) == Account.from_key(SECRET).address.lower()
     assert evm_key("0x" + SECRET) == evm_key()
     assert stellar_address(LocalStellarKey.from_text(SEED, "KEY")) == (
@@ -87,17 +87,17 @@ def test_the_account_of_a_key_is_everybodys() -> None:
     )
 
 
-def test_a_key_service_may_leave_s_in_the_upper_half() -> None:
+def test_high_s_of_key_service_is_normalised() -> None:
     digest = bytes(range(32))
     assert evm_signature(Kms(evm_key(), evm_key()), digest) == evm_signature(evm_key(), digest)
 
 
-def test_a_service_that_signs_with_another_key_is_not_believed() -> None:
+def test_signature_of_another_key_is_rejected() -> None:
     with pytest.raises(WrongSignature, match=evm_address(evm_key())):
         evm_signature(Kms(evm_key(), evm_key("11" * 32)), bytes(32))
 
 
-def test_a_stellar_signature_is_checked_too() -> None:
+def test_wrong_stellar_signature_is_rejected() -> None:
     key, digest = LocalStellarKey.from_text(SEED, "KEY"), bytes(range(32))
     Keypair.from_secret(SEED).verify(digest, stellar_signature(key, digest))
 
@@ -112,14 +112,14 @@ def test_a_stellar_signature_is_checked_too() -> None:
         stellar_signature(Stranger(), digest)
 
 
-def test_nothing_shows_a_key() -> None:
+def test_repr_shows_no_secret() -> None:
     shown = f"{evm_key()!r} {evm_key()} {LocalStellarKey.from_text(SEED, 'KEY')!r}"
     assert SECRET not in shown
     assert SEED not in shown
 
 
 @pytest.mark.parametrize("text", ["", "5f", "0x" + "zz" * 32, "00" * 32, "ff" * 32, "5f" * 33])
-def test_what_is_no_evm_key_is_refused_and_not_repeated(text: str) -> None:
+def test_invalid_evm_key_error_hides_the_value(text: str) -> None:
     with pytest.raises(ConfigurationError, match="KEY is no EVM key") as refused:
         evm_key(text)
     assert not text or text not in str(refused.value)
@@ -127,7 +127,7 @@ def test_what_is_no_evm_key_is_refused_and_not_repeated(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "S", SEED[:-1], SEED.lower(), "G" + SEED[1:]])
-def test_what_is_no_stellar_seed_is_refused_and_not_repeated(text: str) -> None:
+def test_invalid_stellar_seed_error_hides_the_value(text: str) -> None:
     with pytest.raises(ConfigurationError, match="KEY is no Stellar seed") as refused:
         LocalStellarKey.from_text(text, "KEY")
     assert len(text) < 2 or text not in str(refused.value)

@@ -1,4 +1,4 @@
-"""A Stellar node that lies about an account of ours: nothing stops for good, or is done twice."""
+"""A Stellar node that lies about an account blocks nothing for ever and repeats nothing."""
 
 import base64
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from stellar_sdk import xdr
 from indexer.chains.http.operators import SourcesDisagree
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from relay.account import AccountRelay, TurnReport
-from relay.senders.stellar_sequences import VALID_SECONDS
+from relay.senders.stellar import VALID_SECONDS
 from tests.relay.ledger import AMOUNT
 from tests.relay.ledger import LedgerStand as Stand
 from tests.relay.test_stellar import Lost
@@ -19,7 +19,7 @@ from tests.system.faults.proxy import FaultyHttp
 
 
 class FarAhead(ReplyFault):
-    """Says that an account has used many more numbers than it has."""
+    """Reports a sequence number that is far too high."""
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         if call["method"] != "getLedgerEntries" or not reply["result"]["entries"]:
@@ -29,12 +29,12 @@ class FarAhead(ReplyFault):
         if data.account is None:
             return reply
         data.account.seq_num.sequence_number.int64 += 1000
-        told = {**entry, "xdr": data.to_xdr()}
-        return instead(reply, {**reply["result"], "entries": [told]})
+        forged = {**entry, "xdr": data.to_xdr()}
+        return instead(reply, {**reply["result"], "entries": [forged]})
 
 
 class TakenElsewhere(ReplyFault):
-    """Says of every transaction that it succeeded, in the first ledger."""
+    """Reports every transaction as successful, in the first ledger."""
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         if call["method"] != "getTransaction" or set(call["params"]["hash"]) == {"0"}:
@@ -45,12 +45,12 @@ class TakenElsewhere(ReplyFault):
             ext=xdr.TransactionResultExt(0),
         )
         ledger = reply["result"]["oldestLedger"]
-        told = {"status": "SUCCESS", "ledger": ledger, "resultXdr": result.to_xdr()}
-        return instead(reply, {**reply["result"], **told})
+        forged = {"status": "SUCCESS", "ledger": ledger, "resultXdr": result.to_xdr()}
+        return instead(reply, {**reply["result"], **forged})
 
 
 class Tomorrow(ReplyFault):
-    """Says that its newest ledger closed a day later than it did."""
+    """Reports a close time that is a day too late."""
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         if call["method"] != "getTransaction":
@@ -66,7 +66,7 @@ def stand(ledger_stand: Stand) -> Stand:
 
 @pytest.fixture
 def nodes(stand: Stand) -> Iterator[tuple[FaultyHttp, FaultyHttp]]:
-    """Of two operators, of the same chain."""
+    """Nodes of two operators."""
     first, second = (FaultyHttp(stand.url, host=f"127.0.0.{n}") for n in (2, 3))
     yield first, second
     for each in (first, second):
@@ -78,8 +78,8 @@ def relay_of(stand: Stand, *nodes: FaultyHttp, loses: bool = False) -> AccountRe
     return stand.relay(urls=[each.url for each in nodes], nodes=kind)
 
 
-def test_a_first_number_is_signed_only_as_two_operators_say_it(stand: Stand, nodes):
-    message, before = stand.owed(), stand.sequence()
+def test_first_number_needs_two_operators(stand: Stand, nodes):
+    message, before = stand.add_message(), stand.sequence()
     with nodes[0].faulty(FarAhead()), pytest.raises(SourcesDisagree, match="the next number"):
         stand.turns(relay_of(stand, *nodes))
     assert stand.slots_of(message) == []
@@ -90,13 +90,13 @@ def test_a_first_number_is_signed_only_as_two_operators_say_it(stand: Stand, nod
 
 
 @pytest.mark.parametrize("operators", [1, 2])
-def test_after_our_own_numbers_one_word_moves_the_next_nowhere(stand: Stand, nodes, operators):
-    stand.owed()
+def test_one_operator_cannot_move_the_next_number(stand: Stand, nodes, operators):
+    stand.add_message()
     relay = relay_of(stand, *nodes)
     stand.turns(relay)
     stand.close()
     assert stand.turns(relay).done == 1
-    message = stand.owed()
+    message = stand.add_message()
     with nodes[0].faulty(FarAhead()):
         assert stand.turns(relay_of(stand, *nodes[:operators])).opened == 1
     stand.turns(relay)
@@ -105,11 +105,11 @@ def test_after_our_own_numbers_one_word_moves_the_next_nowhere(stand: Stand, nod
 
 
 @pytest.mark.parametrize("lie", [FarAhead(), Tomorrow()])
-def test_one_node_does_not_have_us_believe_that_a_number_is_lost(stand: Stand, nodes, lie):
-    message = stand.owed()
+def test_one_lying_node_cannot_mark_number_as_taken(stand: Stand, nodes, lie):
+    message = stand.add_message()
     stand.turns(relay_of(stand, *nodes, loses=True))
     relay = relay_of(stand, *nodes)
-    stand.grow_older(25)
+    stand.age_attempts(25)
     with nodes[1].faulty(lie):
         assert stand.turns(relay) == TurnReport(sent=1)
     stand.close(VALID_SECONDS // 2)
@@ -117,14 +117,14 @@ def test_one_node_does_not_have_us_believe_that_a_number_is_lost(stand: Stand, n
     assert stand.turns(relay).done == 1
 
 
-def test_what_one_has_in_a_ledger_and_another_has_not_is_for_a_person(stand: Stand, nodes):
-    message = stand.owed()
+def test_contradicting_ledgers_are_reported_to_operator(stand: Stand, nodes):
+    message = stand.add_message()
     relay = relay_of(stand, *nodes)
     stand.turns(relay_of(stand, *nodes, loses=True))
     with nodes[0].faulty(TakenElsewhere()), pytest.raises(SourcesDisagree, match="has not in"):
         stand.turns(relay)
     assert stand.slots_of(message) == [None]
-    stand.grow_older(25)
+    stand.age_attempts(25)
     stand.turns(relay)
     stand.close()
     assert stand.turns(relay).done == 1

@@ -1,4 +1,4 @@
-"""A node that lies or lags about an account of ours: nothing stops for good, or is done twice."""
+"""A node that lies or lags about an account blocks nothing for ever and repeats nothing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from indexer.chains.http.operators import NotEnoughSources, SourcesDisagree
-from relay import store
 from relay.account import AccountRelay, TurnReport
+from relay.failures import current_halt
 from tests.relay.conftest import AMOUNT, RELAYER, Stand
 from tests.system.faults.fault import Call, Exchange, Reply, ReplyFault, instead
 from tests.system.faults.proxy import FaultyHttp
@@ -15,7 +15,7 @@ from tests.system.faults.refusals import ServerError
 
 
 class NextNonce(ReplyFault):
-    """Says another count of an account's transactions."""
+    """Reports a wrong nonce."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class NextNonce(ReplyFault):
 
 
 class SeesNothing(ReplyFault):
-    """Stays where the chain began, and keeps to itself what it is given."""
+    """Lags at genesis, and withholds transactions."""
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         match call["method"]:
@@ -39,7 +39,7 @@ class SeesNothing(ReplyFault):
 
 
 class Swallows(ReplyFault):
-    """Takes transactions and tells nobody."""
+    """Withholds transactions."""
 
     def respond(self, exchange: Exchange) -> Any:
         if exchange.has("eth_sendRawTransaction"):
@@ -52,7 +52,7 @@ class Swallows(ReplyFault):
 
 
 class Included(ReplyFault):
-    """Says of every transaction that a block has it, where there is none such."""
+    """Reports every transaction in a block that does not exist."""
 
     def spoil(self, call: Call, reply: Reply, exchange: Exchange) -> Reply:
         if call["method"] != "eth_getTransactionReceipt":
@@ -70,7 +70,7 @@ class Included(ReplyFault):
 
 @pytest.fixture
 def nodes(stand: Stand) -> Iterator[tuple[FaultyHttp, FaultyHttp]]:
-    """Of two operators, of the same chain."""
+    """Nodes of two operators."""
     first, second = (FaultyHttp(stand.url, host=f"127.0.0.{n}") for n in (2, 3))
     yield first, second
     for each in (first, second):
@@ -83,18 +83,18 @@ def relay_of(stand: Stand, *nodes: FaultyHttp) -> AccountRelay[Any]:
 
 def is_stopped(stand: Stand, relay: AccountRelay[Any]) -> bool:
     with stand.relay_engine.begin() as conn:
-        return store.current_halt(conn, relay.account) is not None
+        return current_halt(conn, relay.account) is not None
 
 
 def settle(stand: Stand, relay: AccountRelay[Any]) -> None:
     for _ in range(3):
-        stand.grow_older(25)
+        stand.age_attempts(25)
         stand.turns(relay)
         stand.ingest()
 
 
-def test_a_first_number_is_signed_only_as_two_operators_say_it(stand: Stand, nodes):
-    message, liar = stand.owed(), nodes[0]
+def test_first_number_needs_two_operators(stand: Stand, nodes):
+    message, liar = stand.add_message(), nodes[0]
     with liar.faulty(NextNonce(1000)), pytest.raises(SourcesDisagree, match="1000 and 0"):
         stand.turns(relay_of(stand, *nodes))
     with liar.faulty(ServerError()), pytest.raises(NotEnoughSources):
@@ -106,12 +106,10 @@ def test_a_first_number_is_signed_only_as_two_operators_say_it(stand: Stand, nod
 
 @pytest.mark.parametrize("count", [0, 1000])
 @pytest.mark.parametrize("operators", [1, 2])
-def test_after_our_own_numbers_one_word_moves_the_next_nowhere(
-    stand: Stand, nodes, operators, count
-):
-    stand.owed()
+def test_one_operator_cannot_move_the_next_number(stand: Stand, nodes, operators, count):
+    stand.add_message()
     settle(stand, relay_of(stand, *nodes))
-    message = stand.owed()
+    message = stand.add_message()
     with nodes[0].faulty(NextNonce(count)):
         relay = relay_of(stand, *nodes[:operators])
         assert stand.turns(relay).opened == 1
@@ -120,13 +118,13 @@ def test_after_our_own_numbers_one_word_moves_the_next_nowhere(
     assert (stand.slots_of(message), stand.received(message)) == ([(1, "done")], AMOUNT)
 
 
-def test_numbers_that_two_operators_say_are_used_are_passed_over(stand: Stand, nodes):
+def test_numbers_used_by_two_operators_are_skipped(stand: Stand, nodes):
     relay = relay_of(stand, *nodes)
-    stand.owed()
+    stand.add_message()
     settle(stand, relay)
     for _ in range(2):
         stand.devnet.send(RELAYER, RELAYER.address, b"")
-    message = stand.owed()
+    message = stand.add_message()
     settle(stand, relay)
     assert stand.slots_of(message) == [(3, "done")]
 
@@ -135,16 +133,16 @@ def test_numbers_that_two_operators_say_are_used_are_passed_over(stand: Stand, n
     "lie", [NextNonce(1000), NextNonce(0), SeesNothing(), Swallows(), Included()]
 )
 @pytest.mark.parametrize("liar", [0, 1])
-def test_one_node_neither_stops_what_is_under_way_nor_calls_it_over(stand: Stand, nodes, lie, liar):
+def test_one_lying_node_neither_blocks_nor_closes_a_slot(stand: Stand, nodes, lie, liar):
     relay = relay_of(stand, *nodes)
     stand.devnet.rpc("evm_setAutomine", False)
-    message = stand.owed()
+    message = stand.add_message()
     stand.turns(relay)
     stand.devnet.rpc("anvil_dropTransaction", stand.signed_for(message)[0])
     stand.devnet.rpc("evm_setAutomine", True)
     with nodes[liar].faulty(lie):
         for _ in range(3):
-            stand.grow_older(25)
+            stand.age_attempts(25)
             stand.turns(relay)
             stand.ingest()
             assert [number for number, _ in stand.slots_of(message)] == [0]
@@ -155,22 +153,22 @@ def test_one_node_neither_stops_what_is_under_way_nor_calls_it_over(stand: Stand
     assert not is_stopped(stand, relay)
 
 
-def test_what_waits_for_its_fee_is_replaced_also_while_a_node_lags(stand: Stand, nodes):
+def test_underpriced_attempt_is_replaced_while_a_node_lags(stand: Stand, nodes):
     relay = relay_of(stand, *nodes)
-    stand.owed()
+    stand.add_message()
     settle(stand, relay)
     stand.devnet.rpc("evm_setAutomine", False)
-    stand.owed()
+    stand.add_message()
     stand.turns(relay)
-    stand.grow_older(120)
+    stand.age_attempts(120)
     with nodes[0].faulty(SeesNothing()):
         assert stand.turns(relay).replaced == 1
 
 
-def test_that_somebody_else_has_our_number_is_believed_of_two(stand: Stand, nodes):
+def test_taken_nonce_needs_two_operators(stand: Stand, nodes):
     relay = relay_of(stand, *nodes)
     stand.devnet.rpc("evm_setAutomine", False)
-    message = stand.owed()
+    message = stand.add_message()
     stand.turns(relay)
     stand.devnet.rpc("anvil_dropTransaction", stand.signed_for(message)[0])
     stand.devnet.rpc("evm_setAutomine", True)

@@ -1,4 +1,4 @@
-"""Messages of the OFT whose credit failed are executed again, once somebody can be paid."""
+"""OFT messages whose credit failed are executed again."""
 
 import time
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from indexer.config.networks import load_network
 from indexer.errors import CallReverted
 from indexer.facts.rows import EVENT_MAPPINGS, copy_into
 from relay.account import AccountRelay, TurnReport
-from relay.jobs.oft_deliveries import EXECUTOR_SECONDS, LONG_SECONDS
+from relay.jobs.oft_deliveries import ABANDONED_SECONDS, EXECUTOR_SECONDS
 from relay.keys import LocalStellarKey
 from relay.run import stellar_jobs
 from relay.senders.stellar import StellarSender
@@ -43,12 +43,12 @@ from warehouse_schema.relay import obstacles, slots
 EVM = load_network("devnet").evm[0].id
 SHARED = 1_000_000
 NONCES = iter(range(1, 1_000))
-"""Of the one path on the ledger that these tests share."""
+"""Nonces of the one path that these tests share."""
 
 
 @dataclass
 class Waiting:
-    """A verified message that nobody has executed, and its transfer."""
+    """A verified, unexecuted message and its transfer."""
 
     stand: LedgerStand
     holder: Keypair
@@ -65,7 +65,7 @@ class Waiting:
             return list(conn.scalars(query))
 
     def hinder(self, cleared_ago: float | None) -> None:
-        """That somebody could not be paid, and, unless None, how long ago he could again."""
+        """Insert an obstacle, cleared so many seconds ago unless None."""
         ago = None if cleared_ago is None else func.now() - timedelta(seconds=cleared_ago)
         row = {"kind": "no_trustline", "detail": "none", "cleared_at": ago}
         with self.stand.engine.begin() as conn:
@@ -89,7 +89,7 @@ def waiting(stand: LedgerStand, *, has_trustline: bool = True, verified_ago: int
 
 
 def _write(conn: Connection, found: Waiting, verified_ago: int) -> None:
-    """What the indexer knows of it."""
+    """Insert its facts."""
     guid, recipient = Bytes32(f"0x{found.packet.guid.hex()}"), found.holder.public_key
     terms = replace(
         make_terms(),
@@ -145,11 +145,11 @@ def _write(conn: Connection, found: Waiting, verified_ago: int) -> None:
 def relay(stand: LedgerStand, signer: str = RELAYER) -> AccountRelay[Any]:
     stand.opened.append(StellarAccountNodes(STELLAR, [stand.url], timeout=30.0))
     key = keypair(signer)
-    wire = StellarSender(STELLAR, stand.opened[-1], LocalStellarKey(key))
-    return AccountRelay(wire, stellar_jobs(STELLAR, key.public_key), LIMITS, time.monotonic)
+    sender = StellarSender(STELLAR, stand.opened[-1], LocalStellarKey(key))
+    return AccountRelay(sender, stellar_jobs(STELLAR, key.public_key), LIMITS, time.monotonic)
 
 
-def test_who_can_be_paid_again_is_paid(stand: LedgerStand):
+def test_message_is_executed_once_recipient_can_be_paid(stand: LedgerStand):
     found, by = waiting(stand, has_trustline=False), relay(stand)
     found.hinder(None)
     assert stand.turns(by) == TurnReport(), "nothing is tried in vain"
@@ -166,7 +166,7 @@ def test_who_can_be_paid_again_is_paid(stand: LedgerStand):
     assert (found.held, found.outcomes()) == (SHARED * 10, ["done"])
 
 
-def test_what_the_executor_delivered_meanwhile_costs_nothing(stand: LedgerStand):
+def test_executors_delivery_costs_nothing(stand: LedgerStand):
     found, by = waiting(stand), relay(stand)
     found.hinder(EXECUTOR_SECONDS + 1)
     stand.chain.open(f"executor of {found.transfer}")
@@ -175,8 +175,11 @@ def test_what_the_executor_delivered_meanwhile_costs_nothing(stand: LedgerStand)
     assert (found.held, found.outcomes()) == (SHARED * 10, [])
 
 
-@pytest.mark.parametrize(("ago", "opened"), [(LONG_SECONDS - 60, 0), (LONG_SECONDS + 60, 1)])
-def test_what_nobody_delivers_for_long_is_delivered(stand: LedgerStand, ago, opened):
+@pytest.mark.parametrize(
+    ("ago", "opened"),
+    [(ABANDONED_SECONDS + extra, opened) for extra, opened in ((-60, 0), (60, 1))],
+)
+def test_abandoned_message_is_delivered(stand: LedgerStand, ago, opened):
     found = waiting(stand, verified_ago=ago)
     assert stand.turns(relay(stand)).opened == opened
     assert len(found.outcomes()) == opened
@@ -184,7 +187,7 @@ def test_what_nobody_delivers_for_long_is_delivered(stand: LedgerStand, ago, ope
     stand.turns(relay(stand))
 
 
-def test_what_takes_more_than_consent_to_itself_is_not_signed(stand: LedgerStand):
+def test_call_that_needs_more_consent_is_not_signed(stand: LedgerStand):
     holder = stand.chain.open(f"sender {next(stand.numbers)}", usdt0=SHARED * 10)
     nodes = StellarAccountNodes(STELLAR, [stand.url], timeout=30.0)
     stand.opened.append(nodes)

@@ -1,4 +1,4 @@
-"""Trustlines that the service sponsors: signed after their owner, within budgets."""
+"""Sponsored trustlines: signed after their owners, within budgets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,13 +21,16 @@ from indexer.actions.onboarding import (
     onboarding_tx,
 )
 from indexer.chains.stellar.account_state import StellarAccountNodes
-from relay import store
 from relay.account import TurnReport
+from relay.failures import current_halt
 from relay.jobs.onboardings import HOLD_SECONDS, SponsorBounds, SponsorRelay
 from relay.keys import LocalStellarKey
+from relay.leases import account_session, lock_sponsoring
 from relay.limits import SpendLimits
+from relay.nonces import AccountId
 from relay.run import sponsor_relay
 from relay.settings import SPONSOR_BOUNDS, SponsorAccount
+from relay.slots import spent_today as spent_on_slots
 from tests.factories.intake import ask
 from tests.factories.stage_history import make_terms
 from tests.relay.bomb import Bomb, Killed, stellar_nodes
@@ -43,14 +46,14 @@ PAYER = Address("0x" + "5e" * 20)
 
 @dataclass
 class Deposit:
-    """A deposit that is paid, of an owner without a trustline."""
+    """A paid deposit of an owner without a trustline."""
 
     stand: LedgerStand
     owner: Keypair
     transfer: str
 
     def sign(self, by: SponsorRelay, number: int | None = None, **changes: Any) -> str:
-        """Sign the transaction that is next, as the api shows and accepts it; its hash."""
+        """Sign the next transaction as the api issues and accepts it; returns its hash."""
         chain, sponsor_relay = self.stand.chain, StellarAddress(by.account.address)
         made = OnboardingTerms(
             sponsor=sponsor_relay,
@@ -139,7 +142,7 @@ def relay(
     limits: SpendLimits = LIMITS,
     bounds: SponsorBounds = SPONSOR_BOUNDS,
 ) -> SponsorRelay:
-    """A sponsor of this test's own."""
+    """A sponsor for one test."""
     stand.opened.append(nodes(STELLAR, [stand.url], timeout=30.0))
     key = Keypair.from_raw_ed25519_seed(f"{name} {id(stand)}".encode().ljust(32)[:32])
     if stand.chain.account(key.public_key) is None:
@@ -149,7 +152,7 @@ def relay(
 
 
 def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:
-    """Nodes before whose next transactions something else happens on the ledger."""
+    """Nodes that run an action on the ledger before each broadcast."""
 
     class Spoiled(StellarAccountNodes):
         def send_raw(self, envelope: bytes) -> str:
@@ -161,14 +164,14 @@ def spoiled_by(acts: list[Callable[[], Any]]) -> type[StellarAccountNodes]:
 
 
 def finish(stand: LedgerStand, by: SponsorRelay) -> TurnReport:
-    """A ledger takes what was sent; the turn after it."""
+    """Close a ledger and run the next turn."""
     stand.close()
     return stand.turns(by)
 
 
-def spent_today(stand: LedgerStand, account: store.AccountId) -> int:
+def spent_today(stand: LedgerStand, account: AccountId) -> int:
     with stand.relay_engine.begin() as conn:
-        return store.spent_today(conn, account)
+        return spent_on_slots(conn, chain=account.chain, account=account.address)
 
 
 @pytest.mark.parametrize("has_account", [False, True])
@@ -196,7 +199,7 @@ def test_owner_and_asset_are_sponsored_once(stand: LedgerStand):
 
 
 @pytest.mark.parametrize("stage", ["AWAITING_FUNDS", "AWAITING_SIGNATURE", "CONFIRMING"])
-def test_deposit_not_paid_for_good_is_not_sponsored(stand: LedgerStand, stage: str):
+def test_unfinalized_deposit_is_not_sponsored(stand: LedgerStand, stage: str):
     by, waiting = relay(stand), deposit(stand, stage=stage)
     waiting.sign(by)
     assert stand.turns(by) == TurnReport()
@@ -217,7 +220,7 @@ def test_small_deposit_is_not_sponsored(stand: LedgerStand):
     assert "deposit_too_small" in refused
 
 
-def test_payer_budget_bounds_what_one_address_costs(stand: LedgerStand):
+def test_payer_budget_limits_cost_of_one_address(stand: LedgerStand):
     by = relay(stand, bounds=SponsorBounds(BaseUnits(1), payer_budget=MAX_COST + BASE_RESERVE))
     first, second = (deposit(stand, source_address=PAYER) for _ in range(2))
     for each in (first, second):
@@ -238,7 +241,7 @@ def test_two_sponsors_share_one_payer_budget(stand: LedgerStand):
     assert (stand.turns(by).opened, stand.turns(other).opened) == (1, 0)
 
 
-def test_api_role_cannot_hold_up_sponsoring(stand: LedgerStand, api_engine: Engine):
+def test_api_role_cannot_block_sponsoring(stand: LedgerStand, api_engine: Engine):
     by, waiting = relay(stand), deposit(stand)
     waiting.sign(by)
     with api_engine.begin() as holding, stand.relay_engine.connect() as conn:
@@ -251,13 +254,13 @@ def test_api_role_cannot_hold_up_sponsoring(stand: LedgerStand, api_engine: Engi
 
 def test_sponsors_decide_one_after_the_other(stand: LedgerStand):
     with stand.relay_engine.connect() as first, stand.relay_engine.connect() as second:
-        store.lock_sponsoring(first)
+        lock_sponsoring(first)
         second.exec_driver_sql("SET lock_timeout = '100ms'")
         with pytest.raises(OperationalError, match="lock timeout"):
-            store.lock_sponsoring(second)
+            lock_sponsoring(second)
 
 
-def test_sponsor_without_room_for_the_dearest_is_unwell(stand: LedgerStand):
+def test_sponsor_without_budget_for_dearest_is_unhealthy(stand: LedgerStand):
     by = relay(stand, limits=SpendLimits(budget=MAX_COST + BASE_RESERVE, floor=0))
     waiting = deposit(stand)
     stand.turns(by)
@@ -278,7 +281,7 @@ def test_sponsor_without_room_for_the_dearest_is_unwell(stand: LedgerStand):
     assert "over the day's budget" in stand.turns(by).refused[0]
 
 
-def test_sponsor_without_balance_for_the_dearest_is_unwell(stand: LedgerStand):
+def test_sponsor_without_balance_for_dearest_is_unhealthy(stand: LedgerStand):
     by = relay(stand, limits=SpendLimits(budget=10**12, floor=0))
     account = stand.chain.account(by.account.address)
     assert account is not None
@@ -290,7 +293,7 @@ def test_sponsor_without_balance_for_the_dearest_is_unwell(stand: LedgerStand):
         assert conn.execute(select(health.c.well)).scalar_one() is False
 
 
-def test_of_two_signed_for_one_number_the_first_is_sent(stand: LedgerStand):
+def test_first_of_two_consents_for_one_number_is_sent(stand: LedgerStand):
     by, first, second = relay(stand), deposit(stand), deposit(stand)
     first.sign(by)
     second.sign(by)
@@ -303,7 +306,7 @@ def test_of_two_signed_for_one_number_the_first_is_sent(stand: LedgerStand):
     assert (bool(first.line), bool(second.line)) == (True, True)
 
 
-def test_next_number_is_signed_while_the_one_before_is_sent(stand: LedgerStand):
+def test_next_number_waits_for_the_open_slot(stand: LedgerStand):
     by, first, second = relay(stand), deposit(stand), deposit(stand)
     first.sign(by)
     stand.turns(by)
@@ -331,7 +334,7 @@ def test_other_transaction_is_not_signed(stand: LedgerStand, case: str):
     assert (turn.opened, waiting.outcomes(), honest.outcomes()) == (1, [], [None])
 
 
-def test_bytes_that_are_no_transaction_are_not_signed(stand: LedgerStand):
+def test_unreadable_consent_is_not_signed(stand: LedgerStand):
     by, waiting = relay(stand), deposit(stand)
     waiting.sign(by)
     with stand.engine.begin() as conn:
@@ -340,7 +343,7 @@ def test_bytes_that_are_no_transaction_are_not_signed(stand: LedgerStand):
     assert "cannot be read" in refused
 
 
-def test_signature_that_no_longer_counts_is_not_signed_for(stand: LedgerStand):
+def test_consent_of_removed_signer_is_not_signed(stand: LedgerStand):
     by, waiting = relay(stand), deposit(stand, has_account=True)
     waiting.sign(by)
     stand.chain.run(waiting.owner, SetOptions(master_weight=0))
@@ -356,7 +359,7 @@ def test_transaction_no_ledger_takes_frees_its_number(stand: LedgerStand):
     assert stand.turns(by) == TurnReport(opened=1, sent=1)
     stand.close()
     assert stand.turns(by).done == 0
-    stand.grow_older(int(HOLD_SECONDS) + 1)
+    stand.age_attempts(int(HOLD_SECONDS) + 1)
     assert stand.turns(by) == TurnReport(replaced=1, sent=1)
     finish(stand, by)
     assert waiting.outcomes() == ["filled"]
@@ -373,7 +376,7 @@ def spoil_by_creating(stand: LedgerStand, waiting: Deposit) -> Callable[[], Any]
     return partial(stand.chain.run, keypair(ROOT), create)
 
 
-def test_spoiled_transactions_stop_no_sponsor(stand: LedgerStand):
+def test_failed_onboardings_do_not_halt_sponsor(stand: LedgerStand):
     acts: list[Callable[[], Any]] = []
     by = relay(stand, nodes=spoiled_by(acts))
     for _ in range(4):
@@ -383,13 +386,13 @@ def test_spoiled_transactions_stop_no_sponsor(stand: LedgerStand):
         stand.turns(by)
         assert finish(stand, by) == TurnReport(late=1)
     with stand.relay_engine.begin() as conn:
-        assert store.current_halt(conn, by.account) is None
+        assert current_halt(conn, by.account) is None
 
 
 @pytest.mark.parametrize(
     ("outcome", "says"), [("late", "failed 3 times"), ("filled", "failed_too_often")]
 )
-def test_failures_of_one_owner_are_bounded(stand: LedgerStand, outcome: str, says: str):
+def test_failures_of_one_owner_are_limited(stand: LedgerStand, outcome: str, says: str):
     by, waiting = relay(stand), deposit(stand)
     place = {"chain": STELLAR.id, "account": "another sponsor", "purpose": "onboard"}
     what = {"key": f"{waiting.owner.public_key} {ASSET}", "subject": waiting.transfer}
@@ -402,7 +405,7 @@ def test_failures_of_one_owner_are_bounded(stand: LedgerStand, outcome: str, say
     assert says in refused
 
 
-def test_onboardings_that_cost_nothing_are_no_failures(stand: LedgerStand):
+def test_free_onboardings_do_not_count_as_failures(stand: LedgerStand):
     by, waiting = relay(stand), deposit(stand)
     place = {"chain": STELLAR.id, "account": "another sponsor", "purpose": "onboard"}
     what = {"key": f"{waiting.owner.public_key} {ASSET}", "subject": waiting.transfer}
@@ -414,10 +417,10 @@ def test_onboardings_that_cost_nothing_are_no_failures(stand: LedgerStand):
     assert stand.turns(by).opened == 1
 
 
-def test_whatever_is_killed_there_is_one_trustline_and_one_fee(stand: LedgerStand):
+def test_kill_at_any_point_opens_one_trustline_for_one_fee(stand: LedgerStand):
     def live(waiting: Deposit, name: str, bomb: Bomb) -> None:
         by = relay(stand, name, stellar_nodes(bomb))
-        with store.account_session(stand.relay_engine, by.account) as conn:
+        with account_session(stand.relay_engine, by.account) as conn:
             bomb.watch(conn)
             by.turn(conn)
             by.turn(conn)
@@ -433,7 +436,7 @@ def test_whatever_is_killed_there_is_one_trustline_and_one_fee(stand: LedgerStan
         waiting.sign(relay(stand, name))
         with pytest.raises(Killed, match=point):
             live(waiting, name, Bomb(at))
-        stand.grow_older(int(HOLD_SECONDS) - 4)
+        stand.age_attempts(int(HOLD_SECONDS) - 4)
         live(waiting, name, Bomb())
         stand.close()
         live(waiting, name, Bomb())

@@ -1,4 +1,4 @@
-"""What is paid for without effect counts: for the thing, its owner and its recipient, in rows."""
+"""Paid failures count for the job, its owner and its recipient."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,9 +9,9 @@ from stellar_sdk.operation import ChangeTrust
 
 from devnet.stellar.accounts import USDC
 from indexer.policy.paid_failures import BACKOFF_SECONDS, MAX_PAID_FAILURES, paid_failures
-from relay.account import MAX_FAILURES, TurnReport
-from relay.jobs import obstacles
-from relay.jobs.obstacles import PaymentObstacle
+from relay.account import TurnReport
+from relay.failures import MAX_FAILURES
+from relay.jobs.obstacles import PaymentObstacle, set_obstacle
 from tests.factories.relay import STELLAR
 from tests.factories.relay import signed as sign
 from tests.relay.conftest import Message, Stand
@@ -28,49 +28,47 @@ def id_of(message: Any) -> str:
     return message.nonce[2:34]
 
 
-def test_delivery_that_recipient_makes_fail_is_paid_three_times_at_most(
+def test_sabotaged_delivery_is_paid_three_times_at_most(
     ledger_stand: LedgerStand,
 ):
-    stand, message = ledger_stand, ledger_stand.owed()
+    stand, message = ledger_stand, ledger_stand.add_message()
     for _ in range(15):
-        # A process that begins anew each time: only rows can know what was paid.
+        # A new process each time: only rows count the failures.
         stand.turns(stand.relay(nodes=Lost))
         # The trustline goes first, in the same ledger.
         closing = stand.chain.envelope(message.holder, [ChangeTrust(USDC, "0")])
         stand.chain.node.submit(closing.to_xdr_object())
-        stand.grow_older(15)
+        stand.age_attempts(15)
         stand.turns(stand.relay())
         with stand.engine.begin() as conn:
-            obstacles.replace_obstacle(
-                conn, id_of(message), PaymentObstacle("no_trustline", "closed")
-            )
+            set_obstacle(conn, id_of(message), PaymentObstacle("no_trustline", "closed"))
         stand.close()
         stand.turns(stand.relay())
         stand.chain.run(message.holder, ChangeTrust(USDC))
         with stand.engine.begin() as conn:
-            obstacles.replace_obstacle(conn, id_of(message), None)
+            set_obstacle(conn, id_of(message), None)
             conn.execute(update(slots).values(closed_at=slots.c.closed_at - timedelta(minutes=5)))
     assert stand.slots_of(message) == ["late"] * MAX_FAILURES
 
 
 def test_owner_waits_after_failure_and_other_owners_do_not(stand: Stand):
     failed_once(stand)
-    again, other = stand.owed(), owned_by(stand, OTHER, stand.owed())
+    again, other = stand.add_message(), owned_by(stand, OTHER, stand.add_message())
     turn = stand.turns(stand.relay())
     assert turn.opened == 1
     assert "a paid failure of its owner" in turn.refused[0]
     assert (stand.received(again), stand.received(other) > 0) == (0, True)
-    stand.outwait(int(BACKOFF_SECONDS) + 1)
+    stand.age_slots(int(BACKOFF_SECONDS) + 1)
     stand.turns(stand.relay())
     assert stand.received(again) > 0
 
 
 @pytest.mark.parametrize(("outcome", "waits"), [("failed", True), ("late", False)])
-def test_recipient_of_failed_delivery_waits_whoever_the_owner_is(
+def test_recipient_of_failed_delivery_waits_for_every_owner(
     stand: Stand, outcome: str, waits: bool
 ):
     message = failed_once(stand)
-    other = owned_by(stand, OTHER, stand.owed())
+    other = owned_by(stand, OTHER, stand.add_message())
     with stand.engine.begin() as conn:
         conn.execute(update(slots).values(outcome=outcome))
     paid_to(stand, message.recipient, other)
@@ -78,8 +76,8 @@ def test_recipient_of_failed_delivery_waits_whoever_the_owner_is(
     assert (turn.opened == 0) is waits
 
 
-def test_failed_submissions_leave_other_owners_delivery_to_recipient(stand: Stand):
-    message, attack = stand.owed(), owned_by(stand, OTHER, stand.owed())
+def test_failed_submissions_do_not_delay_other_owners(stand: Stand):
+    message, attack = stand.add_message(), owned_by(stand, OTHER, stand.add_message())
     paid_to(stand, message.recipient, attack)
     failed = {"outcome": "failed", "spent": 100, "closed_at": func.now()}
     with stand.engine.begin() as conn:
@@ -99,22 +97,22 @@ def test_day_bounds_paid_failures_of_an_owner(stand: Stand):
         # Long enough for every pause, and of this day in UTC.
         midnight = func.date_trunc("day", func.now(), "UTC")
         conn.execute(update(slots).values(closed_at=midnight))
-    other = stand.owed()
+    other = stand.add_message()
     refused = stand.turns(stand.relay()).refused
     assert len(refused) == 2
     assert all(f"{MAX_PAID_FAILURES} paid failures of its owner" in each for each in refused)
     assert stand.received(other) == 0
-    stand.outwait(1)
+    stand.age_slots(1)
     stand.turns(stand.relay())
     assert stand.received(other) > 0, "the next day"
     assert stand.received(message) > 0
 
 
-def test_late_extras_leave_owners_agreed_deliveries_and_submissions(stand: Stand):
-    agreed = stand.owed()
+def test_late_extras_do_not_delay_agreed_deliveries(stand: Stand):
+    agreed = stand.add_message()
     late = {"outcome": "late", "spent": 100, "closed_at": func.now()}
     for number in range(MAX_PAID_FAILURES):
-        extra, tx = stand.owed(is_extra=True), f"{number:064x}"
+        extra, tx = stand.add_message(is_extra=True), f"{number:064x}"
         with stand.engine.begin() as conn:
             sign(conn, STELLAR, "deliver", id_of(extra), tx, key=extra.nonce, **late)
     with stand.engine.connect() as conn:
@@ -123,8 +121,8 @@ def test_late_extras_leave_owners_agreed_deliveries_and_submissions(stand: Stand
     assert stand.received(agreed) > 0
 
 
-def test_late_deliveries_leave_owners_submissions(stand: Stand):
-    message = stand.owed()
+def test_late_deliveries_do_not_delay_submissions(stand: Stand):
+    message = stand.add_message()
     late = {"outcome": "late", "spent": 100, "closed_at": func.now()}
     with stand.engine.begin() as conn:
         for number in range(MAX_PAID_FAILURES):
@@ -149,7 +147,7 @@ def test_open_transactions_count_once_one_has_failed(stand: Stand):
 
 def failed_once(stand: Stand) -> Message:
     """A delivery that was included without effect."""
-    message = stand.owed()
+    message = stand.add_message()
     stand.devnet.rpc("evm_setAutomine", False)
     assert stand.turns(stand.relay()) == TurnReport(opened=1, sent=1)
     fail(stand)
@@ -159,7 +157,7 @@ def failed_once(stand: Stand) -> Message:
 
 
 def owned_by(stand: Stand, owner: str, message: Message) -> Message:
-    """With a transfer of another owner."""
+    """Insert it for another owner's transfer."""
     with stand.engine.begin() as conn:
         mine = transfers.c.id == id_of(message)
         conn.execute(update(transfers).where(mine).values(owner=owner))
@@ -167,7 +165,7 @@ def owned_by(stand: Stand, owner: str, message: Message) -> Message:
 
 
 def paid_to(stand: Stand, recipient: str, message: Message) -> None:
-    """Let the transfer of a message name this recipient."""
+    """Set the recipient of a message's transfer."""
     quote = quotes.c.id == f"quote of {id_of(message)}"
     with stand.engine.begin() as conn:
         conn.execute(update(quotes).where(quote).values(dest_address=recipient))

@@ -1,6 +1,7 @@
-"""Recipients on Stellar who cannot be paid: found, told to who keeps transfers, and cleared."""
+"""Obstacles of recipients on Stellar are stored, folded and cleared."""
 
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,10 +20,10 @@ from indexer.config.networks import load_network
 from indexer.errors import NodeUnavailable
 from indexer.transfers.load import load_transfers
 from indexer.transfers.store import is_behind
-from relay import store
 from relay.jobs import recipients
 from relay.jobs.cctp_deliveries import StellarDeliveries
-from relay.jobs.recipients import RECHECK_SECONDS, Recipients, trustline_check
+from relay.jobs.recipients import RECHECK_SECONDS, Recipients, check_trustline
+from relay.leases import account_session
 from tests.factories.sep10 import FixedAccounts
 from tests.relay.ledger import STELLAR, LedgerStand, Message
 from warehouse_schema.identifiers import AssetId, BaseUnits, StellarAddress
@@ -36,15 +37,15 @@ AMOUNT = 50_000_000
 """Stroops of a message."""
 
 
-class Looks:
-    """A process that looks, whose pauses a test decides about."""
+class RecipientChecks:
+    """Checks of recipients with a clock of the test."""
 
     def __init__(self, stand: LedgerStand, accounts: Any = None) -> None:
         self.stand, self.time = stand, 0.0
         self.accounts = accounts or FixedAccounts()
         self.nodes = StellarAccountNodes(STELLAR, [stand.url], timeout=30.0)
         stand.opened.append(self.nodes)
-        look = trustline_check(STELLAR, self.accounts, self.view)
+        look = partial(check_trustline, STELLAR, self.accounts, self.view)
         self.recipients = Recipients(STELLAR.id, look, lambda: self.time)
 
     def view(self, question: Operation) -> bytes:
@@ -52,7 +53,7 @@ class Looks:
 
     def look(self, seconds: float = RECHECK_SECONDS) -> None:
         self.time += seconds
-        with store.account_session(self.stand.relay_engine, self.recipients.account) as conn:
+        with account_session(self.stand.relay_engine, self.recipients.account) as conn:
             self.recipients.turn(conn)
 
     def line(self, message: Message, *, authorized: bool = True, room: int = AMOUNT) -> None:
@@ -67,8 +68,8 @@ def stand(ledger_stand: LedgerStand) -> LedgerStand:
     return ledger_stand
 
 
-def owed(stand: LedgerStand, **options: Any) -> Message:
-    found = stand.owed(**options)
+def awaited_message(stand: LedgerStand, **options: Any) -> Message:
+    found = stand.add_message(**options)
     with stand.engine.begin() as conn:
         payer = {"source_address": PAYER, "source_token": PAYER}
         values = payer | {"dest_asset": STELLAR.usdc, "amount_out": AMOUNT}
@@ -81,96 +82,96 @@ def id_of(message: Message) -> str:
     return message.nonce[2:34]
 
 
-def told(stand: LedgerStand, message: Message) -> list[tuple[str, str]]:
-    """What the fold of its transfer rests on."""
+def obstacles_of(stand: LedgerStand, message: Message) -> list[tuple[str, str]]:
+    """Obstacles among the inputs of its transfer."""
     with stand.engine.connect() as conn:
         [loaded] = load_transfers(conn, NETWORK, [id_of(message)])
     return [(each.kind, each.detail) for each in loaded.inputs.obstacles]
 
 
-def is_owed(stand: LedgerStand, message: Message) -> bool:
+def is_deliverable(stand: LedgerStand, message: Message) -> bool:
     with stand.relay_engine.connect() as conn:
-        return message.nonce in [each.key for each in StellarDeliveries(STELLAR).owed(conn)]
+        return message.nonce in [each.key for each in StellarDeliveries(STELLAR).jobs(conn)]
 
 
-def test_who_cannot_be_paid_is_told_and_who_can_again_is_too(stand: LedgerStand):
-    message, looks = owed(stand), Looks(stand)
-    looks.line(message)
-    looks.look()
-    assert (told(stand, message), is_owed(stand, message)) == ([], True)
+def test_obstacle_is_stored_and_cleared(stand: LedgerStand):
+    message, checks = awaited_message(stand), RecipientChecks(stand)
+    checks.line(message)
+    checks.look()
+    assert (obstacles_of(stand, message), is_deliverable(stand, message)) == ([], True)
     for change, kind, said in (
         ({"room": AMOUNT - 1}, "no_trustline", "no room"),
         ({"authorized": False}, "frozen", "issuer"),
     ):
-        looks.line(message, **change)
-        looks.look()
-        [(found, detail)] = told(stand, message)
-        assert (found, said in detail, is_owed(stand, message)) == (kind, True, False)
-    looks.accounts.lines.clear()
-    looks.look()
-    assert told(stand, message) == [
+        checks.line(message, **change)
+        checks.look()
+        [(found, detail)] = obstacles_of(stand, message)
+        assert (found, said in detail, is_deliverable(stand, message)) == (kind, True, False)
+    checks.accounts.lines.clear()
+    checks.look()
+    assert obstacles_of(stand, message) == [
         ("no_trustline", f"{message.recipient} has no trustline for USDC")
     ]
-    looks.line(message)
-    looks.look()
-    assert (told(stand, message), is_owed(stand, message)) == ([], True)
+    checks.line(message)
+    checks.look()
+    assert (obstacles_of(stand, message), is_deliverable(stand, message)) == ([], True)
 
 
-def test_what_the_ledger_itself_says_is_what_is_found(stand: LedgerStand):
-    message = owed(stand, has_trustline=False)
+def test_obstacles_follow_the_real_ledger(stand: LedgerStand):
+    message = awaited_message(stand, has_trustline=False)
     reader = AccountReader(STELLAR, [stand.url], timeout=30.0)
-    looks = Looks(stand, reader)
-    looks.look()
-    assert [kind for kind, _ in told(stand, message)] == ["no_trustline"]
+    checks = RecipientChecks(stand, reader)
+    checks.look()
+    assert [kind for kind, _ in obstacles_of(stand, message)] == ["no_trustline"]
     stand.chain.run(message.holder, ChangeTrust(USDC))
-    looks.look()
-    assert told(stand, message) == []
+    checks.look()
+    assert obstacles_of(stand, message) == []
     reader.close()
 
 
 @pytest.mark.parametrize("name", ["cctp_token_messenger", "cctp_message_transmitter"])
 def test_pause_on_stellar_is_obstacle_while_it_lasts(stand: LedgerStand, name: str):
-    message, looks = owed(stand), Looks(stand)
+    message, checks = awaited_message(stand), RecipientChecks(stand)
     contract, relay = getattr(STELLAR, name), stand.relay()
-    looks.line(message)
+    checks.line(message)
     with closing(StellarState(STELLAR, [stand.url])) as state:
         stand.chain.invoke(message.holder, contract, "pause")
-        looks.look()
+        checks.look()
         paused = MintRefusal("paused", f"CCTP is paused on {STELLAR.id}")
         assert state.cctp_pause() == paused
-        assert told(stand, message) == [(paused.kind, paused.detail)]
-        assert is_owed(stand, message) is False
+        assert obstacles_of(stand, message) == [(paused.kind, paused.detail)]
+        assert is_deliverable(stand, message) is False
         assert stand.turns(relay).opened == 0
         stand.chain.invoke(message.holder, contract, "unpause")
-        looks.look()
+        checks.look()
         assert state.cctp_pause() is None
-    assert (told(stand, message), is_owed(stand, message)) == ([], True)
+    assert (obstacles_of(stand, message), is_deliverable(stand, message)) == ([], True)
     assert stand.turns(relay).opened == 1
 
 
-def test_each_is_looked_at_every_few_seconds_and_no_row_is_written_twice(stand: LedgerStand):
-    message, looks = owed(stand), Looks(stand)
-    looks.look()
-    looks.look(RECHECK_SECONDS / 2)
-    assert len(looks.accounts.asked) == 1
-    looks.look()
-    assert len(looks.accounts.asked) == 2
+def test_recipient_is_rechecked_without_duplicate_rows(stand: LedgerStand):
+    message, checks = awaited_message(stand), RecipientChecks(stand)
+    checks.look()
+    checks.look(RECHECK_SECONDS / 2)
+    assert len(checks.accounts.asked) == 1
+    checks.look()
+    assert len(checks.accounts.asked) == 2
     with stand.engine.connect() as conn:
         assert conn.scalar(select(func.count()).select_from(obstacles)) == 1
-    assert len(told(stand, message)) == 1
+    assert len(obstacles_of(stand, message)) == 1
 
 
-def test_many_have_their_turns_one_after_the_other(stand: LedgerStand, monkeypatch):
-    monkeypatch.setattr(recipients, "MOST_AT_ONCE", 2)
-    messages, looks = [owed(stand) for _ in range(3)], Looks(stand)
+def test_many_recipients_are_checked_in_turns(stand: LedgerStand, monkeypatch):
+    monkeypatch.setattr(recipients, "MAX_PER_TURN", 2)
+    messages, checks = [awaited_message(stand) for _ in range(3)], RecipientChecks(stand)
     for seconds in (RECHECK_SECONDS, 0, RECHECK_SECONDS):
-        looks.look(seconds)
-    counts = [looks.accounts.asked.count(each.recipient) for each in messages]
+        checks.look(seconds)
+    counts = [checks.accounts.asked.count(each.recipient) for each in messages]
     assert sorted(counts) == [1, 2, 2]
 
 
-def test_of_whom_no_node_will_speak_keeps_no_other_from_being_looked_at(stand: LedgerStand):
-    first, second = sorted((owed(stand), owed(stand)), key=id_of)
+def test_recipient_that_nodes_cannot_read_delays_no_other(stand: LedgerStand):
+    first, second = sorted((awaited_message(stand), awaited_message(stand)), key=id_of)
 
     class Partly(FixedAccounts):
         def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
@@ -178,28 +179,28 @@ def test_of_whom_no_node_will_speak_keeps_no_other_from_being_looked_at(stand: L
                 raise NodeUnavailable("an entry that cannot be read")
             return super().trustline(account, asset)
 
-    looks = Looks(stand, Partly())
+    checks = RecipientChecks(stand, Partly())
     for _ in range(2):
         with pytest.raises(NodeUnavailable):
-            looks.look()
-    assert told(stand, second)
+            checks.look()
+    assert obstacles_of(stand, second)
 
 
-def test_what_is_over_hinders_nobody_any_more(stand: LedgerStand):
-    message, looks = owed(stand), Looks(stand)
-    looks.look()
+def test_obstacle_of_finished_transfer_is_cleared(stand: LedgerStand):
+    message, checks = awaited_message(stand), RecipientChecks(stand)
+    checks.look()
     with stand.engine.begin() as conn:
         row = transfer_states.c.transfer == id_of(message)
         over = {"stage": "COMPLETED", "completed_at": 1}
         conn.execute(update(transfer_states).where(row).values(over))
-    looks.look()
-    assert told(stand, message) == []
-    looks.look()
-    assert len(looks.accounts.asked) == 1
+    checks.look()
+    assert obstacles_of(stand, message) == []
+    checks.look()
+    assert len(checks.accounts.asked) == 1
 
 
-def test_who_keeps_transfers_finds_what_it_missed(stand: LedgerStand, engine: Engine):
-    message, looks = owed(stand), Looks(stand)
+def test_fold_catches_up_on_missed_obstacles(stand: LedgerStand, engine: Engine):
+    message, checks = awaited_message(stand), RecipientChecks(stand)
 
     def behind() -> bool:
         with engine.begin() as conn:
@@ -208,12 +209,12 @@ def test_who_keeps_transfers_finds_what_it_missed(stand: LedgerStand, engine: En
             found = bool(conn.scalar(query.where(transfers.c.id == id_of(message))))
             [loaded] = load_transfers(conn, NETWORK, [id_of(message)])
             row = transfer_states.c.transfer == id_of(message)
-            conn.execute(update(transfer_states).where(row).values(inputs=loaded.inputs))
+            conn.execute(update(transfer_states).where(row).values(inputs=loaded.input_rows))
             return found
 
     assert not behind()
-    looks.look()
+    checks.look()
     assert (behind(), behind()) == (True, False)
-    looks.line(message)
-    looks.look()
+    checks.line(message)
+    checks.look()
     assert (behind(), behind()) == (True, False)

@@ -1,4 +1,4 @@
-"""The loop: turns until it is told to stop, whatever nodes do, and one process an account."""
+"""The loop: turns until stopped, retries on node errors, one process per account."""
 
 import threading
 from dataclasses import replace
@@ -7,8 +7,9 @@ import pytest
 
 from indexer.config.settings import load_settings
 from indexer.errors import FollowerConflict
-from relay import run, store
+from relay import run
 from relay.keys import LocalEvmKey
+from relay.leases import account_session
 from relay.run import run_relay
 from relay.settings import EvmAccount
 from tests.relay.conftest import AMOUNT, LIMITS, RELAYER, Stand
@@ -24,8 +25,8 @@ def settings_of(stand: Stand, url: str | None = None):
     return replace(load_settings({}), nodes={stand.chain.id: (url or stand.url,)})
 
 
-def test_a_relay_delivers_until_it_is_told_to_stop(stand: Stand):
-    message, delivered = stand.owed(), threading.Event()
+def test_relay_delivers_until_stopped(stand: Stand):
+    message, delivered = stand.add_message(), threading.Event()
     run_relay(
         stand.relay_engine,
         settings_of(stand),
@@ -37,14 +38,14 @@ def test_a_relay_delivers_until_it_is_told_to_stop(stand: Stand):
     assert stand.health().well
 
 
-def test_a_node_that_is_away_is_waited_for_and_said(stand: Stand, monkeypatch):
-    monkeypatch.setattr(run, "_AGAIN_SECONDS", 0.0)
-    looks = iter(range(60))
+def test_unreachable_node_is_reported_and_retried(stand: Stand, monkeypatch):
+    monkeypatch.setattr(run, "_RETRY_SECONDS", 0.0)
+    checks = iter(range(60))
     run_relay(
         stand.relay_engine,
         settings_of(stand, "http://127.0.0.1:1"),
         chains(stand),
-        should_stop=lambda: next(looks, None) is None,
+        should_stop=lambda: next(checks, None) is None,
         on_turn=lambda chain, turn: pytest.fail("no turn is possible"),
     )
     row = stand.health()
@@ -52,9 +53,9 @@ def test_a_node_that_is_away_is_waited_for_and_said(stand: Stand, monkeypatch):
     assert "127.0.0.1" in row.reason
 
 
-def test_a_second_process_is_turned_away(stand: Stand):
+def test_second_process_raises_conflict(stand: Stand):
     with (
-        store.account_session(stand.relay_engine, stand.relay().account),
+        account_session(stand.relay_engine, stand.relay().account),
         pytest.raises(FollowerConflict, match="another process signs"),
     ):
         run_relay(

@@ -1,4 +1,4 @@
-"""The relay's settings: which chains have a key, and what is refused by name."""
+"""The relay's settings: keys by chain, and errors that name the variable."""
 
 from dataclasses import replace
 from ipaddress import ip_address
@@ -39,7 +39,7 @@ def made_by_a_service(chain: ChainId) -> LocalEvmKey:
 NO_MAKER = 7
 
 
-def test_a_chain_with_a_key_is_relayed_to():
+def test_chain_with_key_is_relayed_to():
     assert load_relay_settings(DEVNET, {"ISTHMUS_RELAY_SERVER_PORT": "4100"}) == ()
     [found] = load_relay_settings(DEVNET, {KEY: SECRET})
     assert found.chain.id == "eip155:31337"
@@ -47,19 +47,19 @@ def test_a_chain_with_a_key_is_relayed_to():
     assert SECRET not in repr(found)
 
 
-def test_a_key_may_be_in_a_file(tmp_path: Path):
+def test_key_is_read_from_file(tmp_path: Path):
     (tmp_path / "key").write_text(f"0x{SECRET}\n")
     [found] = load_relay_settings(DEVNET, {f"{KEY}_FILE": str(tmp_path / "key")})
     assert address_of(found) == Account.from_key(SECRET).address.lower()
 
 
-def test_a_key_may_be_a_services():
+def test_key_is_made_by_key_service():
     service = {"ISTHMUS_RELAY_KMS_EIP155_31337": f"{__name__}:made_by_a_service"}
     [found] = load_relay_settings(DEVNET, service)
     assert address_of(found) == Account.from_key("6e" * 32).address.lower()
 
 
-def test_stellar_has_a_channel_for_each_seed():
+def test_each_stellar_seed_is_a_channel():
     channels = [Keypair.random() for _ in range(3)]
     seeds = ", ".join(each.secret for each in channels)
     found = load_relay_settings(DEVNET, {STELLAR_KEY: seeds})
@@ -70,7 +70,7 @@ def test_stellar_has_a_channel_for_each_seed():
         load_relay_settings(DEVNET, {STELLAR_KEY: f"{channels[0].secret},{channels[0].secret}"})
 
 
-def test_a_sponsor_has_a_key_and_limits_of_its_own():
+def test_sponsor_has_own_key_and_limits():
     seed, sender = Keypair.random(), Keypair.random()
     own = {SPONSOR: seed.secret, "ISTHMUS_RELAY_SPONSOR_BUDGET_STELLAR_DEVNET": "7"}
     first, second = load_relay_settings(DEVNET, {STELLAR_KEY: sender.secret} | own)
@@ -82,7 +82,7 @@ def test_a_sponsor_has_a_key_and_limits_of_its_own():
         load_relay_settings(DEVNET, {STELLAR_KEY: seed.secret} | own)
 
 
-def test_limits_are_the_operators():
+def test_limits_are_read_from_environment():
     limits = {"ISTHMUS_RELAY_BUDGET_EIP155_31337": "7", "ISTHMUS_RELAY_FLOOR_EIP155_31337": "3"}
     [found] = load_relay_settings(DEVNET, {KEY: SECRET} | limits)
     assert found.limits == SpendLimits(budget=7, floor=3)
@@ -104,13 +104,13 @@ def test_limits_are_the_operators():
         ({"ISTHMUS_RELAY_KEY_EIP155_1": SECRET}, "network devnet has no such chain"),
     ],
 )
-def test_a_bad_setting_is_refused_by_name(environment, message):
+def test_invalid_setting_error_names_variable(environment, message):
     with pytest.raises(ConfigurationError, match=message) as refused:
         load_relay_settings(DEVNET, environment)
     assert SECRET not in str(refused.value)
 
 
-def test_a_key_without_a_node_is_refused():
+def test_key_without_node_is_rejected():
     with pytest.raises(ConfigurationError, match="ISTHMUS_RPC_EIP155_31337"):
         load_relay_settings(replace(DEVNET, nodes={}), {KEY: SECRET})
 
@@ -118,7 +118,7 @@ def test_a_key_without_a_node_is_refused():
 SEED = Keypair.random().secret
 
 
-def test_webhooks_are_signed_by_a_key_of_their_own():
+def test_webhook_key_must_not_sign_transactions():
     assert load_webhook_poster(DEVNET, {}) is None
     sender = load_webhook_poster(DEVNET, {"ISTHMUS_WEBHOOK_KEY": SEED})
     assert sender is not None
@@ -132,7 +132,7 @@ def webhook_key_of_a_service() -> LocalStellarKey:
     return LocalStellarKey.from_text(SEED, "a service")
 
 
-def test_the_key_of_webhooks_may_be_a_services():
+def test_webhook_key_is_made_by_key_service():
     service = {"ISTHMUS_WEBHOOK_KMS": f"{__name__}:webhook_key_of_a_service"}
     poster = load_webhook_poster(DEVNET, service)
     assert poster is not None
@@ -146,7 +146,7 @@ def test_the_key_of_webhooks_may_be_a_services():
 @pytest.mark.parametrize(
     ("network", "may"), [("devnet", True), ("testnet", False), ("mainnet", False)]
 )
-def test_on_the_local_chains_alone_webhooks_reach_this_machine(network: str, may: bool):
+def test_only_devnet_webhooks_reach_localhost(network: str, may: bool):
     sender = load_webhook_poster(
         load_settings({"ISTHMUS_NETWORK": network}, needs_database=False),
         {"ISTHMUS_WEBHOOK_KEY": SEED},
@@ -159,7 +159,7 @@ def test_on_the_local_chains_alone_webhooks_reach_this_machine(network: str, may
     assert sender.context.check_hostname
 
 
-def test_resume_of_an_unknown_chain_names_those_there_are(
+def test_resume_of_unknown_chain_names_known_ones(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ISTHMUS_NETWORK", "mainnet")

@@ -1,4 +1,4 @@
-"""Attested messages are delivered on Stellar: once, whatever ledgers, nodes and others do."""
+"""Attested messages are delivered on Stellar exactly once."""
 
 from collections.abc import Callable
 
@@ -9,9 +9,11 @@ from stellar_sdk.operation import BumpSequence
 from devnet.stellar.accounts import RELAYER, keypair
 from indexer.chains.stellar.account_state import StellarAccountNodes
 from indexer.errors import PermanentChainError
-from relay import store
 from relay.account import TurnReport
-from relay.senders.stellar_sequences import VALID_SECONDS
+from relay.failures import current_halt
+from relay.leases import account_session
+from relay.senders.stellar import VALID_SECONDS
+from relay.status import all_health
 from tests.devnet.stellar.cctp import forward
 from tests.relay.bomb import Bomb, Killed, stellar_nodes
 from tests.relay.ledger import AMOUNT
@@ -24,14 +26,14 @@ def stand(ledger_stand: Stand) -> Stand:
 
 
 class Lost(StellarAccountNodes):
-    """Nodes that lose what they take."""
+    """Nodes that lose transactions."""
 
     def send(self, envelope: str) -> str:
         return "PENDING"
 
 
-def test_a_deposit_is_minted_forwarded_and_closed(stand: Stand):
-    message, relay = stand.owed(), stand.relay()
+def test_message_is_minted_forwarded_and_closed(stand: Stand):
+    message, relay = stand.add_message(), stand.relay()
     assert stand.turns(relay) == TurnReport(opened=1, sent=1)
     assert stand.turns(relay) == TurnReport()
     stand.close()
@@ -41,41 +43,41 @@ def test_a_deposit_is_minted_forwarded_and_closed(stand: Stand):
     assert stand.turns(relay) == TurnReport()
 
 
-def test_what_it_cost_is_what_the_ledger_charged(stand: Stand):
+def test_spent_equals_fee_charged_by_ledger(stand: Stand):
     relay, before = stand.relay(), stand.chain.account(keypair(RELAYER).public_key)
-    stand.owed()
+    stand.add_message()
     stand.turns(relay)
     stand.close()
     stand.turns(relay)
     after = stand.chain.account(keypair(RELAYER).public_key)
     with stand.engine.connect() as conn:
-        [row] = store.all_health(conn)
+        [row] = all_health(conn)
     assert row.well
     assert row.spent_today >= before.balance - after.balance > 0
 
 
-def test_nobody_without_a_trustline_is_paid_for(stand: Stand):
-    message = stand.owed(has_trustline=False)
+def test_recipient_without_trustline_costs_no_fee(stand: Stand):
+    message = stand.add_message(has_trustline=False)
     turn = stand.turns(stand.relay())
     assert turn.opened == 0
     assert "13" in turn.refused[0]
     assert stand.slots_of(message) == []
 
 
-def test_what_somebody_else_delivered_costs_nothing(stand: Stand):
-    message, before = stand.owed(), stand.sequence()
+def test_delivery_by_another_sender_costs_nothing(stand: Stand):
+    message, before = stand.add_message(), stand.sequence()
     stranger = stand.chain.open("stranger of " + message.nonce)
     forward(stand.chain, stranger, message.message, message.attestation)
     assert stand.turns(stand.relay()) == TurnReport()
     assert stand.sequence() == before
 
 
-def test_what_no_ledger_took_in_time_is_signed_again_under_its_number(stand: Stand):
-    message, relay, before = stand.owed(), stand.relay(), stand.sequence()
+def test_expired_attempt_is_replaced_with_same_number(stand: Stand):
+    message, relay, before = stand.add_message(), stand.relay(), stand.sequence()
 
     assert stand.turns(stand.relay(nodes=Lost)).opened == 1
     stand.close(VALID_SECONDS)
-    stand.grow_older(15)
+    stand.age_attempts(15)
     assert stand.turns(stand.relay(nodes=Lost)) == TurnReport(sent=1), "the last ledger may take it"
     stand.close(1)
     assert stand.turns(relay) == TurnReport(replaced=1, sent=1)
@@ -85,8 +87,8 @@ def test_what_no_ledger_took_in_time_is_signed_again_under_its_number(stand: Sta
     assert (stand.signed_for(message), stand.slots_of(message)) == (2, ["done"])
 
 
-def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothing(stand: Stand):
-    message, before = stand.owed(), stand.sequence()
+def test_fill_uses_up_number_of_finished_job(stand: Stand):
+    message, before = stand.add_message(), stand.sequence()
 
     stand.turns(stand.relay(nodes=Lost))
     stranger = stand.chain.open("quick stranger of " + message.nonce)
@@ -100,8 +102,8 @@ def test_a_number_that_nothing_needs_any_more_is_taken_by_a_transaction_of_nothi
     assert (stand.received(message), stand.sequence() - before) == (AMOUNT * 10, 1)
 
 
-def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
-    message = stand.owed()
+def test_nonce_taken_by_another_signer_halts_account(stand: Stand):
+    message = stand.add_message()
     stand.turns(stand.relay(nodes=Lost))
     stand.chain.run(keypair(RELAYER), BumpSequence(0))
     relay = stand.relay()
@@ -112,11 +114,11 @@ def test_who_else_signs_with_our_key_stops_the_account(stand: Stand):
     assert stand.slots_of(message) == ["overtaken"]
     assert stand.turns(relay) == TurnReport()
     with stand.relay_engine.begin() as conn:
-        assert "somebody else signs" in str(store.current_halt(conn, relay.account))
+        assert "somebody else signs" in str(current_halt(conn, relay.account))
 
 
-def test_channels_share_the_work_and_none_does_what_another_does(stand: Stand):
-    first, second = stand.owed(), stand.owed()
+def test_channels_share_jobs_without_duplicates(stand: Stand):
+    first, second = stand.add_message(), stand.add_message()
     relays = [stand.relay(stand.chain.open(f"channel {n} of {first.nonce}")) for n in range(2)]
     assert [stand.turns(each).opened for each in relays] == [1, 1]
     stand.close()
@@ -124,16 +126,16 @@ def test_channels_share_the_work_and_none_does_what_another_does(stand: Stand):
     assert [stand.received(each) for each in (first, second)] == [AMOUNT * 10] * 2
 
 
-def test_an_account_that_is_not_there_is_said(stand: Stand):
-    stand.owed()
+def test_missing_account_is_reported(stand: Stand):
+    stand.add_message()
     with pytest.raises(PermanentChainError, match="fund it"):
         stand.turns(stand.relay(Keypair.random()))
 
 
 def live(stand: Stand, bomb: Bomb) -> None:
-    """A life of the relay: turns, with a ledger after each."""
+    """One run of the relay: turns, with a ledger after each."""
     relay = stand.relay(nodes=stellar_nodes(bomb))
-    with store.account_session(stand.relay_engine, relay.account) as conn:
+    with account_session(stand.relay_engine, relay.account) as conn:
         bomb.watch(conn)
         for _ in range(2):
             relay.turn(conn)
@@ -147,15 +149,15 @@ def points_of(life: Callable[[Bomb], None]) -> list[str]:
     return bomb.passed
 
 
-def test_whatever_is_killed_when_there_is_one_delivery_and_one_fee(stand: Stand):
-    stand.owed()
+def test_kill_at_any_point_delivers_once_for_one_fee(stand: Stand):
+    stand.add_message()
     points = points_of(lambda bomb: live(stand, bomb))
     assert {"before a commit", "after a commit", "before a sending", "after a sending"} == {*points}
     for at, name in enumerate(points):
-        message, before = stand.owed(), stand.sequence()
+        message, before = stand.add_message(), stand.sequence()
         with pytest.raises(Killed, match=name):
             live(stand, Bomb(at))
-        stand.grow_older(15)
+        stand.age_attempts(15)
         live(stand, Bomb())
         where = f"killed {name}, point {at}"
         assert stand.received(message) == AMOUNT * 10, where

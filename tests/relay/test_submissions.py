@@ -1,4 +1,4 @@
-"""What owners signed is sent in fee bumps: as it is, once, and told when it is over."""
+"""Submissions are sent unchanged in fee bumps, once, and get an outcome."""
 
 import time
 from dataclasses import dataclass, replace
@@ -19,10 +19,11 @@ from indexer.policy.paid_failures import MAX_PAID_FAILURES
 from indexer.transfers.fold import fold_transfer
 from indexer.transfers.inputs import TransferTerms
 from indexer.transfers.load import load_transfers
-from relay import store
 from relay.account import TurnReport
+from relay.jobs.submission_queue import oldest_waiting, waiting_submissions
 from relay.jobs.submissions import REPLACE_SECONDS, Submitter
 from relay.keys import LocalStellarKey
+from relay.leases import account_session
 from relay.limits import SpendLimits
 from tests.factories.intake import ask
 from tests.factories.relay import signed as sign
@@ -41,7 +42,7 @@ EVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass
 class Signed:
-    """A payment of one XLM that its owner signed and we accepted."""
+    """An accepted payment of one XLM."""
 
     transfer: str
     envelope: TransactionEnvelope
@@ -106,12 +107,12 @@ def submitter(
 
 
 def turns(stand: LedgerStand, sender: Submitter) -> TurnReport:
-    with store.account_session(stand.relay_engine, sender.account) as conn:
+    with account_session(stand.relay_engine, sender.account) as conn:
         return sender.turn(conn)
 
 
 def spent(stand: LedgerStand, signed: Signed) -> int:
-    """Stroops and numbers that its owner has left: he pays the payment and nothing else."""
+    """Balance and sequence number of the owner, who pays no fee."""
     account = stand.chain.account(signed.owner.public_key)
     assert account is not None
     return 1000 * UNIT - account.balance
@@ -122,7 +123,7 @@ def outcomes(stand: LedgerStand, signed: Signed) -> list[str | None]:
         return list(conn.scalars(select(slots.c.outcome).where(slots.c.key == signed.tx)))
 
 
-def test_it_is_sent_as_it_was_signed_and_we_pay(stand: LedgerStand):
+def test_submission_is_sent_unchanged_in_fee_bump(stand: LedgerStand):
     signed, sender = accepted(stand), submitter(stand)
     assert turns(stand, sender) == TurnReport(opened=1, sent=1)
     assert turns(stand, sender) == TurnReport()
@@ -136,7 +137,7 @@ def test_it_is_sent_as_it_was_signed_and_we_pay(stand: LedgerStand):
     assert loaded.inputs.dead == set(), "nobody is asked to pay again for what was paid"
 
 
-def test_what_its_owner_sent_himself_is_over_and_costs_us_nothing(stand: LedgerStand):
+def test_transaction_sent_by_owner_closes_without_cost(stand: LedgerStand):
     signed = accepted(stand)
     stand.chain.node.submit(signed.envelope.to_xdr_object())
     stand.close()
@@ -146,7 +147,7 @@ def test_what_its_owner_sent_himself_is_over_and_costs_us_nothing(stand: LedgerS
         assert conn.scalar(select(slots.c.spent).where(slots.c.key == signed.tx)) == 0
 
 
-def test_a_number_that_its_owner_used_otherwise_is_over_with_its_bounds(stand: LedgerStand):
+def test_number_used_otherwise_expires_with_bounds(stand: LedgerStand):
     signed, sender = accepted(stand), submitter(stand, Lost)
     turns(stand, sender)
     account = stand.chain.account(signed.owner.public_key)
@@ -154,11 +155,11 @@ def test_a_number_that_its_owner_used_otherwise_is_over_with_its_bounds(stand: L
     sequence = account.sequence
     drain = stand.chain.envelope(signed.owner, [rest], sequence=sequence + 1)
     assert drain.hash_hex() != signed.tx
-    # It has the owner's next number too, so what he signed for us can never be taken.
+    # It uses the same number, so the submission can never be taken.
     stand.chain.node.submit(drain.to_xdr_object())
     stand.close()
     assert turns(stand, sender) == TurnReport(), "its own bounds say when it is over"
-    stand.grow_older(int(REPLACE_SECONDS) + 1)
+    stand.age_attempts(int(REPLACE_SECONDS) + 1)
     assert turns(stand, sender).replaced == 0, "no bid has a ledger take it"
     stand.close(601)
     assert turns(stand, sender) == TurnReport(failed=1)
@@ -166,7 +167,7 @@ def test_a_number_that_its_owner_used_otherwise_is_over_with_its_bounds(stand: L
 
 
 class Lost(StellarAccountNodes):
-    """Nodes that lose what they take."""
+    """Nodes that lose transactions."""
 
     def send(self, envelope: str) -> str:
         return "PENDING"
@@ -179,12 +180,12 @@ def test_payment_that_would_fail_is_not_paid_for(stand: LedgerStand):
     assert (turn.opened, turn.refused) == (
         *(0, [f"submit {signed.tx}: the payer has too little XLM above its minimum balance"]),
     )
-    assert told(stand, signed) == ("SUBMITTED", "would_fail")
+    assert stage_and_reason(stand, signed) == ("SUBMITTED", "would_fail")
     assert turns(stand, sender) == TurnReport(), "it is looked at again after a pause"
     stand.chain.run(keypair(ROOT), Payment(signed.owner.public_key, Asset.native(), "5"))
     sender = submitter(stand)
     assert turns(stand, sender).opened == 1
-    assert told(stand, signed) == ("SUBMITTED", "not_included")
+    assert stage_and_reason(stand, signed) == ("SUBMITTED", "not_included")
     stand.close()
     assert turns(stand, sender).done == 1
 
@@ -198,7 +199,7 @@ def test_payment_that_would_fail_is_not_paid_for(stand: LedgerStand):
     ],
     ids=["short", "no trustline", "enough"],
 )
-def test_payment_of_asset_is_tried_before_it_is_paid_for(
+def test_asset_payment_is_checked_before_fee_is_paid(
     stand: LedgerStand, balance: str, trusts: bool, problem: str | None
 ):
     owner, recipient = (
@@ -213,12 +214,12 @@ def test_payment_of_asset_is_tried_before_it_is_paid_for(
     assert turns(stand, submitter(stand)).refused == refused
 
 
-def test_failed_transaction_stands_in_timeline_and_reason(stand: LedgerStand):
+def test_failed_transaction_is_in_timeline_and_reason(stand: LedgerStand):
     signed, sender = accepted(stand), submitter(stand, Lost)
     assert turns(stand, sender).opened == 1
-    # Between the trial and the ledger.
+    # Between the preflight and the ledger.
     drain(stand, signed)
-    stand.grow_older(15)
+    stand.age_attempts(15)
     assert turns(stand, submitter(stand)).sent == 1
     stand.close()
     assert turns(stand, submitter(stand)).failed == 1
@@ -244,14 +245,14 @@ def test_owner_with_too_many_failures_waits_for_next_day(stand: LedgerStand):
             sign(conn, STELLAR.id, "submit", signed.transfer, tx, key=tx, **failed)
     [refused] = turns(stand, sender).refused
     assert "10 transactions failed today" in refused
-    assert told(stand, signed) == ("SUBMITTED", "would_fail")
+    assert stage_and_reason(stand, signed) == ("SUBMITTED", "would_fail")
     with stand.engine.begin() as conn:
         conn.execute(update(slots).values(closed_at=slots.c.closed_at - timedelta(days=1)))
     assert turns(stand, submitter(stand)).opened == 1
 
 
 def drain(stand: LedgerStand, signed: Signed) -> None:
-    """Let others take all that the owner can spend, and leave its number alone."""
+    """Spend the owner's balance without using its number."""
     account = stand.chain.account(signed.owner.public_key)
     assert account is not None
     rest = Payment(
@@ -264,7 +265,7 @@ def drain(stand: LedgerStand, signed: Signed) -> None:
     stand.close()
 
 
-def told(stand: LedgerStand, signed: Signed) -> tuple[str, str | None]:
+def stage_and_reason(stand: LedgerStand, signed: Signed) -> tuple[str, str | None]:
     """Stage and reason of its transfer."""
     with stand.engine.connect() as conn:
         [loaded] = load_transfers(conn, replace(NETWORK, stellar=STELLAR), [signed.transfer])
@@ -272,7 +273,7 @@ def told(stand: LedgerStand, signed: Signed) -> tuple[str, str | None]:
     return progress.stage, progress.reason
 
 
-def test_what_no_ledger_took_in_time_is_over_and_known_to_be(stand: LedgerStand):
+def test_submission_past_bounds_expires(stand: LedgerStand):
     sender = submitter(stand, Lost)
     signed = accepted(stand, seconds=60)
     turns(stand, sender)
@@ -287,10 +288,10 @@ def test_what_no_ledger_took_in_time_is_over_and_known_to_be(stand: LedgerStand)
     assert loaded.inputs.dead == {signed.tx} | bumps
 
 
-def test_one_that_waits_long_is_bumped_higher_and_taken_once(stand: LedgerStand):
+def test_waiting_submission_is_replaced_and_taken_once(stand: LedgerStand):
     signed = accepted(stand)
     turns(stand, submitter(stand, Lost))
-    stand.grow_older(61)
+    stand.age_attempts(61)
     sender = submitter(stand)
     assert turns(stand, sender) == TurnReport(replaced=1, sent=1)
     stand.close()
@@ -298,13 +299,13 @@ def test_one_that_waits_long_is_bumped_higher_and_taken_once(stand: LedgerStand)
     assert spent(stand, signed) == UNIT
 
 
-def test_what_the_service_did_not_issue_is_not_paid_for(stand: LedgerStand):
+def test_transaction_not_issued_by_service_is_not_sent(stand: LedgerStand):
     signed = accepted(stand, tx_hash="f" * 64)
     assert turns(stand, submitter(stand)) == TurnReport()
     assert outcomes(stand, signed) == []
 
 
-def test_what_was_over_before_it_could_be_paid_for_is_known_to_be(stand: LedgerStand):
+def test_expired_submission_gets_an_outcome(stand: LedgerStand):
     sender = submitter(stand, limits=replace(LIMITS, budget=1))
     signed = accepted(stand, seconds=60)
     assert "over the day's budget" in turns(stand, sender).refused[0]
@@ -313,17 +314,17 @@ def test_what_was_over_before_it_could_be_paid_for_is_known_to_be(stand: LedgerS
     assert outcomes(stand, signed) == ["expired"]
 
 
-def test_who_submits_much_keeps_himself_waiting_and_nobody_else(stand: LedgerStand):
+def test_many_submissions_delay_only_their_owner(stand: LedgerStand):
     owner = stand.chain.open("who submits much")
-    # Each has another second for its end, and so another hash; all have one number.
+    # Different time bounds give different hashes; all have one number.
     own = [accepted(stand, 600 + number, owner).tx for number in range(60)]
     other = accepted(stand).tx
     with stand.engine.connect() as conn:
-        waiting = [each.tx for each in store.waiting_submissions(conn, STELLAR.id, EVER)]
+        waiting = [each.tx for each in waiting_submissions(conn, STELLAR.id, EVER)]
     assert waiting == [own[0], other, *own[1:3]]
 
 
-def test_refused_submissions_of_many_owners_do_not_block_later_ones(stand: LedgerStand):
+def test_refused_submissions_do_not_block_later_ones(stand: LedgerStand):
     first = accepted(stand)
     submit_of_many_owners(stand, first, 60)
     later = accepted(stand)
@@ -331,14 +332,14 @@ def test_refused_submissions_of_many_owners_do_not_block_later_ones(stand: Ledge
     seen: set[str] = set()
     with stand.engine.connect() as conn:
         for _ in range(100):
-            waiting = {each.tx for each in store.waiting_submissions(conn, STELLAR.id, EVER)}
+            waiting = {each.tx for each in waiting_submissions(conn, STELLAR.id, EVER)}
             assert (len(waiting), first.tx in waiting) == (51, True)
             seen |= waiting
     assert later.tx in seen
 
 
 def submit_of_many_owners(stand: LedgerStand, like: Signed, number: int) -> dict[str, str]:
-    """So many submissions, of an owner each; transfers by hash."""
+    """Submissions of one owner each; transfers by hash."""
     made: dict[str, str] = {}
     raw = like.envelope.to_xdr_object().to_xdr_bytes()
     with stand.engine.begin() as conn:
@@ -362,41 +363,39 @@ def open_slot(stand: LedgerStand, transfer: str, tx: str) -> None:
 
 
 def test_open_submissions_of_many_owners_leave_room_for_others(stand: LedgerStand):
-    """Their owners used the numbers otherwise, so they stay open until their time bounds end."""
+    """Submissions whose numbers are used, open until their time bounds end."""
     first = accepted(stand)
     stuck = submit_of_many_owners(stand, first, 60)
     for tx, transfer in stuck.items():
         open_slot(stand, transfer, tx)
     with stand.engine.connect() as conn:
-        waiting = {each.tx for each in store.waiting_submissions(conn, STELLAR.id, EVER)}
+        waiting = {each.tx for each in waiting_submissions(conn, STELLAR.id, EVER)}
     assert waiting == {first.tx, *stuck}
 
 
-def test_what_is_over_is_looked_at_no_more_and_what_is_not_is_never_passed_over(stand: LedgerStand):
+def test_closed_submissions_are_skipped_and_open_ones_never(stand: LedgerStand):
     done, sender = accepted(stand), submitter(stand)
     turns(stand, sender)
     stand.close()
     assert turns(stand, sender).done == 1
     waits = accepted(stand)
-    # Both were submitted long ago: one is over and one is not.
+    # Both are old: one is closed and one is open.
     with stand.engine.begin() as conn:
         columns = intake.submissions.c
         conn.execute(update(intake.submissions).values(submitted_at=columns.submitted_at - LONG))
     with stand.relay_engine.connect() as conn:
-        since = store.oldest_waiting(conn, STELLAR.id, None)
-        assert [each.tx for each in store.waiting_submissions(conn, STELLAR.id, since)] == [
-            waits.tx
-        ]
-        assert store.oldest_waiting(conn, STELLAR.id, since) == since, "it stays where that waits"
+        since = oldest_waiting(conn, STELLAR.id, None)
+        assert [each.tx for each in waiting_submissions(conn, STELLAR.id, since)] == [waits.tx]
+        assert oldest_waiting(conn, STELLAR.id, since) == since, "it stays where that waits"
     turns(stand, sender := submitter(stand))
     stand.close()
     assert turns(stand, sender).done == 1
     with stand.relay_engine.connect() as conn:
-        assert store.oldest_waiting(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
+        assert oldest_waiting(conn, STELLAR.id, since) > since + LONG - timedelta(hours=2)
     assert outcomes(stand, done) == outcomes(stand, waits) == ["done"]
 
 
-def test_who_submits_after_others_are_over_is_sent_by_the_same_process(stand: LedgerStand):
+def test_submission_after_closed_ones_is_sent_by_same_process(stand: LedgerStand):
     sender = submitter(stand)
     for _ in range(3):
         signed = accepted(stand)
@@ -407,7 +406,7 @@ def test_who_submits_after_others_are_over_is_sent_by_the_same_process(stand: Le
 
 
 class Choosy(StellarAccountNodes):
-    """Nodes that will not have one transaction, in words that say nothing to us."""
+    """Nodes that reject one transaction with an unknown error."""
 
     unwanted = b""
 
@@ -417,7 +416,7 @@ class Choosy(StellarAccountNodes):
         return super().send_raw(envelope)
 
 
-def test_what_no_node_takes_keeps_no_other_waiting(stand: LedgerStand):
+def test_submission_that_nodes_reject_delays_no_other(stand: LedgerStand):
     first, second = accepted(stand), accepted(stand)
 
     class Refusing(Choosy):
@@ -431,8 +430,8 @@ def test_what_no_node_takes_keeps_no_other_waiting(stand: LedgerStand):
     assert (spent(stand, first), spent(stand, second)) == (0, UNIT)
 
 
-def test_failed_trial_of_one_submission_keeps_no_other_waiting(stand: LedgerStand):
-    # The first one is under way already, and over with this turn.
+def test_failed_simulation_of_one_submission_delays_no_other(stand: LedgerStand):
+    # The first one is open already, and closes in this turn.
     over = accepted(stand)
     turns(stand, submitter(stand))
     stand.close()
@@ -451,10 +450,10 @@ def test_failed_trial_of_one_submission_keeps_no_other_waiting(stand: LedgerStan
     assert (spent(stand, untried), spent(stand, second)) == (0, UNIT)
 
 
-def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
+def test_kill_at_any_point_submits_once(stand: LedgerStand):
     def live(bomb: Bomb) -> None:
         sender = submitter(stand, stellar_nodes(bomb))
-        with store.account_session(stand.relay_engine, sender.account) as conn:
+        with account_session(stand.relay_engine, sender.account) as conn:
             bomb.watch(conn)
             sender.turn(conn)
             stand.close()
@@ -468,6 +467,6 @@ def test_whatever_is_killed_when_it_is_taken_once(stand: LedgerStand):
         signed = accepted(stand)
         with pytest.raises(Killed, match=name):
             live(Bomb(at))
-        stand.grow_older(15)
+        stand.age_attempts(15)
         live(Bomb())
         assert (spent(stand, signed), outcomes(stand, signed)) == (UNIT, ["done"]), f"{at}: {name}"

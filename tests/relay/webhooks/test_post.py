@@ -1,4 +1,4 @@
-"""A POST to a stranger's place reaches the internet alone, goes where it was sent, and ends."""
+"""A POST to an owner's URL reaches public addresses only, follows no redirect, and ends."""
 
 import socket
 import ssl
@@ -35,7 +35,7 @@ def test_internet_addresses_are_public() -> None:
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's, and that of a client who trusts it, as localhost."""
+    """TLS contexts of a server and of a client that trusts it, as localhost."""
     file = make_certificate(tmp_path_factory.mktemp("tls"))
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(file)
@@ -46,7 +46,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
 def answering(
     server: ssl.SSLContext, *pieces: bytes, stays: bool = False
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """A place that answers each connection with these bytes; its port, and what it was sent."""
+    """A server that answers each connection with these bytes; its port, and the bytes received."""
     listening = socket.create_server(("127.0.0.1", 0))
     heard: list[bytes] = []
     over = threading.Event()
@@ -78,7 +78,7 @@ def answering(
         thread.join()
 
 
-def test_it_is_sent_whole_and_its_status_is_told(contexts) -> None:
+def test_post_sends_body_and_returns_status(contexts) -> None:
     server, client = contexts
     with answering(server, b"HTTP/1.1 204 No Content\r\n\r\n") as (port, heard):
         url = f"https://localhost:{port}/hooks?a=b"
@@ -89,7 +89,7 @@ def test_it_is_sent_whole_and_its_status_is_told(contexts) -> None:
     assert b"webhook-id: 7" in heard[0]
 
 
-def test_a_redirect_is_an_answer_like_any_other_and_followed_nowhere(contexts) -> None:
+def test_redirect_is_not_followed(contexts) -> None:
     server, client = contexts
     moved = b"HTTP/1.1 307 X\r\nLocation: https://localhost:1/\r\nContent-Length: 0\r\n\r\n"
     with answering(server, moved) as (port, heard):
@@ -99,7 +99,7 @@ def test_a_redirect_is_an_answer_like_any_other_and_followed_nowhere(contexts) -
     assert len(heard) == 1
 
 
-def test_a_name_that_means_an_address_inside_is_not_even_connected_to(contexts) -> None:
+def test_name_with_private_address_is_not_connected_to(contexts) -> None:
     server, client = contexts
     with answering(server) as (port, heard):
         said = post(f"https://localhost:{port}/", b"{}", {}, context=client)
@@ -108,14 +108,14 @@ def test_a_name_that_means_an_address_inside_is_not_even_connected_to(contexts) 
     assert heard == []
 
 
-def test_one_address_inside_among_public_ones_is_too_many(contexts, monkeypatch) -> None:
+def test_one_private_address_among_public_ones_is_rejected(contexts, monkeypatch) -> None:
     mixed = [(2, 1, 6, "", (each, 443)) for each in ("8.8.8.8", "10.0.0.1")]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: mixed)
     said = post("https://mixed.example/", b"{}", {}, context=contexts[1])
     assert said == WebhookResponse(None, "NotPublic")
 
 
-def test_an_answer_that_never_comes_to_its_end_has_one(contexts) -> None:
+def test_endless_response_times_out(contexts) -> None:
     server, client = contexts
     with answering(server, b"HTTP/1.1 2", stays=True) as (port, _):
         said = post(
@@ -124,7 +124,7 @@ def test_an_answer_that_never_comes_to_its_end_has_one(contexts) -> None:
     assert said.status is None
 
 
-def test_a_certificate_of_somebody_else_is_told_nothing(contexts) -> None:
+def test_wrong_certificate_gets_no_request(contexts) -> None:
     server, _ = contexts
     with answering(server, b"HTTP/1.1 200 OK\r\n\r\n") as (port, heard):
         stranger = ssl.create_default_context()
@@ -141,14 +141,14 @@ def test_a_certificate_of_somebody_else_is_told_nothing(contexts) -> None:
         *("https://localhost:1/\r\nX: y", "https://localhost:1/é"),
     ],
 )
-def test_a_name_that_is_none_is_an_answer_like_any_other(contexts, url: str, monkeypatch) -> None:
+def test_invalid_name_returns_error(contexts, url: str, monkeypatch) -> None:
     loopback = [(2, 1, 6, "", ("127.0.0.1", 1))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: loopback)
     said = post(url, b"{}", {}, context=contexts[1], admits=ANY)
     assert said.status is None
 
 
-def test_a_handshake_that_never_comes_to_its_end_has_one(contexts) -> None:
+def test_endless_handshake_times_out(contexts) -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     url = f"https://localhost:{silent.getsockname()[1]}/"
     with silent:
@@ -156,13 +156,13 @@ def test_a_handshake_that_never_comes_to_its_end_has_one(contexts) -> None:
     assert said.status is None
 
 
-def test_a_name_that_was_looked_up_for_too_long_is_not_written_to(contexts, monkeypatch) -> None:
+def test_slow_dns_lookup_times_out_before_request(contexts, monkeypatch) -> None:
     server, client = contexts
     asked = threading.Event()
     real = socket.getaddrinfo
 
     def slow(*args, **options):
-        # As long as the deadline has not come, which sets it.
+        # Until the deadline sets it.
         assert asked.wait(10)
         return real(*args, **options)
 
@@ -181,7 +181,7 @@ def test_a_name_that_was_looked_up_for_too_long_is_not_written_to(contexts, monk
     assert heard == []
 
 
-def test_where_one_address_leads_nowhere_another_is_tried(contexts, monkeypatch) -> None:
+def test_unreachable_address_falls_back_to_next(contexts, monkeypatch) -> None:
     server, client = contexts
     with answering(server, b"HTTP/1.1 204 No Content\r\n\r\n") as (port, _):
         both = [(2, 1, 6, "", (each, port)) for each in ("127.0.0.2", "127.0.0.1")]

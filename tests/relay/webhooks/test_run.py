@@ -1,5 +1,4 @@
-"""Webhooks are sent what their owner is told: each event once it is there, in order, signed, again
-until it is taken or given up, by one process alone."""
+"""Webhooks get their owner's events in order, signed, with retries, from one process."""
 
 import json
 import ssl
@@ -18,10 +17,12 @@ from stellar_sdk import Keypair
 from devnet.webhook_receiver import Posted, Receiver, make_certificate, receiving
 from indexer.errors import FollowerConflict, NodeUnavailable
 from relay.keys import LocalStellarKey
+from relay.leases import lease_session
 from relay.webhooks import run, store
 from relay.webhooks.post import PROMPT_SECONDS, WebhookResponse
 from relay.webhooks.retrying import decide_retry
 from relay.webhooks.run import DeliveryCounts, WebhookSender, send_webhooks
+from relay.webhooks.status import failing_webhooks
 from tests.factories.projections import address
 from tests.factories.tokens import ACCOUNT
 from tests.factories.webhooks import (
@@ -36,10 +37,11 @@ from tests.factories.webhooks import (
     tell_of,
     tell_some,
 )
+from warehouse_schema import locks
 from warehouse_schema.identifiers import StellarAddress
 from warehouse_schema.relay import webhook_deliveries, webhook_senders, webhook_states
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 OTHER = address(9)
 SEED = Keypair.from_raw_ed25519_seed(bytes(range(32))).secret
 KEY = LocalStellarKey.from_text(SEED, "test")
@@ -59,14 +61,14 @@ def receiver(certificate: Path) -> Iterator[Receiver]:
 
 @pytest.fixture
 def sender(certificate: Path) -> WebhookSender:
-    """To this machine as well, and trusting its receiver."""
+    """A sender that admits this machine and trusts its receiver."""
     context = ssl.create_default_context(cafile=str(certificate))
     return WebhookSender(KEY, context=context, admits=lambda _: True, whole_seconds=5.0)
 
 
 @contextmanager
 def sending(engine: Engine, sender: WebhookSender) -> Iterator[list[DeliveryCounts]]:
-    """While it is at work."""
+    """Run the sender."""
     stop, done, failed = threading.Event(), list[DeliveryCounts](), list[BaseException]()
 
     def work() -> None:
@@ -81,7 +83,7 @@ def sending(engine: Engine, sender: WebhookSender) -> Iterator[list[DeliveryCoun
         yield done
     finally:
         stop.set()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
         assert not thread.is_alive()
         if failed:
             raise failed[0]
@@ -92,8 +94,8 @@ def number_of(posted: Posted) -> int:
 
 
 def heard(receiver: Receiver, how_many: int) -> list[int]:
-    """Numbers of so many events, in the order in which they came."""
-    assert receiver.wait_for(lambda all_: len(all_) >= how_many, PATIENCE)
+    """Numbers of so many events, in order of arrival."""
+    assert receiver.wait_for(lambda all_: len(all_) >= how_many, TIMEOUT)
     return [number_of(each) for each in receiver.heard]
 
 
@@ -108,7 +110,7 @@ def until(engine: Engine, is_so: Callable[[Connection], bool]) -> None:
     raise AssertionError("it never came to that")
 
 
-def test_an_event_is_posted_when_it_is_told_with_all_that_verifies_it(
+def test_new_event_is_posted_with_signatures(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
@@ -144,7 +146,7 @@ def test_an_event_is_posted_when_it_is_told_with_all_that_verifies_it(
         assert conn.scalars(select(webhook_senders.c.public_key)).all() == [PUBLIC_KEY]
 
 
-def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
+def test_events_of_owner_arrive_in_order(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
@@ -152,7 +154,7 @@ def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
         insert_webhook(conn, receiver.url, after=3)
         insert_webhook(conn, receiver.url, after=0, owner=OTHER)
         tell_some(conn, 12)
-        # An event that bears the wrong owner's name is nobody's.
+        # An event with the wrong owner is sent to no owner.
         tell_of(conn, begun(conn), owner=OTHER)
     with sending(relay_engine, sender):
         assert heard(receiver, 12) == list(range(4, 16))
@@ -161,7 +163,7 @@ def test_events_come_in_their_order_and_none_of_another_owner_or_from_before(
         assert heard(receiver, 13)[-1] == 16
 
 
-def test_what_is_not_taken_is_tried_again_before_what_comes_behind_it(
+def test_failed_event_is_retried_before_later_ones(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     answers = iter([500, 500, *[204] * 20])
@@ -193,12 +195,12 @@ def is_failing(webhook: str, failures: int) -> Callable[[Connection], bool]:
 
 
 def hurry(engine: Engine) -> None:
-    """As if the pauses were over."""
+    """End all pauses."""
     with engine.begin() as conn:
         conn.execute(update(webhook_states).values(next_at=func.now()))
 
 
-def test_what_nobody_takes_is_given_up_after_a_day_and_in_the_end_so_is_the_place(
+def test_refused_events_are_given_up_and_webhook_stops(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     receiver.answer = lambda _: 503
@@ -220,7 +222,7 @@ def test_what_nobody_takes_is_given_up_after_a_day_and_in_the_end_so_is_the_plac
     assert heard(receiver, 3) == [1, 2, 3]
     with engine.connect() as conn:
         assert [each.outcome for each in deliveries_of(conn, webhook)] == ["given_up"] * 3
-        assert store.failing_webhooks(conn) == (0, 1)
+        assert failing_webhooks(conn) == (0, 1)
     assert sum(each.given_up for each in done) == 3
 
 
@@ -232,7 +234,7 @@ def has_come_to(webhook: str, position: int) -> Callable[[Connection], bool]:
     return look
 
 
-def test_nothing_is_sent_to_a_place_that_was_taken_back(
+def test_removed_webhook_gets_nothing(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     with engine.begin() as conn:
@@ -246,12 +248,12 @@ def test_nothing_is_sent_to_a_place_that_was_taken_back(
 
 @pytest.fixture
 def silent(receiver: Receiver) -> Iterator[Receiver]:
-    """Answers at `/hooks/good` alone."""
+    """Answers only at `/hooks/good`."""
     over = threading.Event()
 
     def answer(posted: Posted) -> int:
         if posted.path != "/hooks/good":
-            over.wait(PATIENCE)
+            over.wait(TIMEOUT)
         return 204
 
     receiver.answer = answer
@@ -259,7 +261,7 @@ def silent(receiver: Receiver) -> Iterator[Receiver]:
     over.set()
 
 
-def test_silent_places_delay_no_new_place(
+def test_silent_webhooks_delay_no_new_webhook(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, silent: Receiver
 ) -> None:
     with engine.begin() as conn:
@@ -270,54 +272,54 @@ def test_silent_places_delay_no_new_place(
             insert_state(conn, failing, 0, failures=1, is_prompt=False)
             tell_some(conn, owner=owner)
     with sending(relay_engine, sender):
-        slow = run.AT_ONCE["slow"]
-        assert silent.wait_for(lambda all_: to(all_, "/hooks/never") == slow, PATIENCE)
+        slow = run.MAX_POSTS["slow"]
+        assert silent.wait_for(lambda all_: to(all_, "/hooks/never") == slow, TIMEOUT)
         with engine.begin() as conn:
             insert_webhook(conn, f"{silent.url}/good")
             tell_some(conn)
-        assert silent.wait_for(lambda all_: to(all_, "/hooks/good") == 1, PATIENCE)
-        # Not one silent place has come to its end.
+        assert silent.wait_for(lambda all_: to(all_, "/hooks/good") == 1, TIMEOUT)
+        # No silent webhook has timed out.
         assert to(silent.heard, "/hooks/never") == slow
 
 
-def test_a_silent_new_place_is_left_after_prompt_seconds(
+def test_silent_new_webhook_times_out_after_prompt_seconds(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, silent: Receiver
 ) -> None:
     with engine.begin() as conn:
         webhook = insert_webhook(conn, f"{silent.url}/never")
         tell_some(conn)
-    # With the time of every other attempt this would outlast the test's patience.
+    # The normal timeout would exceed that of the test.
     with sending(relay_engine, replace(sender, prompt_seconds=0.2, whole_seconds=900.0)):
         until(engine, is_failing(webhook, 1))
     with engine.begin() as conn:
         assert not state_of(conn, webhook).is_prompt
 
 
-def test_places_of_one_owner_wait_for_each_other(connection: Connection) -> None:
+def test_webhooks_of_one_owner_wait_for_each_other(connection: Connection) -> None:
     for number in range(5):
         insert_webhook(connection, f"https://never.example/{number}", owner=OTHER)
     insert_webhook(connection)
     tell_some(connection, owner=OTHER)
     tell_some(connection)
-    found = store.due(connection, "new", busy=(), limit=9)
+    found = store.due_events(connection, "new", busy=(), limit=9)
     assert sorted(due.owner for due in found) == sorted([ACCOUNT, OTHER])
-    [other] = store.due(connection, "new", busy=[StellarAddress(ACCOUNT)], limit=9)
+    [other] = store.due_events(connection, "new", busy=[StellarAddress(ACCOUNT)], limit=9)
     assert other.owner == OTHER
 
 
-def test_a_place_that_takes_slowly_leaves_the_prompt_ones(
+def test_webhook_changes_lane_with_response_time(
     connection: Connection,
 ) -> None:
     webhook = insert_webhook(connection)
     insert_state(connection, webhook, 0)
     tell_some(connection, 2)
-    [due] = store.due(connection, "prompt", busy=(), limit=9)
+    [due] = store.due_events(connection, "prompt", busy=(), limit=9)
     taken = WebhookResponse(204, None, seconds=PROMPT_SECONDS)
-    store.note(connection, due, taken, decide_retry(due.standing, taken, 0.0))
-    assert store.due(connection, "prompt", busy=(), limit=9) == []
-    [due] = store.due(connection, "slow", busy=(), limit=9)
+    store.record_attempt(connection, due, taken, decide_retry(due.state, taken, 0.0))
+    assert store.due_events(connection, "prompt", busy=(), limit=9) == []
+    [due] = store.due_events(connection, "slow", busy=(), limit=9)
     again = replace(taken, seconds=0.1)
-    store.note(connection, due, again, decide_retry(due.standing, again, 0.0))
+    store.record_attempt(connection, due, again, decide_retry(due.state, again, 0.0))
     assert state_of(connection, webhook).is_prompt
 
 
@@ -325,13 +327,13 @@ def to(posted: list[Posted], path: str) -> int:
     return sum(each.path == path for each in posted)
 
 
-def test_what_was_posted_and_never_written_is_posted_again_under_the_same_id(
+def test_unrecorded_attempt_is_repeated_with_same_id(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     answered = threading.Event()
 
     def answer(_: Posted) -> int:
-        # While the first is under way the session that would write of it is lost.
+        # The session is lost while the first attempt is running.
         if len(receiver.heard) == 1:
             with engine.connect() as conn:
                 conn.execute(
@@ -356,7 +358,7 @@ def test_what_was_posted_and_never_written_is_posted_again_under_the_same_id(
 
 
 class KeyOfAService:
-    """Its service does not answer the first times."""
+    """A key whose service fails at first."""
 
     public_key = KEY.public_key
 
@@ -370,14 +372,14 @@ class KeyOfAService:
         return KEY.sign(message)
 
 
-def test_while_the_keys_service_is_away_events_wait_and_nobody_has_refused_them(
+def test_key_service_outage_counts_no_failed_attempt(
     engine: Engine,
     relay_engine: Engine,
     sender: WebhookSender,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "_KEY_RESTS_SECONDS", 0.05)
+    monkeypatch.setattr(run, "_KEY_PAUSE_SECONDS", 0.05)
     key = KeyOfAService(fails=2)
     with engine.begin() as conn:
         webhook = insert_webhook(conn, receiver.url)
@@ -391,23 +393,23 @@ def test_while_the_keys_service_is_away_events_wait_and_nobody_has_refused_them(
         assert {row.attempts for row in deliveries_of(conn, webhook)} == {1}
 
 
-def test_only_one_process_posts(relay_engine: Engine, sender: WebhookSender) -> None:
+def test_second_sender_raises_conflict(relay_engine: Engine, sender: WebhookSender) -> None:
     with (
-        store.writer(relay_engine),
+        lease_session(relay_engine, locks.WEBHOOKS, "", "held"),
         pytest.raises(FollowerConflict),
         sending(relay_engine, sender),
     ):
         pass
 
 
-def test_what_is_under_way_at_the_end_is_written(
+def test_running_attempt_is_recorded_at_stop(
     engine: Engine, relay_engine: Engine, sender: WebhookSender, receiver: Receiver
 ) -> None:
     began, over = threading.Event(), threading.Event()
 
     def answer(_: Posted) -> int:
         began.set()
-        over.wait(PATIENCE)
+        over.wait(TIMEOUT)
         return 204
 
     receiver.answer = answer
@@ -415,13 +417,13 @@ def test_what_is_under_way_at_the_end_is_written(
         webhook = insert_webhook(conn, receiver.url)
         tell_some(conn, 3)
     with sending(relay_engine, sender):
-        assert began.wait(PATIENCE)
+        assert began.wait(TIMEOUT)
         threading.Timer(0.3, over.set).start()
     with engine.connect() as conn:
         assert state_of(conn, webhook).position == len(receiver.heard) == 1
 
 
-def test_what_was_sent_is_forgotten_with_its_event_or_its_webhook(engine: Engine) -> None:
+def test_deliveries_are_forgotten_with_event_or_webhook(engine: Engine) -> None:
     with engine.begin() as conn:
         old = {"last_at": func.now() - text("interval '31 days'")}
         kept, removed = insert_webhook(conn), insert_webhook(conn)
@@ -432,10 +434,10 @@ def test_what_was_sent_is_forgotten_with_its_event_or_its_webhook(engine: Engine
         for webhook in (kept, removed, removed_lately):
             insert_delivery(conn, webhook, 1, **old)
             insert_delivery(conn, webhook, 2)
-            # Its event is not there any more.
+            # Its event is deleted.
             insert_delivery(conn, webhook, 9, **old)
             insert_delivery(conn, webhook, 8)
-        assert store.forget(conn) == 4
+        assert store.forget_deliveries(conn) == 4
         left: dict[Any, list[int]] = {}
         for row in conn.execute(select(webhook_deliveries).order_by(webhook_deliveries.c.number)):
             left.setdefault(row.webhook, []).append(row.number)

@@ -22,7 +22,7 @@ PAIR = Keypair.from_raw_ed25519_seed(bytes(range(32)))
 KEY = LocalStellarKey.from_text(PAIR.secret, "test")
 
 
-def test_what_is_signed_is_id_time_and_body() -> None:
+def test_signature_covers_id_timestamp_and_body() -> None:
     headers = signed_headers(KEY, "evt_7", UnixSeconds(1_700_000_000), b'{"a":1}')
     version, _, text = headers["webhook-signature"].partition(",")
     assert (version, headers["webhook-id"]) == ("v1a", "evt_7")
@@ -41,14 +41,14 @@ def headers_of_now() -> Mapping[str, str]:
     return signed_headers(KEY, "evt_7", UnixSeconds(int(time.time())), BODY, SECRET)
 
 
-def test_pythons_standard_webhooks_library_verifies_a_post() -> None:
+def test_python_library_verifies_signature() -> None:
     headers = dict(headers_of_now())
     assert Webhook(SECRET).verify(BODY, headers) == {"type": "transfer.changed"}
     with pytest.raises(WebhookVerificationError):
         Webhook(SECRET).verify(BODY + b" ", headers)
 
 
-def test_npms_standard_webhooks_library_verifies_a_post(tmp_path: Path) -> None:
+def test_npm_library_verifies_signature(tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
     script = tmp_path / "verify.mjs"
     script.write_text(
@@ -67,7 +67,7 @@ def test_npms_standard_webhooks_library_verifies_a_post(tmp_path: Path) -> None:
     assert "WebhookVerificationError" in verify(BODY.decode() + " ").stderr
 
 
-def test_a_webhook_without_a_secret_has_the_public_key_signature_alone() -> None:
+def test_webhook_without_secret_has_ed25519_signature_only() -> None:
     headers = signed_headers(KEY, "evt_7", UnixSeconds(1), BODY)
     assert headers["webhook-signature"].startswith("v1a,")
     assert " " not in headers["webhook-signature"]

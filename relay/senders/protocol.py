@@ -1,0 +1,68 @@
+"""Interface of senders, which sign and submit for one account."""
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from indexer.policy.relay_accounts import Duty
+from relay.nonces import (
+    AccountId,
+    AccountState,
+    C,
+    NextStep,
+    NonceSlot,
+    RelayJob,
+    SignedTransaction,
+)
+from warehouse_schema.identifiers import Height, TxHash
+
+
+class TransactionSender(Protocol[C]):
+    """Nodes, key and rules of one account on its chain.
+
+    Calls of nodes raise `RetryableChainError`, or `PermanentChainError` when no node is fit.
+    """
+
+    account: AccountId
+    duty: Duty
+    unit: str
+    """Name of the chain's native base unit."""
+    max_open: int
+    """Slots that may be open at once."""
+
+    def refresh(self, transactions: Sequence[TxHash]) -> AccountState:
+        """Read the account and these transactions; the other methods use the last state read."""
+        ...
+
+    def next_step(self, slot: NonceSlot, finalized: Collection[TxHash]) -> NextStep:
+        """Decide about a slot; `finalized` are transactions in ingested, finalized blocks."""
+        ...
+
+    def is_nonce_taken(self, slot: NonceSlot, final: Height) -> bool:
+        """True when no attempt of a slot can take effect any more, as of a finalized block."""
+        ...
+
+    def is_done(self, job: RelayJob[C]) -> bool:
+        """True when the job's effect is on chain now, no matter who sent it."""
+        ...
+
+    def next_number(self, own: int | None) -> int:
+        """Number to sign with; `own` follows the last one reserved, None before the first.
+
+        Raises `PermanentChainError` also while nodes disagree on an account's first number.
+        """
+        ...
+
+    def sign(self, number: int, call: C) -> SignedTransaction:
+        """Sign a first attempt. Raises `CallReverted` when the call would fail now."""
+        ...
+
+    def sign_replacement(self, slot: NonceSlot, call: C | None) -> SignedTransaction:
+        """Sign a replacement of the newest attempt; None: one that only uses up the number.
+
+        Raises `CallReverted` when the call would fail now.
+        """
+        ...
+
+    def send(self, raw: bytes) -> str:
+        """Broadcast a transaction; returns the node's answer, which decides nothing."""
+        ...

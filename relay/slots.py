@@ -1,0 +1,252 @@
+"""Rows of nonce slots and attempts, and the finalized blocks that decide about them.
+
+The caller holds the account's lease and commits. All times are of the database's clock.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    Numeric,
+    cast,
+    extract,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from relay.nonces import FILL, AccountId, Attempt, JobPurpose, NonceSlot, SlotOutcome
+from warehouse_schema import channels
+from warehouse_schema.facts import blocks, cursors
+from warehouse_schema.identifiers import BlockHash, ChainId, Height, TxHash
+from warehouse_schema.queries import any_of
+from warehouse_schema.relay import attempts, slots
+
+
+def of_account(table: Any, account: AccountId) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Conditions for an account's rows."""
+    return table.c.chain == account.chain, table.c.account == account.address
+
+
+def seconds_since(moment: Column[Any]) -> ColumnElement[float]:
+    """Seconds since then, by the database's clock."""
+    return cast(extract("epoch", func.clock_timestamp() - moment), Float)
+
+
+def open_slots(conn: Connection, account: AccountId) -> list[NonceSlot]:
+    """Slots that may still take effect, by number."""
+    is_open = (*of_account(slots, account), slots.c.outcome.is_(None))
+    query = select(slots.c.number, slots.c.purpose, slots.c.key, slots.c.subject)
+    rows = conn.execute(query.where(*is_open).order_by(slots.c.number)).all()
+    if not rows:
+        return []
+    columns = attempts.c
+    signed = (
+        select(
+            *(columns.number, columns.tx_hash, columns.signed, columns.purpose),
+            seconds_since(columns.created_at).label("signed_ago"),
+            seconds_since(columns.sent_at).label("sent_ago"),
+        )
+        .join_from(attempts, slots)
+        .where(*is_open)
+        .order_by(columns.id)
+    )
+    by_number: dict[int, list[Attempt]] = defaultdict(list)
+    for row in conn.execute(signed):
+        is_fill = row.purpose == FILL
+        attempt = Attempt(TxHash(row.tx_hash), row.signed, is_fill, row.signed_ago, row.sent_ago)
+        by_number[row.number].append(attempt)
+    return [
+        NonceSlot(row.number, row.purpose, row.key, row.subject, tuple(by_number[row.number]))
+        for row in rows
+    ]
+
+
+def open_slots_for(
+    conn: Connection, chain: ChainId, purpose: JobPurpose
+) -> list[tuple[AccountId, NonceSlot]]:
+    """Open slots with one purpose, of all accounts."""
+    columns = slots.c
+    query = (
+        select(columns.account)
+        .where(columns.chain == chain, columns.purpose == purpose, columns.outcome.is_(None))
+        .distinct()
+        .order_by(columns.account)
+    )
+    accounts = [AccountId(chain, address) for address in conn.scalars(query)]
+    return [
+        (account, slot)
+        for account in accounts
+        for slot in open_slots(conn, account)
+        if slot.purpose == purpose
+    ]
+
+
+def taken_keys(
+    conn: Connection, chain: ChainId, jobs: Collection[tuple[JobPurpose, str]]
+) -> set[tuple[str, str]]:
+    """Purposes and keys with a slot that is open or done, of any account."""
+    columns = slots.c
+    query = select(columns.purpose, columns.key).where(
+        columns.chain == chain,
+        columns.purpose == any_of({purpose for purpose, _ in jobs}),
+        columns.key == any_of({key for _, key in jobs}),
+        columns.outcome.is_(None) | (columns.outcome == "done"),
+    )
+    return {(row.purpose, row.key) for row in conn.execute(query)}
+
+
+def next_number(conn: Connection, account: AccountId) -> int | None:
+    """Number after the highest that was ever reserved; None before the first."""
+    highest = conn.scalar(select(func.max(slots.c.number)).where(*of_account(slots, account)))
+    return None if highest is None else highest + 1
+
+
+def open_slot(conn: Connection, account: AccountId, slot: NonceSlot, max_cost: int) -> None:
+    """Reserve a number for a job, with its first attempt.
+
+    Raises `IntegrityError` when the number is reserved, or the job has a slot already.
+    """
+    row = {"chain": account.chain, "account": account.address, "number": slot.number}
+    job = {"purpose": slot.purpose, "key": slot.key, "subject": slot.subject}
+    conn.execute(insert(slots).values(row | job))
+    add_attempt(conn, account, slot, slot.newest, max_cost)
+
+
+def add_attempt(
+    conn: Connection, account: AccountId, slot: NonceSlot, attempt: Attempt, max_cost: int
+) -> None:
+    """Store a signed transaction and notify the fold of transfers."""
+    conn.execute(
+        insert(attempts).values(
+            chain=account.chain,
+            account=account.address,
+            number=slot.number,
+            purpose=FILL if attempt.is_fill else slot.purpose,
+            subject=slot.subject,
+            tx_hash=attempt.tx,
+            signed=attempt.raw,
+            most_cost=max_cost,
+        )
+    )
+    _notify(conn, slot.subject)
+
+
+def record_broadcast(conn: Connection, tx: TxHash, answer: str) -> None:
+    """Count a broadcast and store the node's answer."""
+    columns = attempts.c
+    conn.execute(
+        update(attempts)
+        .where(columns.tx_hash == tx)
+        .values(sendings=columns.sendings + 1, sent_at=func.clock_timestamp(), answer=answer)
+    )
+
+
+def close_slot(
+    conn: Connection, account: AccountId, slot: NonceSlot, outcome: SlotOutcome, spent: int
+) -> None:
+    """Store the final outcome of a slot."""
+    conn.execute(
+        update(slots)
+        .where(*of_account(slots, account), slots.c.number == slot.number)
+        .where(slots.c.outcome.is_(None))
+        .values(outcome=outcome, spent=spent, closed_at=func.clock_timestamp())
+    )
+    _notify(conn, slot.subject)
+
+
+def closed_from(conn: Connection, account: AccountId, number: int) -> list[int]:
+    """Numbers from this one on whose slots were closed by a block with one of their attempts."""
+    query = select(slots.c.number).where(*_closed_by_block(account, number))
+    return list(conn.scalars(query.order_by(slots.c.number)))
+
+
+def reopen_slots(conn: Connection, account: AccountId, number: int) -> list[int]:
+    """Reopen such slots after a reorg removed their blocks; returns the numbers.
+
+    Number and bytes stay the same, so at most one attempt of each takes effect. A slot stays closed
+    when another slot of its job is open, done or about to be reopened.
+    """
+    columns, other = slots.c, slots.alias().c
+    is_live = other.outcome.is_(None) | (other.outcome == "done")
+    is_later = (
+        (other.account == account.address)
+        & (other.number > columns.number)
+        & (other.number >= number)
+        & (other.outcome != "overtaken")
+    )
+    has_another = (
+        select(other.number)
+        .where(
+            other.chain == columns.chain,
+            other.purpose == columns.purpose,
+            other.key == columns.key,
+            or_(other.account != columns.account, other.number != columns.number),
+            or_(is_live, is_later),
+        )
+        .exists()
+    )
+    reopened = (
+        update(slots)
+        .where(*_closed_by_block(account, number), ~has_another)
+        .values(outcome=None, spent=None, closed_at=None)
+        .returning(columns.number, columns.subject)
+    )
+    rows = conn.execute(reopened).all()
+    for row in rows:
+        _notify(conn, row.subject)
+    return sorted(row.number for row in rows)
+
+
+def _closed_by_block(account: AccountId, number: int) -> tuple[ColumnElement[bool], ...]:
+    by_block = slots.c.outcome.in_(("done", "failed", "late", "filled"))
+    return (*of_account(slots, account), slots.c.number >= number, by_block)
+
+
+def _notify(conn: Connection, subject: str) -> None:
+    conn.execute(select(func.pg_notify(channels.INTAKE, subject)))
+
+
+def spent_today(conn: Connection, **where: str) -> int:
+    """Cost of slots that were opened this UTC day; an open slot counts with its maximum.
+
+    `where` are columns of `relay.slots`.
+    """
+    columns = slots.c
+    most = (
+        select(func.max(attempts.c.most_cost))
+        .where(
+            attempts.c.chain == columns.chain,
+            attempts.c.account == columns.account,
+            attempts.c.number == columns.number,
+        )
+        .scalar_subquery()
+    )
+    cost = cast(func.coalesce(columns.spent, most), Numeric)
+    # A subquery makes the day one value for the whole statement, so that the index applies.
+    today = select(func.date_trunc("day", func.clock_timestamp(), "UTC")).scalar_subquery()
+    own = [columns[name] == value for name, value in where.items()]
+    total = select(func.coalesce(func.sum(cost), 0)).where(*own, columns.opened_at >= today)
+    return int(conn.scalar(total) or 0)
+
+
+def final_height(conn: Connection, chain: ChainId) -> Height | None:
+    """Newest finalized block that was ingested; None before the first."""
+    return conn.scalar(select(cursors.c.final_height).where(cursors.c.chain == chain))
+
+
+def ingested_hashes(
+    conn: Connection, chain: ChainId, heights: Collection[Height]
+) -> dict[Height, BlockHash]:
+    """Hashes of the ingested blocks at these heights."""
+    query = select(blocks.c.height, blocks.c.hash).where(
+        blocks.c.chain == chain, blocks.c.height.in_(sorted(set(heights)))
+    )
+    return {row.height: row.hash for row in conn.execute(query)}
