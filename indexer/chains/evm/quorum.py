@@ -1,12 +1,12 @@
-"""Several nodes of one EVM chain that have to say the same: for what cannot be undone.
+"""Quorum of an EVM chain's nodes, for what cannot be undone.
 
 A follower asks one node and falls back on another: enough to show, too little to pay on. A node can
-serve a forged block to us alone, and whoever does that may silence the honest ones, so that falling
-back lands on the forger. Here every node that answers is a witness, and
+serve a forged block to us alone, and its operator may silence the honest nodes, so that failover
+lands on the forger. Here every node is asked:
 
-- fewer witnesses than needed, for whatever reason, is no answer: `NotEnoughSources`;
-- one witness that contradicts another is no answer, however many agree: `SourcesDisagree`;
-- nodes of one operator are one witness, because they may share what is wrong.
+- fewer operators than needed, for any reason, is no answer: `NotEnoughSources`;
+- one contradiction is no answer, however many agree: `SourcesDisagree`;
+- nodes of one operator count as one.
 
 Ask about blocks that are final, or as final as the step needs: at the head, honest nodes differ.
 """
@@ -15,30 +15,25 @@ from collections.abc import Callable, Sequence
 from typing import Self, TypeVar
 
 from indexer.chains.evm.log_filters import EventTopics
+from indexer.chains.evm.node import EvmNode
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.evm.responses import EvmReceipt
-from indexer.chains.http.operators import (
-    MIN_OPERATORS,
-    NotEnoughSources,
-    SourcesDisagree,
-    operator_of,
-)
+from indexer.chains.http.operators import MIN_OPERATORS, agreed, http_urls, operator_of
 from indexer.chains.ports import Block, Range
 from indexer.chains.watchlist import Watched
 from indexer.config.networks import EvmChain
-from indexer.errors import ConfigurationError, RetryableChainError
+from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import Height, TxHash
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class Quorum:
-    """The nodes of a chain as witnesses. For one thread; it is asked seldom.
+    """The nodes of a chain, all of which must agree. For one thread.
 
-    Each `http(s)` URL is one node, and never stands in for another. Raises `ConfigurationError`
-    when the URLs have fewer operators than `needed`. The other settings are those of `EvmReader`.
-
-    Every method raises `NotEnoughSources`, `SourcesDisagree` and `WrongChain`.
+    Raises `ConfigurationError` when the `http(s)` URLs have fewer operators than `needed`. The
+    other settings are those of `EvmReader`. Every method raises `NotEnoughSources`,
+    `SourcesDisagree` and `WrongChain`.
     """
 
     def __init__(
@@ -52,17 +47,13 @@ class Quorum:
     ) -> None:
         self.chain = chain.id
         self._needed = needed
-        nodes = [url for url in urls if url.startswith(("http://", "https://"))]
-        operators = {operator_of(url) for url in nodes}
+        operators = {operator_of(url) for url in http_urls(urls)}
         if not 1 <= needed <= len(operators):
             raise ConfigurationError(
                 f"{chain.id} needs nodes of {needed} independent operators, has"
                 f" {', '.join(sorted(operators)) or 'none'}"
             )
-        self._witnesses = [
-            (operator_of(url), EvmReader(chain, [url], event_topics, timeout=timeout))
-            for url in nodes
-        ]
+        self._reader = EvmReader(chain, http_urls(urls), event_topics, timeout=timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -71,65 +62,31 @@ class Quorum:
         self.close()
 
     def close(self) -> None:
-        """Let go of every connection."""
-        for _, witness in self._witnesses:
-            witness.close()
+        """Close every connection."""
+        self._reader.close()
 
     def agreed_block(self, height: Height) -> Block:
-        """The block at a height of the chain that all of them follow."""
-        return self._agreed(f"block {height}", lambda witness: witness.block(height))
+        """The block at a height of the chain that all nodes follow."""
+        return self._agreed(f"block {height}", lambda node: self._reader.block_from(node, height))
 
     def agreed_range(self, first: Height, last: Height, watched: Watched) -> Range:
-        """Blocks and logs of `first … last`: same hashes, and same logs in the same order.
-
-        For reading again what one node gave. `RangeTooWide` when a node refuses that many.
-        """
+        """Blocks and logs of `first … last`: same hashes, and same logs in the same order."""
         return self._agreed(
-            f"blocks {first} to {last}", lambda witness: witness.read(first, last, watched)
+            f"blocks {first} to {last}",
+            lambda node: self._reader.range_from(node, first, last, watched),
         )
 
     def receipt_if_mined(self, tx: TxHash) -> EvmReceipt | None:
-        """Block, success and logs of a transaction; None while too few of the nodes know of it."""
+        """Proven receipt of a transaction; None while too few operators' nodes have it."""
         about = f"the receipt of {tx}"
-        answers = self._answers(about, lambda witness: (witness.proven_receipt(tx),))
+        answers = self._reader.nodes.quorum(
+            about, lambda node: (self._reader.proven_receipt_from(node, tx),), self._needed
+        )
         known = [(operator, receipt) for operator, (receipt,) in answers if receipt is not None]
         if len({operator for operator, _ in known}) < self._needed:
             return None
-        return self._same(about, known)
+        return agreed(f"{self.chain}: {about}", known, self._needed)
 
-    def _agreed(self, about: str, question: Callable[[EvmReader], Answer | None]) -> Answer:
-        return self._same(about, self._answers(about, question))
-
-    def _same(self, about: str, answers: Sequence[tuple[str, Answer]]) -> Answer:
-        operator, agreed = answers[0]
-        for other, answer in answers[1:]:
-            if answer != agreed:
-                raise SourcesDisagree(
-                    f"{self.chain}: {operator} and {other} disagree on {about}; nothing may rest on"
-                    " it until a person has found out which is wrong"
-                )
-        return agreed
-
-    def _answers(
-        self, about: str, question: Callable[[EvmReader], Answer | None]
-    ) -> list[tuple[str, Answer]]:
-        """What each witness says, with its operator; at least as many operators as needed."""
-        answers: list[tuple[str, Answer]] = []
-        reasons: list[str] = []
-        for operator, witness in self._witnesses:
-            try:
-                answer = question(witness)
-            except RetryableChainError as error:
-                reasons.append(str(error))
-                continue
-            if answer is None:
-                reasons.append(f"{operator} knows nothing of it")
-            else:
-                answers.append((operator, answer))
-        operators = {operator for operator, _ in answers}
-        if len(operators) < self._needed:
-            raise NotEnoughSources(
-                f"{self.chain}: {about} needs {self._needed} independent nodes, {len(operators)}"
-                f" answered: {'; '.join(reasons)}"
-            )
-        return answers
+    def _agreed(self, about: str, ask: Callable[[EvmNode], T]) -> T:
+        answers = self._reader.nodes.quorum(about, ask, self._needed)
+        return agreed(f"{self.chain}: {about}", answers, self._needed)

@@ -74,7 +74,7 @@ class EvmHeader:
         return 2 * self.bloom.bit_count() <= BLOOM_BITS
 
 
-class EvmAnswers:
+class EvmResponseParser:
     """Reads the answers of one chain's nodes, and checks what the chain's `log_proof` allows."""
 
     def __init__(self, chain: EvmChain) -> None:
@@ -112,7 +112,7 @@ class EvmAnswers:
             self._check_hash(answer, header)
         return header
 
-    def pushed(self, answer: Any) -> Block:
+    def pushed_block(self, answer: Any) -> Block:
         """A block as a subscription to new heads names it: a hint, read again before it counts.
 
         Its hash is not recomputed: nodes leave fields out there.
@@ -310,14 +310,6 @@ class EvmAnswers:
                 )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InconsistentAnswer(f"{self.chain}: {of} is malformed: {error!r}") from error
-
-
-def number(answer: Any, what: str) -> int:
-    """A quantity in hex; `what` names it in what is raised."""
-    try:
-        return int(answer, 16)
-    except (TypeError, ValueError) as error:
-        raise InconsistentAnswer(f"{answer!r} came for a {what}") from error
 
 
 def _hashes(transactions: Any) -> tuple[str, ...] | None:

@@ -1,1 +1,1 @@
-"""Bounded HTTP, and nodes of one chain: failover, pool, quorum of witnesses."""
+"""HTTP with bounded time and size, rate-limited services, and the node pool."""

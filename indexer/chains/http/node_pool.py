@@ -1,67 +1,192 @@
-"""Several nodes of one chain, one of which is asked: whose turn it is, and who is believed.
-
-What one node says is that node's word. It may end its own turn; it ends the chain only when every
-other node says the like.
-"""
+"""Node pool of one chain: failover, fan-out and quorum."""
 
 import logging
-from collections import deque
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
 
-from indexer.errors import PermanentChainError, WrongChain
+from indexer.chains.http.operators import MIN_OPERATORS, operator_of, require_operators
+from indexer.errors import (
+    ConfigurationError,
+    IndexerError,
+    NodeBehind,
+    NodeUnavailable,
+    PermanentChainError,
+    RangeTooWide,
+    RetryableChainError,
+    WrongChain,
+)
+from warehouse_schema.identifiers import ChainId
 
 logger = logging.getLogger(__name__)
 
+REQUEST_SECONDS = 2.0
+"""Timeout of each piece of a request that a client waits for; a whole response may take three."""
+FAILOVER_SECONDS = 6.0
+"""`NodePool.failover` asks no further node after this."""
+FAN_OUT_PAUSE_SECONDS = 30.0
+"""A node that failed is left out of fan-outs for this long: a dead one would delay each of them."""
 
-class NamedNode(Protocol):
-    """What is asked, under a name that a message may give."""
 
-    host: str
+class PooledNode(Protocol):
+    """A node whose identity and health are checked before it is asked."""
+
+    @property
+    def host(self) -> str:
+        """Host and port, without credentials."""
+
+    def check(self) -> None:
+        """Raise unless the node serves its chain and is healthy. May rely on an earlier check."""
+
+    def invalidate(self) -> None:
+        """Discard the result of earlier checks."""
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
-N = TypeVar("N", bound=NamedNode)
+N = TypeVar("N", bound=PooledNode)
 T = TypeVar("T")
 
 
-def turn_from(nodes: deque[N], node: N) -> None:
-    """Make it the next one's turn, if it is still that node's."""
-    if nodes[0] is node:
-        nodes.rotate(-1)
+class NodePool(Generic[N]):
+    """Nodes of one chain, in configured order. The current node stays current until it fails.
 
-
-def node_of_chain(nodes: deque[N], identify: Callable[[N], None]) -> N:
-    """The first node that serves our chain; those before it that do not are dropped for good.
-
-    Raises `WrongChain` when the last one left is another chain's.
+    Threads may share a pool, except for `failover_on_permanent`, which removes nodes.
     """
-    while True:
-        try:
-            identify(nodes[0])
-        except WrongChain as error:
-            if len(nodes) == 1:
-                raise
-            nodes.popleft().close()
-            logger.error("node dropped: %s", error)
-        else:
-            return nodes[0]
+
+    def __init__(self, chain: ChainId, nodes: Sequence[N]) -> None:
+        """Raises `ConfigurationError` without a node."""
+        if not nodes:
+            raise ConfigurationError(f"{chain} needs a node with an http(s) URL")
+        self.nodes = list(nodes)
+        self.needed = min(MIN_OPERATORS, len({_operator(node) for node in nodes}))
+        """Operators that must agree where one is too few: two, if nodes of two are configured."""
+        self._chain = chain
+        self._current = 0
+        self._paused_until: dict[N, float] = {}
+
+    @property
+    def current(self) -> N:
+        """The node that is asked first, or is being asked."""
+        return self.nodes[self._current]
+
+    def end_turn(self, node: N) -> None:
+        """Make the next node current, if this one is."""
+        if self.current is node:
+            self._current = (self._current + 1) % len(self.nodes)
+
+    def failover(self, ask: Callable[[N], T]) -> T:
+        """First good answer, for a caller that waits: any chain error passes to the next node.
+
+        Raises the last node's `RetryableChainError` or `PermanentChainError`.
+        """
+        passed = (RetryableChainError, PermanentChainError)
+        return self._failover(ask, passed, time.monotonic() + FAILOVER_SECONDS, removes=False)
+
+    def failover_on_permanent(self, ask: Callable[[N], T], *refusals: type[IndexerError]) -> T:
+        """First good answer, for a caller that retries with its own backoff.
+
+        `PermanentChainError` or one of `refusals` is raised once every node has raised one.
+        A retryable error ends the node's turn and is raised at once, except `RangeTooWide`, which
+        is the caller's fault. A node of another chain is removed for good, unless it is the last.
+        """
+        return self._failover(ask, (PermanentChainError, *refusals), math.inf, removes=True)
+
+    def _failover(
+        self,
+        ask: Callable[[N], T],
+        passed: tuple[type[IndexerError], ...],
+        deadline: float,
+        *,
+        removes: bool,
+    ) -> T:
+        caught: tuple[type[IndexerError], ...] = (RetryableChainError, *passed)
+        failure: IndexerError | None = None
+        first = self._current
+        for node in [*self.nodes[first:], *self.nodes[:first]]:
+            if failure is not None and time.monotonic() > deadline:
+                break
+            try:
+                node.check()
+                return ask(node)
+            except caught as error:
+                if isinstance(error, WrongChain) and removes and len(self.nodes) > 1:
+                    logger.error("node removed chain=%s: %s", self._chain, error)
+                    self._remove(node)
+                    continue
+                is_passed = isinstance(error, passed)
+                if isinstance(error, RangeTooWide) and not is_passed:
+                    raise
+                self._note_failure(node, error)
+                self.end_turn(node)
+                if not is_passed:
+                    raise
+                failure = error
+        raise failure or NodeUnavailable(f"{self._chain} has no node")
+
+    def fan_out(self, ask: Callable[[N], T]) -> list[tuple[str, T]]:
+        """(operator, answer) of every node that answers well.
+
+        Nodes that failed lately are left out unless all did. Raises as `failover` does when no node
+        answers.
+        """
+        now = time.monotonic()
+        ready = [node for node in self.nodes if self._paused_until.get(node, now) <= now]
+        answers: list[tuple[str, T]] = []
+        failure: IndexerError | None = None
+        for node in ready or self.nodes:
+            try:
+                node.check()
+                answers.append((_operator(node), ask(node)))
+            except (RetryableChainError, PermanentChainError) as error:
+                self._note_failure(node, error)
+                self._paused_until[node] = time.monotonic() + FAN_OUT_PAUSE_SECONDS
+                failure = error
+        if not answers:
+            raise failure or NodeUnavailable(f"{self._chain} has no node")
+        return answers
+
+    def quorum(self, about: str, ask: Callable[[N], T | None], needed: int) -> list[tuple[str, T]]:
+        """(operator, answer) of every node that has one, of at least `needed` operators.
+
+        Raises `NotEnoughSources`, and at once what is permanent for any node, as `WrongChain`.
+        """
+        answers: list[tuple[str, T]] = []
+        reasons: list[str] = []
+        for node in self.nodes:
+            try:
+                node.check()
+                answer = ask(node)
+            except RetryableChainError as error:
+                self._note_failure(node, error)
+                reasons.append(str(error))
+                continue
+            if answer is None:
+                reasons.append(f"{_operator(node)} knows nothing of it")
+            else:
+                answers.append((_operator(node), answer))
+        require_operators(f"{self._chain}: {about}", answers, needed, reasons)
+        return answers
+
+    def close(self) -> None:
+        """Close the connections of every node."""
+        for node in self.nodes:
+            node.close()
+
+    def _note_failure(self, node: N, error: IndexerError) -> None:
+        logger.warning("no answer chain=%s node=%s: %s", self._chain, node.host, error)
+        # These two say nothing about which chain the address serves; after any other failure,
+        # whatever answers there has to prove it again.
+        if not isinstance(error, NodeBehind | PermanentChainError):
+            node.invalidate()
+
+    def _remove(self, node: N) -> None:
+        self.nodes.remove(node)
+        self._current %= len(self.nodes)
+        node.close()
 
 
-def asked_of_all(nodes: deque[N], ask: Callable[[], T], *refusals: type[Exception]) -> T:
-    """What `ask` gets from the node whose turn it is, or from one after it.
-
-    `PermanentChainError` or one of `refusals` is raised when all of them say so, in this one round;
-    other errors at once.
-    """
-    passed: tuple[type[Exception], ...] = (PermanentChainError, *refusals)
-    for _ in range(len(nodes) - 1):
-        node = nodes[0]
-        try:
-            return ask()
-        except passed as error:
-            logger.warning("asking the next node after=%s: %s", node.host, error)
-            turn_from(nodes, node)
-    return ask()
+def _operator(node: PooledNode) -> str:
+    return operator_of(f"//{node.host}")

@@ -1,8 +1,8 @@
-"""Several nodes that are asked the same: who counts as a witness, and what counts as said.
+"""Operators of nodes, and what their answers amount to.
 
-Nodes of one operator are one witness, because they may share what is wrong. Where nodes of two
-operators are configured, two have to say what nothing may rest on one's word; where there is one,
-its word is all there is.
+Nodes of one operator count as one, because they may share what is wrong. Where nodes of two
+operators are configured, two must agree before anything irreversible happens; where there is one,
+its answer is all there is.
 """
 
 import ipaddress
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from indexer.errors import PermanentChainError, RetryableChainError
 
 MIN_OPERATORS = 2
-"""Operators that must say the same before anything irreversible happens."""
+"""Operators that must agree before anything irreversible happens."""
 
 T = TypeVar("T")
 N = TypeVar("N", bound=int)
@@ -28,7 +28,7 @@ class NotEnoughSources(RetryableChainError):
 
 
 def operator_of(url: str) -> str:
-    """Who runs a node, as far as its URL tells: the address, or the last two labels of its name.
+    """Operator of a node: its IP address, or the last two labels of its host name.
 
     Two customers of one hosting domain count as one operator: that errs on the side of asking for
     more.
@@ -41,61 +41,69 @@ def operator_of(url: str) -> str:
 
 
 def http_urls(urls: Sequence[str]) -> list[str]:
-    """Those of the URLs that take requests; nodes are also known by sockets."""
+    """The `http(s)` URLs; nodes are also configured with `ws(s)` URLs."""
     return [url for url in urls if url.startswith(("http://", "https://"))]
 
 
-def lowest_of_each(said: Sequence[tuple[str, N]]) -> list[N]:
-    """Of each operator the lowest of its nodes' numbers, the highest of these first."""
-    lowest: dict[str, N] = {}
-    for operator, number in said:
-        lowest[operator] = min(number, lowest.get(operator, number))
-    return sorted(lowest.values(), reverse=True)
+def require_operators(
+    about: str, answers: Sequence[tuple[str, object]], needed: int, reasons: Sequence[str] = ()
+) -> None:
+    """Raise `NotEnoughSources` unless the answers come from `needed` operators.
 
-
-def reached(said: Sequence[tuple[str, N]], needed: int) -> N:
-    """How far something that only grows has come by the word of as many operators as are needed.
-
-    Of fewer who answered, what all of them say. One alone can hold it back, and never drive it on.
-    Raises `ValueError` when nobody said anything.
+    `reasons` tell why others did not answer.
     """
-    numbers = lowest_of_each(said)
-    if not numbers:
-        raise ValueError("nobody said anything")
-    return numbers[min(needed, len(numbers)) - 1]
-
-
-def agreed(about: str, said: Sequence[tuple[str, T]], needed: int) -> T:
-    """What all say who answered.
-
-    Raises `NotEnoughSources` when these are too few, `SourcesDisagree` when they do not say the
-    same.
-    """
-    operators = {operator for operator, _ in said}
+    operators = {operator for operator, _ in answers}
     if len(operators) < needed:
+        why = f": {'; '.join(reasons)}" if reasons else ""
         raise NotEnoughSources(
-            f"{about} needs {needed} independent nodes, {len(operators)} answered"
+            f"{about} needs {needed} independent nodes, {len(operators)} answered{why}"
         )
-    first, answer = said[0]
-    for other, theirs in said[1:]:
-        if theirs != answer:
+
+
+def agreed(about: str, answers: Sequence[tuple[str, T]], needed: int) -> T:
+    """The answer that all nodes give. One contradiction is no answer, however many agree.
+
+    Raises `NotEnoughSources` or `SourcesDisagree`.
+    """
+    require_operators(about, answers, needed)
+    first, answer = answers[0]
+    for other, contradiction in answers[1:]:
+        if contradiction != answer:
             raise SourcesDisagree(
-                f"{first} and {other} disagree on {about}: {answer} and {theirs}; nothing may rest"
-                " on it until a person has found out which is wrong"
+                f"{first} and {other} disagree on {about}: {answer!s:.80} and"
+                f" {contradiction!s:.80}; nothing may rest on it until a person has found out"
+                " which is wrong"
             )
     return answer
 
 
-def next_number(account: str, own: int | None, said: Sequence[tuple[str, int]], needed: int) -> int:
-    """The number that an account of ours signs with next, given what nodes say comes next.
+def reached(answers: Sequence[tuple[str, N]], needed: int) -> N:
+    """The highest value of a growing number that `needed` operators confirm.
 
-    `own` is the number after the highest that we gave away ourselves: it is never gone below, and
-    gone beyond only by the word of `NEEDED` operators. One that says too much would have us sign
-    what waits for ever for numbers before it. The first number (`own` is None) is what all say;
-    raises as `agreed` does.
+    An operator's value is its nodes' lowest. With fewer operators than needed, the lowest of all.
+    One operator alone can hold the number back, and never drive it on. Raises `ValueError` without
+    an answer.
+    """
+    lowest: dict[str, N] = {}
+    for operator, value in answers:
+        lowest[operator] = min(value, lowest.get(operator, value))
+    if not lowest:
+        raise ValueError("no node answered")
+    return sorted(lowest.values(), reverse=True)[min(needed, len(lowest)) - 1]
+
+
+def next_number(
+    account: str, own: int | None, answers: Sequence[tuple[str, int]], needed: int
+) -> int:
+    """The nonce or sequence number that our account signs with next; `answers` are the nodes'.
+
+    `own` is the number after the highest that we assigned: the result is never below it, and above
+    it only if `MIN_OPERATORS` operators say so. A number that is too high would have us sign what
+    waits for ever for the numbers before it. Without `own` all nodes must agree; raises as `agreed`
+    does.
     """
     if own is None:
-        return agreed(f"the next number of {account}", said, needed)
-    if len({operator for operator, _ in said}) < MIN_OPERATORS:
+        return agreed(f"the next number of {account}", answers, needed)
+    if len({operator for operator, _ in answers}) < MIN_OPERATORS:
         return own
-    return max(own, reached(said, MIN_OPERATORS))
+    return max(own, reached(answers, MIN_OPERATORS))

@@ -13,10 +13,10 @@ from typing import Any
 from stellar_sdk import xdr
 
 from indexer.chains.http.operators import (
-    NotEnoughSources,
     SourcesDisagree,
     next_number,
     reached,
+    require_operators,
 )
 from indexer.chains.stellar.accounts import AccountReader, read_entry
 from indexer.chains.stellar.calls import simulate
@@ -92,7 +92,7 @@ class StellarAccountNodes(AccountReader):
     def _funds(self, account: StellarAddress) -> list[tuple[str, AccountFunds]]:
         """Funds by each node that has the account."""
         key = account_key(account)
-        said = self._nodes.ask_each(
+        said = self._nodes.fan_out(
             lambda node: read_entry(node, key, lambda entry: _funds_of(entry, account))
         )
         return [(operator, each) for operator, each in said if each is not None]
@@ -105,7 +105,7 @@ class StellarAccountNodes(AccountReader):
         A node's window is that of its first response. Raises `SourcesDisagree` when a node lacks a
         transaction in a ledger of its window that another has, else as `funds` does.
         """
-        said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
+        said = self._nodes.fan_out(lambda node: _applied(node.rpc, transactions))
         return _together(said, self._nodes.needed)
 
     def are_expired(
@@ -116,13 +116,12 @@ class StellarAccountNodes(AccountReader):
         The needed number of operators must agree. Raises `NotEnoughSources`, else as
         `find_applied` does.
         """
-        said = self._nodes.ask_each(lambda node: _applied(node.rpc, transactions))
+        said = self._nodes.fan_out(lambda node: _applied(node.rpc, transactions))
         applied, window = _together(said, self._nodes.needed)
         # Ledgers can share a second: some of `since` may be older than the window's oldest.
         if applied or window.oldest >= since or window.latest <= last:
             return False
-        if len({operator for operator, _ in said}) < self._nodes.needed:
-            raise NotEnoughSources(f"{self._nodes.needed} independent nodes have to say it")
+        require_operators("that the transactions are dead", said, self._nodes.needed)
         return True
 
     def simulate(self, envelope: str) -> SimulationResult:
@@ -131,7 +130,7 @@ class StellarAccountNodes(AccountReader):
         Raises `CallReverted` when it would fail, or needs more authorization than its source's for
         the call itself; else as `funds` does.
         """
-        return self._nodes.ask(lambda node: _tried(node, envelope))
+        return self._nodes.failover(lambda node: _tried(node, envelope))
 
     def simulate_signed(self, envelope: str) -> None:
         """Simulate the one contract call of a transaction (base64 XDR) that its owner signed.
@@ -139,7 +138,7 @@ class StellarAccountNodes(AccountReader):
         The owner has authorized the whole call tree. Raises `CallReverted` when it would fail; else
         as `funds` does.
         """
-        self._nodes.ask(lambda node: _simulated(node, envelope))
+        self._nodes.failover(lambda node: _simulated(node, envelope))
 
     def send_raw(self, envelope: bytes) -> str:
         """As `send`, from raw XDR."""
@@ -151,7 +150,7 @@ class StellarAccountNodes(AccountReader):
         Returns a node's status and result code, if any. With any status the transaction may still
         be included or not. Raises as `funds` does.
         """
-        answers = [each for _, each in self._nodes.ask_each(lambda node: _sent(node.rpc, envelope))]
+        answers = [each for _, each in self._nodes.fan_out(lambda node: _sent(node.rpc, envelope))]
         return _PENDING if _PENDING in answers else answers[0]
 
 

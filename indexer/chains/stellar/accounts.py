@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from indexer.chains.http.failover import REQUEST_SECONDS
+from indexer.chains.http.node_pool import REQUEST_SECONDS
 from indexer.chains.stellar.checked_nodes import (
     CheckedStellarNode,
     inconsistent_on_error,
@@ -56,7 +56,7 @@ class AccountReader:
 
         Raises as `signing_rules` does.
         """
-        return self._nodes.ask(lambda node: _seen(node, account))
+        return self._nodes.failover(lambda node: _seen(node, account))
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
         """Signers of an account; None without such an account.
@@ -75,7 +75,7 @@ class AccountReader:
         )
 
     def _asked(self, key: str, parse: Callable[[str], T]) -> T | None:
-        return self._nodes.ask(lambda node: read_entry(node, key, parse))
+        return self._nodes.failover(lambda node: read_entry(node, key, parse))
 
     def close(self) -> None:
         """Close connections."""

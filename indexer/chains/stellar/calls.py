@@ -6,7 +6,7 @@ footprints: a wrong value makes the transaction fail, and moves nothing.
 
 from collections.abc import Sequence
 
-from indexer.chains.http.failover import REQUEST_SECONDS
+from indexer.chains.http.node_pool import REQUEST_SECONDS
 from indexer.chains.stellar.checked_nodes import (
     CheckedStellarNode,
     inconsistent_on_error,
@@ -35,7 +35,7 @@ class StellarCalls:
         `SimulationFailure` comes from the contract and causes no failover. Raises
         `RetryableChainError`, or `PermanentChainError` when every node is unfit.
         """
-        return self._nodes.ask(lambda node: simulate(node, envelope))
+        return self._nodes.failover(lambda node: simulate(node, envelope))
 
     def close(self) -> None:
         """Close connections."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from indexer.chains.http.failover import NodeFailover
+from indexer.chains.http.node_pool import NodePool
 from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.stellar.rpc import StellarRpc
@@ -31,7 +31,7 @@ class CheckedStellarNode:
         self._chain = chain
         self._until, self._latest = 0.0, 0
 
-    def vouch(self) -> None:
+    def check(self) -> None:
         """Check that it serves our network and is well: else its "no such account" is empty."""
         if time.monotonic() <= self._until:
             return
@@ -42,7 +42,7 @@ class CheckedStellarNode:
         self._latest = max(self._latest, _ledger(health))
         self._until = time.monotonic() + CHECKED_SECONDS
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """Let it show anew that it is fit."""
         self._until, self._latest = 0.0, 0
 
@@ -50,17 +50,19 @@ class CheckedStellarNode:
         """The ledger as of which it answered. Raises `NodeBehind` for one long gone."""
         latest = _ledger(answer)
         if latest < self._latest - MAX_LEDGERS_BEHIND:
-            raise NodeBehind(f"{self.host}: answers of {latest} after {self._latest}")
+            newest = self._latest
+            self.invalidate()
+            raise NodeBehind(f"{self.host}: answers of {latest} after {newest}")
         self._latest = max(self._latest, latest)
         return Height(latest)
 
 
 def open_nodes(
     chain: StellarChain, urls: Sequence[str], timeout: float
-) -> NodeFailover[CheckedStellarNode]:
+) -> NodePool[CheckedStellarNode]:
     """`timeout` is seconds. Raises `ConfigurationError` without an http URL."""
     nodes = [CheckedStellarNode(chain, StellarRpc(url, timeout=timeout)) for url in http_urls(urls)]
-    return NodeFailover(chain.id, nodes)
+    return NodePool(chain.id, nodes)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ Closed ledgers never change, so headers are cached.
 import base64
 import binascii
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from indexer.chains.events import Provenance
-from indexer.chains.http.node_pool import asked_of_all, node_of_chain
+from indexer.chains.http.node_pool import NodePool
+from indexer.chains.http.operators import http_urls
 from indexer.chains.identity import check_stellar_node
 from indexer.chains.polling import PollSchedule
 from indexer.chains.ports import Block, Range, StellarEvent
@@ -39,10 +39,8 @@ from indexer.errors import (
     IndexerError,
     NodeBehind,
     NodeUnavailable,
-    PermanentChainError,
     RangeTooWide,
     RetentionGap,
-    RetryableChainError,
     UnsupportedProtocol,
 )
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress, TxHash
@@ -63,6 +61,32 @@ class _Health:
     latest: Height
 
 
+class _CheckedRpc(StellarRpc):
+    """A `PooledNode` whose network and versions hold until a call fails."""
+
+    def __init__(self, chain: StellarChain, url: str, timeout: float) -> None:
+        super().__init__(url, timeout=timeout)
+        self._chain = chain
+        self._is_checked = False
+
+    def check(self) -> None:
+        """Raise `WrongChain`, `UnsupportedProtocol` or `ConfigurationError` for an unfit node."""
+        if self._is_checked:
+            return
+        protocol = check_stellar_node(self, self._chain)
+        if protocol > NEWEST_PROTOCOL:
+            raise UnsupportedProtocol(
+                f"{self.host}: {self._chain.id} runs protocol {protocol}; this build reads up to"
+                f" {NEWEST_PROTOCOL}"
+            )
+        check_software(self, self._chain)
+        self._is_checked = True
+
+    def invalidate(self) -> None:
+        """Check again before the next call."""
+        self._is_checked = False
+
+
 class StellarReader:
     """A `ChainReader` over Stellar RPC. When a node fails, the next call goes to the next one.
 
@@ -72,13 +96,11 @@ class StellarReader:
 
     def __init__(self, chain: StellarChain, urls: Sequence[str], *, timeout: float = 30.0) -> None:
         """`timeout` is seconds of one request. Raises `ConfigurationError` without an http URL."""
-        urls = [url for url in urls if url.startswith(("http://", "https://"))]
-        if not urls:
-            raise ConfigurationError(f"{chain.id} needs an http(s) URL of a Stellar RPC node")
         self.chain: ChainId = chain.id
         self._chain = chain
-        self._nodes = deque(StellarRpc(url, timeout=timeout) for url in urls)
-        self._identified: set[StellarRpc] = set()
+        self._nodes = NodePool(
+            chain.id, [_CheckedRpc(chain, url, timeout) for url in http_urls(urls)]
+        )
         self._headers: dict[Height, Block] = {}
         self._head: Block | None = None
         self._beat = PollSchedule(chain.block_seconds)
@@ -88,23 +110,13 @@ class StellarReader:
 
         `ConfigurationError` when it runs software that loses events.
         """
-        self._identified.clear()
+        for node in self._nodes.nodes:
+            node.invalidate()
         self._asked(lambda: None)
-
-    def _identify(self, node: StellarRpc) -> None:
-        if node in self._identified:
-            return
-        protocol = check_stellar_node(node, self._chain)
-        if protocol > NEWEST_PROTOCOL:
-            raise UnsupportedProtocol(
-                f"{self.chain} runs protocol {protocol}; this build reads up to {NEWEST_PROTOCOL}"
-            )
-        check_software(node, self._chain)
-        self._identified.add(node)
 
     def upgrade_ahead(self) -> Upgrade | None:
         """The protocol beyond this build that the node is ready for; None when there is none."""
-        return self._asked(lambda: upgrade_ahead(self._nodes[0]))
+        return self._asked(lambda: upgrade_ahead(self._nodes.current))
 
     def head(self) -> Block:
         """The newest ledger seen. Nodes behind one address may differ: it never goes back."""
@@ -143,8 +155,7 @@ class StellarReader:
 
     def close(self) -> None:
         """Let go of connections."""
-        for node in self._nodes:
-            node.close()
+        self._nodes.close()
 
     def _read(self, first: Height, last: Height, watched: Watched) -> Range:
         blocks = self._blocks(first, last)
@@ -166,42 +177,26 @@ class StellarReader:
     # Calls.
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        """What `ask` gets from the node whose turn it is; after any failure it is the next one's.
+        """What `ask` gets from the current node (`NodePool.failover_on_permanent`)."""
 
-        A range that is too wide is the asker's fault.
-        """
-        return asked_of_all(self._nodes, lambda: self._of_one(ask), ConfigurationError)
+        def ask_node(node: _CheckedRpc) -> T:
+            try:
+                return ask()
+            except (UnsupportedProtocol, InconsistentAnswer) as error:
+                node.invalidate()
+                if node.host in str(error):
+                    raise
+                raise type(error)(f"{node.host}: {error}") from error
 
-    def _of_one(self, ask: Callable[[], T]) -> T:
         try:
-            node_of_chain(self._nodes, self._identify)
-            return ask()
-        except RangeTooWide:
-            raise
-        except UnsupportedProtocol as error:
-            raise UnsupportedProtocol(self._by_name(error)) from error
-        except (NodeBehind, PermanentChainError):
-            self._nodes.rotate(-1)
-            raise
-        except InconsistentAnswer as error:
-            # What this node told before may be false too.
+            return self._nodes.failover_on_permanent(ask_node, ConfigurationError)
+        except InconsistentAnswer:
+            # The headers that the node gave before may be wrong too.
             self._forget()
-            raise InconsistentAnswer(self._by_name(error)) from error
-        except RetryableChainError:
-            # Whatever answers at that address when it comes back has to say again what it serves.
-            self._identified.discard(self._nodes[0])
-            self._nodes.rotate(-1)
             raise
-
-    def _by_name(self, error: IndexerError) -> str:
-        """What is wrong with the answer, and whose it is; the node's turn is over."""
-        host, words = self._nodes[0].host, str(error)
-        self._identified.discard(self._nodes[0])
-        self._nodes.rotate(-1)
-        return words if host in words else f"{host}: {words}"
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
-        return self._nodes[0].call(method, params)
+        return self._nodes.current.call(method, params)
 
     def _health(self) -> _Health:
         health = self._call("getHealth")

@@ -22,7 +22,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.engine import make_url
 
 from devnet.evm_node import AnvilProcess
-from indexer.chains.evm import reader
+from indexer.chains.evm import heads
 from indexer.ingest import follow
 from tests.system.faults.fault import Fault
 from tests.system.faults.lies import (
@@ -214,7 +214,7 @@ def shorten_pauses(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(follow, "_FIRST_BACKOFF", 0.001)
     patch.setattr(follow, "_LONGEST_BACKOFF", 0.02)
     patch.setattr(follow, "_HEAD_WAIT", 0.1)
-    patch.setattr(reader, "_PUSH_PAUSE", 0.05)
+    patch.setattr(heads, "_RECONNECT_SECONDS", 0.05)
 
 
 if __name__ == "__main__":

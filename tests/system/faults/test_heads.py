@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from indexer.chains.evm import reader
+from indexer.chains.evm import heads
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.ports import Block
 from indexer.decode.evm import event_topics
@@ -18,7 +18,7 @@ from warehouse_schema.identifiers import Height
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """A socket that would not open is tried again soon."""
-    monkeypatch.setattr(reader, "_PUSH_PAUSE", 0.05)
+    monkeypatch.setattr(heads, "_RECONNECT_SECONDS", 0.05)
 
 
 class Scripted(EvmReader):

@@ -347,7 +347,7 @@ def test_what_a_node_says_instead_of_logs_is_sorted(words: str, kind: type[Index
 
 
 def test_an_answer_beyond_the_limit_is_too_wide(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evm_history, "MAX_ANSWER_BYTES", 2_000)
+    monkeypatch.setattr(evm_history, "MAX_RESPONSE_BYTES", 2_000)
     with pytest.raises(RangeTooWide, match=r"blocks 1 to 12: .* over 2000 bytes"):
         read(FakeNode())
     assert read(FakeNode(), 2, 2).logs.height == 1

@@ -255,7 +255,7 @@ def test_a_node_of_another_chain_is_refused_before_anything_is_read(anvil):
 
 def test_a_receipt_says_what_became_of_a_transaction(anvil, reader):
     (sent,) = anvil.emit(transfer(USDC, WATCHED, 5))
-    receipt = reader.transaction_receipt(sent)
+    receipt = reader.proven_receipt_from(reader.nodes.current, sent)
     head = reader.head()
     assert receipt is not None
     assert (receipt.tx_hash, receipt.height, receipt.block_hash, receipt.succeeded) == (
@@ -264,7 +264,7 @@ def test_a_receipt_says_what_became_of_a_transaction(anvil, reader):
         head.hash,
         True,
     )
-    assert reader.transaction_receipt(TxHash("0x" + "12" * 32)) is None
+    assert reader.proven_receipt_from(reader.nodes.current, TxHash("0x" + "12" * 32)) is None
 
 
 # New heads

@@ -130,7 +130,7 @@ def test_a_wide_answer_of_a_stellar_node_that_is_too_slow_or_too_long_is_too_wid
 def test_an_answer_of_an_evm_node_that_is_too_long_is_a_range_too_wide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("indexer.chains.evm.jsonrpc.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("indexer.chains.evm.jsonrpc.MAX_RESPONSE_BYTES", 1000)
     with answered_by(babble) as url:
         reader = EvmReader(CHAIN, [url], event_topics)
         with pytest.raises(RangeTooWide, match="over 1000 bytes"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indexer.chains.http import failover
+from indexer.chains.http import node_pool
 from indexer.chains.stellar import checked_nodes
 from indexer.chains.stellar.accounts import AccountReader
 from indexer.chains.stellar.xdr.ledger_entries import (
@@ -225,7 +225,7 @@ def test_foreign_node_is_skipped(node) -> None:
 
 
 def test_failover_ends_at_the_deadline(node, monkeypatch) -> None:
-    monkeypatch.setattr(failover, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(node_pool, "FAILOVER_SECONDS", -1.0)
     reader = AccountReader(CHAIN, ["http://127.0.0.1:1", node.url])
     with pytest.raises(NodeUnavailable):
         reader.signing_rules(ALICE)

@@ -269,7 +269,7 @@ def test_a_process_that_is_killed_leaves_what_another_goes_on_with(
     node = FakeEvmNode(make_chain())
     database = indexer_engine.url.render_as_string(hide_password=False)
     with reading(node) as reader:
-        url = reader._nodes[0].url
+        url = reader.urls[0]
         child = multiprocessing.get_context("spawn").Process(
             target=_run_in_a_child, args=(url, database)
         )
