@@ -1,1 +1,1 @@
-"""Adapters to chain nodes: their shapes in, ours out."""
+"""Adapters to chains: EVM, Stellar, and services beside them."""

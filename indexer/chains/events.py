@@ -1,4 +1,4 @@
-"""What every event carries: where it was seen."""
+"""Decoded events and their provenance."""
 
 from dataclasses import dataclass
 

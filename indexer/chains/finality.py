@@ -1,7 +1,7 @@
-"""How much of a chain can no longer change: what its nodes say (`safe`, `finalized`), or depth.
+"""Finality: by the node's `safe` and `finalized` tags, or by depth.
 
-A block's state follows from two heights: it is final up to the final height, safe up to the safe
-one, and may be taken back above. Both only ever grow.
+A block is final up to the final height, safe up to the safe height, and may be reorganised above
+both. Both heights only grow.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from warehouse_schema.identifiers import Height
 
 @dataclass(frozen=True, slots=True)
 class Finality:
-    """The newest blocks that a node calls safe and final, with their hashes."""
+    """A node's newest safe and final blocks."""
 
     safe: Block
     final: Block
@@ -25,15 +25,15 @@ class ReportsFinality(Protocol):
     """A reader whose chain may name its final blocks."""
 
     def finality(self) -> Finality | None:
-        """What the node says now; None where it has no words for it, and depth has to do.
+        """The node's finality now; None where it has no tags and depth has to do.
 
         Raises the errors of `indexer.errors`.
         """
 
 
 def final_by_depth(chain: Chain, height: Height) -> Height:
-    """The highest block with the chain's confirmations on top, when `height` is the newest read.
+    """The final height by the chain's `confirmations`, when `height` is the newest block read.
 
-    Counts blocks that were read and joined; a head that a node only claims buries nothing.
+    A head that a node only claims makes nothing final.
     """
     return Height(height - chain.confirmations)

@@ -1,7 +1,4 @@
-"""Which chain a node serves: asked before a node is believed, and named when it is another's.
-
-What is raised names the variable that holds the node's URL, and what was found there.
-"""
+"""Checks that a node serves the configured chain. Errors name the variable of the node's URL."""
 
 import re
 from contextlib import closing
@@ -17,7 +14,7 @@ from indexer.errors import (
 )
 
 _PROBE_SECONDS = 2.0
-"""Time-out of the question what a node is that does not answer as one of its kind."""
+"""Timeout of the request that finds out whether a failing node is one of the other kind."""
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]+")
 
 
@@ -27,8 +24,12 @@ def check_evm_node(node: JsonRpc, chain: EvmChain) -> None:
     try:
         answer = node.call("eth_chainId", [])
     except (MethodNotFound, BatchRefused, InconsistentAnswer) as error:
-        passphrase = _stellar_passphrase(node.url)
-        if passphrase is None:
+        with closing(StellarRpc(node.url, timeout=_PROBE_SECONDS)) as probe:
+            try:
+                passphrase = probe.call("getNetwork", {}).get("passphrase")
+            except (RetryableChainError, PermanentChainError):
+                passphrase = None
+        if not isinstance(passphrase, str):
             raise
         raise WrongChain(
             f"{variable} names a Stellar node: {node.host} serves {passphrase!r}, and {chain.id} "
@@ -41,7 +42,7 @@ def check_evm_node(node: JsonRpc, chain: EvmChain) -> None:
 
 
 def check_stellar_node(node: StellarRpc, chain: StellarChain) -> int:
-    """The protocol of the node's newest ledger.
+    """The protocol version of the node's newest ledger.
 
     Raises `WrongChain` unless the node serves that chain; other errors as `StellarRpc.call`.
     """
@@ -49,12 +50,16 @@ def check_stellar_node(node: StellarRpc, chain: StellarChain) -> int:
     try:
         network = node.call("getNetwork", {})
     except (UnknownMethod, RequestRefused) as error:
-        number = _evm_chain_number(node.url)
-        if number is None:
+        with closing(JsonRpc(node.url, timeout=_PROBE_SECONDS)) as probe:
+            try:
+                answer = probe.call("eth_chainId", [])
+            except (RetryableChainError, PermanentChainError):
+                answer = None
+        if not isinstance(answer, str) or not _QUANTITY.fullmatch(answer):
             raise
         raise WrongChain(
-            f"{variable} names an EVM node: {node.host} serves eip155:{number}, and {chain.id} is "
-            "read from a Stellar RPC node"
+            f"{variable} names an EVM node: {node.host} serves eip155:{int(answer, 16)}, and"
+            f" {chain.id} is read from a Stellar RPC node"
         ) from error
     passphrase, protocol = network.get("passphrase"), network.get("protocolVersion")
     if passphrase != chain.passphrase:
@@ -64,24 +69,3 @@ def check_stellar_node(node: StellarRpc, chain: StellarChain) -> int:
     if not isinstance(protocol, int):
         raise InconsistentAnswer(f"{node.host} runs protocol {protocol!r}")
     return protocol
-
-
-def _stellar_passphrase(url: str) -> str | None:
-    """What a Stellar node calls its network; None for any other answer."""
-    with closing(StellarRpc(url, timeout=_PROBE_SECONDS)) as node:
-        try:
-            passphrase = node.call("getNetwork", {}).get("passphrase")
-        except (RetryableChainError, PermanentChainError):
-            return None
-    return passphrase if isinstance(passphrase, str) else None
-
-
-def _evm_chain_number(url: str) -> int | None:
-    """The chain id of an EVM node; None for any other answer."""
-    with closing(JsonRpc(url, timeout=_PROBE_SECONDS)) as node:
-        try:
-            answer = node.call("eth_chainId", [])
-        except (RetryableChainError, PermanentChainError):
-            return None
-    is_quantity = isinstance(answer, str) and _QUANTITY.fullmatch(answer)
-    return int(answer, 16) if is_quantity else None

@@ -1,47 +1,48 @@
-"""When to look for the next block of a chain that has to be asked, and closes blocks on a beat."""
+"""Poll schedule of a chain that closes blocks at a steady interval."""
 
 _EARLIEST = 0.8
-_CLOSELY = 0.05
-_ANYHOW = 0.2
-"""Shares of the usual time between blocks."""
-_LONGEST = 1.0
-_SURE = 2
-"""Blocks in a row that came on the beat before the next one is counted on."""
+_DENSE = 0.05
+_SPARSE = 0.2
+"""Shares of the usual block time: the earliest poll for the next block, and the poll intervals."""
+_MAX_SECONDS = 1.0
+_MIN_ON_TIME = 2
+"""Blocks in a row that came on time before the next one is predicted."""
 
 
 class PollSchedule:
-    """Whether a new block is likely, from when the last ones were seen. Times are in seconds.
+    """Predicts the next block from the times at which the last ones were seen. Times in seconds.
 
-    Blocks that came one by one, about when they had to, and were seen at once say when the next one
-    will come: nobody looks until shortly before, and then closely. Otherwise looks are evenly
-    spread, as for a chain that closes blocks when it likes or a process that is kept waiting.
+    While blocks come one by one and on time, no poll is made until shortly before the next one is
+    due, and then polls are dense. Otherwise they are evenly spread, as for a chain with irregular
+    blocks or a process that is delayed.
     """
 
     def __init__(self, block_seconds: float) -> None:
-        self._usual = block_seconds
+        self._block_seconds = block_seconds
+        self._sparse_seconds = min(_MAX_SECONDS, _SPARSE * block_seconds)
         self._seen_at: float | None = None
-        self._missed = False
-        self._on_beat = 0
+        self._polled_in_vain = False
+        self._on_time = 0
         self._next = 0.0
 
     def pause(self, now: float) -> float:
-        """How long to wait with the next look."""
+        """Seconds until the next poll."""
         return max(0.0, self._next - now)
 
     def record_poll(self, now: float, *, new: int) -> None:
-        """Note a look, and how many blocks were new."""
-        since = None if self._seen_at is None else now - self._seen_at
+        """Record a poll and the number of new blocks it found."""
+        blocks_passed = (
+            0.0 if self._seen_at is None else (now - self._seen_at) / self._block_seconds
+        )
         if new <= 0:
-            is_due = since is not None and _EARLIEST <= since / self._usual <= 2
-            self._missed = True
-            self._next = now + (_CLOSELY * self._usual if is_due else self._anyhow)
+            is_due = _EARLIEST <= blocks_passed <= 2
+            self._polled_in_vain = True
+            self._next = now + (_DENSE * self._block_seconds if is_due else self._sparse_seconds)
             return
-        was_due = since is not None and since >= _EARLIEST * self._usual
-        self._on_beat = self._on_beat + 1 if new == 1 and self._missed and was_due else 0
-        self._seen_at, self._missed = now, False
-        is_sure = self._on_beat >= _SURE
-        self._next = now + (_EARLIEST * self._usual if is_sure else self._anyhow)
-
-    @property
-    def _anyhow(self) -> float:
-        return min(_LONGEST, _ANYHOW * self._usual)
+        is_on_time = new == 1 and self._polled_in_vain and blocks_passed >= _EARLIEST
+        self._on_time = self._on_time + 1 if is_on_time else 0
+        self._seen_at, self._polled_in_vain = now, False
+        is_predictable = self._on_time >= _MIN_ON_TIME
+        self._next = now + (
+            _EARLIEST * self._block_seconds if is_predictable else self._sparse_seconds
+        )

@@ -1,4 +1,4 @@
-"""What we ask of a chain, whichever it is."""
+"""Interfaces of chain readers."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -15,16 +15,16 @@ from warehouse_schema.identifiers import ChainId, Height
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Blocks `first … last` without a gap, and every raw event of ours in them, in order."""
+    """Blocks `first … last` without a gap, and all raw events of ours in them, in order."""
 
     blocks: tuple[Block, ...]
     events: tuple[RawEvent, ...]
     unread: tuple[UnreadLedger, ...] = ()
-    """Of which of the blocks it is not known what is in them, in order: they have no events."""
+    """Those of the blocks whose contents could not be decoded, in order: they have no events."""
 
 
 class ChainReader(Protocol):
-    """One chain, as `drain` reads it. Every method raises the errors of `indexer.errors`."""
+    """Reads one chain. Every method raises the errors of `indexer.errors`."""
 
     chain: ChainId
 
@@ -32,26 +32,26 @@ class ChainReader(Protocol):
         """Raise `WrongChain` unless the node serves the configured chain."""
 
     def head(self) -> Block:
-        """The newest block the node can answer for."""
+        """The node's newest block."""
 
     def block(self, height: Height) -> Block:
-        """One block of the node's current chain. `NodeBehind` if it has not got there."""
+        """One block of the node's current chain. Raises `NodeBehind` above its head."""
 
     def read(self, first: Height, last: Height, watched: Watched) -> Range:
-        """Blocks and events of `first … last`, checked against each other before they are given.
+        """Blocks and events of `first … last`, checked against each other.
 
-        `watched` are addresses whose token movements are wanted beside the contracts' events.
-        `RangeTooWide` asks the caller to halve the range; `InconsistentAnswer` to try again.
+        `watched`: addresses whose token transfers are read besides the contracts' events.
+        After `RangeTooWide` the caller halves the range; after `InconsistentAnswer` it retries.
         """
 
     def wait_for_head(self, above: Height, timeout: float) -> Block | None:
-        """Block until the head is above `above`, at most `timeout` seconds; then the head or None.
+        """The head once it is above `above`; None after `timeout` seconds.
 
-        None means nothing new was seen in time, never that the node failed.
+        None never means that the node failed.
         """
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What a chain gave, before it is decoded: blocks, logs and contract events."""
+"""Raw blocks, logs and contract events, before decoding."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ from warehouse_schema.identifiers import (
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """An EVM block or a Stellar ledger, as far as we keep it."""
+    """An EVM block or a Stellar ledger."""
 
     chain: ChainId
     height: Height
@@ -26,7 +26,7 @@ class Block:
     protocol_version: int | None = None
     """Stellar's; None on EVM."""
     close_time_ms: UnixMilliseconds | None = None
-    """`time` in milliseconds, of ledgers that carry it: from the second of protocol 30 on."""
+    """`time` in milliseconds; ledgers carry it from the second one of protocol 30 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class EvmLog:
 
 @dataclass(frozen=True, slots=True)
 class StellarEvent:
-    """A raw Stellar contract event: SCVal XDR of topics and data, id as Stellar RPC gives it."""
+    """A raw Stellar contract event: SCVal XDR of topics and data, id as in Stellar RPC."""
 
     seen: Provenance
     event_id: str
@@ -55,14 +55,14 @@ RawEvent = EvmLog | StellarEvent
 
 @dataclass(frozen=True, slots=True)
 class UnreadLedger:
-    """A ledger whose header was read, and whose contents this build cannot decode."""
+    """A ledger whose header was read and whose contents this build cannot decode."""
 
     block: Block
     reason: str
     raw: bytes
     """Its `LedgerCloseMeta`, for a newer build."""
     source: str
-    """Where it was read; without credentials."""
+    """URL it was read from, without credentials."""
 
 
 @dataclass(frozen=True, slots=True)

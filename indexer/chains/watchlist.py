@@ -1,8 +1,8 @@
-"""Addresses whose token movements are wanted, however many there are.
+"""Watchlist: addresses whose token transfers are read, however many there are.
 
-Anybody can have an address watched, at no cost: a key is free, and so is a transfer that is never
-paid. So nobody asks a node about each of them. A reader takes what a token did in its blocks and
-looks up the addresses it finds there; only where there are few may all of them be listed.
+Anybody can have an address watched at no cost: a key is free, and so is a transfer that is never
+paid. So a node is not asked about each of them. A reader takes the token transfers of its blocks
+and looks up their addresses; only a short list is sent to the node.
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ class Watchlist(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FixedWatchlist:
-    """Addresses that are known from the start."""
+    """A `Watchlist` of addresses that are known from the start."""
 
     addresses: frozenset[str]
 
@@ -36,9 +36,9 @@ class FixedWatchlist:
 
 
 Watched: TypeAlias = Watchlist | Collection[str]
-"""What readers take: a list that is asked, or the addresses themselves."""
+"""What readers take: a watchlist or its addresses."""
 
 
 def as_watchlist(watched: Watched) -> Watchlist:
-    """The list to ask."""
+    """The watchlist, made from addresses if need be."""
     return FixedWatchlist(frozenset(watched)) if isinstance(watched, Collection) else watched

@@ -22,7 +22,7 @@ from api.auth.sep10 import ChallengeRefused
 from api.errors import BadRequest, IdentityUnavailable
 from api.parsing import Strict, read_body
 from api.responses import OrjsonProvider
-from indexer.chains.http.service import HttpService, shared_limit
+from indexer.chains.http.service import parse_json
 from indexer.errors import InconsistentAnswer
 from tests.factories.sep10 import PASSPHRASE, SERVER, make_sep10
 
@@ -56,8 +56,6 @@ def _taken() -> Iterator[str]:
 def _readers() -> dict[str, tuple[Callable[[bytes], Any], type[Exception], int]]:
     """Name → the reader, what it must raise, and as many bytes as may come."""
     app = Flask("deep")
-    limit = shared_limit("service.test", 1, 1)
-    service = HttpService("https://service.test", timeout=1, limit=limit, lock_out_seconds=1)
     token_part = MAX_TOKEN_LENGTH * 3 // 4 - 100
 
     def body(raw: bytes) -> None:
@@ -71,7 +69,7 @@ def _readers() -> dict[str, tuple[Callable[[bytes], Any], type[Exception], int]]
         "a key set": (key_set.parse_key_set, IdentityUnavailable, 10**6),
         "a user of the provider": (_user, ValidationError, 10**6),
         "what orjson reads": (OrjsonProvider(app).loads, ValueError, 10**6),
-        "a service": (lambda raw: service._parsed(raw, 200), InconsistentAnswer, 10**6),
+        "a service": (lambda raw: parse_json(raw, "a service"), InconsistentAnswer, 10**6),
         "a challenge": (lambda raw: make_sep10().read(_envelope()), ChallengeRefused, 1),
     }
 

@@ -1,8 +1,7 @@
-"""Words of ABI-encoded logs, read strictly.
+"""Strict reading of ABI-encoded logs. Every function raises `Undecodable`.
 
 An ABI encoder leaves the unused high bits of a word zero. A word that has them set did not come
-from the contract we think it did, so it is refused, not truncated. Every function raises
-`Undecodable`.
+from the expected contract, so it is refused, not truncated.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from indexer.errors import ConfigurationError, Undecodable
 from warehouse_schema.identifiers import Address, BaseUnits, Bytes32, bytes32, parse_bytes32
 
 LogDecoder: TypeAlias = Callable[[EvmLog, EvmChain], Event | None]
-"""A log of one event → the typed event; None for what the contract says to others."""
+"""A log of one event → the typed event; None for a log that concerns others."""
 Known = TypeVar("Known")
 
 WORD = 32
@@ -29,11 +28,11 @@ def topic_of(signature: str) -> str:
 
 
 TRANSFER_TOPIC = topic_of("Transfer(address,address,uint256)")
-"""Of ERC-20 transfers, which log filters ask for by recipient."""
+"""ERC-20 transfers; log filters select them by recipient."""
 
 
 def topics(log: EvmLog, count: int) -> tuple[str, ...]:
-    """The topics of a log that must have so many."""
+    """The topics of a log that must have `count` of them."""
     if len(log.topics) != count:
         raise Undecodable(f"it has {len(log.topics)} topics, not {count}")
     return log.topics
@@ -58,23 +57,19 @@ def topic_address(topic: str) -> Address:
 
 
 def expect_words(log: EvmLog, count: int) -> None:
-    """Check that the data has so many words."""
+    """Check that the data has `count` words."""
     if len(log.data) != count * WORD:
         raise Undecodable(f"its data has {len(log.data)} bytes, not {count * WORD}")
 
 
-def _word(log: EvmLog, index: int) -> bytes:
-    return _slice(log.data, index * WORD, WORD)
-
-
 def word_bytes32(log: EvmLog, index: int) -> Bytes32:
     """A word of the data as `0x` and 64 hex digits."""
-    return bytes32(_word(log, index))
+    return bytes32(_slice(log.data, index * WORD, WORD))
 
 
 def uint(log: EvmLog, index: int, bits: int) -> int:
     """A word of the data as an unsigned integer of that width."""
-    return _narrow(int.from_bytes(_word(log, index), "big"), bits)
+    return _narrow(int.from_bytes(_slice(log.data, index * WORD, WORD), "big"), bits)
 
 
 def amount(log: EvmLog, index: int) -> BaseUnits:
@@ -83,7 +78,7 @@ def amount(log: EvmLog, index: int) -> BaseUnits:
 
 
 def shared_amount(log: EvmLog, index: int) -> BaseUnits:
-    """An amount of CCTP's 6 decimals; ten times as much, as Stellar has it, is a uint256 too."""
+    """An amount with CCTP's 6 decimals. 252 bits: ten times as much, on Stellar, fits 256."""
     return BaseUnits(uint(log, index, 252))
 
 
@@ -114,7 +109,7 @@ def _narrow(value: int, bits: int) -> int:
 
 
 def required(value: Known | None, key: str) -> Known:
-    """A setting that the network file gives along with the contract whose log this is."""
+    """A setting that the network file must give along with the log's contract."""
     if value is None:
         raise ConfigurationError(f"{key} is missing: the chain has contracts that need it")
     return value

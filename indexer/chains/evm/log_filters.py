@@ -1,4 +1,4 @@
-"""What an EVM node is asked for: headers, and logs by contract, topic and recipient."""
+"""JSON-RPC queries for headers, and for logs by contract, topic and recipient."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from indexer.config.networks import EvmChain
 from warehouse_schema.identifiers import BlockHash, Bytes32, EvmAddress, Height, parse_evm_address
 
 RECIPIENTS_PER_QUERY = 500
-"""Watched recipients of one transfer query; nodes bound the size of a filter."""
+"""Watched recipients of one transfer query; nodes limit the size of a filter."""
 MAX_RECIPIENTS = 2_000
-"""Watched recipients that a node is asked about. Where there are more, all transfers of the tokens
-are read and the recipients looked up here, so that a block costs no more however many are watched.
-The queries for 2,000 have 136 KB, as much as some 200 logs."""
+"""Watched recipients up to which queries list them. With more, all transfers of the tokens are read
+and the recipients looked up here, so that the cost of a block has a bound. The queries for 2,000
+have 136 KB, as much as some 200 logs."""
 
 EventTopics: TypeAlias = Callable[[EvmChain], Mapping[EvmAddress, tuple[str, ...]]]
-"""First topics to read, by contract of a chain: what this build decodes."""
+"""First topics to read, by contract of a chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class LogFilter:
     """Third topics; None takes any log."""
 
     def query(self, first: Height, last: Height) -> RpcCall:
-        """Of the blocks `first … last`."""
+        """Query for blocks `first … last`."""
         return self._query({"fromBlock": hex(first), "toBlock": hex(last)})
 
     def query_of(self, block: BlockHash) -> RpcCall:
-        """Of one block, whichever chain it is on (EIP-234)."""
+        """Query for one block by hash, canonical or not (EIP-234)."""
         return self._query({"blockHash": block})
 
     def _query(self, where: Mapping[str, str]) -> RpcCall:
@@ -46,13 +46,13 @@ class LogFilter:
         return "eth_getLogs", [{**where, "address": sorted(self.contracts), "topics": topics}]
 
     def wants(self, address: str, topics: Sequence[str]) -> bool:
-        """Whether a log is one that is asked for."""
+        """Whether a log matches."""
         if address not in self.contracts or not topics or topics[0] not in self.first_topics:
             return False
         return self.recipients is None or (len(topics) > 2 and topics[2] in self.recipients)
 
     def may_be_in(self, bloom: int) -> bool:
-        """Whether a block with that bloom may hold a log that is asked for."""
+        """Whether a block with that bloom may have a log that matches."""
         return (
             any(may_hold(bloom, contract) for contract in self.contracts)
             and any(may_hold(bloom, topic) for topic in self.first_topics)
@@ -61,14 +61,14 @@ class LogFilter:
 
 
 def emitter_filters(topics: Mapping[EvmAddress, tuple[str, ...]]) -> list[LogFilter]:
-    """One for each contract of ours, with the topics that it may emit."""
+    """One filter per contract, with the topics that it may emit."""
     return [
         LogFilter(frozenset({contract}), frozenset(firsts)) for contract, firsts in topics.items()
     ]
 
 
 def transfer_filters(chain: EvmChain, listed: Collection[str] | None) -> list[LogFilter]:
-    """Transfers of known tokens to listed recipients, so many of them a query; None: to anybody."""
+    """Transfers of known tokens to listed recipients, in parts; None: to anybody."""
     tokens, transfer = frozenset(chain.tokens), frozenset({TRANSFER_TOPIC})
     if not tokens:
         return []
@@ -87,7 +87,7 @@ def recipient_of(topics: Sequence[str]) -> EvmAddress:
 
 
 def union_filter(filters: Sequence[LogFilter]) -> LogFilter:
-    """One filter for the logs of all of these, which may take a few pairs more."""
+    """One filter that matches the logs of all of these, and maybe a few more."""
     return LogFilter(
         frozenset(contract for each in filters for contract in each.contracts),
         frozenset(topic for each in filters for topic in each.first_topics),

@@ -1,7 +1,7 @@
-"""What a block's header proves about its receipts: bloom, receipts root, and the header's own hash.
+"""Receipts root, bloom and header hash of a block, recomputed from JSON-RPC objects.
 
 A node that forges a receipt has to forge the root in the header, and with it the block's hash,
-which other nodes and the next block's parent hash name too. Pure; answers are JSON-RPC's objects.
+which other nodes and the next block's parent hash name too.
 
 Sources: Yellow Paper 4.3 (bloom, header) and appendix H (trie); EIP-2718 (typed receipts); the OP
 Stack's deposit receipts (execution engine specification, Canyon); Arbitrum's transaction types
@@ -30,15 +30,12 @@ class UnknownReceiptType(ValueError):
     """A transaction type whose receipt we cannot encode: its block's root cannot be recomputed."""
 
 
-# The trie
-
-
 def receipts_root(receipts: Sequence[Mapping[str, Any]]) -> str:
     """Root of the trie of a block's receipts (`eth_getBlockReceipts`), in block order; 0x + hex.
 
     Raises `UnknownReceiptType`, and `KeyError`, `TypeError` or `ValueError` for malformed ones.
     """
-    # Here, because every reader imports this module and few check roots.
+    # Imported here, because every reader imports this module and few check roots.
     from trie.hexary import HexaryTrie
 
     trie = HexaryTrie({})
@@ -49,7 +46,7 @@ def receipts_root(receipts: Sequence[Mapping[str, Any]]) -> str:
 
 
 def encoded_receipt(receipt: Mapping[str, Any]) -> bytes:
-    """The receipt as its block's trie holds it."""
+    """The receipt as in its block's trie."""
     kind = _int(receipt.get("type") or "0x0")
     outcome = receipt.get("status")
     fields: list[Any] = [
@@ -57,7 +54,14 @@ def encoded_receipt(receipt: Mapping[str, Any]) -> bytes:
         _bytes(receipt["root"]) if outcome is None else _int(outcome),
         _int(receipt["cumulativeGasUsed"]),
         _bytes(receipt["logsBloom"]),
-        [_log_fields(log) for log in receipt["logs"]],
+        [
+            [
+                _bytes(log["address"]),
+                [_bytes(topic) for topic in log["topics"]],
+                _bytes(log["data"]),
+            ]
+            for log in receipt["logs"]
+        ],
     ]
     if kind == _OP_DEPOSIT:
         if receipt.get("depositReceiptVersion") is not None:
@@ -66,11 +70,6 @@ def encoded_receipt(receipt: Mapping[str, Any]) -> bytes:
         raise UnknownReceiptType(f"receipts of transaction type {kind:#x}")
     encoded: bytes = rlp.encode(fields)
     return encoded if kind == 0 else bytes([kind]) + encoded
-
-
-def _log_fields(log: Mapping[str, Any]) -> list[Any]:
-    topics = [_bytes(topic) for topic in log["topics"]]
-    return [_bytes(log["address"]), topics, _bytes(log["data"])]
 
 
 # The header
@@ -94,21 +93,18 @@ _SINCE = (
     "parentBeaconBlockRoot",
     "requestsHash",  # Prague
 )
-"""Fields that forks of Ethereum appended, in their order."""
+"""Fields that forks of Ethereum appended, in order."""
 
 
 def header_hash(header: Mapping[str, Any]) -> BlockHash:
-    """Hash of a header of Ethereum's shape, from its fields (`eth_getBlockByNumber`).
+    """Hash of a header with Ethereum's fields (`eth_getBlockByNumber`).
 
-    Chains with fields of their own give another hash than they name: there it proves nothing.
+    It proves nothing on chains whose headers have fields of their own.
     Raises `KeyError`, `TypeError` or `ValueError` when a field is missing or malformed.
     """
     names = [*_ALWAYS, *(name for name in _SINCE if header.get(name) is not None)]
     fields = [_int(header[name]) if name in _NUMBERS else _bytes(header[name]) for name in names]
     return BlockHash(parse_bytes32("0x" + keccak(rlp.encode(fields)).hex()))
-
-
-# Blooms
 
 
 def bloom_of(items: Iterable[str]) -> int:
@@ -120,7 +116,7 @@ def bloom_of(items: Iterable[str]) -> int:
 
 
 def may_hold(bloom: int, item: str) -> bool:
-    """Whether an address or topic may be among the logs that a bloom stands for."""
+    """Whether an address or topic may be among the logs of a bloom."""
     mask = _bloom_mask(item)
     return bloom & mask == mask
 
@@ -131,9 +127,6 @@ def _bloom_mask(item: str) -> int:
     digest = keccak(hexstr=item)
     bits = (int.from_bytes(digest[i : i + 2], "big") % BLOOM_BITS for i in (0, 2, 4))
     return sum({1 << bit for bit in bits})
-
-
-# JSON-RPC's hex
 
 
 def _int(quantity: str) -> int:

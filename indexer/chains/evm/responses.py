@@ -1,6 +1,6 @@
-"""What an EVM node answers, read and checked: headers, logs and receipts.
+"""Parses and checks what an EVM node answers: headers, logs and receipts.
 
-Pure: nothing here asks a node. Whatever does not fit together is `InconsistentAnswer`.
+Pure: nothing here sends a request. Contradictions raise `InconsistentAnswer`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,9 @@ from warehouse_schema.identifiers import (
 )
 
 ROUND_CAPS = frozenset({1_000, 2_000, 5_000, 10_000, 20_000})
-"""Exactly that many logs: a provider may have cut the rest off without a word."""
+"""Exactly that many logs: a provider may have cut the rest off without saying so."""
+
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class ReceiptLog:
 
 @dataclass(frozen=True, slots=True)
 class EvmReceipt:
-    """What became of a transaction that was mined."""
+    """Receipt of a mined transaction."""
 
     tx_hash: TxHash
     height: Height
@@ -59,7 +61,7 @@ class EvmReceipt:
 
 @dataclass(frozen=True, slots=True)
 class EvmHeader:
-    """A block, and what of its header proves its transactions and logs."""
+    """A block, and the fields of its header that prove its transactions and logs."""
 
     block: Block
     bloom: int
@@ -70,12 +72,12 @@ class EvmHeader:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the bloom is evidence: fuller than half, it says yes to most questions."""
+        """Whether the bloom is evidence: fuller than half, it matches most filters."""
         return 2 * self.bloom.bit_count() <= BLOOM_BITS
 
 
 class EvmResponseParser:
-    """Reads the answers of one chain's nodes, and checks what the chain's `log_proof` allows."""
+    """Parses the answers of one chain's nodes, and checks what the chain's `log_proof` allows."""
 
     def __init__(self, chain: EvmChain) -> None:
         self.chain = chain.id
@@ -98,32 +100,41 @@ class EvmResponseParser:
                 )
         return headers
 
-    def header(self, answer: Any, asked: int | str) -> EvmHeader:
-        """A header; where a height was asked for, of that height. Raises `NodeBehind` if none.
+    def header(self, answer: Any, requested: int | str) -> EvmHeader:
+        """The header at the requested height or tag. Raises `NodeBehind` if there is none.
 
         Where the chain's headers are Ethereum's, its hash is recomputed.
         """
-        header = self._header(answer, asked)
-        if isinstance(asked, int) and header.block.height != asked:
-            raise InconsistentAnswer(
-                f"{self.chain}: block {header.block.height} came for block {asked}"
-            )
+        header = self._header(answer, requested)
+        height = header.block.height
+        if isinstance(requested, int) and height != requested:
+            raise InconsistentAnswer(f"{self.chain}: block {height} came for block {requested}")
         if self._checks_hashes:
-            self._check_hash(answer, header)
+            try:
+                computed = header_hash(answer)
+            except _MALFORMED as error:
+                raise self._malformed(f"block {height}", error) from error
+            if computed != header.block.hash:
+                raise InconsistentAnswer(
+                    f"{self.chain}: the header of block {height} hashes to {computed}, not to"
+                    f" {header.block.hash}. If a fork added fields to the chain's headers, set"
+                    f" {log_proof_variable(self.chain)}=operators until a build knows them"
+                )
         return header
 
     def pushed_block(self, answer: Any) -> Block:
-        """A block as a subscription to new heads names it: a hint, read again before it counts.
+        """A block as `newHeads` pushes it: a hint, read again before it counts.
 
         Its hash is not recomputed: nodes leave fields out there.
         """
         return self._header(answer, "newHeads").block
 
-    def _header(self, answer: Any, asked: int | str) -> EvmHeader:
+    def _header(self, answer: Any, requested: int | str) -> EvmHeader:
         if answer is None:
-            raise NodeBehind(f"{self.chain}: the node has no block {asked} yet")
+            raise NodeBehind(f"{self.chain}: the node has no block {requested} yet")
         try:
-            header = EvmHeader(
+            transactions = answer.get("transactions")
+            return EvmHeader(
                 Block(
                     chain=self.chain,
                     height=Height(int(answer["number"], 16)),
@@ -132,19 +143,18 @@ class EvmResponseParser:
                     time=UnixSeconds(int(answer["timestamp"], 16)),
                 ),
                 bloom=int(answer.get("logsBloom") or "0x0", 16),
-                transactions=_hashes(answer.get("transactions")),
+                transactions=None
+                if transactions is None
+                else tuple(parse_bytes32(each) for each in transactions),
                 receipts_root=answer.get("receiptsRoot"),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InconsistentAnswer(
-                f"{self.chain}: block {asked} is malformed: {error}"
-            ) from error
-        return header
+        except _MALFORMED as error:
+            raise self._malformed(f"block {requested}", error) from error
 
     def logs(
         self, headers: Sequence[EvmHeader], filters: Sequence[LogFilter], replies: Sequence[Reply]
     ) -> list[EvmLog]:
-        """The logs of one query a filter, in order. `RangeTooWide` when some may be cut off."""
+        """The logs of one query per filter, in order. `RangeTooWide` when some may be cut off."""
         blocks = {header.block.height: header for header in headers}
         logs: dict[tuple[Height, int], EvmLog] = {}
         for each, reply in zip(filters, replies, strict=True):
@@ -154,53 +164,43 @@ class EvmResponseParser:
             if len(answers) in ROUND_CAPS and len(blocks) > 1:
                 raise RangeTooWide(f"{self.chain}: exactly {len(answers)} logs; some may be cut")
             for answer in answers:
-                log = self.log(answer, each, blocks)
+                log = self._log(answer, each, blocks)
                 key = log.seen.height, log.seen.position
                 if key in logs:
                     raise InconsistentAnswer(f"{self.chain}: block {key[0]} has log {key[1]} twice")
                 logs[key] = log
         return [logs[key] for key in sorted(logs)]
 
-    def log(self, answer: Any, asked: LogFilter, blocks: Mapping[Height, EvmHeader]) -> EvmLog:
-        """A log that was asked for, of one of these blocks and of its transaction there."""
+    def _log(self, answer: Any, requested: LogFilter, blocks: Mapping[Height, EvmHeader]) -> EvmLog:
+        """A log that the filter wants, of one of these blocks and of its transaction there."""
         try:
             header = blocks[Height(int(answer["blockNumber"], 16))]
             block = header.block
-            log = EvmLog(
-                seen=Provenance(
-                    chain=self.chain,
-                    height=block.height,
-                    block_hash=BlockHash(parse_bytes32(answer["blockHash"])),
-                    tx_hash=TxHash(parse_bytes32(answer["transactionHash"])),
-                    position=int(answer["logIndex"], 16),
-                    block_time=block.time,
-                ),
-                address=parse_evm_address(answer["address"]),
-                topics=tuple(parse_bytes32(topic) for topic in answer["topics"]),
-                data=bytes.fromhex(answer["data"].removeprefix("0x")),
-            )
+            block_hash = BlockHash(parse_bytes32(answer["blockHash"]))
+            tx_hash = TxHash(parse_bytes32(answer["transactionHash"]))
+            tx_index = int(answer.get("transactionIndex") or "0x0", 16)
             removed = answer.get("removed", False)
-            index = int(answer.get("transactionIndex") or "0x0", 16)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            log = _receipt_log(answer)
+        except _MALFORMED as error:
             raise InconsistentAnswer(
                 f"{self.chain}: a log is malformed or outside the range: {error!r}"
             ) from error
-        where = f"{self.chain}: log {log.seen.position} of block {block.height}"
+        where = f"{self.chain}: log {log.position} of block {block.height}"
         if removed is not False:
             raise InconsistentAnswer(f"{where} is marked removed")
-        if log.seen.block_hash != block.hash:
-            raise InconsistentAnswer(f"{where} is of {log.seen.block_hash}, not {block.hash}")
-        if not asked.wants(log.address, log.topics):
+        if block_hash != block.hash:
+            raise InconsistentAnswer(f"{where} is of {block_hash}, not {block.hash}")
+        if not requested.wants(log.address, log.topics):
             raise InconsistentAnswer(f"{where} of {log.address} was not asked for")
         # Chains whose blooms leave logs of the system out leave out its transactions, too.
         transactions = header.transactions if self._bloom_is_reliable else None
-        if transactions is not None and log.seen.tx_hash not in transactions[index : index + 1]:
-            raise InconsistentAnswer(f"{where} is of transaction {index}, which is another")
-        return log
+        if transactions is not None and tx_hash not in transactions[tx_index : tx_index + 1]:
+            raise InconsistentAnswer(f"{where} is of transaction {tx_index}, which is another")
+        return _evm_log(log, block, tx_hash)
 
     def check_in_bloom(self, header: EvmHeader, logs: Iterable[EvmLog]) -> None:
-        """A log that the block's bloom does not have is not of the block."""
-        # No bloom at all is one that the node does not give.
+        """Raise `InconsistentAnswer` unless the block's bloom has each of these logs."""
+        # Some nodes give no bloom at all.
         for log in logs if header.bloom else ():
             if bloom_of([log.address, *log.topics]) & ~header.bloom:
                 raise InconsistentAnswer(
@@ -209,74 +209,47 @@ class EvmResponseParser:
                 )
 
     def receipts(self, answers: Any, header: EvmHeader) -> list[dict[str, Any]]:
-        """All receipts of a block, as the node gives them; every one of them, and of that block."""
-        height, of = header.block.height, f"receipts of block {header.block.height}"
+        """All receipts of a block, as the node gives them: complete, and of that block."""
+        height, what = header.block.height, f"receipts of block {header.block.height}"
         try:
             for receipt in answers:
                 if receipt.get("blockHash", header.block.hash) != header.block.hash:
-                    raise InconsistentAnswer(f"{self.chain}: {of} are of another block")
+                    raise InconsistentAnswer(f"{self.chain}: {what} are of another block")
             expected = header.transactions if self._bloom_is_reliable else None
-            if expected is not None and [each["transactionHash"] for each in answers] != list(
-                expected
+            if expected is not None and expected != tuple(
+                each["transactionHash"] for each in answers
             ):
-                raise InconsistentAnswer(f"{self.chain}: {of} are not those of its transactions")
+                raise InconsistentAnswer(f"{self.chain}: {what} are not those of its transactions")
             logs = [log for receipt in answers for log in receipt["logs"]]
             bloom = bloom_of(item for log in logs for item in (log["address"], *log["topics"]))
             root = receipts_root(answers) if self._checks_roots else header.receipts_root
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, UnknownReceiptType):
-                raise UnsupportedProtocol(f"{self.chain}: block {height} has {error}") from error
-            raise InconsistentAnswer(f"{self.chain}: {of} are malformed: {error!r}") from error
+        except UnknownReceiptType as error:
+            raise UnsupportedProtocol(f"{self.chain}: block {height} has {error}") from error
+        except _MALFORMED as error:
+            raise self._malformed(what, error, "are") from error
         if self._bloom_is_reliable and bloom != header.bloom:
-            raise InconsistentAnswer(f"{self.chain}: the {of} do not make up its bloom")
+            raise InconsistentAnswer(f"{self.chain}: the {what} do not make up its bloom")
         if root != header.receipts_root:
-            raise InconsistentAnswer(f"{self.chain}: the {of} do not give its root")
+            raise InconsistentAnswer(f"{self.chain}: the {what} do not give its root")
         return list(answers)
-
-    def _check_hash(self, answer: Mapping[str, Any], header: EvmHeader) -> None:
-        """Raise unless the header, as the node gave it, hashes to the hash that it names."""
-        try:
-            computed = header_hash(answer)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InconsistentAnswer(
-                f"{self.chain}: block {header.block.height} is malformed: {error!r}"
-            ) from error
-        if computed != header.block.hash:
-            raise InconsistentAnswer(
-                f"{self.chain}: the header of block {header.block.height} hashes to {computed}, not"
-                f" to {header.block.hash}. If a fork added fields to the chain's headers, set"
-                f" {log_proof_variable(self.chain)}=operators until a build knows them"
-            )
 
     def logs_of_receipts(
         self, receipts: Iterable[Mapping[str, Any]], block: Block
     ) -> Iterator[EvmLog]:
         """The logs of all receipts of a block (`receipts`), in order.
 
-        A log's place is counted here: no root covers the index that the node names.
+        Positions are counted here: no root covers the index that the node gives.
         """
-        of = f"receipts of block {block.height}"
+        what = f"receipts of block {block.height}"
         position = -1
         for receipt in receipts:
-            for log in self.receipt_logs(receipt, of):
+            for log in self.receipt_logs(receipt, what):
                 position += 1
                 if log.position != position:
                     raise InconsistentAnswer(
-                        f"{self.chain}: {of} have log {log.position} misplaced"
+                        f"{self.chain}: {what} have log {log.position} misplaced"
                     )
-                yield EvmLog(
-                    seen=Provenance(
-                        chain=self.chain,
-                        height=block.height,
-                        block_hash=block.hash,
-                        tx_hash=TxHash(parse_bytes32(receipt["transactionHash"])),
-                        position=position,
-                        block_time=block.time,
-                    ),
-                    address=log.address,
-                    topics=log.topics,
-                    data=log.data,
-                )
+                yield _evm_log(log, block, TxHash(parse_bytes32(receipt["transactionHash"])))
 
     def receipt(self, answer: Any, tx: TxHash) -> EvmReceipt:
         """The receipt of that transaction."""
@@ -289,28 +262,36 @@ class EvmResponseParser:
                 logs=tuple(self.receipt_logs(answer, f"receipt of {tx}")),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise InconsistentAnswer(f"{self.chain}: receipt of {tx} is malformed") from error
+            raise self._malformed(f"receipt of {tx}", error) from error
         if receipt.tx_hash != tx:
             raise InconsistentAnswer(f"{self.chain}: receipt of {receipt.tx_hash} came for {tx}")
         return receipt
 
-    def receipt_logs(self, receipt: Mapping[str, Any], of: str) -> Iterator[ReceiptLog]:
-        """The logs of a receipt, all of one block; `of` names the receipt in what is raised."""
+    def receipt_logs(self, receipt: Mapping[str, Any], what: str) -> Iterator[ReceiptLog]:
+        """The logs of a receipt, all of one block; `what` names the receipt in errors."""
         try:
             for log in receipt["logs"]:
                 if log["blockHash"] != receipt.get("blockHash", log["blockHash"]):
-                    raise InconsistentAnswer(f"{self.chain}: {of} has a log of another block")
+                    raise InconsistentAnswer(f"{self.chain}: {what} has a log of another block")
                 if log.get("removed", False) is not False:
-                    raise InconsistentAnswer(f"{self.chain}: {of} has a log marked removed")
-                yield ReceiptLog(
-                    position=int(log["logIndex"], 16),
-                    address=parse_evm_address(log["address"]),
-                    topics=tuple(parse_bytes32(topic) for topic in log["topics"]),
-                    data=bytes.fromhex(log["data"].removeprefix("0x")),
-                )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise InconsistentAnswer(f"{self.chain}: {of} is malformed: {error!r}") from error
+                    raise InconsistentAnswer(f"{self.chain}: {what} has a log marked removed")
+                yield _receipt_log(log)
+        except _MALFORMED as error:
+            raise self._malformed(what, error) from error
+
+    def _malformed(self, what: str, error: Exception, verb: str = "is") -> InconsistentAnswer:
+        return InconsistentAnswer(f"{self.chain}: {what} {verb} malformed: {error!r}")
 
 
-def _hashes(transactions: Any) -> tuple[str, ...] | None:
-    return None if transactions is None else tuple(parse_bytes32(each) for each in transactions)
+def _receipt_log(log: Mapping[str, Any]) -> ReceiptLog:
+    return ReceiptLog(
+        position=int(log["logIndex"], 16),
+        address=parse_evm_address(log["address"]),
+        topics=tuple(parse_bytes32(topic) for topic in log["topics"]),
+        data=bytes.fromhex(log["data"].removeprefix("0x")),
+    )
+
+
+def _evm_log(log: ReceiptLog, block: Block, tx_hash: TxHash) -> EvmLog:
+    seen = Provenance(block.chain, block.height, block.hash, tx_hash, log.position, block.time)
+    return EvmLog(seen=seen, address=log.address, topics=log.topics, data=log.data)

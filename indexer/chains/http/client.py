@@ -1,4 +1,4 @@
-"""One HTTP request with an end: neither the answer's size nor its slowness is the server's to say.
+"""HTTP requests with bounded time and size, whatever the server does.
 
 URLs often carry a key, so messages name the host alone.
 """
@@ -15,37 +15,36 @@ import httpx
 from indexer.errors import NodeUnavailable
 
 RESPONSE_TIMEOUT_FACTOR = 3
-"""Time-outs that a whole answer may take: each piece of one that drips in would be in time."""
+"""Timeouts that a whole response may take: each piece of one that drips in would be in time."""
 _KEEP_ALIVE_SECONDS = 300
-"""Longer than any chain's block time: connecting anew at each block costs more than the call."""
-
+"""Longer than any chain's block time: a new connection per block costs more than the call."""
 
 # A text is taken whole, also one that does not end: nothing is matched twice.
 _JSON_TOKENS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
 class NodeTimeout(NodeUnavailable):
-    """The answer did not come in time: the node is slow, or too much was asked for at once."""
+    """The response did not come in time: the node is slow, or too much was requested at once."""
 
 
 class ResponseTooLarge(NodeUnavailable):
-    """The answer has more bytes than we take: the node babbles, or too much was asked for."""
+    """The response exceeds the limit of bytes; often too much was requested at once."""
 
 
 class ConnectionLost(NodeUnavailable):
-    """The connection broke off before the answer was whole, as a kept one does now and then."""
+    """The connection was lost before the response was whole, as happens to keep-alive ones."""
 
 
 def host_of(url: str) -> str:
-    """Host and port, without credentials: what a limit counts by and a message may name."""
+    """Host and port, without credentials."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def new_client(*, timeout: float, headers: Mapping[str, str] | None = None) -> httpx.Client:
-    """A client that keeps its connections; `timeout` is seconds to connect, and of each piece."""
-    # Proxies and certificates of the environment are not ours to read.
+    """Client with keep-alive; `timeout` is seconds to connect, and for each piece of a response."""
     return httpx.Client(
         timeout=timeout,
+        # No proxies and certificates from the environment.
         trust_env=False,
         verify=_certificates(),
         limits=httpx.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
@@ -64,11 +63,10 @@ def send_request(
     params: Mapping[str, str] | None = None,
     content: bytes | None = None,
 ) -> httpx.Response:
-    """The whole answer, of any status; of its headers, Retry-After alone.
+    """The whole response, of any status; of its headers, Retry-After alone.
 
-    It has to be there after `seconds`, decompressed in at most `max_bytes`. `where` begins the
-    message of what is raised: `NodeTimedOut`, `AnswerTooLong`, `ConnectionLost` or another
-    `NodeUnavailable`.
+    It must be complete after `seconds`, decompressed in at most `max_bytes`. Raises `NodeTimeout`,
+    `ResponseTooLarge`, `ConnectionLost` or another `NodeUnavailable`; messages begin with `where`.
     """
     deadline = time.monotonic() + seconds
     body = bytearray()
@@ -81,30 +79,25 @@ def send_request(
                 if time.monotonic() > deadline:
                     raise NodeTimeout(f"{where}: the answer takes more than {seconds:g} s")
     except httpx.HTTPError as error:
-        raise unavailable(error, where) from error
-    kept = {name: text for name, text in response.headers.items() if name == "retry-after"}
-    return httpx.Response(response.status_code, headers=kept, content=bytes(body))
-
-
-def unavailable(error: httpx.HTTPError, where: str) -> NodeUnavailable:
-    """What a request that failed on its way amounts to."""
-    kind = NodeUnavailable
-    if isinstance(error, httpx.ReadTimeout):
-        kind = NodeTimeout
-    elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
-        kind = ConnectionLost
-    return kind(f"{where}: {type(error).__name__} {error}".rstrip())
+        kind = NodeUnavailable
+        if isinstance(error, httpx.ReadTimeout):
+            kind = NodeTimeout
+        elif isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+            kind = ConnectionLost
+        raise kind(f"{where}: {type(error).__name__} {error}".rstrip()) from error
+    headers = {name: text for name, text in response.headers.items() if name == "retry-after"}
+    return httpx.Response(response.status_code, headers=headers, content=bytes(body))
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """Seconds of a Retry-After header. A date in it is passed over: there is no clock here."""
+    """Seconds of a Retry-After header; None for a date in it."""
     text = response.headers.get("retry-after", "")
     return float(text) if text.isdecimal() else None
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Read once: reading the certificates takes longer than a node's answer."""
+    """Cached: reading the certificates takes longer than a node's response."""
     return httpx.create_ssl_context(trust_env=False)
 
 

@@ -1,8 +1,4 @@
-"""JSON over HTTP from a service that counts requests: one limit a host, errors sorted.
-
-A service is not a node: it says nothing that a chain would not prove, and it shuts us out when we
-ask too often.
-"""
+"""JSON over HTTP from a rate-limited service: one limit per host, errors classified."""
 
 import json
 import re
@@ -26,15 +22,13 @@ from indexer.chains.http.client import (
 from indexer.chains.http.client import host_of as host_of
 from indexer.errors import InconsistentAnswer, NodeUnavailable, PermanentChainError
 
-_WHOLE = re.compile(r"[0-9]{1,78}")
-
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""A longer answer is none of what we ask for."""
-_MOST_DEEP = 100
+_MAX_DEPTH = 100
+_WHOLE = re.compile(r"[0-9]{1,78}")
 
 
 class LockedOut(NodeUnavailable):
-    """The service shut us out, or did so lately; `retry_after` says for how long."""
+    """The service answered 429, now or lately; `retry_after` is the rest of the lock-out."""
 
 
 class ServiceRefused(PermanentChainError):
@@ -57,12 +51,12 @@ class RateLimit:
         self._lock = threading.Lock()
         self._tokens = float(burst)
         self._filled_at = clock()
-        self._shut_until: float | None = None
+        self._locked_until: float | None = None
 
     def wait(self) -> None:
-        """Return when one more request may go out. Raises `LockedOut` while we are shut out."""
+        """Return when one more request may be sent. Raises `LockedOut` during a lock-out."""
         with self._lock:
-            self._refuse_if_shut()
+            self._check_not_locked_out()
             now = self._clock()
             gained = (now - self._filled_at) * self.per_second
             self._tokens = min(self.burst, self._tokens + gained) - 1
@@ -72,19 +66,19 @@ class RateLimit:
         if pause > 0:
             self._sleep(pause)
             with self._lock:
-                self._refuse_if_shut()
+                self._check_not_locked_out()
 
     def lock_out(self, seconds: float) -> None:
-        """Let nobody through for so long; a lock-out that ends later stands."""
+        """Refuse all requests for so long; a lock-out that ends later stands."""
         with self._lock:
             until = self._clock() + seconds
-            self._shut_until = max(until, self._shut_until or until)
+            self._locked_until = max(until, self._locked_until or until)
 
-    def _refuse_if_shut(self) -> None:
-        left = 0.0 if self._shut_until is None else self._shut_until - self._clock()
-        if left > 0:
-            raise LockedOut(f"shut out for {left:.0f} s more", retry_after=left)
-        self._shut_until = None
+    def _check_not_locked_out(self) -> None:
+        remaining = 0.0 if self._locked_until is None else self._locked_until - self._clock()
+        if remaining > 0:
+            raise LockedOut(f"shut out for {remaining:.0f} s more", retry_after=remaining)
+        self._locked_until = None
 
 
 _LIMITS: dict[str, RateLimit] = {}
@@ -92,21 +86,21 @@ _LIMITS_LOCK = threading.Lock()
 
 
 def shared_limit(host: str, per_second: float, burst: int) -> RateLimit:
-    """The one limit of this process for a host; who asks first sets its pace."""
+    """The one limit of this process for a host, with the rate of the first caller."""
     with _LIMITS_LOCK:
         return _LIMITS.setdefault(host, RateLimit(per_second, burst))
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A status and the JSON that came with it; numbers with a point are `Decimal`."""
+    """A status and its JSON; numbers with a point are `Decimal`."""
 
     status: int
     body: Any
 
 
 class HttpService:
-    """One service. Safe to share between threads."""
+    """One service. Threads may share it."""
 
     def __init__(
         self, url: str, *, timeout: float, limit: RateLimit, lock_out_seconds: float
@@ -119,33 +113,24 @@ class HttpService:
         self._client = new_client(timeout=timeout)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> HttpAnswer:
-        """Ask, once the limit lets us. As `request`."""
+        """As `request`."""
         return self.request("GET", path, params)
 
     def request(
         self, method: str, path: str, params: Mapping[str, str] | None = None
     ) -> HttpAnswer:
-        """An answer of 2xx or of 4xx other than 429, which may mean something.
+        """An answer of 2xx or of 4xx other than 429, once the rate limit allows the request.
 
         Raises `LockedOut` on 429 and for as long as it lasts, `NodeUnavailable` without a sensible
         answer, `InconsistentAnswer` if it is not JSON.
         """
         self._limit.wait()
-        response = self._exchange(method, path, params)
-        status = response.status_code
-        if status == httpx.codes.TOO_MANY_REQUESTS:
-            self._lock_out(retry_after(response))
-        if status >= 500 or status < 200 or 300 <= status < 400:
-            raise NodeUnavailable(f"{self.host} answered HTTP {status}")
-        return HttpAnswer(status, self._parsed(response.content, status))
-
-    def _exchange(self, method: str, path: str, params: Mapping[str, str] | None) -> httpx.Response:
         try:
-            return send_request(
+            response = send_request(
                 self._client,
                 method,
                 self.url + path,
@@ -156,53 +141,55 @@ class HttpService:
             )
         except ResponseTooLarge as error:
             raise InconsistentAnswer(f"{error}, for {path}") from error
+        status = response.status_code
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            seconds = max(self._lock_out_seconds, retry_after(response) or 0.0)
+            self._limit.lock_out(seconds)
+            raise LockedOut(f"{self.host} shut us out for {seconds:.0f} s", retry_after=seconds)
+        if status >= 500 or status < 200 or 300 <= status < 400:
+            raise NodeUnavailable(f"{self.host} answered HTTP {status}")
+        return HttpAnswer(
+            status, parse_json(response.content, f"{self.host} answered HTTP {status}")
+        )
 
-    def _lock_out(self, asked: float | None) -> NoReturn:
-        seconds = max(self._lock_out_seconds, asked or 0.0)
-        self._limit.lock_out(seconds)
-        raise LockedOut(f"{self.host} shut us out for {seconds:.0f} s", retry_after=seconds)
 
-    def _parsed(self, content: bytes, status: int) -> Any:
-        try:
-            text = content.decode()
-            if exceeds_json_depth(text, _MOST_DEEP):
-                raise ValueError(f"more than {_MOST_DEEP} objects and arrays deep")
-            return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
-        except ValueError as error:
-            raise InconsistentAnswer(
-                f"{self.host} answered HTTP {status} without JSON: {error}"
-            ) from error
+def parse_json(content: bytes, where: str) -> Any:
+    """JSON of limited depth; numbers with a point are `Decimal`. Raises `InconsistentAnswer`."""
+    try:
+        text = content.decode()
+        if exceeds_json_depth(text, _MAX_DEPTH):
+            raise ValueError(f"more than {_MAX_DEPTH} objects and arrays deep")
+        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise InconsistentAnswer(f"{where} without JSON: {error}") from error
 
 
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
-# Reading JSON strictly: each gives the value, or says what is wrong where.
-
-
 class JsonFields:
-    """An object of an answer, read key by key. Raises `InconsistentAnswer` naming the key."""
+    """Strict reader of a JSON object. Raises `InconsistentAnswer` that names the key."""
 
     def __init__(self, value: Any, where: str) -> None:
         if not isinstance(value, dict):
             raise InconsistentAnswer(f"{where}: expected an object, got {value!r:.80}")
         self._values: dict[str, Any] = value
-        self.where = where
+        self._where = where
 
     def wrong(self, key: str, problem: str) -> InconsistentAnswer:
-        """What to raise about a key."""
-        return InconsistentAnswer(f"{self.where}: {key} {problem}")
+        """The error to raise about a key."""
+        return InconsistentAnswer(f"{self._where}: {key} {problem}")
 
     def text(self, key: str) -> str:
-        """A string that must be there."""
+        """A required string."""
         value = self.optional_text(key)
         if value is None:
             raise self.wrong(key, "is missing")
         return value
 
     def optional_text(self, key: str) -> str | None:
-        """A string, or None for null and for a key that is not there."""
+        """A string, or None for null and for a missing key."""
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
             raise self.wrong(key, f"is not a string: {value!r:.80}")
@@ -225,16 +212,12 @@ class JsonFields:
         return Decimal(value)
 
     def objects(self, key: str) -> "list[JsonFields]":
-        """A list of objects that must be there."""
+        """A required list of objects."""
         value = self._values.get(key)
         if not isinstance(value, list):
             raise self.wrong(key, f"is not a list: {value!r:.80}")
-        return [JsonFields(item, f"{self.where}.{key}[{n}]") for n, item in enumerate(value)]
+        return [JsonFields(item, f"{self._where}.{key}[{n}]") for n, item in enumerate(value)]
 
     def object(self, key: str) -> "JsonFields":
-        """An object that must be there."""
-        return JsonFields(self._values.get(key), f"{self.where}.{key}")
-
-    def optional_object(self, key: str) -> "JsonFields | None":
-        """An object, or None for null and for a key that is not there."""
-        return None if self._values.get(key) is None else self.object(key)
+        """A required object."""
+        return JsonFields(self._values.get(key), f"{self._where}.{key}")

@@ -1,1 +1,1 @@
-"""Services beside the chains: Circle Iris, LayerZero Scan."""
+"""Clients of Circle's attestation service (Iris) and LayerZero Scan."""

@@ -1,12 +1,14 @@
-"""Circle's attestation service for CCTP V2 ("Iris"), as its OpenAPI document describes it.
+"""Client of Circle's attestation service for CCTP V2 ("Iris"), by its OpenAPI document.
 
-No key is needed. 35 requests a second are allowed; who exceeds them is shut out for five minutes.
-Fields of the decoded message are null wherever an address is Stellar's, so they are not read: the
-message's own bytes say all of it.
+No key is needed. 35 requests a second are allowed; a client that exceeds them is locked out for
+five minutes. Fields of the decoded message are null wherever an address is Stellar's, so they are
+not read: the message's own bytes have all of it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeVar
 
 from indexer.chains.http.service import (
     HttpAnswer,
@@ -17,12 +19,9 @@ from indexer.chains.http.service import (
     shared_limit,
 )
 from indexer.errors import InconsistentAnswer
-from warehouse_schema.identifiers import (
-    BaseUnits,
-    Bytes32,
-    TxHash,
-    parse_bytes32,
-)
+from warehouse_schema.identifiers import Bytes32, TxHash, parse_bytes32
+
+T = TypeVar("T")
 
 REQUESTS_PER_SECOND = 5.0
 """Of the 35 allowed: other processes of ours ask as well, and a lock-out costs five minutes."""
@@ -30,9 +29,7 @@ LOCK_OUT_SECONDS = 300.0
 
 _BURST = 5
 _VERSION = 2
-_NOT_FOUND = 404
-_REFUSAL = 400
-_NOT_YET = ("", "0x", "PENDING")
+_NOT_READY = ("", "0x", "PENDING")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,45 +44,32 @@ class IrisMessage:
     """None until it is chosen, and for a V1 message."""
     cctp_version: int
     status: str
-    """`pending_confirmations` or `complete`; other words may come."""
+    """`pending_confirmations` or `complete`; others may be added."""
     delay_reason: str | None
     """`insufficient_fee`, `amount_above_max`, `insufficient_allowance_available` or another."""
-    forward_state: str | None
-    forward_tx: str | None
-    destination_mint_tx: str | None
 
     @property
     def usable(self) -> bool:
-        """Whether there is something to verify: the status alone is no proof of it."""
+        """Whether there is something to verify: the status alone does not mean that."""
         return self.status == "complete" and bool(self.message) and bool(self.attestation)
 
 
 @dataclass(frozen=True, slots=True)
 class IrisMessages:
-    """What the service knows of a transaction or a nonce. Nothing found is nothing yet."""
+    """The service's messages of a transaction."""
 
     seen: bool
-    """False: it has not observed the transaction, or was asked about the wrong one."""
+    """False: it has not observed the transaction yet, or the request named the wrong one."""
     messages: tuple[IrisMessage, ...]
     """In order of their logs; empty also while the transaction is seen and not processed."""
-    source_tx: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reattestation:
-    """Whether the service took the request to attest a message anew, in its words."""
+    """Whether the service accepted a request to attest a message again, with its answer."""
 
     accepted: bool
     detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class ForwardFee:
-    """What Circle asks for submitting the mint, 6 decimals."""
-
-    low: BaseUnits
-    med: BaseUnits
-    high: BaseUnits
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +80,10 @@ class BurnFee:
     """1000 fast, 2000 standard."""
     minimum_fee_bps: Decimal
     """Of the amount; may have a fraction."""
-    forward: ForwardFee | None
 
 
 class Iris:
-    """The service at one URL. Safe to share between threads."""
+    """The service at one URL. Threads may share it."""
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
         self._http = HttpService(
@@ -111,52 +94,45 @@ class Iris:
         )
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def messages_of_transaction(self, source_domain: int, tx_hash: TxHash) -> IrisMessages:
         """The messages of a burn transaction: `0x` hex from EVM chains, bare hex from Stellar."""
-        return self._messages(source_domain, {"transactionHash": tx_hash})
-
-    def reattest(self, nonce: Bytes32) -> Reattestation:
-        """Ask for a message attested before finality to be attested as finalized."""
-        answer = self._http.request("POST", f"/v2/reattest/{nonce}")
-        accepted = answer.status < _REFUSAL
-        fields = JsonFields(answer.body, "reattest")
-        words = [fields.optional_text(key) for key in ("error", "message")]
-        detail = ": ".join(word for word in words if word) or f"HTTP {answer.status}"
-        return Reattestation(accepted, detail)
-
-    def burn_fees(self, source_domain: int, destination_domain: int) -> tuple[BurnFee, ...]:
-        """The fees for burning USDC here and minting it there."""
-        path = f"/v2/burn/USDC/fees/{source_domain}/{destination_domain}"
-        answer = self._expect_success(self._http.get(path), path)
-        fees = JsonFields({"fees": answer.body}, path).objects("fees")
-        return tuple(_burn_fee(fee) for fee in fees)
-
-    def _messages(self, source_domain: int, params: dict[str, str]) -> IrisMessages:
         path = f"/v2/messages/{source_domain}"
-        answer = self._http.get(path, params)
-        if answer.status == _NOT_FOUND:
-            self._require_own_words(answer)
-            return IrisMessages(seen=False, messages=(), source_tx=None)
+        answer = self._http.get(path, {"transactionHash": tx_hash})
+        if answer.status == 404:
+            fields = JsonFields(answer.body, "404")
+            # A 404 of the service has one of these; one of a wrong URL must not read as "not yet".
+            if fields.optional_text("error") is None and fields.optional_text("message") is None:
+                raise InconsistentAnswer(
+                    f"{self._http.host} answered 404 in words that are not its own"
+                )
+            return IrisMessages(seen=False, messages=())
         body = JsonFields(self._expect_success(answer, path).body, path)
         return IrisMessages(
-            seen=True,
-            messages=tuple(_message(item) for item in body.objects("messages")),
-            source_tx=body.optional_text("sourceTxHash"),
+            seen=True, messages=tuple(_message(item) for item in body.objects("messages"))
         )
 
-    def _require_own_words(self, answer: HttpAnswer) -> None:
-        """A 404 of the service says so in JSON; one of a wrong URL must not read as patience."""
-        fields = JsonFields(answer.body, "404")
-        if fields.optional_text("error") is None and fields.optional_text("message") is None:
-            raise InconsistentAnswer(
-                f"{self._http.host} answered 404 in words that are not its own"
-            )
+    def reattest(self, nonce: Bytes32) -> Reattestation:
+        """Request that a message attested before finality is attested as finalized."""
+        answer = self._http.request("POST", f"/v2/reattest/{nonce}")
+        fields = JsonFields(answer.body, "reattest")
+        texts = [fields.optional_text(key) for key in ("error", "message")]
+        detail = ": ".join(text for text in texts if text) or f"HTTP {answer.status}"
+        return Reattestation(answer.status < 400, detail)
+
+    def burn_fees(self, source_domain: int, destination_domain: int) -> tuple[BurnFee, ...]:
+        """The fees for burning USDC on one domain and minting it on the other."""
+        path = f"/v2/burn/USDC/fees/{source_domain}/{destination_domain}"
+        answer = self._expect_success(self._http.get(path), path)
+        return tuple(
+            BurnFee(fee.whole("finalityThreshold"), fee.decimal("minimumFee"))
+            for fee in JsonFields({"fees": answer.body}, path).objects("fees")
+        )
 
     def _expect_success(self, answer: HttpAnswer, path: str) -> HttpAnswer:
-        if answer.status >= _REFUSAL:
+        if answer.status >= 400:
             raise ServiceRefused(
                 f"{self._http.host} refuses {path}: HTTP {answer.status} {answer.body!r:.200}"
             )
@@ -165,47 +141,29 @@ class Iris:
 
 def _message(item: JsonFields) -> IrisMessage:
     version = item.whole("cctpVersion")
+    nonce = _parse(item, "eventNonce", parse_bytes32, "32 bytes") if version == _VERSION else None
     return IrisMessage(
-        message=_bytes(item, "message"),
-        attestation=_bytes(item, "attestation"),
-        event_nonce=_nonce(item) if version == _VERSION else None,
+        message=_parse(item, "message", _hex, "hex"),
+        attestation=_parse(item, "attestation", _hex, "hex"),
+        event_nonce=nonce,
         cctp_version=version,
         status=item.text("status"),
         delay_reason=item.optional_text("delayReason"),
-        forward_state=item.optional_text("forwardState"),
-        forward_tx=item.optional_text("forwardTxHash"),
-        destination_mint_tx=item.optional_text("destinationMintTxHash"),
     )
 
 
-def _bytes(item: JsonFields, key: str) -> bytes | None:
+def _parse(item: JsonFields, key: str, parse: Callable[[str], T], what: str) -> T | None:
+    """A field that is absent, empty or `PENDING` until the message is ready."""
     text = item.optional_text(key)
-    if text is None or text in _NOT_YET:
+    if text is None or text in _NOT_READY:
         return None
     try:
-        if not text.startswith("0x"):
-            raise ValueError("no 0x")
-        return bytes.fromhex(text[2:])
+        return parse(text)
     except ValueError as error:
-        raise item.wrong(key, f"is not hex: {text:.40}") from error
+        raise item.wrong(key, f"is not {what}: {text:.40}") from error
 
 
-def _nonce(item: JsonFields) -> Bytes32 | None:
-    text = item.optional_text("eventNonce")
-    if text is None or text in _NOT_YET:
-        return None
-    try:
-        return parse_bytes32(text)
-    except ValueError as error:
-        raise item.wrong("eventNonce", "is not 32 bytes") from error
-
-
-def _burn_fee(fee: JsonFields) -> BurnFee:
-    forward = fee.optional_object("forwardFee")
-    return BurnFee(
-        finality_threshold=fee.whole("finalityThreshold"),
-        minimum_fee_bps=fee.decimal("minimumFee"),
-        forward=None
-        if forward is None
-        else ForwardFee(*(BaseUnits(forward.whole(speed)) for speed in ("low", "med", "high"))),
-    )
+def _hex(text: str) -> bytes:
+    if not text.startswith("0x"):
+        raise ValueError("no 0x")
+    return bytes.fromhex(text[2:])

@@ -1,8 +1,8 @@
-"""LayerZero Scan: where a message is, as LayerZero's explorer sees it.
+"""Client of LayerZero Scan, LayerZero's explorer.
 
-A hint and no more. It was seen to answer with another application's message, so an answer is held
-against the packet that the source chain emitted before it is given. Its limits are not published:
-we ask once a second at most.
+Its status is a hint. It was seen to answer with another application's message, so an answer is
+checked against the packet that the source chain emitted. Its limits are not published: we send at
+most one request a second.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,10 @@ from indexer.chains.http.service import (
     shared_limit,
 )
 from indexer.errors import InconsistentAnswer
-from warehouse_schema.identifiers import Bytes32, parse_bytes32
+from warehouse_schema.identifiers import Bytes32
 
 REQUESTS_PER_SECOND = 1.0
 LOCK_OUT_SECONDS = 300.0
-
-_NOT_FOUND = 404
-_REFUSAL = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Packet(Protocol):
 
 
 class LzScan:
-    """The explorer's API at one URL, version included. Safe to share between threads."""
+    """The explorer's API at one URL, version included. Threads may share it."""
 
     def __init__(self, url: str, *, timeout: float = 10.0) -> None:
         self._http = HttpService(
@@ -67,7 +64,7 @@ class LzScan:
         )
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def status_of(self, packet: Packet) -> ScanStatus | None:
@@ -78,33 +75,23 @@ class LzScan:
         """
         path = f"/messages/guid/{packet.guid}"
         answer = self._http.get(path)
-        if answer.status == _NOT_FOUND:
+        if answer.status == 404:
             return None
-        if answer.status >= _REFUSAL:
+        if answer.status >= 400:
             raise ServiceRefused(f"{self._http.host} refuses {path}: HTTP {answer.status}")
         items = JsonFields(answer.body, path).objects("data")
         if not items:
             return None
         for item in items:
-            if _is_of(item, packet):
+            pathway = item.object("pathway")
+            sender = pathway.object("sender").text("address").lower().removeprefix("0x")
+            found = (
+                item.text("guid").lower(),
+                pathway.whole("srcEid"),
+                pathway.whole("nonce"),
+                f"0x{sender.rjust(64, '0')}",
+            )
+            if found == (packet.guid, packet.src_eid, packet.nonce, packet.sender):
                 status = item.object("status")
                 return ScanStatus(packet.guid, status.text("name"), status.optional_text("message"))
         raise InconsistentAnswer(f"{self._http.host} answered {path} with another message")
-
-
-def _is_of(item: JsonFields, packet: Packet) -> bool:
-    pathway = item.object("pathway")
-    return (
-        item.text("guid").lower() == packet.guid
-        and pathway.whole("srcEid") == packet.src_eid
-        and pathway.whole("nonce") == packet.nonce
-        and _word(pathway.object("sender").text("address")) == packet.sender
-    )
-
-
-def _word(address: str) -> Bytes32 | None:
-    """An address as a packet carries it, 32 bytes; None for one that is not hex."""
-    try:
-        return parse_bytes32("0x" + address.removeprefix("0x").rjust(64, "0"))
-    except ValueError:
-        return None

@@ -1,4 +1,4 @@
-"""What services beside the chains say of a message.
+"""Attestations and statuses of cross-chain messages, as services give them.
 
 None of it comes from a block. An attestation proves itself by its signatures; a status is a hint.
 """
@@ -15,7 +15,7 @@ Service: TypeAlias = Literal["iris", "lz_scan"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attestation:
-    """An attested CCTP message as the service gave it, and what became of checking it."""
+    """An attested CCTP message as the service gave it, and the result of its verification."""
 
     source_domain: int
     nonce: Bytes32
@@ -23,7 +23,7 @@ class Attestation:
     """keccak256 of the message: what attesters sign."""
     source_chain: ChainId
     source_tx: TxHash
-    """The transaction that was asked about."""
+    """The burn transaction that the request named."""
     burn_key: Bytes32 | None
     """As on `MessageSent`."""
     message: bytes
@@ -37,17 +37,17 @@ class Attestation:
     attesters: tuple[EvmAddress, ...]
     """Recovered from the signatures, in their order."""
     refusal: str | None
-    """Why nothing may rest on it; None when it was verified."""
+    """Why verification failed; None when it succeeded."""
 
     @property
     def verified(self) -> bool:
-        """Whether anything may rest on it."""
+        """Whether verification succeeded."""
         return self.refusal is None
 
 
 @dataclass(frozen=True, slots=True)
 class AttestedBurn:
-    """That a burn of this transaction has a verified attestation, and under which nonce."""
+    """A burn with a verified attestation, and its nonce."""
 
     source_chain: ChainId
     source_tx: TxHash
@@ -69,5 +69,5 @@ class MessageStatus:
 
 
 def burn_id(seen: Provenance) -> str:
-    """What a status calls the burn whose MessageSent was seen there."""
+    """The `message_id` of a burn by the provenance of its MessageSent."""
     return f"{seen.chain}/{seen.tx_hash}/{seen.position}"

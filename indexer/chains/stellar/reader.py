@@ -36,7 +36,6 @@ from indexer.config.networks import StellarChain
 from indexer.errors import (
     ConfigurationError,
     InconsistentAnswer,
-    IndexerError,
     NodeBehind,
     NodeUnavailable,
     RangeTooWide,

@@ -10,11 +10,11 @@ import pytest
 
 from indexer.bridges.cctp.attestation import check_signatures
 from indexer.chains.http.service import LockedOut, RateLimit, ServiceRefused
-from indexer.chains.services.circle import BurnFee, ForwardFee, Iris, IrisMessages, Reattestation
+from indexer.chains.services.circle import BurnFee, Iris, IrisMessages, Reattestation
 from indexer.config.networks import load_network
 from indexer.errors import InconsistentAnswer, NodeUnavailable
 from tests.factories.iris import FakeIris, make_complete, make_pending, serving
-from warehouse_schema.identifiers import BaseUnits, Bytes32, TxHash
+from warehouse_schema.identifiers import Bytes32, TxHash
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "cctp"
 NONCE = Bytes32("0x" + "0e" * 32)
@@ -63,9 +63,7 @@ def test_a_recorded_answer_is_read_and_its_attestation_is_of_the_testnet_atteste
     assert message.message is not None
     assert message.attestation is not None
     assert message.event_nonce[2:] == message.message[12:44].hex()
-    assert (message.delay_reason, message.forward_state) == (None, "COMPLETE")
-    assert message.forward_tx == message.destination_mint_tx
-    assert found.source_tx == "0xfd179416c444f9cbd834af4e8b41db4e0712ae145f3a0ad729ede20b9eb0f66f"
+    assert message.delay_reason is None
     testnet = load_network("testnet")
     signing = check_signatures(
         message.message, message.attestation, testnet.attesters, testnet.attestation_threshold
@@ -77,11 +75,7 @@ def test_a_recorded_answer_is_read_and_its_attestation_is_of_the_testnet_atteste
 def test_recorded_fees_are_exact(service: FakeIris, iris: Iris) -> None:
     recorded = (GOLDEN / "service-burn-fees-base-to-arc.json").read_bytes()
     service.answer("GET /v2/burn/USDC/fees/6/26", 200, recorded)
-    forward = ForwardFee(BaseUnits(89_195), BaseUnits(91_550), BaseUnits(98_239))
-    assert iris.burn_fees(6, 26) == (
-        BurnFee(1000, Decimal("0.325"), forward),
-        BurnFee(2000, Decimal(0), forward),
-    )
+    assert iris.burn_fees(6, 26) == (BurnFee(1000, Decimal("0.325")), BurnFee(2000, Decimal(0)))
 
 
 def test_a_stellar_transaction_is_asked_for_without_0x(service: FakeIris, iris: Iris) -> None:
@@ -98,7 +92,7 @@ def test_a_stellar_transaction_is_asked_for_without_0x(service: FakeIris, iris: 
 )
 def test_a_404_of_the_service_is_nothing_yet(service: FakeIris, iris: Iris, body: Any) -> None:
     answer_messages(service, body, status=404)
-    assert ask(iris) == IrisMessages(seen=False, messages=(), source_tx=None)
+    assert ask(iris) == IrisMessages(seen=False, messages=())
 
 
 @pytest.mark.parametrize("body", [b"<html>not here</html>", b"{}", b"[]", b""], ids=str)
@@ -110,7 +104,7 @@ def test_a_404_of_something_else_is_no_patience(service: FakeIris, iris: Iris, b
 
 def test_no_messages_is_seen_and_not_processed(service: FakeIris, iris: Iris) -> None:
     answer_messages(service, {"messages": []})
-    assert ask(iris) == IrisMessages(seen=True, messages=(), source_tx=None)
+    assert ask(iris) == IrisMessages(seen=True, messages=())
 
 
 @pytest.mark.parametrize("message", [None, "0x", ""])
@@ -174,7 +168,6 @@ def test_a_reason_for_delay_is_kept(service: FakeIris, iris: Iris, delay: str) -
         json.dumps({"messages": [make_pending(message="0x123")]}).encode(),
         json.dumps({"messages": [make_pending(attestation="SOON")]}).encode(),
         json.dumps({"messages": [make_pending("0x12")]}).encode(),
-        json.dumps({"messages": [], "sourceTxHash": 7}).encode(),
     ],
     ids=lambda body: body.decode()[:40],
 )
