@@ -8,8 +8,7 @@ import time
 
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from api.actions.evm_source import LimitedEvmSource
-from api.actions.stellar_source import LimitedStellarSource
+from api.actions.sources import LimitedEvmSource, LimitedStellarSource
 from api.app import create_app
 from api.auth.accounts import LimitedAccounts
 from api.auth.identity import identity_from_settings

@@ -1,4 +1,4 @@
-"""Actions as JSON. Amounts are decimal integer strings in base units."""
+"""Response bodies of actions. Amounts are decimal integer strings in base units."""
 
 from typing import cast
 
@@ -10,8 +10,8 @@ from indexer.transfers.inputs import TransferTerms
 from warehouse_schema.identifiers import AssetId, BaseUnits
 
 
-def shape_calls(network: Network, calls: UnsignedCalls) -> schema.EvmCalls:
-    """Calls of an EVM chain."""
+def evm_calls_response(network: Network, calls: UnsignedCalls) -> schema.EvmCalls:
+    """Unsigned calls on an EVM chain."""
     chain = cast(EvmChain, network.chain(calls.chain))
     return {
         "kind": "evm_calls",
@@ -23,17 +23,16 @@ def shape_calls(network: Network, calls: UnsignedCalls) -> schema.EvmCalls:
     }
 
 
-def shape_transaction(network: Network, transaction: IssuedTransaction) -> schema.StellarTx:
-    """A transaction of the owner's Stellar account."""
+def stellar_tx_response(network: Network, transaction: IssuedTransaction) -> schema.StellarTx:
+    """An unsigned transaction of the owner's account."""
     passphrase = network.stellar.passphrase
-    envelope = transaction.envelope
-    return {"kind": "stellar_tx", "xdr": envelope, "network_passphrase": passphrase}
+    return {"kind": "stellar_tx", "xdr": transaction.envelope, "network_passphrase": passphrase}
 
 
-def shape_trustline(
+def trustline_response(
     network: Network, asset: AssetId, transaction: IssuedTransaction
 ) -> schema.StellarTrustline:
-    """A trustline that a sponsor will sign for once its owner has."""
+    """An unsigned transaction of a sponsor's account, which its owner signs first."""
     return {
         "kind": "stellar_trustline",
         "asset": asset,
@@ -42,11 +41,10 @@ def shape_trustline(
     }
 
 
-def shape_address(terms: TransferTerms, asset: AssetId, held: BaseUnits) -> schema.SendToAddress:
-    """The transfer's deposit address, and what of the amount is not there yet.
-
-    Raises `ValueError` when it has none.
-    """
+def deposit_address_response(
+    terms: TransferTerms, asset: AssetId, held: BaseUnits
+) -> schema.SendToAddress:
+    """The rest of the amount to the deposit address. Raises `ValueError` without one."""
     if terms.deposit_address is None:
         raise ValueError(f"transfer {terms.id} has no deposit address")
     return {

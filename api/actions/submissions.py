@@ -1,12 +1,13 @@
-"""What owners submit: read strictly, held against what they were shown, kept once."""
+"""Submissions of owners: parsed, compared with the issued actions, stored once."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import Connection, func, insert, select
 
-from api.actions.onboarding import is_number_used, keep_consent, shown_onboardings
-from api.actions.rules import decide, issued_on_stellar, issued_orders
+from api.actions.issued import issued_evm_orders, issued_onboardings, issued_stellar_txs
+from api.actions.onboarding import has_consent, is_sequence_used, store_consent
+from api.actions.tasks import lock_transfer
 from api.errors import BadRequest, Conflict, Unprocessable
 from api.parsing import Strict, canonical_hex
 from api.transfers.access import OwnedTransferId
@@ -22,7 +23,7 @@ from indexer.transfers.read import read_transfers
 from indexer.transfers.state_machine import Stage
 from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId, EvmAddress, TxHash, UnixSeconds, is_evm
-from warehouse_schema.intake import consents, quotes, submissions, transfers
+from warehouse_schema.intake import quotes, submissions, transfers
 
 
 class NewSubmission(Strict):
@@ -34,57 +35,64 @@ class NewSubmission(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a transfer's EVM transaction has to be."""
-
-    chain: ChainId
-    payer: EvmAddress
-    orders: tuple[EvmOrder, ...]
-    """Each of them will do."""
-
-
-@dataclass(frozen=True, slots=True)
 class DepositTarget:
-    """Where a transfer is paid in."""
+    """The deposit address of a transfer."""
 
     chain: ChainId
     address: EvmAddress
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectedEvmTx:
+    """A transaction of the payer that executes one of the orders."""
+
+    chain: ChainId
+    payer: EvmAddress
+    orders: tuple[EvmOrder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStellarTxs:
+    """Issued transactions, one of which the owner has signed."""
+
+    own: tuple[IssuedTransaction, ...]
+    sponsored: tuple[IssuedTransaction, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AcceptedSubmission:
-    """A transaction that is the transfer's, if nobody else has it."""
+    """A transaction that matches, unless it was submitted for another transfer."""
 
     tx: TxHash
     logs: tuple[int, ...]
-    """Which of its logs are what was asked for; one will do."""
+    """Matching logs; a submission takes one of them."""
     signed: bytes | None = None
     """A Stellar envelope with all its signatures, for the relay to send."""
     opens_trustline: bool = False
-    """A transaction of a sponsor's, which moves no money of the transfer."""
+    """A sponsor's transaction, which moves no money of the transfer."""
 
 
-def read_hash(asked: NewSubmission) -> TxHash:
+def read_hash(body: NewSubmission) -> TxHash:
     """The hash of an `evm_tx`. Raises `BadRequest`."""
-    if asked.signed_xdr is not None:
+    if body.signed_xdr is not None:
         raise BadRequest("signed_xdr is for stellar_tx: leave it out", code="BAD_SUBMISSION")
-    found = canonical_hex(asked.hash or "", 64)
-    if found is None:
+    digits = canonical_hex(body.hash or "", 64)
+    if digits is None:
         raise BadRequest("hash must be 64 hex digits, as in 0x5f…", code="BAD_SUBMISSION")
-    return TxHash(f"0x{found}")
+    return TxHash(f"0x{digits}")
 
 
-def read_signed(asked: NewSubmission) -> str:
+def read_signed_xdr(body: NewSubmission) -> str:
     """The envelope of a `stellar_tx`. Raises `BadRequest`."""
-    if asked.hash is not None:
+    if body.hash is not None:
         raise BadRequest("hash is for evm_tx: leave it out", code="BAD_SUBMISSION")
-    if asked.signed_xdr is None:
+    if body.signed_xdr is None:
         raise BadRequest("signed_xdr must be the signed transaction", code="BAD_SUBMISSION")
-    return asked.signed_xdr
+    return body.signed_xdr
 
 
-def deposit_address(conn: Connection, transfer: OwnedTransferId) -> DepositTarget | None:
-    """Where a transfer is paid in; None for one whose owner sends the burn or send."""
+def find_deposit_target(conn: Connection, transfer: OwnedTransferId) -> DepositTarget | None:
+    """None for a transfer whose owner sends the burn or send."""
     query = (
         select(quotes.c.source_chain, transfers.c.deposit_address)
         .join_from(transfers, quotes)
@@ -96,88 +104,82 @@ def deposit_address(conn: Connection, transfer: OwnedTransferId) -> DepositTarge
     return DepositTarget(row.source_chain, row.deposit_address)
 
 
-def check_hint(network: Network, paid_in: DepositTarget, mined: MinedTx | None) -> None:
-    """Refuse a mined transaction that pays nothing to the address. Raises `Unacceptable`.
+def verify_deposit_hint(network: Network, target: DepositTarget, mined: MinedTx | None) -> None:
+    """Raises `Unprocessable` for a mined transaction that pays nothing to the address.
 
-    Nothing is kept of it: the follower finds payments by their logs, and one that is not mined yet
-    may be a true payment.
+    Hints are not stored: the follower finds payments by their logs. A transaction that is not mined
+    yet may be a valid payment.
     """
     if mined is None:
         return
-    verdict = check_payment(network, paid_in.address, mined)
+    verdict = check_payment(network, target.address, mined)
     if isinstance(verdict, Mismatch):
         raise _mismatch(verdict)
 
 
-def expected(conn: Connection, transfer: OwnedTransferId) -> Expected:
-    """What was shown to the owner. Raises `Unacceptable` when that was no EVM call."""
+def expected_evm_tx(conn: Connection, transfer: OwnedTransferId) -> ExpectedEvmTx:
+    """Raises `Unprocessable` if no EVM calls were issued."""
     query = (
         select(quotes.c.source_chain, quotes.c.source_address)
         .join_from(transfers, quotes)
         .where(transfers.c.id == transfer)
     )
     row = conn.execute(query).one()
-    orders = issued_orders(conn, transfer)
+    orders = issued_evm_orders(conn, transfer)
     if not is_evm(row.source_chain) or not orders:
-        raise _unasked("evm_tx")
-    return Expected(row.source_chain, row.source_address, tuple(orders))
+        message = "no evm_tx was asked for: see the transfer's actions"
+        raise _mismatch(Mismatch(("kind",), message))
+    return ExpectedEvmTx(row.source_chain, row.source_address, tuple(orders))
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedOnStellar:
-    """The transactions of which one is to be signed."""
-
-    own: tuple[IssuedTransaction, ...]
-    sponsored: tuple[IssuedTransaction, ...]
-
-
-def expected_on_stellar(
+def expected_stellar_txs(
     conn: Connection, network: Network, transfer: OwnedTransferId
-) -> ExpectedOnStellar:
-    """As `expected`."""
-    own = tuple(each.issued for each in issued_on_stellar(conn, network, transfer))
-    by_sponsors = tuple(shown_onboardings(conn, network.stellar, transfer))
-    if not own and not by_sponsors:
-        raise _unasked("stellar_tx")
-    return ExpectedOnStellar(own, by_sponsors)
+) -> ExpectedStellarTxs:
+    """Raises `Unprocessable` if no Stellar transaction was issued."""
+    own = tuple(each.issued for each in issued_stellar_txs(conn, network, transfer))
+    sponsored = issued_onboardings(conn, network.stellar, transfer)
+    if not own and not sponsored:
+        message = "no stellar_tx was asked for: see the transfer's actions"
+        raise _mismatch(Mismatch(("kind",), message))
+    return ExpectedStellarTxs(own, sponsored)
 
 
-def find_signed(
+def match_stellar_tx(
     network: Network,
-    wanted: ExpectedOnStellar,
+    expected: ExpectedStellarTxs,
     rules: SigningRules,
     signed: str,
     now: UnixSeconds,
 ) -> AcceptedSubmission:
-    """The issued transaction that was signed. Raises `Unacceptable`."""
-    issued = (*wanted.own, *wanted.sponsored)
+    """The issued transaction that was signed. Raises `Unprocessable`."""
+    issued = (*expected.own, *expected.sponsored)
     verdict = check_signed(network.stellar.passphrase, issued, rules, signed, now)
     match verdict:
         case SignedTx():
-            is_sponsored = any(each.tx == verdict.tx for each in wanted.sponsored)
-            return AcceptedSubmission(verdict.tx, (0,), verdict.envelope, is_sponsored)
+            opens_trustline = any(each.tx == verdict.tx for each in expected.sponsored)
+            return AcceptedSubmission(verdict.tx, (0,), verdict.envelope, opens_trustline)
         case InvalidSubmission():
             raise _mismatch(Mismatch((verdict.field,), verdict.message))
 
 
-def refuse_known(conn: Connection, transfer: OwnedTransferId, tx: TxHash) -> None:
-    """Raises `Conflict` for what the transfer has already: no node need be asked."""
+def require_not_submitted(conn: Connection, transfer: OwnedTransferId, tx: TxHash) -> None:
+    """Raises `Conflict` if the transaction was submitted for this transfer before."""
     columns = submissions.c
     query = select(columns.log).where(columns.transfer == transfer, columns.tx_hash == tx)
     if conn.execute(query).first() is not None:
         raise _duplicate(tx)
 
 
-def find(
-    network: Network, wanted: Expected, tx: TxHash, mined: MinedTx | None
+def match_evm_tx(
+    network: Network, expected: ExpectedEvmTx, tx: TxHash, mined: MinedTx | None
 ) -> AcceptedSubmission:
-    """The logs that are what was asked for. Raises `Unacceptable`."""
+    """The logs that match an expected order. Raises `Unprocessable`."""
     if mined is None:
         raise Unprocessable(
-            f"{tx} is not mined on {wanted.chain}, as far as enough nodes know: send it again",
+            f"{tx} is not mined on {expected.chain}, as far as enough nodes know: send it again",
             code="NOT_MINED",
         )
-    verdict = check_order(network, wanted.payer, wanted.orders, mined)
+    verdict = check_order(network, expected.payer, expected.orders, mined)
     match verdict:
         case Match():
             return AcceptedSubmission(tx, verdict.logs)
@@ -185,70 +187,64 @@ def find(
             raise _mismatch(verdict)
 
 
-def keep(
-    conn: Connection, network: Network, transfer: OwnedTransferId, found: AcceptedSubmission
+def store_submission(
+    conn: Connection, network: Network, transfer: OwnedTransferId, accepted: AcceptedSubmission
 ) -> None:
-    """Make the transaction the transfer's. Raises `Conflict` when it is not to be had any more.
+    """Assign the transaction to the transfer. Raises `Conflict`, `Unprocessable`.
 
-    Under the lock under which a transfer is cancelled: whoever comes second sees the first.
+    Cancellation takes the same lock, so the second of two sees what the first one wrote.
     """
-    decide(conn, transfer)
-    if found.opens_trustline and found.signed is not None:
-        _consent(conn, network, transfer, found.tx, found.signed)
+    lock_transfer(conn, transfer)
+    tx, signed = accepted.tx, accepted.signed
+    if accepted.opens_trustline and signed is not None:
+        _store_trustline_consent(conn, network, transfer, tx, signed)
         return
-    refuse_known(conn, transfer, found.tx)
-    if found.signed is not None:
-        _refuse_unawaited(conn, network, transfer, "AWAITING_SIGNATURE")
-        _refuse_after_failures(conn, transfer)
-    of_others = select(submissions.c.log).where(submissions.c.tx_hash == found.tx)
-    taken = set(conn.scalars(of_others))
-    free = [log for log in found.logs if log not in taken]
+    require_not_submitted(conn, transfer, tx)
+    if signed is not None:
+        _require_stage(conn, network, transfer, "AWAITING_SIGNATURE")
+        # The relay would not pay for the transaction, which would wait until it expires.
+        failures = paid_failures(conn, transfer).get("submitter")
+        if failures is not None and failures.are_too_many:
+            raise Unprocessable(
+                f"{failures.failed} transactions for you failed today at our expense: we send no "
+                "more before the next UTC day; send it to the network yourself, or sign again then",
+                code="TOO_MANY_FAILURES",
+            )
+    taken = set(conn.scalars(select(submissions.c.log).where(submissions.c.tx_hash == tx)))
+    free = [log for log in accepted.logs if log not in taken]
     if not free:
-        raise _duplicate(found.tx)
-    kind = "evm_tx" if found.signed is None else "stellar_tx"
-    row = {"tx_hash": found.tx, "log": free[0], "kind": kind, "signed": found.signed}
+        raise _duplicate(tx)
+    kind = "evm_tx" if signed is None else "stellar_tx"
+    row = {"tx_hash": tx, "log": free[0], "kind": kind, "signed": signed}
     conn.execute(insert(submissions).values(transfer=transfer, **row))
     conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
 
 
-def _consent(
+def _store_trustline_consent(
     conn: Connection, network: Network, transfer: OwnedTransferId, tx: TxHash, signed: bytes
 ) -> None:
-    known = select(consents.c.tx_hash).where(consents.c.tx_hash == tx)
-    if conn.scalar(known) is not None:
+    if has_consent(conn, tx):
         raise _duplicate(tx)
-    _refuse_unawaited(conn, network, transfer, "AWAITING_TRUSTLINE")
-    made = parse_onboarding(
-        network.stellar.passphrase, parse_tx(network.stellar.passphrase, signed)
-    )
-    if is_number_used(conn, network.stellar, made):
+    _require_stage(conn, network, transfer, "AWAITING_TRUSTLINE")
+    passphrase = network.stellar.passphrase
+    terms = parse_onboarding(passphrase, parse_tx(passphrase, signed))
+    if is_sequence_used(conn, network.stellar, terms):
         message = f"the sequence number of {tx} was used meanwhile: ask for the action anew"
         raise _mismatch(Mismatch(("transaction",), message))
-    keep_consent(conn, transfer, tx, made, signed)
+    store_consent(conn, transfer, tx, terms, signed)
 
 
-def _refuse_unawaited(
-    conn: Connection, network: Network, transfer: OwnedTransferId, awaiting: Stage
+def _require_stage(
+    conn: Connection, network: Network, transfer: OwnedTransferId, expected: Stage
 ) -> None:
-    """What is only now to be sent must not be, once the transfer is called off or moves already."""
+    """A transaction of a transfer that is cancelled or paid already must not be sent."""
     [reading] = read_transfers(conn, network, [transfer])
     stage = reading.state.stage
-    if stage != awaiting:
+    if stage != expected:
         raise Conflict(
             f"the transfer is {stage}: no transaction is sent for it now",
             code="NOT_AWAITED",
             stage=stage,
-        )
-
-
-def _refuse_after_failures(conn: Connection, transfer: OwnedTransferId) -> None:
-    """The relay would not pay for it, and it would wait until its time is over."""
-    failures = paid_failures(conn, transfer).get("submitter")
-    if failures is not None and failures.are_too_many:
-        raise Unprocessable(
-            f"{failures.failed} transactions for you failed today at our expense: we send no more "
-            "before the next UTC day; send it to the network yourself, or sign again then",
-            code="TOO_MANY_FAILURES",
         )
 
 
@@ -258,7 +254,3 @@ def _duplicate(tx: TxHash) -> Conflict:
 
 def _mismatch(found: Mismatch) -> Unprocessable:
     return Unprocessable(found.message, code="SUBMISSION_MISMATCH", fields=list(found.fields))
-
-
-def _unasked(kind: str) -> Unprocessable:
-    return _mismatch(Mismatch(("kind",), f"no {kind} was asked for: see the transfer's actions"))

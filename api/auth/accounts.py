@@ -1,10 +1,6 @@
-"""Who may sign for an account, and what it can be paid, as the ledger says now.
+"""`Accounts` with a concurrency limit; failures become `LedgerUnavailable`."""
 
-What cannot be read is a `503`.
-"""
-
-from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager
 
 from api.concurrency import MAX_CONCURRENT, ConcurrencyLimit
 from api.errors import Unavailable
@@ -12,33 +8,32 @@ from api.ports import Accounts
 from indexer.chains.stellar.xdr.ledger_entries import SigningRules, Trustline
 from warehouse_schema.identifiers import AssetId, StellarAddress
 
-T = TypeVar("T")
-
 
 class LedgerUnavailable(Unavailable):
-    """The ledger cannot be read now, so nobody knows who may sign."""
+    """The ledger cannot be read now, so signers and trustlines are unknown."""
 
     code = "LEDGER_UNAVAILABLE"
 
 
 class LimitedAccounts:
-    """Accounts that only some of a process's threads may wait for."""
+    """Limits the threads that wait for the ledger. All methods raise `LedgerUnavailable`."""
 
-    def __init__(self, accounts: Accounts, most: int = MAX_CONCURRENT) -> None:
+    def __init__(self, accounts: Accounts, max_waiting: int = MAX_CONCURRENT) -> None:
         self._accounts = accounts
-        self._few = ConcurrencyLimit(most)
+        self._limit = ConcurrencyLimit(max_waiting)
 
     def signing_rules(self, account: StellarAddress) -> SigningRules | None:
-        """Raises `LedgerUnavailable`, as both do."""
-        return self._asked(lambda: self._accounts.signing_rules(account))
+        """As in `Accounts`."""
+        with self._slot():
+            return self._accounts.signing_rules(account)
 
     def trustline(self, account: StellarAddress, asset: AssetId) -> Trustline | None:
         """As in `Accounts`."""
-        return self._asked(lambda: self._accounts.trustline(account, asset))
+        with self._slot():
+            return self._accounts.trustline(account, asset)
 
-    def _asked(self, ask: Callable[[], T]) -> T:
-        with self._few.slot(
+    def _slot(self) -> AbstractContextManager[None]:
+        return self._limit.slot(
             busy=LedgerUnavailable("too many accounts are being read right now"),
             failed=LedgerUnavailable("the ledger cannot be read right now"),
-        ):
-            return ask()
+        )

@@ -1,8 +1,7 @@
-"""Which Stellar account a user of the identity provider acts for: bound at first use, never moved.
+"""Bindings of the identity provider's users to Stellar accounts: set at first use, never changed.
 
-A row is confirmed whenever the provider says that the user still has that wallet. While it cannot
-be asked, a row that was confirmed within a day is taken for what it would say; one that the
-provider has taken back is not.
+A row is confirmed whenever the provider reports that wallet. While the provider is unavailable, a
+row that was confirmed within a day stands for its answer; one that it denied since does not.
 """
 
 import logging
@@ -22,16 +21,16 @@ STALE = timedelta(hours=24)
 
 
 class Bindings:
-    """The bindings of one issuer's users, in Postgres, the same for every process."""
+    """Bindings of one issuer's users, in Postgres, shared by all processes."""
 
     def __init__(self, engine: Engine, issuer: str) -> None:
         self._engine = engine
         self._issuer = issuer
 
     def settle(self, subject: str, wallets: Sequence[Wallet]) -> StellarAddress | None:
-        """The account of a user who has these wallets; the first one is bound if none is yet.
+        """The bound account of a user with these wallets; binds the first if there is none yet.
 
-        None: the user is bound to an account that is not among them, and is given no other.
+        None: the user is bound to another account, and is not moved.
         """
         first, addresses = wallets[0], [wallet.address for wallet in wallets]
         values = {"issuer": self._issuer, "subject": subject, "account": first.address}
@@ -39,9 +38,9 @@ class Bindings:
             bind = insert(subjects).values(**values).on_conflict_do_nothing()
             if connection.execute(bind).rowcount:
                 logger.info("bound account=%s imported=%s", first.address, first.imported)
-            # Asked of the table again: of two first uses at once, one has bound.
+            # Read from the table: a concurrent first use may have bound another account.
             confirm = (
-                self._of(subject)
+                self._row(subject)
                 .where(subjects.c.account.in_(addresses))
                 .values(confirmed_at=func.now())
             )
@@ -49,26 +48,26 @@ class Bindings:
                 confirm.returning(subjects.c.account)
             )
             if account is None:
-                connection.execute(self._of(subject).values(confirmed_at=None))
+                connection.execute(self._row(subject).values(confirmed_at=None))
         return account
 
-    def take_back(self, subject: str) -> None:
-        """The provider does not know the user any more, or no wallet of it."""
+    def revoke_confirmation(self, subject: str) -> None:
+        """The provider knows no such user any more, or none of its wallets."""
         with self._engine.begin() as connection:
-            connection.execute(self._of(subject).values(confirmed_at=None))
+            connection.execute(self._row(subject).values(confirmed_at=None))
 
-    def confirmed_lately(self, subject: str) -> StellarAddress | None:
+    def recently_confirmed(self, subject: str) -> StellarAddress | None:
         """The account that the provider confirmed within a day."""
-        asked = select(subjects.c.account).where(
+        query = select(subjects.c.account).where(
             subjects.c.issuer == self._issuer,
             subjects.c.subject == subject,
             subjects.c.confirmed_at > func.now() - STALE,
         )
         with self._engine.connect() as connection:
-            account: StellarAddress | None = connection.scalar(asked)
+            account: StellarAddress | None = connection.scalar(query)
             return account
 
-    def _of(self, subject: str) -> Update:
+    def _row(self, subject: str) -> Update:
         return update(subjects).where(
             subjects.c.issuer == self._issuer, subjects.c.subject == subject
         )

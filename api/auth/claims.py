@@ -1,10 +1,10 @@
-"""What is asked of every token, whoever issued it. PyJWT does the dangerous part.
+"""Verification that is common to the tokens of all issuers; PyJWT does the cryptography.
 
-A token is a compact JWS of at most `MAX_TOKEN_LENGTH` characters. Who reads one has a `Verifier` at
-hand that was fixed before the token came; nothing in a token chooses how it is checked, but for
-`iss`, which names the verifier, and `kid`, which names one of the verifier's own keys.
+A token is a compact JWS of at most `MAX_TOKEN_LENGTH` characters. Verifiers are configured before a
+token arrives. A token chooses nothing of its verification except `iss`, which names the verifier,
+and `kid`, which names one of the verifier's own keys.
 
-Times are held against the caller's clock and not against the machine's: PyJWT would read its own.
+Times are compared with the caller's clock: PyJWT would use the machine's.
 """
 
 import re
@@ -23,52 +23,49 @@ from warehouse_schema.identifiers import StellarAddress, UnixSeconds
 
 ALGORITHM = "ES256"
 LEEWAY_SECONDS = 30
-"""How far an issuer's clock may be off ours."""
+"""Accepted difference of an issuer's clock."""
 MAX_TOKEN_LENGTH = 8 * 1024
 MAX_DEPTH = 32
-"""Objects and arrays inside one another, in a header or a payload."""
+"""Nested objects and arrays in a header or payload."""
 
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
 class BadToken(Unauthorized):
-    """The token opens nothing. Why is for our log alone: the answer is the same for all."""
+    """An invalid token. The reason is for the log: the response is the same for all."""
 
     def __init__(self, reason: str) -> None:
         super().__init__()
         self.reason = reason
-        """Says what was wrong and repeats nothing of the token."""
+        """Contains no part of the token."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthSession:
-    """Who is asking."""
+    """The authenticated owner and token."""
 
     account: StellarAddress
     jti: str | None
-    """Id of the token, by which it can be revoked; None: it is not ours to revoke."""
+    """Id of the token for revocation; None for a token that we cannot revoke."""
     issuer: str
     expires_at: UnixSeconds
 
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """How the tokens of one issuer are checked."""
+    """Verification rules of one issuer's tokens."""
 
     issuer: str
     audience: str
     required: tuple[str, ...]
-    """Claims that must be there, beside those of every token."""
-    longest: int
-    """Most seconds from `iat` to `exp`."""
+    """Required claims in addition to those of every token."""
+    max_lifetime: int
+    """Seconds from `iat` to `exp`."""
 
     def claims(self, token: str, key: EllipticCurvePublicKey) -> Mapping[str, Any]:
-        """The claims that the issuer signed with this key. Raises `BadToken`.
-
-        What depends on the time is not looked at: that is `check_times`.
-        """
+        """The verified claims; `check_times` verifies the times. Raises `BadToken`."""
         try:
-            read = jwt.decode_complete(
+            decoded = jwt.decode_complete(
                 token,
                 key,
                 algorithms=[ALGORITHM],
@@ -84,51 +81,44 @@ class Verifier:
             )
         except jwt.PyJWTError as error:
             raise BadToken(type(error).__name__) from error
-        if read["header"].get("typ") != "JWT":
+        if decoded["header"].get("typ") != "JWT":
             raise BadToken("typ is not JWT")
-        claims: Mapping[str, Any] = read["payload"]
+        claims: Mapping[str, Any] = decoded["payload"]
         return claims
 
     def check_times(self, claims: Mapping[str, Any], now: UnixSeconds) -> UnixSeconds:
-        """When the token expires. Raises `BadToken` unless it is in force now."""
+        """The token's expiry. Raises `BadToken` unless the token is valid now."""
         issued, expires = _seconds(claims, "iat"), _seconds(claims, "exp")
         begins = _seconds(claims, "nbf") if "nbf" in claims else issued
         if max(issued, begins) > now + LEEWAY_SECONDS:
-            raise BadToken("not yet in force")
+            raise BadToken("not yet valid")
         if expires <= now - LEEWAY_SECONDS:
             raise BadToken("expired")
-        if not 0 < expires - issued <= self.longest:
-            raise BadToken("its lifetime is longer than we take, or none")
+        if not 0 < expires - issued <= self.max_lifetime:
+            raise BadToken("its lifetime is too long, or not positive")
         return expires
 
 
 def validate_format(token: str) -> None:
-    """Refuse what is no compact JWS, or too long, before anything is decoded.
-
-    Raises `BadToken`.
-    """
+    """Raises `BadToken` for a text that is no compact JWS, before any JSON is parsed."""
     if len(token) > MAX_TOKEN_LENGTH:
         raise BadToken("too long")
     if not _COMPACT.fullmatch(token):
         raise BadToken("no compact JWS")
     for part in token.split(".")[:2]:
-        _check_json(part)
-
-
-def _check_json(part: str) -> None:
-    try:
-        text = base64url_decode(part).decode()
-    except ValueError as error:
-        raise BadToken("a part that is no base64 of UTF-8") from error
-    # With one, the reader takes it for UTF-16, and reads another text than is looked at here.
-    if "\0" in text:
-        raise BadToken("a part that holds a NUL")
-    if exceeds_json_depth(text, MAX_DEPTH):
-        raise BadToken("nests too deep")
+        try:
+            text = base64url_decode(part).decode()
+        except ValueError as error:
+            raise BadToken("a part that is no base64 of UTF-8") from error
+        # `json` reads bytes with a NUL as UTF-16, so as another text than is checked here.
+        if "\0" in text:
+            raise BadToken("a part with a NUL")
+        if exceeds_json_depth(text, MAX_DEPTH):
+            raise BadToken("nested too deep")
 
 
 def unverified_header(token: str) -> Mapping[str, Any]:
-    """The header as it stands, verified by nobody. Raises `BadToken`."""
+    """Raises `BadToken`."""
     try:
         return jwt.get_unverified_header(token)
     except jwt.PyJWTError as error:
@@ -137,9 +127,9 @@ def unverified_header(token: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=4096)
 def unverified_issuer(token: str) -> str:
-    """`iss` as it stands, verified by nobody: good for choosing a verifier and nothing else.
+    """`iss`, only good for selecting a verifier. Raises `BadToken`.
 
-    Remembered by the token's text, on which alone it depends. Raises `BadToken`.
+    Cached by the token's text, on which alone it depends.
     """
     validate_format(token)
     try:
@@ -153,7 +143,7 @@ def unverified_issuer(token: str) -> str:
 
 def _seconds(claims: Mapping[str, Any], name: str) -> UnixSeconds:
     value = claims[name]
-    # `True` is an int to Python, and texts and fractions are for issuers that we do not have.
+    # `True` is an int to Python; our issuers send neither texts nor fractions.
     if type(value) is not int:
         raise BadToken(f"{name} is no whole number")
     return UnixSeconds(value)

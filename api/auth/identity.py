@@ -1,9 +1,8 @@
-"""Access tokens of the identity provider that the operator signs users in with.
+"""Access tokens of the operator's identity provider.
 
-ES256 by the provider's key, of one exact issuer, for this app alone. An identity token has the same
-issuer, audience, algorithm and key: what tells the two apart is that an access token has `sid` and
-no `linked_accounts`. The token says who the user is; which Stellar account that is, the provider is
-asked (`wallets.py`).
+ES256 by the provider's key, one exact issuer, this app alone. An identity token has the same
+issuer, audience, algorithm and key; only an access token has `sid` and no `linked_accounts`. The
+token identifies the user; `wallets.py` looks up the user's Stellar account.
 """
 
 import re
@@ -42,7 +41,7 @@ class IdentityProvider:
         self._clock = clock
 
     def verify(self, token: str) -> AuthSession:
-        """Whose it is. Raises `BadToken`, and what `Wallets.account_of` does."""
+        """Raises `BadToken`, and what `Wallets.account_of` raises."""
         validate_format(token)
         kid = unverified_header(token).get("kid")
         claims = self._verifier.claims(token, self._keys.key(kid))
@@ -63,7 +62,7 @@ def identity_from_settings(
     clock: Callable[[], UnixSeconds],
     timer: Callable[[], float] = time.monotonic,
 ) -> IdentityProvider | None:
-    """As an operator set it; None when there is none. Raises `ConfigurationError`."""
+    """None if no provider is configured. Raises `ConfigurationError`."""
     chosen = settings.identity
     if chosen is None:
         return None
@@ -73,7 +72,9 @@ def identity_from_settings(
     if chosen.key is not None:
         keys = PinnedKey(verifying_key(chosen.key, "ISTHMUS_IDENTITY_KEY"))
     return IdentityProvider(
-        Verifier(chosen.issuer, chosen.app_id, required=("sid",), longest=chosen.longest_seconds),
+        Verifier(
+            chosen.issuer, chosen.app_id, required=("sid",), max_lifetime=chosen.longest_seconds
+        ),
         keys,
         Wallets(provider, Bindings(engine, chosen.issuer), timer=timer),
         clock=clock,

@@ -1,13 +1,13 @@
-"""The identity provider's signing keys: one that is pinned, or its key set, kept for a while.
+"""The identity provider's signing keys: one pinned key, or its cached key set (JWKS).
 
-| | |
+| event | effect |
 | - | - |
-| it is fresh for an hour | then the next token that needs it reads it again |
-| a key is not in it | it is read again, at most once a minute: a forged `kid` costs no question |
-| it cannot be read | what was read stays good for a day; tried again every 5 s |
-| it cannot be read, and there is nothing or the key is not in it | nobody can say: `503` |
+| the cache is an hour old | the next token reads it again |
+| unknown `kid` | reads again, at most once a minute: a forged `kid` costs no request |
+| reading fails | the cache stays valid for a day; retried every 5 s |
+| reading fails, and the cache is empty or has no such key | `503` |
 
-PyJWT's own client asks again at every token while the provider is away, and by its own clock.
+PyJWT's own client requests again at every token while the provider is away, and by its own clock.
 """
 
 import threading
@@ -32,52 +32,52 @@ Keys = Mapping[str, EllipticCurvePublicKey]
 
 
 class KeySource(Protocol):
-    """Where the key of a token is found."""
+    """Finds the key of a token."""
 
     def key(self, kid: str | None) -> EllipticCurvePublicKey:
-        """The key of that name. Raises `BadToken`, `IdentityUnavailable`."""
+        """Raises `BadToken`, `IdentityUnavailable`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedKey:
-    """One key, whatever a token calls it; an operator changes it by hand."""
+    """One key for every `kid`; the operator replaces it by hand."""
 
     public: EllipticCurvePublicKey
 
     def key(self, kid: str | None) -> EllipticCurvePublicKey:
-        """That key."""
+        """The pinned key."""
         return self.public
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _CachedKeys:
     keys: Keys
-    at: float
+    read_at: float
 
 
 class KeySet:
-    """Keys that `read` fetches: it returns a JWKS, or raises `IdentityUnavailable`."""
+    """Cached keys. `fetch` returns a JWKS, or raises `IdentityUnavailable`."""
 
     def __init__(
-        self, read: Callable[[], bytes], *, timer: Callable[[], float] = time.monotonic
+        self, fetch: Callable[[], bytes], *, timer: Callable[[], float] = time.monotonic
     ) -> None:
-        self._fetch = read
+        self._fetch = fetch
         self._timer = timer
-        self._reading = threading.Lock()
-        self._read: _Read | None = None
+        self._refresh_lock = threading.Lock()
+        self._cache: _CachedKeys | None = None
         self._failed = False
         self._not_before = 0.0
 
     def key(self, kid: str | None) -> EllipticCurvePublicKey:
-        """The key of that name; without a name the only one.
+        """The key with that `kid`; without one, the only key of the set.
 
-        Raises `BadToken` when there is none, `IdentityUnavailable` when that cannot be said.
+        Raises `BadToken` for an unknown key, `IdentityUnavailable` while the set is unknown.
         """
         found = self._find(kid, FRESH_SECONDS)
         if found is None:
-            # Who has a key that is merely old does not wait for another's question.
-            usable = self._find(kid, STALE_SECONDS) is not None
-            self._read_again(wait=not usable)
+            # A token whose key is stale but usable does not wait for another thread's request.
+            is_usable = self._find(kid, STALE_SECONDS) is not None
+            self._refresh(wait=not is_usable)
             found = self._find(kid, STALE_SECONDS)
         if found is not None:
             return found
@@ -85,57 +85,48 @@ class KeySet:
             raise IdentityUnavailable
         raise BadToken("signed with none of the provider's keys")
 
-    def _find(self, kid: str | None, oldest: float) -> EllipticCurvePublicKey | None:
-        read = self._read
-        if read is None or self._timer() - read.at >= oldest:
+    def _find(self, kid: str | None, max_age: float) -> EllipticCurvePublicKey | None:
+        cache = self._cache
+        if cache is None or self._timer() - cache.read_at >= max_age:
             return None
         if kid is None:
-            return next(iter(read.keys.values())) if len(read.keys) == 1 else None
-        return read.keys.get(kid)
+            return next(iter(cache.keys.values())) if len(cache.keys) == 1 else None
+        return cache.keys.get(kid)
 
-    def _read_again(self, *, wait: bool) -> None:
-        if not self._reading.acquire(blocking=wait):
+    def _refresh(self, *, wait: bool) -> None:
+        if not self._refresh_lock.acquire(blocking=wait):
             return
         try:
-            # Whoever waited here finds that it was just done.
-            if self._timer() >= self._not_before:
-                self._read_now()
-        finally:
-            self._reading.release()
-
-    def _read_now(self) -> None:
-        try:
-            keys = parse_key_set(self._fetch())
+            # After waiting, another thread has just refreshed.
+            if self._timer() < self._not_before:
+                return
+            self._cache = _CachedKeys(parse_key_set(self._fetch()), self._timer())
+            self._failed = False
+            self._not_before = self._timer() + COOL_DOWN_SECONDS
         except IdentityUnavailable:
             self._failed = True
             self._not_before = self._timer() + RETRY_SECONDS
-            return
-        self._failed = False
-        self._read = _Read(keys, self._timer())
-        self._not_before = self._timer() + COOL_DOWN_SECONDS
+        finally:
+            self._refresh_lock.release()
 
 
 def parse_key_set(body: bytes) -> Keys:
-    """The P-256 signing keys of a JWKS by their names, others left out.
-
-    Raises `IdentityUnavailable` when there is none.
-    """
+    """The P-256 signing keys of a JWKS by `kid`; skips others. Raises `IdentityUnavailable`."""
     try:
-        # The standard library's reader has no end of its own to nesting: a library that raises
-        # Python's limit, as py_ecc does, makes it a way to crash the process.
+        # Not `json`, which has no limit of its own to nesting: a library that raises Python's
+        # recursion limit, as py_ecc does, makes it crash the process.
         keys = jwt.PyJWKSet.from_dict(orjson.loads(body)).keys
     except (jwt.PyJWTError, ValueError, TypeError, AttributeError) as error:
         raise IdentityUnavailable from error
-    usable = {jwk.key_id: jwk.key for jwk in keys if jwk.key_id and _signs(jwk)}
-    if not usable:
-        raise IdentityUnavailable
-    return usable
-
-
-def _signs(jwk: jwt.PyJWK) -> bool:
-    return (
-        jwk.algorithm_name == ALGORITHM
+    usable = {
+        jwk.key_id: jwk.key
+        for jwk in keys
+        if jwk.key_id
+        and jwk.algorithm_name == ALGORITHM
         and jwk.public_key_use in (None, "sig")
         and isinstance(jwk.key, EllipticCurvePublicKey)
         and isinstance(jwk.key.curve, SECP256R1)
-    )
+    }
+    if not usable:
+        raise IdentityUnavailable
+    return usable

@@ -1,4 +1,4 @@
-"""Every blueprint states its rule: `blueprint.before_request(public)` or another of `RULES`.
+"""Auth rules of blueprints: `blueprint.before_request(public)` or another of `RULES`.
 
 A blueprint without a rule, or with two, fails `tests/architecture/test_auth_rules.py`.
 """
@@ -14,55 +14,53 @@ from api.deps import Deps
 from api.rate_limits import count_owner
 from warehouse_schema.identifiers import StellarAddress
 
-_KEY = "isthmus-gate"
+_KEY = "isthmus-authenticator"
 
 
 def public() -> None:
-    """Anyone may call; no token is looked at."""
+    """No authentication."""
 
 
 def owner_only() -> None:
-    """Who brings a valid token may call, and is `owner()` then. Raises `Unauthorized`, or
-    `TooMany`: an owner has one budget, whichever tokens and addresses are used.
+    """Requires a valid token. Raises `Unauthorized`, or `TooMany`: an owner has one rate limit for
+    all its tokens and addresses.
 
-    `OPTIONS` is a browser's question before the request, and browsers ask it without a token.
+    `OPTIONS` is exempt: browsers send CORS preflights without a token.
     """
     if request.method != "OPTIONS":
-        # Of the refusal too: nobody on the way keeps an answer that is for one alone.
-        after_this_request(_unkept)
-        gate: Authenticator = current_app.extensions[_KEY]
-        g.session = gate.admit(request.headers.get("Authorization"))
-        count_owner(g.session.account)
+        # Also on a refusal: no cache may store a response for one owner.
+        after_this_request(_no_store)
+        session = get_authenticator(current_app).admit(request.headers.get("Authorization"))
+        g.session = session
+        count_owner(session.account)
 
 
-def _unkept(response: Response) -> Response:
+def _no_store(response: Response) -> Response:
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
 RULES: tuple[Callable[[], None], ...] = (public, owner_only)
-"""The rules a blueprint may state."""
 
 
 def init_authenticator(app: Flask, deps: Deps) -> None:
-    """Give an app the gate that `owner_only` asks."""
+    """Create the app's authenticator."""
     issuers = [issuer for issuer in (deps.tokens, deps.identity) if issuer is not None]
     app.extensions[_KEY] = Authenticator(issuers, Revocations(deps.engine))
 
 
 def get_authenticator(app: Flask) -> Authenticator:
-    """The gate of an app, for who is let in by other ways than a request's header."""
-    gate: Authenticator = app.extensions[_KEY]
-    return gate
+    """For tokens that do not arrive in a request's header, as on the stream."""
+    authenticator: Authenticator = app.extensions[_KEY]
+    return authenticator
 
 
 def current_session() -> AuthSession:
-    """Who is asking, in a view behind `owner_only`."""
+    """The request's session, in a view behind `owner_only`."""
     session: AuthSession = g.session
     return session
 
 
 def owner() -> StellarAddress:
-    """The Stellar account of this request, in a view behind `owner_only`: the owner of what it may
-    see and change. Never learned from anything but the token."""
+    """The request's account, in a view behind `owner_only`: taken from the token alone."""
     return current_session().account

@@ -1,17 +1,16 @@
-"""The identity provider over HTTP: the one part that asks it anything.
+"""HTTP client of the identity provider.
 
-It is asked at two fixed URLs below the configured one, with time-outs, no redirects and an end to
-the size of an answer. What its answers mean:
+Requests two fixed URLs below the configured one, with timeouts, a size limit and no redirects:
 
-| | |
+| response | meaning |
 | - | - |
-| a user | the wallets that count, maybe none |
-| `404` for a user | there is no such user: its tokens are invalid |
+| a user | its embedded Stellar wallets, maybe none |
+| `404` for a user | unknown user: its tokens are invalid |
 | `401`, `403` | our credentials are wrong: unavailable, and an error in the log |
-| `429`, `5xx`, a time-out, anything that makes no sense | unavailable |
+| `429`, `5xx`, a timeout, an invalid body | unavailable |
 
-After a failure it is left alone for a while, longer if it says so, and never do more than
-`MOST_AT_ONCE` requests wait for it: who needs no provider must not wait for one.
+Backs off after a failure, longer if `Retry-After` says so. At most `MAX_CONCURRENT_REQUESTS`
+threads wait for it, so that requests without a provider's token are still served.
 """
 
 import base64
@@ -37,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT_SECONDS = 2.5
 MAX_CONCURRENT_REQUESTS = 4
-PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 60.0
-_MOST_BYTES = 256 * 1024
+BACKOFF_SECONDS = 5.0
+MAX_BACKOFF_SECONDS = 60.0
+_MAX_BYTES = 256 * 1024
 _LAST = float("inf")
 
 EMBEDDED = {
@@ -48,13 +47,13 @@ EMBEDDED = {
     "wallet_client_type": "privy",
     "connector_type": "embedded",
 }
-"""What a linked account must say of itself to count. External wallets, smart wallets, accounts at
-other apps and wallets of other chains do not."""
+"""Members of a linked account that counts. External wallets, smart wallets, accounts at other apps
+and wallets of other chains do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderAccess:
-    """Where the provider is, and who we are to it."""
+    """URL of the provider, and our credentials."""
 
     url: str
     app_id: str
@@ -83,8 +82,7 @@ class _User(BaseModel):
 
 
 class IdentityProviderApi:
-    """Asks the identity provider. `timer` counts seconds and never goes back; an answer is whole
-    after `timeout` seconds, or there is none."""
+    """`timer` is a monotonic clock in seconds; `timeout` covers the whole response."""
 
     def __init__(
         self,
@@ -102,8 +100,8 @@ class IdentityProviderApi:
         }
         self._timeout = timeout
         self._timer = timer
-        self._places = threading.BoundedSemaphore(MAX_CONCURRENT_REQUESTS)
-        self._left_alone_until = 0.0
+        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT_REQUESTS)
+        self._retry_at = 0.0
 
     def key_set(self) -> bytes:
         """The JWKS. Raises `IdentityUnavailable`."""
@@ -113,114 +111,102 @@ class IdentityProviderApi:
         return response.content
 
     def wallets(self, subject: str) -> tuple[Wallet, ...] | None:
-        """A user's wallets that count, best first; None: there is no such user.
+        """A user's embedded Stellar wallets, the preferred first; None for an unknown user.
 
         Raises `IdentityUnavailable`.
         """
-        with self._place():
-            response = self._user(subject)
+        with self._slot():
+            response = self._get_user(subject)
         if response.status_code == 404:
             return None
-        if response.status_code == 200:
-            return self._read(subject, response.content)
-        if response.status_code in (401, 403):
-            logger.error("%s refuses our credentials", self._where)
-        raise self._failed(f"a user is a {response.status_code}", retry_after(response))
+        if response.status_code != 200:
+            if response.status_code in (401, 403):
+                logger.error("%s refuses our credentials", self._where)
+            seconds = retry_after(response)
+            self._back_off(BACKOFF_SECONDS if seconds is None else seconds)
+            raise self._unavailable(f"a user is a {response.status_code}")
+        try:
+            user = _User.model_validate_json(response.content)
+            wallets = [
+                _LinkedWallet.model_validate(account)
+                for account in user.linked_accounts
+                if EMBEDDED.items() <= account.items()
+            ]
+        except ValidationError:
+            self._back_off(BACKOFF_SECONDS)
+            # Not as the cause: it quotes personal data.
+            raise self._unavailable("a user is invalid") from None
+        if user.id != subject:
+            self._back_off(BACKOFF_SECONDS)
+            raise self._unavailable("a user is another one")
+        return _sort_wallets(wallets)
 
-    def _user(self, subject: str) -> httpx.Response:
-        """Ask, and once more when that may have been bad luck."""
+    def _get_user(self, subject: str) -> httpx.Response:
+        """With one retry after a `5xx` or a timeout."""
         path = f"/v1/users/{quote(subject, safe='')}"
         try:
             response = self._get(path)
             if response.status_code < 500:
                 return response
         except IdentityUnavailable:
-            logger.info("%s is asked once more", self._where)
+            logger.info("%s: retry", self._where)
         try:
             return self._get(path)
         except IdentityUnavailable:
-            self._leave_alone(PAUSE_SECONDS)
+            self._back_off(BACKOFF_SECONDS)
             raise
-
-    def _read(self, subject: str, body: bytes) -> tuple[Wallet, ...]:
-        try:
-            user = _User.model_validate_json(body)
-            found = [
-                _LinkedWallet.model_validate(account)
-                for account in user.linked_accounts
-                if EMBEDDED.items() <= account.items()
-            ]
-        except ValidationError:
-            # Not as the cause: it quotes what it could not read, and that is about a person.
-            raise self._failed("a user makes no sense") from None
-        if user.id != subject:
-            raise self._failed("a user is another one")
-        return chosen(found)
 
     def _get(self, path: str) -> httpx.Response:
         try:
-            # A connection of its own: a user is looked up every ten minutes, and a kept connection
-            # that has died since would be found out only by asking.
+            # A new connection: a user is looked up every ten minutes, and a pooled connection that
+            # has died since would fail the request.
             with new_client(timeout=self._timeout, headers=self._headers) as http:
                 return send_request(
                     http,
                     "GET",
                     self._access.url + path,
                     seconds=self._timeout,
-                    max_bytes=_MOST_BYTES,
+                    max_bytes=_MAX_BYTES,
                     where=self._where,
                 )
         except NodeUnavailable as error:
             raise self._unavailable(type(error).__name__) from error
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        self._refuse_while_left_alone()
-        if not self._places.acquire(timeout=self._timeout):
+    def _slot(self) -> Iterator[None]:
+        if self._timer() < self._retry_at:
+            raise IdentityUnavailable
+        if not self._slots.acquire(timeout=self._timeout):
             raise self._unavailable("too many wait for it")
         try:
-            # It may have failed for those who were asked meanwhile.
-            self._refuse_while_left_alone()
+            # It may have failed for another thread meanwhile.
+            if self._timer() < self._retry_at:
+                raise IdentityUnavailable
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
-    def _refuse_while_left_alone(self) -> None:
-        if self._timer() < self._left_alone_until:
-            raise IdentityUnavailable
-
-    def _failed(self, reason: str, seconds: float | None = None) -> IdentityUnavailable:
-        self._leave_alone(PAUSE_SECONDS if seconds is None else seconds)
-        return self._unavailable(reason)
-
-    def _leave_alone(self, seconds: float) -> None:
-        self._left_alone_until = self._timer() + min(seconds, LONGEST_PAUSE_SECONDS)
+    def _back_off(self, seconds: float) -> None:
+        self._retry_at = self._timer() + min(seconds, MAX_BACKOFF_SECONDS)
 
     def _unavailable(self, reason: str) -> IdentityUnavailable:
         logger.warning("%s: %s", self._where, reason)
         return IdentityUnavailable()
 
 
-def chosen(wallets: list[_LinkedWallet]) -> tuple[Wallet, ...]:
-    """Those with an address that is an account's, the user's first one first."""
-    in_order = sorted(
-        wallets,
+def _sort_wallets(linked: list[_LinkedWallet]) -> tuple[Wallet, ...]:
+    """The user's first wallet first; without invalid addresses."""
+    linked.sort(
         key=lambda wallet: (
             _LAST if wallet.wallet_index is None else wallet.wallet_index,
             _LAST if wallet.first_verified_at is None else wallet.first_verified_at,
             wallet.address,
-        ),
+        )
     )
-    return tuple(
-        Wallet(StellarAddress(wallet.address), wallet.imported)
-        for wallet in in_order
-        if _is_account(wallet.address)
-    )
-
-
-def _is_account(address: str) -> bool:
-    try:
-        stellar_account(address)
-    except ValueError:
-        return False
-    return True
+    wallets = []
+    for each in linked:
+        try:
+            wallets.append(Wallet(stellar_account(each.address), each.imported))
+        except ValueError:
+            continue
+    return tuple(wallets)

@@ -1,4 +1,4 @@
-"""`/v1/session`: who a token says is asking, and how to give the token up."""
+"""`/v1/session`: shows and ends the session of a token."""
 
 from flask import Blueprint
 
@@ -15,25 +15,24 @@ session.before_request(owner_only)
 
 @session.get("/v1/session")
 def show() -> schema.Session:
-    """Who is asking, and until when the token is good."""
-    asking = current_session()
+    """The session of the token."""
+    shown = current_session()
     return {
-        "account": asking.account,
-        "issuer": asking.issuer,
-        "expires_at": iso_time(asking.expires_at),
+        "account": shown.account,
+        "issuer": shown.issuer,
+        "expires_at": iso_time(shown.expires_at),
     }
 
 
 @session.delete("/v1/session")
 def end() -> schema.Revoked:
-    """Log out: this token is refused from the next request on, by every process."""
-    asking = current_session()
-    if asking.jti is None:
+    """Revoke the token: every process refuses it from the next request on."""
+    ended = current_session()
+    if ended.jti is None:
         raise BadRequest(
-            f"this token is {asking.issuer}'s, and only there can it be ended: log out with its "
+            f"this token is {ended.issuer}'s, and only there can it be ended: log out with its "
             "client; the token itself is good until it expires",
             code="NOT_OUR_TOKEN",
         )
-    needs = deps()
-    Revocations(needs.engine).add(asking.jti, asking.expires_at, needs.clock())
+    Revocations(deps().engine).add(ended.jti, ended.expires_at, deps().clock())
     return {"revoked": True}

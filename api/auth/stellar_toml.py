@@ -1,7 +1,7 @@
-"""The stellar.toml of SEP-1: what wallets read before they sign in.
+"""The stellar.toml of SEP-1, which wallets read before they sign in.
 
-Nothing in it comes from a request. What an operator says of itself is a TOML file of its own
-(`ISTHMUS_STELLAR_TOML`), of which only what cannot contradict the rest is taken over.
+Nothing in it comes from a request. The operator's entries come from a TOML file
+(`ISTHMUS_STELLAR_TOML`), limited to those that cannot contradict the service's own.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ VERSION = "2.7.0"
 """Of SEP-1."""
 MAX_BYTES = 100_000
 STATEMENTS = ("ACCOUNTS", "DOCUMENTATION", "PRINCIPALS", "CURRENCIES", "URI_REQUEST_SIGNING_KEY")
-"""What an operator may say; the rest follows from how the service is set up."""
+"""Entries of the operator; the others follow from the configuration."""
 
 _USDC = {
     "name": "USD Coin",
@@ -42,7 +42,7 @@ def stellar_toml(
     statement: Mapping[str, Any],
     webhook_key: str | None = None,
 ) -> str:
-    """The whole file. Without SEP-10 it says which assets are served, and no more."""
+    """The whole file; without SEP-10 only the served assets."""
     web_auth: dict[str, Any] = {}
     documentation: dict[str, Any] = {}
     accounts = list(statement.get("ACCOUNTS", []))
@@ -50,32 +50,22 @@ def stellar_toml(
         web_auth = {"SIGNING_KEY": sep10.signing_key, "WEB_AUTH_ENDPOINT": sep10.endpoint}
         documentation = {"ORG_URL": sep10.endpoint.removesuffix("/auth")}
         accounts = [sep10.signing_key, *(each for each in accounts if each != sep10.signing_key)]
-    said = {key: statement[key] for key in STATEMENTS if key in statement}
+    entries = {key: statement[key] for key in STATEMENTS if key in statement}
     document = {
         "VERSION": VERSION,
         "NETWORK_PASSPHRASE": network.stellar.passphrase,
         **web_auth,
-        # None of SEP-1's: who sends to webhooks (docs/webhooks.md).
+        # Not of SEP-1: verifies webhooks (docs/webhooks.md).
         **({} if webhook_key is None else {"WEBHOOK_SIGNING_KEY": webhook_key}),
-        **said,
+        **entries,
         "ACCOUNTS": accounts,
-        # Also when it says nothing: @stellar/typescript-wallet-sdk reads no file without it.
-        "DOCUMENTATION": documentation | said.get("DOCUMENTATION", {}),
+        # Also when empty: @stellar/typescript-wallet-sdk reads no file without it.
+        "DOCUMENTATION": documentation | entries.get("DOCUMENTATION", {}),
         "CURRENCIES": list(_currencies(network, statement.get("CURRENCIES", []))),
     }
     # Bare keys must come before the first table.
     plain = {key: value for key, value in document.items() if not _is_table(value)}
     return tomlkit.dumps({**plain, **document})
-
-
-def _check_kinds(statement: Mapping[str, Any]) -> None:
-    for key, value in statement.items():
-        inner = dict if key in ("PRINCIPALS", "CURRENCIES") else str
-        kind: type = {"DOCUMENTATION": dict, "URI_REQUEST_SIGNING_KEY": str}.get(key, list)
-        if not isinstance(value, kind) or (
-            isinstance(value, list) and not all(isinstance(each, inner) for each in value)
-        ):
-            raise ConfigurationError(f"ISTHMUS_STELLAR_TOML: {key} is not of its kind")
 
 
 def _is_table(value: object) -> bool:
@@ -84,31 +74,31 @@ def _is_table(value: object) -> bool:
     )
 
 
-def _currencies(network: Network, more: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Our assets, each with what the operator adds under the same code and issuer."""
-    for asset, said in ((network.stellar.usdc, _USDC), (network.stellar.usdt0, _USDT0)):
+def _currencies(network: Network, additions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Our assets, each with the operator's entries of the same code and issuer."""
+    for asset, defaults in ((network.stellar.usdc, _USDC), (network.stellar.usdt0, _USDT0)):
         if asset is None:
             continue
-        named = _named(asset)
-        added = [each for each in more if {k: each.get(k) for k in named} == named]
+        key = _code_and_issuer(asset)
+        added = [each for each in additions if {k: each.get(k) for k in key} == key]
         yield {
-            **named,
+            **key,
             "status": "live" if network.name == "mainnet" else "test",
             "display_decimals": 2,
-            **said,
+            **defaults,
             "is_asset_anchored": True,
             "is_unlimited": True,
-            **{key: value for each in added for key, value in each.items()},
+            **{name: value for each in added for name, value in each.items()},
         }
 
 
-def _named(asset: AssetId) -> dict[str, str]:
+def _code_and_issuer(asset: AssetId) -> dict[str, str]:
     _, code, issuer = asset.split(":")
     return {"code": code, "issuer": issuer}
 
 
 def read_statement(path: Path | None, network: Network) -> Mapping[str, Any]:
-    """What an operator says of itself. Raises `ConfigurationError` that names what is wrong."""
+    """The operator's entries. Raises `ConfigurationError` that names the wrong entry."""
     if path is None:
         return {}
     try:
@@ -121,8 +111,16 @@ def read_statement(path: Path | None, network: Network) -> Mapping[str, Any]:
             f"ISTHMUS_STELLAR_TOML: {unknown[0]} is not the operator's to say; "
             f"{', '.join(STATEMENTS)} are"
         )
-    _check_kinds(statement)
-    ours = [_named(asset) for asset in (network.stellar.usdc, network.stellar.usdt0) if asset]
+    for key, value in statement.items():
+        inner = dict if key in ("PRINCIPALS", "CURRENCIES") else str
+        kind: type = {"DOCUMENTATION": dict, "URI_REQUEST_SIGNING_KEY": str}.get(key, list)
+        if not isinstance(value, kind) or (
+            isinstance(value, list) and not all(isinstance(each, inner) for each in value)
+        ):
+            raise ConfigurationError(f"ISTHMUS_STELLAR_TOML: {key} is not of its kind")
+    ours = [
+        _code_and_issuer(asset) for asset in (network.stellar.usdc, network.stellar.usdt0) if asset
+    ]
     for each in statement.get("CURRENCIES", []):
         if {"code": each.get("code"), "issuer": each.get("issuer")} not in ours:
             raise ConfigurationError(

@@ -1,10 +1,9 @@
-"""Our own tokens: who signed in with SEP-10 carries one.
+"""Our own tokens, issued after a SEP-10 login.
 
-ES256, and no other algorithm: the key lies on another curve than Stellar's, so the signing key of
-stellar.toml cannot be taken for it by mistake. The `kid` of a token is the thumbprint of its key
-(RFC 7638), so keys have no names to configure.
+Only ES256: its curve is not Stellar's, so the signing key of stellar.toml cannot be used by
+mistake. `kid` is the thumbprint of the key (RFC 7638), so keys need no configured names.
 
-Two keys are live: one signs, both verify. How they are changed is in `docs/auth.md`.
+Two keys are active: one signs, both verify. `docs/auth.md` describes the rotation.
 """
 
 import base64
@@ -39,9 +38,9 @@ from indexer.errors import ConfigurationError
 from warehouse_schema.identifiers import UnixSeconds
 
 MAX_LIFETIME = 24 * 3600
-"""Seconds. Who controls an account may change after a token was issued."""
+"""Seconds. The signers of an account may change after a token was issued."""
 MIN_LIFETIME = 60
-_REMEMBERED = 4096
+_MAX_CACHED = 4096
 _JTI = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
 
@@ -53,21 +52,16 @@ class SigningKey:
 
     @property
     def public(self) -> EllipticCurvePublicKey:
-        """What verifies its signatures."""
+        """The verifying key."""
         return self.private.public_key()
-
-    @property
-    def kid(self) -> str:
-        """Its name."""
-        return thumbprint(self.public)
 
 
 def signing_key(pem: str, variable: str) -> SigningKey:
-    """Read an unencrypted private key. Raises `ConfigurationError` that names the variable."""
+    """Parse an unencrypted private key. Raises `ConfigurationError` that names the variable."""
     try:
         key = load_pem_private_key(pem.encode(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        # Not as the cause: nobody promises that it does not quote the key.
+        # Not as the cause: its message may quote the key.
         raise ConfigurationError(f"{variable} holds no unencrypted private key in PEM") from None
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
         raise ConfigurationError(f"{variable} must be a P-256 key (prime256v1)")
@@ -75,7 +69,7 @@ def signing_key(pem: str, variable: str) -> SigningKey:
 
 
 def verifying_key(pem: str, variable: str) -> EllipticCurvePublicKey:
-    """Read a public key. Raises `ConfigurationError` that names the variable."""
+    """Parse a public key. Raises `ConfigurationError` that names the variable."""
     try:
         key = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
@@ -86,18 +80,18 @@ def verifying_key(pem: str, variable: str) -> EllipticCurvePublicKey:
 
 
 def thumbprint(key: EllipticCurvePublicKey) -> str:
-    """Of its JWK, as RFC 7638 says."""
+    """Of the key as JWK (RFC 7638)."""
     jwk = jwt.algorithms.ECAlgorithm.to_jwk(key, as_dict=True)
     members = {name: jwk[name] for name in ("crv", "kty", "x", "y")}
-    written = json.dumps(members, separators=(",", ":"), sort_keys=True).encode()
-    return base64.urlsafe_b64encode(hashlib.sha256(written).digest()).rstrip(b"=").decode()
+    encoded = json.dumps(members, separators=(",", ":"), sort_keys=True).encode()
+    return base64.urlsafe_b64encode(hashlib.sha256(encoded).digest()).rstrip(b"=").decode()
 
 
 class Tokens:
-    """Issues our tokens and verifies them.
+    """Issues and verifies our tokens.
 
-    `issuer` is our own URL, and the audience too. `lifetime` is in seconds; a token that was issued
-    for longer is not taken any more, so shortening it works at once.
+    `issuer` is our own URL, and the audience too. `lifetime` is in seconds; tokens with a longer
+    one are refused, so that lowering it takes effect at once.
     """
 
     def __init__(
@@ -113,19 +107,16 @@ class Tokens:
         self.issuer = issuer
         self.lifetime = lifetime
         self._key = key
-        self._kid = key.kid
+        self._kid = thumbprint(key.public)
         self._public = {thumbprint(public): public for public in (key.public, *others)}
         self._clock = clock
-        self._verifier = Verifier(issuer, issuer, required=("jti",), longest=lifetime)
-        # A signature stays good while our keys do, and they are this process's for its life. What
-        # fails is not remembered, and the time is looked at anew.
-        self._signed = lru_cache(maxsize=_REMEMBERED)(self._read)
+        self._verifier = Verifier(issuer, issuer, required=("jti",), max_lifetime=lifetime)
+        # Keys are fixed for the life of the process, so a valid signature stays valid. Failures are
+        # not cached, and `verify` checks the times of every request.
+        self._verify_signature = lru_cache(maxsize=_MAX_CACHED)(self._verify_uncached)
 
     def issue(self, account: str, *, jti: str) -> str:
-        """A token for an account; `jti` names it, and must never name another.
-
-        Raises `ValueError` when either is malformed.
-        """
+        """A token; `jti` must be unique. Raises `ValueError` when either is malformed."""
         if not _JTI.fullmatch(jti):
             raise ValueError("a token's id has 1 to 128 characters that need no escape in a URL")
         now = self._clock()
@@ -140,15 +131,12 @@ class Tokens:
         return jwt.encode(claims, self._key.private, ALGORITHM, headers={"kid": self._kid})
 
     def verify(self, token: str) -> AuthSession:
-        """Whose it is. Raises `BadToken`.
-
-        Whether it was revoked is not known here: that is `api.auth.revocation`.
-        """
-        session, claims = self._signed(token)
+        """Raises `BadToken`. Revocation is checked by the `Authenticator`."""
+        session, claims = self._verify_signature(token)
         self._verifier.check_times(claims, self._clock())
         return session
 
-    def _read(self, token: str) -> tuple[AuthSession, Mapping[str, Any]]:
+    def _verify_uncached(self, token: str) -> tuple[AuthSession, Mapping[str, Any]]:
         validate_format(token)
         key = self._public.get(unverified_header(token).get("kid", ""))
         if key is None:
@@ -165,7 +153,7 @@ class Tokens:
 
 
 def tokens_from_settings(settings: ApiSettings, clock: Callable[[], UnixSeconds]) -> Tokens | None:
-    """As an operator set them; None without a key. Raises `ConfigurationError`."""
+    """None without a key. Raises `ConfigurationError`."""
     if settings.token_key is None:
         return None
     if settings.url is None:

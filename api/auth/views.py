@@ -1,7 +1,4 @@
-"""`/auth` (SEP-10) and `/.well-known/stellar.toml` (SEP-1).
-
-Wallets are web pages: every answer here, whatever it is, may be read by any of them.
-"""
+"""`/auth` (SEP-10) and `/.well-known/stellar.toml` (SEP-1)."""
 
 from typing import Any
 
@@ -24,7 +21,7 @@ from indexer.addresses import stellar_account
 
 AUTH, TOML = "/auth", "/.well-known/stellar.toml"
 MAX_BODY_BYTES = 16 * 1024
-"""Twice the longest challenge, whose signs a form may write as three bytes each."""
+"""Twice the longest challenge: a form may encode a character as three bytes."""
 
 auth = Blueprint("auth", __name__)
 auth.before_request(public)
@@ -37,24 +34,26 @@ class SignedChallenge(Strict):
 
 
 class SignInOff(NotFound):
-    """This process has no keys to sign anyone in with."""
+    """SEP-10 is not configured."""
 
     code = "SIGN_IN_OFF"
 
 
 @auth.get(TOML)
 def give_stellar_toml() -> Response:
-    """What wallets read before they sign in."""
-    world = deps()
-    text = stellar_toml(world.network, world.sep10, world.statement, world.webhook_key)
+    """SEP-1."""
+    configured = deps()
+    text = stellar_toml(
+        configured.network, configured.sep10, configured.statement, configured.webhook_key
+    )
     return cacheable(Response(text, content_type="text/plain; charset=utf-8"))
 
 
 @auth.get(AUTH)
 def give_challenge() -> schema.Challenge:
-    """A transaction for the account to sign; nothing is stored of it."""
-    sep10, _, _ = _sign_in()
-    # Others, `client_domain` too, mean nothing here: its file is never fetched.
+    """A transaction for the account to sign; nothing is stored."""
+    sep10, _, _ = _require_sign_in()
+    # Ignores other parameters, also `client_domain`: its stellar.toml is never fetched.
     query = read_query(("account", "memo", "home_domain"), others=True)
     if "memo" in query:
         raise BadRequest("memo: an account is one owner here", code="BAD_MEMO")
@@ -64,7 +63,7 @@ def give_challenge() -> schema.Challenge:
     try:
         account = stellar_account(query.get("account", ""))
     except ValueError:
-        # Not as it stands: somebody may have sent a seed.
+        # Without the value: a client may have sent a seed.
         raise BadRequest("account must be a Stellar account, G…", code="BAD_ADDRESS") from None
     return {
         "transaction": sep10.challenge(account, home_domain),
@@ -74,51 +73,41 @@ def give_challenge() -> schema.Challenge:
 
 @auth.post(AUTH)
 def take_challenge() -> schema.Token:
-    """A token for a challenge that its account has signed: verified, then used up, then issued."""
-    sep10, accounts, tokens = _sign_in()
-    challenge = sep10.read(_transaction())
-    # Before the transaction: no connection waits for a node.
+    """A token for a challenge that its account has signed."""
+    sep10, accounts, tokens = _require_sign_in()
+    if len(request.get_data()) > MAX_BODY_BYTES:
+        raise RequestEntityTooLarge
+    challenge = sep10.read(read_body_or_form(SignedChallenge).transaction)
+    # Before the database transaction: no connection waits for a node.
     sep10.check_signers(challenge, accounts.signing_rules(challenge.account))
     with deps().engine.begin() as connection:
         use(connection, challenge)
         return {"token": tokens.issue(challenge.account, jti=challenge.hash)}
 
 
-def _sign_in() -> tuple[Sep10, Accounts, Tokens]:
-    """Raises `SignInOff` unless all of it was set up."""
-    world = deps()
-    if world.sep10 is None or world.accounts is None or world.tokens is None:
+def _require_sign_in() -> tuple[Sep10, Accounts, Tokens]:
+    """Raises `SignInOff` unless all of them are configured."""
+    configured = deps()
+    sep10, accounts, tokens = configured.sep10, configured.accounts, configured.tokens
+    if sep10 is None or accounts is None or tokens is None:
         raise SignInOff("this service signs nobody in")
-    return world.sep10, world.accounts, world.tokens
-
-
-def _transaction() -> str:
-    """What a JSON object or a form holds under that name, and nothing else."""
-    if len(request.get_data()) > MAX_BODY_BYTES:
-        raise RequestEntityTooLarge
-    return read_body_or_form(SignedChallenge).transaction
-
-
-# What browsers need, and clients of SEP-10
+    return sep10, accounts, tokens
 
 
 def init_sep10_responses(app: Flask) -> None:
-    """Say what SEP-10 wants said on every answer of its path, errors of the router too.
+    """Headers and errors of SEP-10 on every response of its path, also errors of the router.
 
-    That pages of any origin may read it is said in `api.browser_headers`.
+    `api.browser_headers` lets pages of any origin read them.
     """
-    app.after_request(_as_wallets_want)
+    app.after_request(_add_sep10_members)
 
 
-def _as_wallets_want(response: Response) -> Response:
-    if request.path == AUTH:
-        response.headers["Cache-Control"] = "no-store"
-        _name_error(response)
-    return response
-
-
-def _name_error(response: Response) -> None:
-    """Give an error's message once more under the name that SEP-10 has for it."""
+def _add_sep10_members(response: Response) -> Response:
+    if request.path != AUTH:
+        return response
+    response.headers["Cache-Control"] = "no-store"
     body: Any = response.get_json(silent=True) if response.status_code >= 400 else None
     if isinstance(body, dict) and "message" in body:
+        # SEP-10's name of the member.
         response.set_data(orjson.dumps({**body, "error": body["message"]}))
+    return response

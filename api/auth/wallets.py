@@ -1,14 +1,14 @@
-"""The Stellar account of a user of the identity provider: asked for, remembered, bound.
+"""The Stellar account of a user of the identity provider: looked up, cached, bound.
 
-| what the provider says | what holds, and for how long in this process |
+| answer of the provider | result, and how long this process caches it |
 | - | - |
 | wallets | the bound one, 10 minutes |
 | wallets without the bound one | `403 WALLET_CHANGED`, 20 s, and an error in the log |
-| no Stellar wallet | `403 NO_STELLAR_WALLET`, 20 s: one made just now soon appears |
-| no such user | the token is invalid, `401`, 20 s |
-| nothing | the account it confirmed within a day, 30 s; else `503` |
+| no Stellar wallet | `403 NO_STELLAR_WALLET`, 20 s: a new one soon appears |
+| no such user | invalid token, `401`, 20 s |
+| unavailable | the account it confirmed within a day, 30 s; else `503`, not cached |
 
-One request a user asks at a time; those that come meanwhile get what it learns.
+One lookup per user at a time; concurrent requests wait for its result.
 """
 
 import logging
@@ -27,28 +27,20 @@ from warehouse_schema.identifiers import StellarAddress
 
 logger = logging.getLogger(__name__)
 
-GOOD_SECONDS = 600.0
+CACHED_SECONDS = 600.0
 STALE_SECONDS = 30.0
 REFUSED_SECONDS = 20.0
-MOST_REMEMBERED = 10_000
+MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is remembered of a user: an account, or what to refuse it with."""
-
-    account: StellarAddress | None
-    refusal: Callable[[], ApiError]
+class _CachedResult:
+    result: StellarAddress | Callable[[], ApiError]
     until: float
-
-    def told(self) -> StellarAddress:
-        if self.account is None:
-            raise self.refusal()
-        return self.account
 
 
 class Wallets:
-    """Accounts by subject. `timer` counts seconds and never goes back."""
+    """Accounts by subject. `timer` is a monotonic clock in seconds."""
 
     def __init__(
         self,
@@ -56,74 +48,72 @@ class Wallets:
         bindings: Bindings,
         *,
         timer: Callable[[], float] = time.monotonic,
-        most: int = MOST_REMEMBERED,
+        max_cached: int = MAX_CACHED,
     ) -> None:
         self._provider = provider
         self._bindings = bindings
         self._timer = timer
-        self._most = most
+        self._max_cached = max_cached
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._asking: dict[str, tuple[threading.Lock, int]] = {}
+        self._cache: OrderedDict[str, _CachedResult] = OrderedDict()
+        self._lookups: dict[str, tuple[threading.Lock, int]] = {}
 
     def account_of(self, subject: str) -> StellarAddress:
         """Raises `BadToken`, `NoStellarWallet`, `WalletChanged` or `IdentityUnavailable`."""
-        known = self._remembered(subject)
-        if known is None:
-            with self._alone(subject):
-                known = self._remembered(subject) or self._remember(subject, self._ask(subject))
-        return known.told()
+        cached = self._cached(subject)
+        if cached is None:
+            with self._lookup_lock(subject):
+                cached = self._cached(subject)
+                if cached is None:
+                    result, seconds = self._look_up(subject)
+                    cached = _CachedResult(result, self._timer() + seconds)
+                    with self._lock:
+                        self._cache[subject] = cached
+                        self._cache.move_to_end(subject)
+                        if len(self._cache) > self._max_cached:
+                            self._cache.popitem(last=False)
+        if isinstance(cached.result, str):
+            return cached.result
+        raise cached.result()
 
-    def _ask(self, subject: str) -> _Known:
+    def _look_up(self, subject: str) -> tuple[StellarAddress | Callable[[], ApiError], float]:
+        """The account or the error, and for how many seconds to cache it."""
         try:
             wallets = self._provider.wallets(subject)
         except IdentityUnavailable:
-            account = self._bindings.confirmed_lately(subject)
+            account = self._bindings.recently_confirmed(subject)
             if account is None:
                 raise
-            return self._for(STALE_SECONDS, account)
+            return account, STALE_SECONDS
         if not wallets:
-            self._bindings.take_back(subject)
-            return self._refused(_unknown if wallets is None else NoStellarWallet)
+            self._bindings.revoke_confirmation(subject)
+            return _unknown_user if wallets is None else NoStellarWallet, REFUSED_SECONDS
         account = self._bindings.settle(subject, wallets)
         if account is None:
             logger.error("user %s has lost the wallet that it is bound to", subject)
-            return self._refused(WalletChanged)
-        return self._for(GOOD_SECONDS, account)
+            return WalletChanged, REFUSED_SECONDS
+        return account, CACHED_SECONDS
 
-    def _for(self, seconds: float, account: StellarAddress) -> _Known:
-        return _Known(account, IdentityUnavailable, self._timer() + seconds)
-
-    def _refused(self, refusal: Callable[[], ApiError]) -> _Known:
-        return _Known(None, refusal, self._timer() + REFUSED_SECONDS)
-
-    def _remembered(self, subject: str) -> _Known | None:
+    def _cached(self, subject: str) -> _CachedResult | None:
         with self._lock:
-            known = self._known.get(subject)
-            return None if known is None or known.until <= self._timer() else known
-
-    def _remember(self, subject: str, known: _Known) -> _Known:
-        with self._lock:
-            self._known[subject] = known
-            self._known.move_to_end(subject)
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-        return known
+            cached = self._cache.get(subject)
+            return None if cached is None or cached.until <= self._timer() else cached
 
     @contextmanager
-    def _alone(self, subject: str) -> Iterator[None]:
+    def _lookup_lock(self, subject: str) -> Iterator[None]:
+        """One lock per subject, deleted by the last thread that waits for it."""
         with self._lock:
-            lock, others = self._asking.get(subject, (threading.Lock(), 0))
-            self._asking[subject] = (lock, others + 1)
+            lock, users = self._lookups.get(subject, (threading.Lock(), 0))
+            self._lookups[subject] = (lock, users + 1)
         try:
             with lock:
                 yield
         finally:
             with self._lock:
-                lock, others = self._asking.pop(subject)
-                if others > 1:
-                    self._asking[subject] = (lock, others - 1)
+                lock, users = self._lookups.pop(subject)
+                if users > 1:
+                    self._lookups[subject] = (lock, users - 1)
 
 
-def _unknown() -> ApiError:
+def _unknown_user() -> ApiError:
     return BadToken("the provider knows no such user")

@@ -1,7 +1,6 @@
-"""What others ask for carrying money across, as pricing needs it; what cannot be had is a `503`."""
+"""`FeeSource` with a concurrency limit; failures become `FeesUnavailable`."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager
 
 from api.concurrency import MAX_PER_CHAIN, ConcurrencyLimits
 from api.errors import FeesUnavailable
@@ -9,36 +8,39 @@ from api.ports import FeeSource
 from indexer.chain_state.fees import BurnTerms, SendTerms
 from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
 
-T = TypeVar("T")
-
-_BURNS = "burns"
-"""Circle's service has places of its own: it answers for every chain."""
+_CIRCLE = "burns"
+"""Circle's service answers for every chain, so it has slots of its own."""
 
 
 class LimitedFees:
-    """Fees: for each chain, and for Circle's service, only some of a process's threads may wait."""
+    """Limits the threads that wait for each chain, and for Circle's service.
 
-    def __init__(self, source: FeeSource, most: int = MAX_PER_CHAIN) -> None:
+    All methods raise `FeesUnavailable`.
+    """
+
+    def __init__(self, source: FeeSource, max_waiting: int = MAX_PER_CHAIN) -> None:
         self._source = source
-        self._few = ConcurrencyLimits(most)
+        self._limits = ConcurrencyLimits(max_waiting)
 
     def burn(self, source: ChainId, dest: ChainId) -> BurnTerms:
-        """Raises `FeesUnavailable`, as all of these do."""
-        return self._asked(_BURNS, source, lambda: self._source.burn(source, dest))
+        """As in `FeeSource`."""
+        with self._slot(_CIRCLE, source):
+            return self._source.burn(source, dest)
 
     def send(self, source: ChainId, dest: ChainId, to: Bytes32, amount: BaseUnits) -> SendTerms:
         """As in `FeeSource`."""
-        return self._asked(source, source, lambda: self._source.send(source, dest, to, amount))
+        with self._slot(source, source):
+            return self._source.send(source, dest, to, amount)
 
     def gas_price(self, chain: ChainId) -> BaseUnits:
         """As in `FeeSource`."""
-        return self._asked(chain, chain, lambda: self._source.gas_price(chain))
+        with self._slot(chain, chain):
+            return self._source.gas_price(chain)
 
-    def _asked(self, places: str, chain: ChainId, ask: Callable[[], T]) -> T:
-        with self._few.of(places).slot(
+    def _slot(self, limit: str, chain: ChainId) -> AbstractContextManager[None]:
+        return self._limits.of(limit).slot(
             busy=FeesUnavailable("too many quotes are being priced right now"),
             failed=FeesUnavailable(
                 f"what others charge for a transfer over {chain} cannot be read right now"
             ),
-        ):
-            return ask()
+        )

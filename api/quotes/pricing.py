@@ -1,12 +1,13 @@
-"""What a transfer costs at most and brings at least: pure, in whole base units.
+"""Prices of transfers: pure functions over whole base units.
 
-What is promised is held by the transaction that the user signs, and not by anybody's word: a CCTP
-burn names its `maxFee`, an OFT send its `minAmountLD` and carries the message's fee as its value.
+The transaction that the owner signs enforces the price: a CCTP burn contains its `maxFee`, an OFT
+send its `minAmountLD`, and the message fee as its value.
 """
 
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from math import ceil
 
 from indexer.actions.onboarding import reserves
 from indexer.chain_state.fees import BurnTerms, SendTerms
@@ -14,17 +15,17 @@ from indexer.config.routes import EVM_DECIMALS, STELLAR_DECIMALS
 from warehouse_schema.identifiers import BaseUnits, ChainId, is_evm
 
 BURN_HEADROOM = Fraction(6, 5)
-"""Circle takes its fee of the time of the burn, and one that is too low makes the burn slow: as
-much more is allowed for as integrators usually do."""
+"""Circle charges its fee at the time of the burn, and a `maxFee` below it makes the burn slow.
+Integrators usually allow for as much more."""
 
 NATIVE_HEADROOM = Fraction(11, 10)
-"""LayerZero's fee moves with gas prices until the send; what is too much of it is refunded."""
+"""LayerZero's fee moves with gas prices until the send; any excess is refunded."""
 
 RECEIVE_MESSAGE_GAS = 200_000
-"""About what a mint by `receiveMessage` burns; the operator's cost, shown and not charged."""
+"""Approximate gas of `receiveMessage`, a cost of the operator: shown and not charged."""
 
 SWEEP_GAS = 300_000
-"""About what a burn or send from a deposit address takes that was never used; shown likewise."""
+"""Approximate gas of a burn or send from an unused deposit address, likewise the operator's."""
 
 PRICE_DIGITS = 12
 
@@ -33,7 +34,7 @@ _BPS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Fee:
-    """One fee. `chain` is None for base units of what is sent, else whose native token it is in."""
+    """`amount` is in base units of the sent asset; with a `chain`, in its native token."""
 
     name: str
     amount: BaseUnits
@@ -42,11 +43,11 @@ class Fee:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What was worked out. Every fee in `fees` is paid out of `amount_in`."""
+    """`fees` are paid out of `amount_in`."""
 
     amount_in: BaseUnits
     amount_out: BaseUnits
-    """Least that arrives, base units of what is received."""
+    """Minimum that arrives, base units of the received asset."""
     fees: tuple[Fee, ...] = ()
     native_fees: tuple[Fee, ...] = ()
     operator_fees: tuple[Fee, ...] = ()
@@ -55,8 +56,12 @@ class Price:
 
     @property
     def total(self) -> BaseUnits:
-        """All that is taken out of `amount_in`."""
+        """Sum of `fees`."""
         return BaseUnits(sum(fee.amount for fee in self.fees))
+
+
+SERVICE_FEE = Fee("service_fee", BaseUnits(0))
+"""`indexer.config.routes.SERVICE_FEE_BPS` is 0: no contract call could collect a fee yet."""
 
 
 def decimals(chain: ChainId) -> int:
@@ -69,87 +74,69 @@ def burn_price(
 ) -> Price:
     """By CCTP, which carries 6 decimals; `gas_price` is that of an EVM destination."""
     step = 10 ** (decimals(source) - EVM_DECIMALS)
-    carried = _exactly(amount, step)
-    most = Fraction(terms.minimum_fee_bps) * BURN_HEADROOM * carried / _BPS
-    max_fee = -(-most.numerator // most.denominator)
+    carried = _exact_quotient(amount, step)
+    max_fee = ceil(Fraction(terms.minimum_fee_bps) * BURN_HEADROOM * carried / _BPS)
     name = "cctp_fast_fee" if is_evm(source) else "cctp_standard_fee"
     fees = (Fee(name, BaseUnits(max_fee * step)),) if max_fee or is_evm(source) else ()
-    mint = () if gas_price is None else (Fee("relay_gas", _mint_cost(gas_price), dest),)
+    mint: tuple[Fee, ...] = ()
+    if gas_price is not None:
+        mint = (Fee("relay_gas", BaseUnits(gas_price * RECEIVE_MESSAGE_GAS), dest),)
     return Price(
         amount_in=amount,
         amount_out=BaseUnits((carried - max_fee) * 10 ** (decimals(dest) - EVM_DECIMALS)),
-        fees=(*fees, _service_fee()),
+        fees=(*fees, SERVICE_FEE),
         operator_fees=mint,
         finality_threshold=terms.finality_threshold,
     )
 
 
 def send_price(source: ChainId, dest: ChainId, amount: BaseUnits, terms: SendTerms) -> Price:
-    """By an OFT, which carries 6 decimals.
-
-    Raises `ValueError` when more of them would arrive.
-    """
-    kept = BaseUnits(amount - terms.received)
-    carried = _exactly(terms.received, 10 ** (decimals(source) - EVM_DECIMALS))
-    native = terms.native_fee * NATIVE_HEADROOM
-    value = BaseUnits(-(-native.numerator // native.denominator))
+    """By an OFT, which carries 6 decimals. Raises `ValueError` if more of them would arrive."""
+    oft_fee = BaseUnits(amount - terms.received)
+    carried = _exact_quotient(terms.received, 10 ** (decimals(source) - EVM_DECIMALS))
+    native_fee = BaseUnits(ceil(terms.native_fee * NATIVE_HEADROOM))
     return Price(
         amount_in=amount,
         amount_out=BaseUnits(carried * 10 ** (decimals(dest) - EVM_DECIMALS)),
-        fees=(*((Fee("oft_fee", kept),) if kept else ()), _service_fee()),
-        native_fees=(Fee("lz_native_fee", value, source),),
-        native_fee=value,
+        fees=(*((Fee("oft_fee", oft_fee),) if oft_fee else ()), SERVICE_FEE),
+        native_fees=(Fee("lz_native_fee", native_fee, source),),
+        native_fee=native_fee,
     )
 
 
-def by_address(price: Price, source: ChainId, gas_price: BaseUnits) -> Price:
-    """The same where the deposit is paid to an address: the operator moves it on, and pays for it.
-
-    `gas_price` is the source chain's.
-    """
+def with_deposit_address(price: Price, source: ChainId, gas_price: BaseUnits) -> Price:
+    """The operator sweeps the deposit and pays the native fees; `gas_price` is the source's."""
     sweep = Fee("deposit_sweep", BaseUnits(gas_price * SWEEP_GAS), source)
     paid = (*price.operator_fees, *price.native_fees, sweep)
     return replace(price, native_fees=(), operator_fees=paid)
 
 
 def with_sponsor(price: Price, chain: ChainId, *, is_new: bool) -> Price:
-    """The same where the operator pays the reserves of the owner's trustline.
-
-    `is_new`: and of the owner's account.
-    """
+    """The operator pays the reserve of the owner's trustline; `is_new`: also of the account."""
     reserve = Fee("sponsored_reserve", BaseUnits(reserves(creates_account=is_new)), chain)
     return replace(price, operator_fees=(*price.operator_fees, reserve))
 
 
 def payment_price(amount: BaseUnits) -> Price:
-    """A payment on one ledger takes nothing out of itself."""
-    return Price(amount_in=amount, amount_out=amount, fees=(_service_fee(),))
+    """A payment on one ledger costs nothing out of its amount."""
+    return Price(amount_in=amount, amount_out=amount, fees=(SERVICE_FEE,))
 
 
 def unit_price(sold: int, sold_decimals: int, bought: int, bought_decimals: int) -> str:
-    """Bought for one sold, whole units: `PRICE_DIGITS` significant digits, cut off, no exponent.
+    """Bought for one sold, whole units: `PRICE_DIGITS` significant digits, no exponent.
 
-    Cut off and not rounded: it promises no more than the amounts do.
+    Rounded down, so that it promises no more than the amounts do.
     """
     context = Context(prec=PRICE_DIGITS, rounding=ROUND_DOWN)
-    # Both whole, so that nothing is rounded before the one division.
+    # Integers, so that nothing is rounded before the one division.
     scale = 10 ** abs(sold_decimals - bought_decimals)
     above, below = (scale, 1) if sold_decimals > bought_decimals else (1, scale)
     quotient = context.divide(Decimal(bought * above), Decimal(sold * below))
     return f"{quotient.normalize(context):f}"
 
 
-def _service_fee() -> Fee:
-    """`indexer.config.routes.SERVICE_FEE_BPS` is 0: no call could collect one yet."""
-    return Fee("service_fee", BaseUnits(0))
-
-
-def _mint_cost(gas_price: BaseUnits) -> BaseUnits:
-    return BaseUnits(gas_price * RECEIVE_MESSAGE_GAS)
-
-
-def _exactly(amount: int, step: int) -> int:
-    carried, rest = divmod(amount, step)
+def _exact_quotient(amount: int, step: int) -> int:
+    quotient, rest = divmod(amount, step)
     if rest:
         raise ValueError(f"{amount} is no multiple of {step}")
-    return carried
+    return quotient

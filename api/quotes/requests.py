@@ -1,6 +1,6 @@
-"""What a request for a quote asks, checked against the network; each refusal names the member.
+"""Requests for quotes, validated against the network.
 
-Values are not repeated in messages: what stands there is what would be right.
+Errors name the member and say what would be valid; they never repeat the client's value.
 """
 
 import re
@@ -12,7 +12,7 @@ from pydantic import Field
 from api.errors import BadRequest, NotTheOwner
 from api.parsing import Strict
 from indexer.addresses import evm_address, stellar_account
-from indexer.config.networks import EvmChain, Network, StellarChain
+from indexer.config.networks import EvmChain, Network
 from indexer.config.routes import (
     FundingMode,
     RouteId,
@@ -21,16 +21,10 @@ from indexer.config.routes import (
     find_route,
     routes,
 )
-from warehouse_schema.identifiers import (
-    Address,
-    BaseUnits,
-    ChainId,
-    StellarAddress,
-    is_evm,
-)
+from warehouse_schema.identifiers import Address, BaseUnits, StellarAddress, is_evm
 
 _AMOUNT = re.compile(r"[1-9][0-9]{0,77}")
-_ZERO = "0x" + "00" * 20
+_ZERO_ADDRESS = "0x" + "00" * 20
 
 
 class NewQuote(Strict):
@@ -47,7 +41,7 @@ class NewQuote(Strict):
 
 @dataclass(frozen=True, slots=True)
 class QuoteRequest:
-    """A transfer that this network could do for its owner."""
+    """A transfer that this network supports, for its owner."""
 
     owner: Address
     route: TransferRoute
@@ -59,34 +53,49 @@ class QuoteRequest:
     funding_mode: FundingMode | None
 
 
-def read_quote_request(asked: NewQuote, network: Network, owner: StellarAddress) -> QuoteRequest:
-    """The wish of a body. Raises `BadRequest`, or `NotTheOwner`."""
-    route = _route(asked.route, network)
-    source = _end(asked.source_chain, "source_chain", route.source_chains)
-    dest = _dest(asked.dest_chain, route)
-    wish = QuoteRequest(
+def read_quote_request(body: NewQuote, network: Network, owner: StellarAddress) -> QuoteRequest:
+    """Raises `BadRequest`, or `NotTheOwner`."""
+    route = find_route(network, body.route)
+    if route is None or not route.enabled:
+        known = ", ".join(each.id for each in routes(network) if each.enabled)
+        raise BadRequest(f"route must be one of {known}", code="BAD_ROUTE")
+    source = _read_chain(body.source_chain, "source_chain", route.source_chains)
+    if body.dest_chain is not None:
+        dest = _read_chain(body.dest_chain, "dest_chain", route.dest_chains)
+    elif route.direction == "withdraw":
+        known = ", ".join(end.chain for end in route.dest_chains)
+        raise BadRequest(
+            f"dest_chain is missing: a withdrawal goes to one of {known}", code="BAD_CHAIN"
+        )
+    else:
+        # Only withdrawals have several destination chains.
+        dest = route.dest_chains[0]
+    request = QuoteRequest(
         owner=Address(owner),
         route=route,
         source=source,
         dest=dest,
-        source_address=_source_address(asked.source_address, source, network),
-        dest_address=_dest_address(asked.dest_address, dest, network),
-        amount=_amount(asked.amount_in, source),
-        funding_mode=_funding_mode(asked.funding_mode, route, source),
+        source_address=_read_address(
+            body.source_address, "source_address", source, network, code="BAD_SOURCE_ADDRESS"
+        ),
+        dest_address=_read_address(
+            body.dest_address, "dest_address", dest, network, code="BAD_DEST_ADDRESS"
+        ),
+        amount=_read_amount(body.amount_in, source),
+        funding_mode=_read_funding_mode(body.funding_mode, route, source),
     )
-    _check_owner(wish)
-    return wish
+    if route.direction == "deposit":
+        if request.dest_address != request.owner:
+            raise NotTheOwner("dest_address must be your own account: deposits go to nobody else")
+        return request
+    if request.source_address != request.owner:
+        raise NotTheOwner("source_address must be your own account: nobody else's money is spent")
+    if request.dest_address == request.source_address:
+        raise BadRequest("dest_address must be another account", code="BAD_DEST_ADDRESS")
+    return request
 
 
-def _route(text: str, network: Network) -> TransferRoute:
-    route = find_route(network, text)
-    if route is None or not route.enabled:
-        known = ", ".join(each.id for each in routes(network) if each.enabled)
-        raise BadRequest(f"route must be one of {known}", code="BAD_ROUTE")
-    return route
-
-
-def _end(text: str, member: str, ends: tuple[TransferRouteEnd, ...]) -> TransferRouteEnd:
+def _read_chain(text: str, member: str, ends: tuple[TransferRouteEnd, ...]) -> TransferRouteEnd:
     for end in ends:
         if end.chain == text:
             return end
@@ -96,19 +105,7 @@ def _end(text: str, member: str, ends: tuple[TransferRouteEnd, ...]) -> Transfer
     )
 
 
-def _dest(text: str | None, route: TransferRoute) -> TransferRouteEnd:
-    """Where there is one chain only, it need not be named."""
-    if text is None and route.direction != "withdraw":
-        return route.dest_chains[0]
-    if text is None:
-        known = ", ".join(end.chain for end in route.dest_chains)
-        raise BadRequest(
-            f"dest_chain is missing: a withdrawal goes to one of {known}", code="BAD_CHAIN"
-        )
-    return _end(text, "dest_chain", route.dest_chains)
-
-
-def _amount(text: str, end: TransferRouteEnd) -> BaseUnits:
+def _read_amount(text: str, end: TransferRouteEnd) -> BaseUnits:
     if not _AMOUNT.fullmatch(text):
         raise BadRequest(
             f"amount_in must be a whole number of base units of {end.asset}, in digits alone",
@@ -122,7 +119,7 @@ def _amount(text: str, end: TransferRouteEnd) -> BaseUnits:
             code="AMOUNT_OUT_OF_LIMITS",
         )
     if amount % end.amount_step:
-        # Limits are multiples of it, so the nearest one is within them.
+        # Within the limits, which are multiples of the step.
         nearest = (amount + end.amount_step // 2) // end.amount_step * end.amount_step
         raise BadRequest(
             f"amount_in must be a multiple of {end.amount_step} base units of {end.asset}, the "
@@ -132,58 +129,35 @@ def _amount(text: str, end: TransferRouteEnd) -> BaseUnits:
     return BaseUnits(amount)
 
 
-def _source_address(text: str, end: TransferRouteEnd, network: Network) -> Address:
-    problem = _problem(text, end.chain, network)
-    if problem is not None:
-        raise BadRequest(f"source_address must be {problem}", code="BAD_SOURCE_ADDRESS")
-    return _read(text, end.chain)
-
-
-def _dest_address(text: str, end: TransferRouteEnd, network: Network) -> Address:
-    problem = _problem(text, end.chain, network)
-    if problem is not None:
-        raise BadRequest(f"dest_address must be {problem}", code="BAD_DEST_ADDRESS")
-    return _read(text, end.chain)
-
-
-def _read(text: str, chain: ChainId) -> Address:
-    return Address(evm_address(text) if is_evm(chain) else stellar_account(text))
-
-
-def _problem(text: str, chain: ChainId, network: Network) -> str | None:
-    """What an address would have to be, if it is not that."""
+def _read_address(
+    text: str, member: str, end: TransferRouteEnd, network: Network, *, code: str
+) -> Address:
+    """Raises `BadRequest` also for an address at which money would be lost."""
     try:
-        address = _read(text, chain)
+        address = Address(evm_address(text) if is_evm(end.chain) else stellar_account(text))
     except ValueError:
-        # Its words quote what was given.
+        # Not as the cause: its message quotes the client's value.
         kind = (
             "0x and 40 hex digits, in mixed case with a right EIP-55 checksum"
-            if is_evm(chain)
+            if is_evm(end.chain)
             else "a Stellar account, G… with a valid checksum and neither memo nor muxed id"
         )
-        return f"an address on {chain}: {kind}"
-    if address in _nobodys(network, chain):
-        return (
-            f"somebody's own: money at the address of a token, an issuer or a bridge on {chain} "
-            "is lost"
-        )
-    return None
-
-
-def _nobodys(network: Network, chain_id: ChainId) -> frozenset[str]:
-    """Addresses at which money would be gone."""
-    chain = network.chain(chain_id)
+        raise BadRequest(f"{member} must be an address on {end.chain}: {kind}", code=code) from None
+    chain = network.chain(end.chain)
     if isinstance(chain, EvmChain):
-        return frozenset({_ZERO, *chain.event_contracts, *chain.tokens})
-    return _issuers(chain)
+        unusable = {_ZERO_ADDRESS, *chain.event_contracts, *chain.tokens}
+    else:
+        unusable = {asset.rpartition(":")[2] for asset in (chain.usdc, chain.usdt0) if asset}
+    if address in unusable:
+        raise BadRequest(
+            f"{member} must be somebody's own: money at the address of a token, an issuer or a "
+            f"bridge on {end.chain} is lost",
+            code=code,
+        )
+    return address
 
 
-def _issuers(chain: StellarChain) -> frozenset[str]:
-    assets = (asset for asset in (chain.usdc, chain.usdt0) if asset is not None)
-    return frozenset(asset.rpartition(":")[2] for asset in assets)
-
-
-def _funding_mode(
+def _read_funding_mode(
     text: str | None, route: TransferRoute, source: TransferRouteEnd
 ) -> FundingMode | None:
     if route.direction != "deposit":
@@ -201,14 +175,3 @@ def _funding_mode(
         )
     known = " or ".join(source.funding_modes)
     raise BadRequest(f"funding_mode must be {known}", code="BAD_FUNDING_MODE")
-
-
-def _check_owner(wish: QuoteRequest) -> None:
-    if wish.route.direction == "deposit":
-        if wish.dest_address != wish.owner:
-            raise NotTheOwner("dest_address must be your own account: deposits go to nobody else")
-        return
-    if wish.source_address != wish.owner:
-        raise NotTheOwner("source_address must be your own account: nobody else's money is spent")
-    if wish.dest_address == wish.source_address:
-        raise BadRequest("dest_address must be another account", code="BAD_DEST_ADDRESS")

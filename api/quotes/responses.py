@@ -1,50 +1,50 @@
-"""Quotes as JSON. Amounts are decimal integer strings in base units."""
+"""Response bodies of quotes. Amounts are decimal integer strings in base units."""
 
 from typing import cast
 
 from api.quotes import schema
 from api.quotes.pricing import Fee, Price, decimals, unit_price
 from api.quotes.requests import QuoteRequest
-from api.quotes.store import Stored
+from api.quotes.store import StoredQuote
 from api.responses import iso_time
 from api.trustlines import NeededTrustline
 
 
-def shape_fee(wish: QuoteRequest, price: Price) -> schema.QuoteFee:
-    """What the transfer costs; kept with the quote as it is shown."""
+def fee_response(request: QuoteRequest, price: Price) -> schema.QuoteFee:
+    """All fees of a transfer; stored with the quote as it is shown."""
     return {
         "total": str(price.total),
-        "asset": wish.source.asset,
+        "asset": request.source.asset,
         "details": [
             cast(schema.FeeDetail, {"name": fee.name, "amount": str(fee.amount)})
             for fee in price.fees
         ],
-        "native_details": [_native(fee) for fee in price.native_fees],
-        "operator_details": [_native(fee) for fee in price.operator_fees],
+        "native_details": [_native_fee(fee) for fee in price.native_fees],
+        "operator_details": [_native_fee(fee) for fee in price.operator_fees],
     }
 
 
-def shape_quote(
-    stored: Stored,
-    wish: QuoteRequest,
+def quote_response(
+    stored: StoredQuote,
+    request: QuoteRequest,
     price: Price,
     fee: schema.QuoteFee,
-    needs: NeededTrustline | None,
+    needs_trustline: NeededTrustline | None,
 ) -> schema.Quote:
-    """A quote."""
-    sold, bought = decimals(wish.source.chain), decimals(wish.dest.chain)
+    """`fee` is the `fee_response` that was stored."""
+    sold, bought = decimals(request.source.chain), decimals(request.dest.chain)
     return {
         "id": stored.id,
         "expires_at": iso_time(stored.expires_at),
-        "sell_asset": wish.source.asset,
-        "buy_asset": wish.dest.asset,
+        "sell_asset": request.source.asset,
+        "buy_asset": request.dest.asset,
         "sell_amount": str(price.amount_in),
         "buy_amount": str(price.amount_out),
         "price": unit_price(price.amount_in, sold, price.amount_out, bought),
         "fee": fee,
-        "needs_trustline": needs,
+        "needs_trustline": needs_trustline,
     }
 
 
-def _native(fee: Fee) -> schema.NativeFee:
+def _native_fee(fee: Fee) -> schema.NativeFee:
     return cast(schema.NativeFee, {"name": fee.name, "amount": str(fee.amount), "chain": fee.chain})

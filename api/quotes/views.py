@@ -12,15 +12,15 @@ from api.quotes import schema
 from api.quotes.pricing import (
     Price,
     burn_price,
-    by_address,
     payment_price,
     send_price,
+    with_deposit_address,
     with_sponsor,
 )
-from api.quotes.recipients import refuse_unpayable
+from api.quotes.recipients import require_payable_recipient
 from api.quotes.requests import NewQuote, QuoteRequest, read_quote_request
-from api.quotes.responses import shape_fee, shape_quote
-from api.quotes.store import store
+from api.quotes.responses import fee_response, quote_response
+from api.quotes.store import store_quote
 from api.trustlines import NeededTrustline, needed_trustline
 from indexer.addresses import account_as_bytes32, evm_as_bytes32
 from indexer.facts.status import chain_status_on
@@ -34,88 +34,75 @@ quotes.before_request(owner_only)
 
 @quotes.post("/v1/quotes")
 def create_quote() -> tuple[schema.Quote, int]:
-    """Price a transfer, and promise the price for some minutes."""
-    held = deps()
-    wish = read_quote_request(read_body(NewQuote), held.network, owner())
-    _refuse_unwell(wish)
-    refuse_unpayable(wish)
-    needs = _needs(wish)
-    price = _price(wish)
-    if needs is not None and needs["sponsored"]:
-        price = with_sponsor(price, wish.dest.chain, is_new=needs["creates_account"])
-    fee = shape_fee(wish, price)
-    stored = store(held.engine, held.network, wish, price, fee, held.quote_seconds)
-    return shape_quote(stored, wish, price, fee, needs), 201
-
-
-def _refuse_unwell(wish: QuoteRequest) -> None:
-    """Raises `ChainUnavailable` for a chain that nothing can be promised about now."""
-    source, dest = wish.source.chain, wish.dest.chain
+    """Price a transfer, and guarantee the price for `deps().quote_seconds`."""
+    network = deps().network
+    request = read_quote_request(read_body(NewQuote), network, owner())
+    source, dest = request.source.chain, request.dest.chain
     what = "no transfer over it can be quoted"
     with snapshot() as conn:
-        statuses = chain_status_on(conn, deps().network)
-        require_healthy_chains(deps().network, statuses, (source, dest), what)
-        require_relay(conn, wish.route.mechanism, source, dest, wish.funding_mode, what)
+        require_healthy_chains(network, chain_status_on(conn, network), (source, dest), what)
+        require_relay(conn, request.route.mechanism, source, dest, request.funding_mode, what)
+    require_payable_recipient(request)
+    needs_trustline = _needed_trustline(request)
+    price = _price(request)
+    if needs_trustline is not None and needs_trustline["sponsored"]:
+        price = with_sponsor(price, dest, is_new=needs_trustline["creates_account"])
+    fee = fee_response(request, price)
+    stored = store_quote(deps().engine, network, request, price, fee, deps().quote_seconds)
+    return quote_response(stored, request, price, fee, needs_trustline), 201
 
 
-def _needs(wish: QuoteRequest) -> NeededTrustline | None:
-    """The trustline that a deposit's owner has not; None without a ledger to ask."""
-    accounts, network = deps().accounts, deps().network
-    if wish.route.direction != "deposit" or accounts is None:
+def _needed_trustline(request: QuoteRequest) -> NeededTrustline | None:
+    """The trustline that a deposit's owner still has to open; None if no accounts are read."""
+    accounts = deps().accounts
+    if request.route.direction != "deposit" or accounts is None:
         return None
-    account, asset = StellarAddress(wish.dest_address), AssetId(wish.dest.asset)
+    account, asset = StellarAddress(request.dest_address), AssetId(request.dest.asset)
     if accounts.trustline(account, asset) is not None:
         return None
-    paid = BaseUnits(wish.amount * STELLAR_PER_SHARED)
-    who = SponsorshipRequest(account, asset, paid, wish.source_address)
+    paid = BaseUnits(request.amount * STELLAR_PER_SHARED)
+    sponsorship = SponsorshipRequest(account, asset, paid, request.source_address)
     is_new = accounts.signing_rules(account) is None
     with snapshot() as conn:
-        return needed_trustline(conn, network.stellar, who, is_new=is_new)
+        return needed_trustline(conn, deps().network.stellar, sponsorship, is_new=is_new)
 
 
-def _price(wish: QuoteRequest) -> Price:
-    price = _carried(wish)
-    if wish.funding_mode != "deposit_address":
-        return price
-    return by_address(price, wish.source.chain, _fees().gas_price(wish.source.chain))
-
-
-def _carried(wish: QuoteRequest) -> Price:
-    match wish.route.mechanism:
+def _price(request: QuoteRequest) -> Price:
+    source, dest = request.source.chain, request.dest.chain
+    match request.route.mechanism:
         case "cctp":
-            return _burn_price(wish, _fees())
+            fees = _require_fees()
+            terms = fees.burn(source, dest)
+            gas_price = fees.gas_price(dest) if is_evm(dest) else None
+            price = burn_price(source, dest, request.amount, terms, gas_price)
         case "oft":
-            return _send_price(wish, _fees())
+            price = _send_price(request, _require_fees())
         case "payment":
-            return payment_price(wish.amount)
+            price = payment_price(request.amount)
+    if request.funding_mode != "deposit_address":
+        return price
+    return with_deposit_address(price, source, _require_fees().gas_price(source))
 
 
-def _fees() -> FeeSource:
+def _require_fees() -> FeeSource:
     fees = deps().fees
     if fees is None:
         raise FeesUnavailable("this process reads no fees")
     return fees
 
 
-def _burn_price(wish: QuoteRequest, fees: FeeSource) -> Price:
-    source, dest = wish.source.chain, wish.dest.chain
-    terms = fees.burn(source, dest)
-    gas_price = fees.gas_price(dest) if is_evm(dest) else None
-    return burn_price(source, dest, wish.amount, terms, gas_price)
-
-
-def _send_price(wish: QuoteRequest, fees: FeeSource) -> Price:
-    source, dest = wish.source.chain, wish.dest.chain
+def _send_price(request: QuoteRequest, fees: FeeSource) -> Price:
+    source, dest = request.source.chain, request.dest.chain
     if is_evm(dest):
-        to = evm_as_bytes32(EvmAddress(wish.dest_address))
+        to = evm_as_bytes32(EvmAddress(request.dest_address))
     else:
-        to = account_as_bytes32(StellarAddress(wish.dest_address))
-    terms = fees.send(source, dest, to, wish.amount)
-    if not terms.min_amount <= wish.amount <= terms.max_amount:
+        to = account_as_bytes32(StellarAddress(request.dest_address))
+    terms = fees.send(source, dest, to, request.amount)
+    if not terms.min_amount <= request.amount <= terms.max_amount:
         raise BadRequest(
-            f"amount_in must be from {max(terms.min_amount, wish.source.min_amount)} to "
-            f"{min(terms.max_amount, wish.source.max_amount)} base units of {wish.source.asset}: "
-            "the bridge takes no other amount now",
+            f"amount_in must be from {max(terms.min_amount, request.source.min_amount)} to "
+            f"{min(terms.max_amount, request.source.max_amount)} base units of "
+            f"{request.source.asset}: the bridge takes no other amount now",
             code="AMOUNT_OUT_OF_LIMITS",
         )
-    return send_price(source, dest, wish.amount, terms)
+    return send_price(source, dest, request.amount, terms)

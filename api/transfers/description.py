@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from api.description import HeaderDoc, Operation, Parameter, RequestBodyDoc, ResponseDoc
-from api.transfers.requests import DEFAULT_LIMIT, LARGEST_LIMIT, NewTransfer
+from api.transfers.requests import DEFAULT_LIMIT, MAX_LIMIT, NewTransfer
 from api.transfers.schema import Transfer, TransferList
 
 _TAG = "Transfers"
@@ -60,7 +60,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 {
                     "type": "integer",
                     "minimum": 1,
-                    "maximum": LARGEST_LIMIT,
+                    "maximum": MAX_LIMIT,
                     "default": DEFAULT_LIMIT,
                 },
             ),

@@ -1,6 +1,6 @@
-"""Where transfers are: the indexer's own fold, of what this very transaction sees."""
+"""Details of transfers: agreement and state, folded from what this transaction sees."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -15,18 +15,18 @@ from indexer.facts.messages import verified_attestations
 from indexer.transfers.fold import TransferState
 from indexer.transfers.read import new_transfer_state, read_transfers
 from indexer.transfers.terms import load_terms
-from warehouse_schema.identifiers import BaseUnits, Bytes32, ChainId
+from warehouse_schema.identifiers import BaseUnits, ChainId
 from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import movements, transfer_states
 from warehouse_schema.queries import any_of
 
 MAX_EXTRAS = 20
-"""Attested messages of extra movements that are shown of a transfer: anybody can add movements."""
+"""Attested extra movements that are shown of a transfer: anybody can create extra movements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferAgreement:
-    """What a transfer and its quote say; never changes."""
+    """Columns of a transfer and its quote that never change."""
 
     id: OwnedTransferId
     quote: str
@@ -49,19 +49,19 @@ class TransferAgreement:
 
 @dataclass(frozen=True, slots=True)
 class TransferDetails:
-    """A transfer, and where it is."""
+    """A transfer and its state."""
 
     agreed: TransferAgreement
-    progress: TransferState
+    state: TransferState
     finish: Attestation | None
     """With which anybody may deliver it now."""
     finish_extras: tuple[tuple[str, Attestation], ...] = ()
-    """The same of extra movements, by their ids: the oldest that wait, `MAX_EXTRAS` of them."""
+    """Attestations of undelivered extra movements by id, the oldest first, at most `MAX_EXTRAS`."""
     changed_at: datetime | None = None
-    """When what is shown last changed; None since it was created."""
+    """Last change of the state; None since its creation."""
 
 
-_AGREED = (
+_AGREEMENT_COLUMNS = (
     transfers.c.id,
     transfers.c.quote,
     quotes.c.route,
@@ -85,40 +85,58 @@ _AGREED = (
 def load_details(
     conn: Connection, network: Network, ids: Sequence[OwnedTransferId]
 ) -> list[TransferDetails]:
-    """These transfers, in the order of their ids as given."""
-    found = {each.terms.id: each.state for each in read_transfers(conn, network, ids)}
-    agreed = _agreed(conn, ids)
-    extras = _waiting_extras(conn, found.values())
-    nonces = [each.self_finish for each in found.values() if each.self_finish is not None]
-    finish = verified_attestations(conn, [*nonces, *(each.message_id for each in extras.values())])
-    changed = _changed_at(conn, ids)
-    return [_known(agreed[each], found[each], extras, finish, changed.get(each)) for each in ids]
+    """In the order of `ids`."""
+    states = {each.terms.id: each.state for each in read_transfers(conn, network, ids)}
+    agreements = _agreements(conn, ids)
+    extras = _attested_extras(conn, [extra for each in states.values() for extra in each.extras])
+    nonces = [each.self_finish for each in states.values() if each.self_finish is not None]
+    finish = verified_attestations(conn, [*nonces, *(each.message_id for each in extras)])
+    columns = transfer_states.c
+    query = select(columns.transfer, columns.changed_at).where(columns.transfer == any_of(ids))
+    changed = {row.transfer: row.changed_at for row in conn.execute(query)}
+    details = []
+    for transfer in ids:
+        agreed, state = agreements[transfer], states[transfer]
+        own = {*state.extras}
+        finish_extras = (
+            (extra.id, attested)
+            for extra in extras
+            if extra.id in own
+            and (attested := finish.get((extra.source_chain, extra.message_id))) is not None
+        )
+        details.append(
+            TransferDetails(
+                agreed,
+                state,
+                None
+                if state.self_finish is None
+                else finish.get((agreed.source_chain, state.self_finish)),
+                tuple(islice(finish_extras, MAX_EXTRAS)),
+                changed.get(transfer),
+            )
+        )
+    return details
 
 
 def new_transfer_details(conn: Connection, transfer: OwnedTransferId) -> TransferDetails:
-    """As `known`, of a transfer that this very transaction made: its id has been seen by nobody."""
+    """Of a transfer that this transaction inserted, so that no movement can belong to it yet."""
     [terms] = load_terms(conn, [transfer])
-    return TransferDetails(_agreed(conn, [transfer])[transfer], new_transfer_state(terms), None)
+    agreed = _agreements(conn, [transfer])[transfer]
+    return TransferDetails(agreed, new_transfer_state(terms), None)
 
 
-def _agreed(conn: Connection, ids: Sequence[str]) -> dict[str, TransferAgreement]:
-    query = select(*_AGREED).join_from(transfers, quotes).where(transfers.c.id == any_of(ids))
-    return {row.id: TransferAgreement(**row._mapping) for row in conn.execute(query)}
+def _agreements(
+    conn: Connection, ids: Sequence[OwnedTransferId]
+) -> dict[OwnedTransferId, TransferAgreement]:
+    query = select(*_AGREEMENT_COLUMNS).join_from(transfers, quotes)
+    rows = conn.execute(query.where(transfers.c.id == any_of(ids)))
+    return {row.id: TransferAgreement(**row._mapping) for row in rows}
 
 
-def _changed_at(conn: Connection, ids: Sequence[str]) -> dict[str, datetime | None]:
-    columns = transfer_states.c
-    query = select(columns.transfer, columns.changed_at).where(columns.transfer == any_of(ids))
-    return {row.transfer: row.changed_at for row in conn.execute(query)}
-
-
-def _waiting_extras(
-    conn: Connection, found: Iterable[TransferState]
-) -> dict[str, Row[Any, Any, Any]]:
-    """Attested extra movements that nobody delivered so far, by their ids; the oldest first."""
-    ids = [extra for each in found for extra in each.extras]
+def _attested_extras(conn: Connection, ids: Sequence[str]) -> Sequence[Row[Any, Any, Any]]:
+    """Those of these extra movements that wait for delivery, the oldest first."""
     if not ids:
-        return {}
+        return []
     columns = movements.c
     query = (
         select(columns.id, columns.source_chain, columns.message_id)
@@ -130,27 +148,4 @@ def _waiting_extras(
         )
         .order_by(columns.sent_at, columns.id)
     )
-    return {row.id: row for row in conn.execute(query)}
-
-
-def _known(
-    agreed: TransferAgreement,
-    progress: TransferState,
-    extras: Mapping[str, Row[Any, Any, Any]],
-    finish: Mapping[tuple[ChainId, Bytes32], Attestation],
-    changed_at: datetime | None,
-) -> TransferDetails:
-    nonce, own = progress.self_finish, {*progress.extras}
-    waiting = (
-        (each.id, attested)
-        for each in extras.values()
-        if each.id in own
-        and (attested := finish.get((each.source_chain, each.message_id))) is not None
-    )
-    return TransferDetails(
-        agreed,
-        progress,
-        None if nonce is None else finish.get((agreed.source_chain, nonce)),
-        tuple(islice(waiting, MAX_EXTRAS)),
-        changed_at,
-    )
+    return conn.execute(query).all()

@@ -1,10 +1,9 @@
-"""How much an owner may start in a day and have under way at a time, all routes together.
+"""Limits per owner: what may be started in a UTC day, and be outstanding at a time.
 
-Who asks holds the owner's lock (`locks.OWNER`), so that nothing is started between the sum and the
-row that adds to it. USDC and USDT0 count one dollar each.
+The caller holds the owner's lock (`locks.OWNER`) until the new transfer is inserted. USDC and USDT0
+count one dollar each.
 """
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -22,12 +21,12 @@ from warehouse_schema.intake import quotes, transfers
 from warehouse_schema.projections import transfer_states
 from warehouse_schema.queries import any_of
 
-STARTED = 1_000
-"""Most transfers that an owner starts in a UTC day: the sum is over all that an owner has ever
-started, and a payment may be as small as its smallest unit."""
+MAX_PER_DAY = 1_000
+"""Transfers started in a UTC day: a payment may be as small as its smallest unit, and the sum of
+what is outstanding is over all transfers that an owner has ever started."""
 
 
-def refuse_over_limits(
+def require_within_limits(
     conn: Connection,
     network: Network,
     owner: StellarAddress,
@@ -35,14 +34,16 @@ def refuse_over_limits(
     amount: BaseUnits,
     now: datetime,
 ) -> None:
-    """Raises `Unacceptable` if one more transfer of that source amount is too much."""
-    more = units(chain, amount)
-    # The day first: whoever has used it up costs no sum over all that he has ever started.
-    _refuse_over_day(conn, owner, more, now)
-    _refuse_over_outstanding(conn, network, owner, more)
+    """Raises `Unprocessable` if one more transfer of that source amount exceeds a limit."""
+    added = units(chain, amount)
+    # First the cheaper query: the other one sums all transfers that the owner has ever started.
+    _require_daily_limit(conn, owner, added, now)
+    _require_outstanding_limit(conn, network, owner, added)
 
 
-def _refuse_over_day(conn: Connection, owner: StellarAddress, more: int, now: datetime) -> None:
+def _require_daily_limit(
+    conn: Connection, owner: StellarAddress, added: int, now: datetime
+) -> None:
     midnight = datetime.combine(now.astimezone(UTC), time(), UTC)
     query = (
         select(quotes.c.source_chain, func.sum(quotes.c.amount_in), func.count())
@@ -52,79 +53,71 @@ def _refuse_over_day(conn: Connection, owner: StellarAddress, more: int, now: da
     )
     rows = conn.execute(query).all()
     started = sum(units(chain, amount) for chain, amount, _ in rows)
-    if sum(number for _, _, number in rows) >= STARTED:
+    if sum(number for _, _, number in rows) >= MAX_PER_DAY:
         raise Unprocessable(
-            f"no more than {STARTED} transfers can be started in a UTC day", code="DAILY_LIMIT"
+            f"no more than {MAX_PER_DAY} transfers can be started in a UTC day", code="DAILY_LIMIT"
         )
-    if started + more > STARTED_USD * UNITS_PER_USD:
+    if started + added > STARTED_USD * UNITS_PER_USD:
         raise Unprocessable(
             f"no more than {STARTED_USD} USD can be started in a UTC day: "
-            f"{_dollars(STARTED_USD * UNITS_PER_USD - started)} are left",
+            f"{_format_usd(STARTED_USD * UNITS_PER_USD - started)} are left",
             code="DAILY_LIMIT",
         )
 
 
-def _refuse_over_outstanding(
-    conn: Connection, network: Network, owner: StellarAddress, more: int
+def _require_outstanding_limit(
+    conn: Connection, network: Network, owner: StellarAddress, added: int
 ) -> None:
-    """Stored stages are taken at their word where they know of all that client and relay did.
+    """Trusts a stored stage if it includes all that the client and the relay have done.
 
-    Any other transfer may be outstanding, and is folded if that would make the difference.
+    Other transfers may be outstanding; they are folded only if their sum decides.
     """
-    room, behind = OUTSTANDING_USD * UNITS_PER_USD, dict[str, int]()
-    for transfer, chain, amount, is_unsure in conn.execute(_open(owner)):
+    available, unsure = OUTSTANDING_USD * UNITS_PER_USD, dict[str, int]()
+    for transfer, chain, amount, is_unsure in conn.execute(_outstanding_or_unsure(owner)):
         if is_unsure:
-            behind[transfer] = units(chain, amount)
+            unsure[transfer] = units(chain, amount)
         else:
-            room -= units(chain, amount)
-    if sum(behind.values()) + more <= room:
+            available -= units(chain, amount)
+    if sum(unsure.values()) + added <= available:
         return
-    room -= _folded(conn, network, list(behind))
-    if more > room:
+    for reading in read_transfers(conn, network, list(unsure)):
+        if state_machine.is_outstanding(reading.state.stage):
+            available -= unsure[reading.terms.id]
+    if added > available:
         raise Unprocessable(
             f"no more than {OUTSTANDING_USD} USD can be under way at a time: "
-            f"{_dollars(room)} are left until a transfer is over",
+            f"{_format_usd(available)} are left until a transfer is over",
             code="OUTSTANDING_LIMIT",
         )
 
 
-def _open(owner: StellarAddress) -> Select[Any]:
-    """Transfers that are outstanding, and those of which it is not known: id, source, behind."""
+def _outstanding_or_unsure(owner: StellarAddress) -> Select[Any]:
+    """Rows: id, source chain, source amount, whether the stored stage may be outdated."""
     stage = transfer_states.c.stage
     final = [each for each in state_machine.STAGES if state_machine.is_final(each)]
-    under_way = [each for each in state_machine.STAGES if state_machine.is_outstanding(each)]
-    each = (
+    outstanding = [each for each in state_machine.STAGES if state_machine.is_outstanding(each)]
+    states = (
         select(
             transfers.c.id,
             quotes.c.source_chain,
             quotes.c.amount_in,
-            # Of what is final nothing can be missing any more.
+            # A final stage cannot be outdated.
             case((stage == any_of(final), false()), else_=is_behind()).label("is_behind"),
-            func.coalesce(stage == any_of(under_way), false()).label("is_under_way"),
+            func.coalesce(stage == any_of(outstanding), false()).label("is_outstanding"),
         )
         .join_from(transfers, quotes)
         .outerjoin(transfer_states, transfer_states.c.transfer == transfers.c.id)
         .where(transfers.c.owner == owner)
-        # Or it would be worked out once for what is selected, and once for what is asked for.
+        # Keeps Postgres from evaluating `is_behind` twice, in the SELECT list and in WHERE.
         .offset(0)
         .subquery()
     )
-    columns = each.c
+    columns = states.c
     return select(columns.id, columns.source_chain, columns.amount_in, columns.is_behind).where(
-        or_(columns.is_behind, columns.is_under_way)
+        or_(columns.is_behind, columns.is_outstanding)
     )
 
 
-def _folded(conn: Connection, network: Network, ids: Sequence[str]) -> int:
-    """What of these is outstanding, as the fold of now has it."""
-    terms = (
-        each.terms
-        for each in read_transfers(conn, network, ids)
-        if state_machine.is_outstanding(each.state.stage)
-    )
-    return sum(units(each.source_chain, each.amount_in) for each in terms)
-
-
-def _dollars(units: int) -> str:
+def _format_usd(units: int) -> str:
     whole, part = divmod(max(0, units), UNITS_PER_USD)
     return f"{whole}.{part:0{STELLAR_DECIMALS}d}".rstrip("0").rstrip(".")

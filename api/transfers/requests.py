@@ -1,4 +1,4 @@
-"""What requests about transfers say, read strictly."""
+"""Requests about transfers, parsed and validated."""
 
 import hashlib
 import re
@@ -11,11 +11,13 @@ from pydantic import field_validator
 from api.errors import BadRequest
 from api.parsing import Strict, canonical_hex
 
-DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
+DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 
-_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _SPACED_OFFSET = re.compile(r"^(.{10}[T ][0-9:.,]+) ([0-9]{2}:?[0-9]{2})$")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.,]{5,20}(Z|[+-][0-9]{2}:?[0-9]{2})?)?")
+# At most six digits: `int` is slow with more.
+_LIMIT = re.compile(r"[0-9]{1,6}")
 
 
 class NewTransfer(Strict):
@@ -30,21 +32,21 @@ class NewTransfer(Strict):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what is asked, 64 hex digits: equal for bodies that ask the same."""
+        """SHA-256 of the body, 64 hex digits: equal for bodies that mean the same."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class TransferPageRequest:
-    """Which part of a list is asked for."""
+    """A page of a list of transfers."""
 
     before: datetime | None
     limit: int
 
 
-def read_key(text: str | None) -> str:
-    """The idempotency key of a header. Raises `BadRequest`."""
-    if text is None or not _KEY.fullmatch(text):
+def read_idempotency_key(text: str | None) -> str:
+    """The value of the `Idempotency-Key` header. Raises `BadRequest`."""
+    if text is None or not _IDEMPOTENCY_KEY.fullmatch(text):
         raise BadRequest(
             "Idempotency-Key must be a header of 1 to 255 visible ASCII characters, such as a "
             "UUID: a new one for each transfer, the same when you ask again",
@@ -55,16 +57,18 @@ def read_key(text: str | None) -> str:
 
 def read_page(query: Mapping[str, str]) -> TransferPageRequest:
     """Raises `BadRequest` that names the parameter."""
-    return TransferPageRequest(_before(query.get("before", "")), _limit(query.get("limit", "")))
+    before = _read_time(query["before"]) if query.get("before") else None
+    limit = query.get("limit") or str(DEFAULT_LIMIT)
+    if not _LIMIT.fullmatch(limit) or not 1 <= int(limit) <= MAX_LIMIT:
+        raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}", code="BAD_LIMIT")
+    return TransferPageRequest(before, int(limit))
 
 
-def _before(text: str) -> datetime | None:
-    if not text:
-        return None
-    # In a query string a `+` that is not escaped means a space.
+def _read_time(text: str) -> datetime:
+    # An unescaped `+` in a query string means a space.
     text = _SPACED_OFFSET.sub(r"\1+\2", text)
     try:
-        # The library reads more than times, such as weeks.
+        # `fromisoformat` also reads weeks and other forms that are no times.
         moment = datetime.fromisoformat(text) if _TIME.fullmatch(text) else None
     except ValueError:
         moment = None
@@ -74,16 +78,3 @@ def _before(text: str) -> datetime | None:
             code="BAD_CURSOR",
         )
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-
-
-def _limit(text: str) -> int:
-    if not text:
-        return DEFAULT_LIMIT
-    # More digits say no more, and `int` takes its time with them.
-    if not (text.isascii() and text.isdecimal() and len(text) < 7 and text.strip("0")):
-        limit = 0
-    else:
-        limit = int(text)
-    if not 1 <= limit <= LARGEST_LIMIT:
-        raise BadRequest(f"limit must be a number from 1 to {LARGEST_LIMIT}", code="BAD_LIMIT")
-    return limit

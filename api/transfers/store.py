@@ -1,7 +1,7 @@
-"""Transfers as they are made and called off; what a row of theirs means is folded elsewhere.
+"""Creation and cancellation of transfers.
 
-Each of these runs in one transaction of its caller's, READ COMMITTED: whatever is read after a
-lock was granted is what its holder before left.
+Both run in a READ COMMITTED transaction of the caller: what is read under a lock includes all that
+its previous holder committed.
 """
 
 import secrets
@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from api.availability import require_healthy_chains, require_relay
 from api.errors import ChainUnavailable, Conflict, NotFound, Unprocessable
 from api.transfers.access import OwnedTransferId
-from api.transfers.limits import refuse_over_limits
+from api.transfers.limits import require_within_limits
 from api.transfers.requests import NewTransfer
 from indexer.bridges.deposit_address.factory import Deposit, deposit_address, deposit_of_transfer
 from indexer.config.networks import EvmChain, Network
@@ -33,77 +33,82 @@ from warehouse_schema.intake import (
 )
 
 _TICK = timedelta(microseconds=1)
-"""The finest that Postgres keeps."""
+"""Resolution of a Postgres timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
-class NewTransferTerms:
-    """What every transfer of this service is given."""
-
-    network: Network
-    seconds: int
-    """From its creation until it expires."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A transfer, and whether it is this request that made it."""
+class CreatedTransfer:
+    """The transfer of an idempotency key; `is_new` if this request created it."""
 
     id: OwnedTransferId
     is_new: bool
 
 
-def make_transfer(
-    conn: Connection, terms: NewTransferTerms, owner: StellarAddress, key: str, asked: NewTransfer
-) -> Made:
-    """The transfer of an idempotency key: the one that is there, whatever else has changed since,
-    or a new one.
+def create_transfer(
+    conn: Connection,
+    network: Network,
+    seconds: int,
+    owner: StellarAddress,
+    key: str,
+    body: NewTransfer,
+) -> CreatedTransfer:
+    """The existing transfer of the idempotency key, or a new one that expires after `seconds`.
 
-    Raises `Unacceptable` for a key with another body and over a limit, `NotFound` for a quote that
+    Raises `Unprocessable` for a key with another body and over a limit, `NotFound` for a quote that
     is not the owner's, `Conflict` for one that is used or expired, `ChainUnavailable`.
     """
     conn.execute(select(func.pg_advisory_xact_lock(locks.OWNER, func.hashtext(owner))))
-    known = _of_key(conn, owner, key)
-    if known is not None:
-        _refuse_other_body(known, asked)
-        return Made(OwnedTransferId(known.id), is_new=False)
-    quote = _usable_quote(conn, owner, asked.quote_id)
+    query = select(transfers.c.id, transfers.c.fingerprint)
+    query = query.where(transfers.c.owner == owner, transfers.c.idempotency_key == key)
+    existing = conn.execute(query).one_or_none()
+    if existing is not None:
+        if existing.fingerprint != body.fingerprint:
+            raise Unprocessable(
+                f"this Idempotency-Key made transfer {existing.id} of another quote: send a new "
+                "key for a new transfer",
+                code="IDEMPOTENCY_KEY_REUSED",
+                transfer=existing.id,
+            )
+        return CreatedTransfer(OwnedTransferId(existing.id), is_new=False)
+    quote = _usable_quote(conn, owner, body.quote_id)
     chains = (quote.source_chain, quote.dest_chain)
-    statuses = chain_status_on(conn, terms.network)
+    statuses = chain_status_on(conn, network)
     what = "no transfer over it can be started"
-    require_healthy_chains(terms.network, statuses, chains, what)
+    require_healthy_chains(network, statuses, chains, what)
     require_relay(conn, quote.mechanism, *chains, quote.funding_mode, what)
-    refuse_over_limits(conn, terms.network, owner, quote.source_chain, quote.amount_in, quote.now)
-    transfer = _row(terms, quote, key, asked.fingerprint)
-    conn.execute(insert(transfers).values(transfer))
-    if transfer["deposit_address"] is not None:
-        _watch(conn, quote.source_chain, transfer["deposit_address"], "deposit address", transfer)
+    require_within_limits(conn, network, owner, quote.source_chain, quote.amount_in, quote.now)
+    # `started_at` is the cursor of lists, so an owner's transfers must differ in it.
+    started: datetime = quote.now if quote.last is None else max(quote.now, quote.last + _TICK)
+    # The terms of a deposit address have whole seconds.
+    expires = (started + timedelta(seconds=seconds)).replace(microsecond=0)
+    transfer = OwnedTransferId(secrets.token_hex(16))
+    deposit = None
+    if quote.funding_mode == "deposit_address":
+        deposit = _agree_deposit(network, quote, transfer, expires)
+    address = None if deposit is None else deposit_address(network, deposit)
+    row = {
+        "id": transfer,
+        "quote": quote.id,
+        "owner": quote.owner,
+        "idempotency_key": key,
+        "fingerprint": body.fingerprint,
+        "deposit_address": address,
+        "deposit_operator": None if deposit is None else deposit.operator,
+        "started_at": started,
+        "expires_at": expires,
+    }
+    conn.execute(insert(transfers).values(row))
+    if address is not None:
+        _watch(conn, quote.source_chain, address, f"deposit address of transfer {transfer}")
     if quote.mechanism == "payment":
-        # No contract of ours tells of it: what leaves this account does.
-        _watch(conn, quote.source_chain, quote.source_address, "payer", transfer)
-    _tell(conn, transfer["id"])
-    return Made(OwnedTransferId(transfer["id"]), is_new=True)
-
-
-def _of_key(conn: Connection, owner: StellarAddress, key: str) -> Row[Any, Any] | None:
-    columns = transfers.c
-    query = select(columns.id, columns.fingerprint)
-    query = query.where(columns.owner == owner, columns.idempotency_key == key)
-    return conn.execute(query).one_or_none()
-
-
-def _refuse_other_body(known: Row[Any, Any], asked: NewTransfer) -> None:
-    if known.fingerprint != asked.fingerprint:
-        raise Unprocessable(
-            f"this Idempotency-Key made transfer {known.id} of another quote: send a new key for "
-            "a new transfer",
-            code="IDEMPOTENCY_KEY_REUSED",
-            transfer=known.id,
-        )
+        # Payments call no contract of ours: the payer's account is watched instead.
+        _watch(conn, quote.source_chain, quote.source_address, f"payer of transfer {transfer}")
+    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
+    return CreatedTransfer(transfer, is_new=True)
 
 
 def _usable_quote(conn: Connection, owner: StellarAddress, quote: str) -> Row[Any]:
-    """The quote, what was made of it, the time, and when the owner's last transfer was started."""
+    """The quote, with `now`, and `last`: when the owner's last transfer was started."""
     last = select(func.max(transfers.c.started_at)).where(transfers.c.owner == owner)
     query = (
         select(
@@ -129,29 +134,8 @@ def _usable_quote(conn: Connection, owner: StellarAddress, quote: str) -> Row[An
     return found
 
 
-def _row(terms: NewTransferTerms, quote: Row[Any], key: str, fingerprint: str) -> dict[str, Any]:
-    # Lists are cut at these times, so no two of an owner's are one.
-    started: datetime = quote.now if quote.last is None else max(quote.now, quote.last + _TICK)
-    # Whole seconds: the terms of a deposit address say it so.
-    expires = (started + timedelta(seconds=terms.seconds)).replace(microsecond=0)
-    transfer = secrets.token_hex(16)
-    is_paid_in = quote.funding_mode == "deposit_address"
-    deposit = _deposit(terms, quote, transfer, expires) if is_paid_in else None
-    return {
-        "id": transfer,
-        "quote": quote.id,
-        "owner": quote.owner,
-        "idempotency_key": key,
-        "fingerprint": fingerprint,
-        "deposit_address": None if deposit is None else deposit_address(terms.network, deposit),
-        "deposit_operator": None if deposit is None else deposit.operator,
-        "started_at": started,
-        "expires_at": expires,
-    }
-
-
-def _deposit(terms: NewTransferTerms, quote: Row[Any], transfer: str, expires: datetime) -> Deposit:
-    chain = terms.network.chain(quote.source_chain)
+def _agree_deposit(network: Network, quote: Row[Any], transfer: str, expires: datetime) -> Deposit:
+    chain = network.chain(quote.source_chain)
     operator = chain.deposit_operator if isinstance(chain, EvmChain) else None
     if operator is None:
         raise ChainUnavailable(
@@ -171,22 +155,17 @@ def _deposit(terms: NewTransferTerms, quote: Row[Any], transfer: str, expires: d
     )
 
 
-def _watch(conn: Connection, chain: str, address: str, what: str, transfer: dict[str, Any]) -> None:
-    reason = f"{what} of transfer {transfer['id']}"
+def _watch(conn: Connection, chain: str, address: str, reason: str) -> None:
     row = {"chain": chain, "address": address, "reason": reason}
-    # Who pays again is watched already.
+    # A payer's second transfer finds its account watched already.
     conn.execute(upsert(watched_addresses).values(row).on_conflict_do_nothing())
 
 
-def _tell(conn: Connection, transfer: str) -> None:
-    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))
-
-
 def cancel_transfer(conn: Connection, network: Network, transfer: OwnedTransferId) -> None:
-    """Call a transfer off. Raises `Conflict` once something irreversible has happened.
+    """Raises `Conflict` once something irreversible has happened.
 
-    One point of decision: whoever submits, signs or lets expire holds the same lock, has looked
-    under it, and whoever comes second sees what the first one wrote.
+    Submission, signing and expiry take the same lock and read the state under it, so the second of
+    two sees what the first one wrote.
     """
     lock_transfers(conn, with_interchangeable(conn, [transfer]))
     [reading] = read_transfers(conn, network, [transfer])
@@ -196,4 +175,4 @@ def cancel_transfer(conn: Connection, network: Network, transfer: OwnedTransferI
             f"the transfer is {stage}: it cannot be cancelled", code="NOT_CANCELLABLE", stage=stage
         )
     conn.execute(insert(cancellations).values(transfer=transfer))
-    _tell(conn, transfer)
+    conn.execute(select(func.pg_notify(channels.INTAKE, transfer)))

@@ -10,7 +10,7 @@ from api.description import (
     RequestBodyDoc,
     ResponseDoc,
 )
-from api.webhooks.requests import DEFAULT_LIMIT, LARGEST_LIMIT, NewWebhook
+from api.webhooks.requests import DEFAULT_LIMIT, MAX_LIMIT, NewWebhook
 from api.webhooks.schema import (
     RegisteredWebhook,
     Removed,
@@ -94,7 +94,7 @@ OPERATIONS: Mapping[str, Operation] = {
                 {
                     "type": "integer",
                     "minimum": 1,
-                    "maximum": LARGEST_LIMIT,
+                    "maximum": MAX_LIMIT,
                     "default": DEFAULT_LIMIT,
                 },
             ),

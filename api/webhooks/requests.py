@@ -1,4 +1,4 @@
-"""What requests about webhooks say, read strictly."""
+"""Requests about webhooks, parsed and validated."""
 
 import re
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from pydantic import Field
 from api.errors import BadRequest
 from api.parsing import Strict
 
-DEFAULT_LIMIT, LARGEST_LIMIT = 50, 200
-LONGEST_URL = 2000
-LARGEST_NUMBER = 2**63 - 1
+DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+MAX_URL_LENGTH = 2000
+MAX_EVENT_NUMBER = 2**63 - 1
 
 _URL = re.compile(
-    # A host of labels of which the last is a word, so no address in whatever notation: whether its
-    # name means one of the internet is looked at each time that something is sent there.
+    # The last label of the host is a word, so no notation of an IP address matches. The relay
+    # checks at every delivery that the name resolves to a public address.
     r"https://(?:[A-Za-z0-9-]{1,63}\.)*[A-Za-z][A-Za-z0-9-]{0,62}"
-    r"(?::[1-9][0-9]{0,4})?"
-    # What may stand in a request's first line; a fragment is never sent.
+    r"(?::(?P<port>[1-9][0-9]{0,4}))?"
+    # Characters of an HTTP request line; a fragment is never sent.
     r"(?:[/?][!\"$-~]*)?"
 )
 _NUMBER = re.compile(r"[0-9]{1,18}")
@@ -35,7 +35,7 @@ class NewWebhook(Strict):
         int | None,
         Field(
             ge=0,
-            le=LARGEST_NUMBER,
+            le=MAX_EVENT_NUMBER,
             description="What you were told after this number is sent. Left out: what comes.",
         ),
     ] = None
@@ -43,48 +43,34 @@ class NewWebhook(Strict):
 
 @dataclass(frozen=True, slots=True)
 class EventPageRequest:
-    """Which of a webhook's events are asked for."""
+    """A page of a webhook's events."""
 
     after: int
     limit: int
     is_missed: bool
-    """Those alone that were not delivered."""
+    """Only events that were not delivered."""
 
 
 def read_url(text: str) -> str:
     """Raises `BadRequest`."""
-    if len(text) > LONGEST_URL or not _URL.fullmatch(text) or _port(text) > 65_535:
+    found = _URL.fullmatch(text) if len(text) <= MAX_URL_LENGTH else None
+    if found is None or int(found["port"] or 443) > 65_535:
         raise BadRequest(
             "url must be like https://shop.example/hooks: https, a host's name, visible ASCII, no "
-            f"user or fragment, at most {LONGEST_URL} characters",
+            f"user or fragment, at most {MAX_URL_LENGTH} characters",
             code="BAD_WEBHOOK_URL",
         )
     return text
 
 
-def _port(url: str) -> int:
-    host = re.split("[/?]", url.removeprefix("https://"), maxsplit=1)[0]
-    return int(host.partition(":")[2] or 443)
-
-
 def read_page(query: Mapping[str, str]) -> EventPageRequest:
     """Raises `BadRequest` that names the parameter."""
-    missed = query.get("missed", "")
+    missed, after = query.get("missed", ""), query.get("after", "")
     if missed not in ("", "0", "1"):
         raise BadRequest("missed must be 0 or 1", code="BAD_FILTER")
-    return EventPageRequest(
-        _after(query.get("after", "")), _limit(query.get("limit", "")), missed == "1"
-    )
-
-
-def _after(text: str) -> int:
-    if text and not _NUMBER.fullmatch(text):
+    if after and not _NUMBER.fullmatch(after):
         raise BadRequest("after must be the number of an event", code="BAD_AFTER")
-    return int(text or 0)
-
-
-def _limit(text: str) -> int:
-    limit = int(text) if _NUMBER.fullmatch(text) else (0 if text else DEFAULT_LIMIT)
-    if not 1 <= limit <= LARGEST_LIMIT:
-        raise BadRequest(f"limit must be a number from 1 to {LARGEST_LIMIT}", code="BAD_LIMIT")
-    return limit
+    limit = query.get("limit") or str(DEFAULT_LIMIT)
+    if not _NUMBER.fullmatch(limit) or not 1 <= int(limit) <= MAX_LIMIT:
+        raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}", code="BAD_LIMIT")
+    return EventPageRequest(int(after or 0), int(limit), missed == "1")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api.actions.evm_source import LimitedEvmSource
+from api.actions.sources import LimitedEvmSource
 from api.concurrency import MAX_CONCURRENT
 from api.errors import Unavailable
 from api.quotes.fees import LimitedFees

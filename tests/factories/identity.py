@@ -57,7 +57,7 @@ class World:
     def identity(self, keys: KeySource | None = None, *, now: int = NOW) -> IdentityProvider:
         """One process's verifier of the provider's tokens."""
         return IdentityProvider(
-            Verifier(ISSUER, self.stand_in.app_id, required=("sid",), longest=LONGEST),
+            Verifier(ISSUER, self.stand_in.app_id, required=("sid",), max_lifetime=LONGEST),
             keys or KeySet(self.provider().key_set, timer=self.timer),
             self.wallets(),
             clock=lambda: UnixSeconds(now),

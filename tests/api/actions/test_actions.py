@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, func, insert, select, update
 
-from api.actions.evm_source import LimitedEvmSource
-from api.actions.stellar_source import LimitedStellarSource
+from api.actions.sources import LimitedEvmSource, LimitedStellarSource
 from indexer.actions.evm_calls import evm_calls
 from indexer.actions.mint_check import MintRefusal
 from indexer.actions.stellar_orders import BurnOnStellar, Pay, operation_of
@@ -274,7 +273,7 @@ def test_a_ledger_that_cannot_be_asked_is_unavailable(kept, reader: Engine, stel
         return answer.json["code"]
 
     assert code(stellar=LimitedStellarSource(stellar)) == "LEDGER_UNAVAILABLE"
-    assert code(stellar=LimitedStellarSource(stellar, most=0)) == "LEDGER_UNAVAILABLE"
+    assert code(stellar=LimitedStellarSource(stellar, max_waiting=0)) == "LEDGER_UNAVAILABLE"
     assert code() == "LEDGER_UNAVAILABLE"
     stellar.made = drafted()
     app = make_transfer_app(
@@ -316,7 +315,7 @@ def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts,
 
 
 def test_only_so_many_wait_for_chains(kept, reader: Engine, evm, accounts):
-    none = LimitedEvmSource(evm, most=0)
+    none = LimitedEvmSource(evm, max_waiting=0)
     client = make_transfer_app(reader, network=MAINNET, evm=none, accounts=accounts).test_client()
     answer = ask_action(client, deposit(kept))
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")

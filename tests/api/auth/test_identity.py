@@ -165,7 +165,7 @@ def test_a_token_may_last_as_long_as_the_operator_says(world, user):
 
 def test_without_a_provider_its_tokens_are_refused(world, user):
     client = world.client()
-    client.application.extensions["isthmus-gate"]._issuers.pop(ISSUER)
+    client.application.extensions["isthmus-authenticator"]._issuers.pop(ISSUER)
     answer = ask(client, world.token(user))
     assert (answer.status_code, answer.json) == (401, REFUSED)
     assert world.stand_in.calls == []

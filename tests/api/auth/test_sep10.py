@@ -509,7 +509,7 @@ def test_while_the_ledger_cannot_be_read_nobody_is_let_in(client, ledger, failur
 
 def test_a_ledger_that_hangs_holds_only_some_of_the_threads(reader, monkeypatch) -> None:
     monkeypatch.setattr(concurrency, "WAIT_SECONDS", 0.0)
-    app = make_sign_in_app(reader, LimitedAccounts(FixedAccounts(make_rules()), most=0))
+    app = make_sign_in_app(reader, LimitedAccounts(FixedAccounts(make_rules()), max_waiting=0))
     answer = post(app.test_client(), sign(challenge_of(app.test_client())))
     assert_refused(answer, 503, "LEDGER_UNAVAILABLE")
 
@@ -563,7 +563,7 @@ def _cannot(*_: object, **__: object) -> str:
 
 def test_of_200_concurrent_uses_one_gets_the_token(database: alchemy.URL, ledger) -> None:
     engine = make_engine(database, room="api", pool_size=32)
-    app = make_sign_in_app(engine, LimitedAccounts(ledger, most=200))
+    app = make_sign_in_app(engine, LimitedAccounts(ledger, max_waiting=200))
     signed = sign(challenge_of(app.test_client()))
 
     with ThreadPoolExecutor(32) as threads:
@@ -577,7 +577,7 @@ def test_of_200_concurrent_uses_one_gets_the_token(database: alchemy.URL, ledger
 def test_what_expired_long_ago_is_forgotten_by_those_who_come_after(
     client, owner, monkeypatch
 ) -> None:
-    monkeypatch.setattr(challenges, "MOST_DELETED", 3)
+    monkeypatch.setattr(challenges, "MAX_DELETED", 3)
     rows = text(
         "INSERT INTO access.used_challenges SELECT 'old ' || n, 'G', now() - interval '2 hours'"
         " FROM generate_series(1, 4) AS n"

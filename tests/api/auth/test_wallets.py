@@ -296,7 +296,7 @@ def test_many_requests_of_one_user_ask_once(world):
 
     together([ask] * 8)
     assert (said, lookups(world)) == ([ACCOUNT] * 8, 1)
-    assert wallets._asking == {}
+    assert wallets._lookups == {}
 
 
 def test_who_waits_for_a_silent_provider_leaves_threads_to_others(world):
@@ -316,11 +316,11 @@ def test_who_waits_for_a_silent_provider_leaves_threads_to_others(world):
 
 
 def test_what_is_remembered_is_bounded(world):
-    wallets = world.wallets(most=2)
+    wallets = world.wallets(max_cached=2)
     users = [world.stand_in.add_user() for _ in range(3)]
     for user in users:
         wallets.account_of(user)
-    assert set(wallets._known) == set(users[1:])
+    assert set(wallets._cache) == set(users[1:])
 
 
 def test_the_same_user_of_another_issuer_is_somebody_else(world, reader, access_rows):

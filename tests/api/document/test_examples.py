@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 from limits import parse
 from sqlalchemy import Connection, Engine, delete, func
 
-from api.actions.evm_source import LimitedEvmSource
+from api.actions.sources import LimitedEvmSource
 from api.auth.accounts import LedgerUnavailable
 from api.auth.claims import AuthSession
 from api.browser_headers import BrowserPolicy

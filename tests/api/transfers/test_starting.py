@@ -317,7 +317,7 @@ def test_another_owners_transfers_do_not_count(kept, starter):
 
 
 def test_there_is_an_end_to_how_many_are_started_in_a_day(kept, starter, monkeypatch):
-    monkeypatch.setattr("api.transfers.limits.STARTED", 2)
+    monkeypatch.setattr("api.transfers.limits.MAX_PER_DAY", 2)
     for _ in range(2):
         assert start(starter, insert_quote(kept, **payment(amount_in=1))).status_code == 201
     answer = start(starter, insert_quote(kept, **payment(amount_in=1)))
