@@ -47,9 +47,7 @@ def calls_of(transfer: str, mechanism: str, allowance: Any) -> list[dict[str, st
 
 @pytest.mark.parametrize("mechanism", ["cctp", "oft"])
 @pytest.mark.parametrize("allowance", [0, 7, None])
-def test_a_deposit_is_shown_as_the_calls_that_its_payer_sends(
-    kept, actor, evm, mechanism, allowance
-):
+def test_deposit_shows_calls_of_payer(kept, actor, evm, mechanism, allowance):
     evm.allowed = allowance
     transfer = deposit(kept, mechanism)
     answer = ask_action(actor, transfer)
@@ -69,7 +67,7 @@ def order_token(mechanism: str) -> str:
     return str(make_agreed(mechanism=mechanism).terms.source_token)
 
 
-def test_what_was_shown_before_is_not_kept_again(kept, actor, evm):
+def test_shown_action_is_stored_once(kept, actor, evm):
     transfer = deposit(kept)
     first = ask_action(actor, transfer).json
     assert ask_action(actor, transfer).json == first
@@ -82,9 +80,7 @@ def test_what_was_shown_before_is_not_kept_again(kept, actor, evm):
 
 
 @pytest.mark.parametrize("has_trustline", [True, False])
-def test_a_deposit_address_is_shown_with_what_is_to_be_paid_there(
-    kept, actor, evm, accounts, has_trustline
-):
+def test_deposit_address_shows_amount_to_pay(kept, actor, evm, accounts, has_trustline):
     if not has_trustline:
         accounts.lines.pop((OWNER, USDC))
     transfer = deposit(kept, funding_mode="deposit_address")
@@ -100,7 +96,7 @@ def test_a_deposit_address_is_shown_with_what_is_to_be_paid_there(
     assert evm.asked == []
 
 
-def test_deposit_in_an_unproven_block_is_not_asked_for_again(kept, actor):
+def test_deposit_in_unproven_block_shows_no_action(kept, actor):
     address = "0x" + "dd" * 20
     transfer = deposit(kept, funding_mode="deposit_address")
     at = {"deposit_address": address, "deposit_operator": PAYER}
@@ -137,13 +133,13 @@ def test_deposit_to_unusable_trustline_shows_no_calls(kept, actor, accounts, evm
     assert len(stored(kept, transfer)) == len(evm.asked) == 1
 
 
-def test_what_ran_out_is_not_shown_although_the_indexer_has_not_said_so(kept, actor):
+def test_expired_transfer_shows_no_action(kept, actor):
     transfer = deposit(kept)
     kept.execute(update(transfers).where(transfers.c.id == transfer).values(expires_at=func.now()))
     assert nothing(ask_action(actor, transfer)) == "expired"
 
 
-def test_what_is_over_or_sent_needs_nothing(kept, actor, evm):
+def test_finished_transfer_shows_no_action(kept, actor, evm):
     over, sent = deposit(kept), deposit(kept)
     assert cancel(actor, over, OWNER).status_code == 200
     assert nothing(ask_action(actor, over)) == "over"
@@ -159,7 +155,7 @@ def drafted(sequence=7):
     return draft(MAINNET.stellar.passphrase, OWNER, sequence, 1_800_001_800, operations)
 
 
-def test_a_payment_is_shown_as_the_transaction_that_its_owner_signs(kept, actor, stellar):
+def test_payment_shows_transaction_of_owner(kept, actor, stellar):
     transfer, stellar.made = stellar_payment(kept), drafted()
     action = {
         "kind": "stellar_tx",
@@ -180,7 +176,7 @@ def test_a_payment_is_shown_as_the_transaction_that_its_owner_signs(kept, actor,
     assert (ingested, issued) == (LEDGER, ())
 
 
-def test_what_was_issued_on_stellar_decides_about_what_is_next(kept, actor, stellar):
+def test_issued_stellar_txs_decide_the_next(kept, actor, stellar):
     transfer, stellar.made = stellar_payment(kept), drafted()
     first = ask_action(actor, transfer).json
     assert ask_action(actor, transfer).json == first
@@ -196,7 +192,7 @@ def test_what_was_issued_on_stellar_decides_about_what_is_next(kept, actor, stel
     assert [row.number for row in stored(kept, transfer)] == [1, 2]
 
 
-def test_twins_are_not_shown_one_transaction_that_pays_but_one_of_them(kept, actor, stellar):
+def test_equal_transfers_share_no_transaction(kept, actor, stellar):
     first, second, stellar.made = stellar_payment(kept), stellar_payment(kept), drafted()
     assert ask_action(actor, first).json["action"] is not None
     assert nothing(ask_action(actor, second)) == "waiting"
@@ -205,7 +201,7 @@ def test_twins_are_not_shown_one_transaction_that_pays_but_one_of_them(kept, act
     assert ask_action(actor, second).json["action"] is not None
 
 
-def test_a_withdrawal_is_a_burn_with_its_id_and_asks_no_trustline(kept, actor, stellar, accounts):
+def test_withdrawal_shows_burn_with_transfer_id(kept, actor, stellar, accounts):
     own = (OWNER, MAINNET.stellar.usdc)
     accounts.lines = {own: accounts.lines[own]}
     transfer, stellar.made = stellar_withdrawal(kept), drafted()
@@ -215,7 +211,7 @@ def test_a_withdrawal_is_a_burn_with_its_id_and_asks_no_trustline(kept, actor, s
     assert (order.hook_data.hex(), order.amount, order.max_fee) == (transfer, 200_000_000, 100_000)
 
 
-def test_nobody_is_paid_who_cannot_be(kept, actor, stellar, accounts):
+def test_unpayable_recipient_shows_no_action(kept, actor, stellar, accounts):
     transfer, stellar.made = stellar_payment(kept), drafted()
     line = accounts.lines.pop((NOBODY, USDC))
     assert nothing(ask_action(actor, transfer)) == "no_trustline"
@@ -225,7 +221,7 @@ def test_nobody_is_paid_who_cannot_be(kept, actor, stellar, accounts):
 
 
 @pytest.mark.parametrize("make", [stellar_payment, stellar_withdrawal])
-def test_payer_without_the_money_is_shown_no_transaction(kept, actor, accounts, stellar, make):
+def test_payer_without_funds_shows_no_action(kept, actor, accounts, stellar, make):
     transfer, key = make(kept), (OWNER, MAINNET.stellar.usdc)
     amount = 100_000_000 if make is stellar_payment else 200_000_000
     stellar.made, line = drafted(), accounts.lines[key]
@@ -239,7 +235,7 @@ def test_payer_without_the_money_is_shown_no_transaction(kept, actor, accounts, 
 @pytest.mark.parametrize(
     ("kind", "reason"), [("frozen", "recipient_refused"), ("paused", "paused")]
 )
-def test_withdrawal_that_would_not_be_minted_is_not_shown(kept, actor, evm, stellar, kind, reason):
+def test_refused_mint_shows_no_action(kept, actor, evm, stellar, kind, reason):
     transfer, stellar.made = stellar_withdrawal(kept), drafted()
     evm.refusals[PAYER] = MintRefusal(kind, "not now")
     assert nothing(ask_action(actor, transfer)) == reason
@@ -255,7 +251,7 @@ def test_deposit_is_not_shown_while_cctp_is_paused_on_stellar(kept, actor, stell
     assert ask_action(actor, transfer).json["action"]["kind"] == "evm_calls"
 
 
-def test_what_would_fail_or_may_have_been_sent_already_is_not_shown(kept, actor, stellar):
+def test_failing_or_sent_transaction_is_not_shown(kept, actor, stellar):
     transfer = stellar_payment(kept)
     assert nothing(ask_action(actor, transfer)) == "waiting"
     stellar.made = CallReverted("Error(Contract, #10)")
@@ -263,7 +259,7 @@ def test_what_would_fail_or_may_have_been_sent_already_is_not_shown(kept, actor,
     assert stored(kept, transfer) == []
 
 
-def test_a_ledger_that_cannot_be_asked_is_unavailable(kept, reader: Engine, stellar, accounts):
+def test_unavailable_ledger_returns_503(kept, reader: Engine, stellar, accounts):
     transfer, stellar.made = stellar_payment(kept), NodeUnavailable("slow")
 
     def code(**others) -> str:
@@ -282,7 +278,7 @@ def test_a_ledger_that_cannot_be_asked_is_unavailable(kept, reader: Engine, stel
     assert ask_action(app.test_client(), transfer).json["action"] is not None
 
 
-def test_what_is_cancelled_while_the_chain_is_read_is_not_shown(kept, actor, evm):
+def test_cancel_during_chain_read_shows_no_action(kept, actor, evm):
     transfer = deposit(kept)
     evm.meanwhile = lambda: cancel(actor, transfer, OWNER)
     assert nothing(ask_action(actor, transfer)) == "over"
@@ -290,7 +286,7 @@ def test_what_is_cancelled_while_the_chain_is_read_is_not_shown(kept, actor, evm
 
 
 @pytest.mark.parametrize("of", ["another's", "nobody's", "no id"])
-def test_what_is_not_yours_is_not_there(kept, actor, of):
+def test_action_of_another_owner_returns_404(kept, actor, of):
     transfer = {"another's": deposit(kept), "nobody's": "5e" * 16, "no id": "x"}[of]
     account = OTHER if of == "another's" else OWNER
     for answer in (
@@ -304,7 +300,7 @@ FAILURES = [NodeUnavailable("slow"), SourcesDisagree("two"), ConfigurationError(
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
-def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts, failure):
+def test_unreadable_chain_returns_503(kept, reader, evm, accounts, failure):
     app = make_transfer_app(reader, network=MAINNET, evm=LimitedEvmSource(evm), accounts=accounts)
     transfer, client = deposit(kept), app.test_client()
     ask_action(client, transfer)
@@ -314,7 +310,7 @@ def test_a_chain_that_cannot_be_read_is_unavailable(kept, reader, evm, accounts,
         assert str(failure) not in answer.json["message"]
 
 
-def test_only_so_many_wait_for_chains(kept, reader: Engine, evm, accounts):
+def test_waiting_threads_per_chain_are_limited(kept, reader: Engine, evm, accounts):
     none = LimitedEvmSource(evm, max_waiting=0)
     client = make_transfer_app(reader, network=MAINNET, evm=none, accounts=accounts).test_client()
     answer = ask_action(client, deposit(kept))
@@ -322,7 +318,7 @@ def test_only_so_many_wait_for_chains(kept, reader: Engine, evm, accounts):
     assert evm.asked == []
 
 
-def test_a_process_that_reads_no_chain_shows_nothing(kept, reader: Engine, accounts):
+def test_process_without_chains_returns_503(kept, reader: Engine, accounts):
     transfer = deposit(kept)
     blind = make_transfer_app(reader, network=MAINNET).test_client()
     assert ask_action(blind, transfer).json["code"] == "LEDGER_UNAVAILABLE"
@@ -330,7 +326,7 @@ def test_a_process_that_reads_no_chain_shows_nothing(kept, reader: Engine, accou
     assert ask_action(half, transfer).json["code"] == "CHAIN_UNAVAILABLE"
 
 
-def test_an_action_needs_its_transfer(kept):
+def test_action_of_unknown_transfer_returns_404(kept):
     row = {"transfer": "5e" * 16, "number": 1, "kind": "evm_calls", "issued": {}}
     with pytest.raises(Exception, match="fk_actions_transfer"):
         kept.execute(insert(actions).values(row))

@@ -64,7 +64,7 @@ def meant(transfer: str, route: Any = "usdc-deposit") -> Deposit:
 @pytest.mark.parametrize(
     ("mechanism", "route"), [("cctp", "usdc-deposit"), ("oft", "usdt0-deposit")]
 )
-def test_what_is_shown_is_verified_sent_and_submitted(kept, actor, evm, mechanism, route):
+def test_action_is_verified_sent_and_submitted(kept, actor, evm, mechanism, route):
     transfer = deposit(kept, mechanism)
     with owner(actor) as isthmus:
         shown = isthmus.action(meant(transfer, route), KNOWN)
@@ -83,7 +83,7 @@ def test_what_is_shown_is_verified_sent_and_submitted(kept, actor, evm, mechanis
     assert (after.action, after.reason) == (None, "waiting")
 
 
-def test_what_is_not_what_was_meant_is_handed_to_nobody(kept, actor):
+def test_unintended_action_is_not_returned(kept, actor):
     transfer = deposit(kept)
     with owner(actor) as isthmus:
         for changes in (
@@ -124,18 +124,18 @@ ALTERED: dict[str, Alter] = {
 
 
 @pytest.mark.parametrize("case", ALTERED)
-def test_whatever_a_server_alters_is_noticed(kept, actor, case):
+def test_altered_action_is_detected(kept, actor, case):
     transfer = deposit(kept)
     with owner(actor, ALTERED[case]) as isthmus, pytest.raises(ActionNotTrusted):
         isthmus.action(meant(transfer), KNOWN)
 
 
-def test_a_server_that_alters_nothing_is_believed(kept, actor):
+def test_unaltered_action_is_accepted(kept, actor):
     with owner(actor, lambda action: None) as isthmus:
         assert isthmus.action(meant(deposit(kept)), KNOWN).action is not None
 
 
-def test_the_example_of_the_clients_page_runs(kept, actor, evm, monkeypatch, capsys):
+def test_example_of_client_page_runs(kept, actor, evm, monkeypatch, capsys):
     page = (Path(__file__).resolve().parents[3] / "docs" / "client.md").read_text()
     [example] = [
         each
@@ -165,7 +165,7 @@ def test_the_example_of_the_clients_page_runs(kept, actor, evm, monkeypatch, cap
     assert capsys.readouterr().out.splitlines() == ["SUBMITTED", "nothing to do: waiting"]
 
 
-def test_a_payment_is_verified_signed_and_handed_in(kept, actor, accounts, stellar):
+def test_payment_is_verified_signed_and_submitted(kept, actor, accounts, stellar):
     accounts.rules[ME] = make_rules()
     accounts.lines[ME, MAINNET.stellar.usdc] = accounts.lines[OWNER, MAINNET.stellar.usdc]
     stellar.made = drafted(until=int(time.time()) + 1_700)
@@ -184,7 +184,7 @@ def test_a_payment_is_verified_signed_and_handed_in(kept, actor, accounts, stell
     assert (sent.stage, sent.stellar_transaction_id) == ("SUBMITTED", stellar.made.tx)
 
 
-def test_a_quote_of_another_amount_is_not_what_was_meant():
+def test_quote_of_another_amount_is_refused():
     quote = Quote.model_construct(sell_amount=1)
     with pytest.raises(ActionNotTrusted, match="the quote is for 1"):
         Deposit.quoted(

@@ -105,7 +105,7 @@ def test_paid_deposit_shows_an_unsigned_onboarding(ledger, actor, transfer):
     assert shown(actor, transfer) == made, "the same as long as its number is free"
 
 
-def test_signed_onboarding_is_kept_for_the_relay(ledger, actor, transfer):
+def test_signed_onboarding_is_stored_for_relay(ledger, actor, transfer):
     envelope = signed(shown(actor, transfer), WALLET)
     answer = hand_in(actor, transfer, envelope)
     assert answer.status_code == 200
@@ -119,7 +119,7 @@ def test_signed_onboarding_is_kept_for_the_relay(ledger, actor, transfer):
     assert refused(hand_in(actor, transfer, envelope), 409)[0] == "DUPLICATE_SUBMISSION"
 
 
-def test_silent_owners_reserve_no_number(ledger, actor, transfer):
+def test_unsigned_onboardings_reserve_no_sequence(ledger, actor, transfer):
     for height in range(101, 106):
         silent = Keypair.random().public_key
         other = deposit(ledger, owner=silent, dest_address=silent)
@@ -130,7 +130,7 @@ def test_silent_owners_reserve_no_number(ledger, actor, transfer):
     assert hand_in(actor, transfer, signed(mine, WALLET)).status_code == 200
 
 
-def test_number_used_by_another_is_refused_and_shown_anew(ledger, actor, transfer):
+def test_used_sequence_is_refused_and_replaced(ledger, actor, transfer):
     mine = shown(actor, transfer)
     slot(ledger, "another", 7, key=f"{NOBODY} {ASSET}", **OPEN)
     assert refused(hand_in(actor, transfer, signed(mine, WALLET))) == (
@@ -142,18 +142,18 @@ def test_number_used_by_another_is_refused_and_shown_anew(ledger, actor, transfe
     assert hand_in(actor, transfer, signed(newer, WALLET)).status_code == 200
 
 
-def test_signed_onboarding_that_lost_its_number_is_shown_anew(ledger, actor, transfer):
+def test_signed_onboarding_with_used_sequence_is_replaced(ledger, actor, transfer):
     assert hand_in(actor, transfer, signed(shown(actor, transfer), WALLET)).status_code == 200
     slot(ledger, "another", 7, key=f"{NOBODY} {ASSET}", **OPEN)
     assert sequence_of(shown(actor, transfer)) == 8
 
 
-def test_onboarding_under_way_is_waited_for(ledger, actor, transfer):
+def test_onboarding_in_progress_shows_waiting(ledger, actor, transfer):
     slot(ledger, transfer, 7, **OPEN)
     assert reason(actor, transfer) == ("waiting", None)
 
 
-def test_account_opened_meanwhile_is_shown_another(ledger, actor, transfer, accounts):
+def test_account_created_meanwhile_changes_onboarding(ledger, actor, transfer, accounts):
     before = shown(actor, transfer)
     accounts.rules[ME] = make_rules()
     after = ask_action(actor, transfer, ME).json
@@ -218,7 +218,7 @@ UNSPONSORED: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize("case", UNSPONSORED)
-def test_unsponsored_owner_is_told_why_and_what_it_takes(ledger, actor, transfer, case):
+def test_unsponsored_owner_gets_reason_and_reserve(ledger, actor, transfer, case):
     spoil, why = UNSPONSORED[case]
     unpaid = deposit(ledger, owner=ME, dest_address=ME)
     spoil(ledger)
@@ -235,7 +235,7 @@ def test_recipient_of_a_payment_cannot_be_signed_for(ledger, actor, accounts):
     assert reason(actor, payment) == ("no_trustline", None)
 
 
-def test_other_signatures_change_nothing(ledger, actor, transfer):
+def test_mismatched_onboarding_is_refused(ledger, actor, transfer):
     made = OnboardingTerms(SPONSOR, 7, True, UnixSeconds(0), UnixSeconds(2**32))
     other = {"xdr": onboarding_tx(STELLAR.passphrase, ME, ASSET, made).envelope}
     assert refused(hand_in(actor, transfer, signed(other, WALLET))) == (
@@ -253,7 +253,7 @@ def test_other_signatures_change_nothing(ledger, actor, transfer):
     assert ledger.execute(select(consents)).all() == []
 
 
-def test_opening_a_trustline_is_no_submission_of_the_transfer(ledger, actor, transfer, evm):
+def test_onboarding_is_no_submission_of_the_transfer(ledger, actor, transfer, evm):
     assert hand_in(actor, transfer, signed(shown(actor, transfer), WALLET)).status_code == 200
     assert submit(actor, transfer, evm.mine(order_for(transfer)), ME).status_code == 422
 
@@ -267,6 +267,6 @@ def test_opening_a_trustline_is_no_submission_of_the_transfer(ledger, actor, tra
         ({"room": 199_900_000}, "waiting"),
     ],
 )
-def test_what_else_hinders_is_said(ledger, actor, transfer, accounts, changes, says):
+def test_other_obstacles_are_shown(ledger, actor, transfer, accounts, changes, says):
     accounts.lines[ME, ASSET] = replace(accounts.lines[NOBODY, ASSET], **changes)
     assert reason(actor, transfer) == (says, None)

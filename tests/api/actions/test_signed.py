@@ -71,7 +71,7 @@ def refused(answer, status: int = 422) -> tuple[str, list[str] | None]:
     return answer.json["code"], answer.json.get("fields")
 
 
-def test_what_was_signed_is_kept_for_the_relay(kept, payer, transfer, stellar):
+def test_signed_envelope_is_stored_for_relay(kept, payer, transfer, stellar):
     answer = hand_in(payer, transfer, envelope := signed(stellar.made))
     assert answer.status_code == 200
     assert (answer.json["stage"], answer.json["stage_reason"]) == ("SUBMITTED", "not_included")
@@ -88,7 +88,7 @@ def test_what_was_signed_is_kept_for_the_relay(kept, payer, transfer, stellar):
     assert refused(hand_in(payer, transfer, envelope), 409)[0] == "DUPLICATE_SUBMISSION"
 
 
-def test_a_mismatch_changes_nothing(kept, payer, transfer, stellar):
+def test_mismatch_stores_nothing(kept, payer, transfer, stellar):
     before = show(payer, transfer, ME).json
     for envelope, field in (
         ("AAAA", "signed_xdr"),
@@ -103,7 +103,7 @@ def test_a_mismatch_changes_nothing(kept, payer, transfer, stellar):
     assert hand_in(payer, transfer, signed(stellar.made)).status_code == 200
 
 
-def test_what_no_ledger_will_take_in_time_is_refused(kept, payer, transfer, stellar):
+def test_expiring_transaction_is_refused(kept, payer, transfer, stellar):
     stellar.made = drafted(until=CLOSE_TIME + 10)
     ask_action(payer, transfer, ME)
     late = hand_in(payer, transfer, signed(stellar.made))
@@ -124,13 +124,13 @@ def test_too_many_paid_failures_refuse_the_submission(kept, payer, transfer, ste
     kept.execute(delete(slots))
 
 
-def test_any_transaction_that_was_ever_shown_will_do(kept, payer, transfer, stellar):
+def test_any_issued_transaction_is_accepted(kept, payer, transfer, stellar):
     first, stellar.made = stellar.made, drafted(8)
     ask_action(payer, transfer, ME)
     assert hand_in(payer, transfer, signed(first)).status_code == 200
 
 
-def test_nothing_is_sent_for_what_is_called_off(kept, payer, transfer, stellar):
+def test_submission_after_cancel_returns_409(kept, payer, transfer, stellar):
     cancel(payer, transfer, ME)
     answer = hand_in(payer, transfer, signed(stellar.made))
     assert refused(answer, 409)[0] == "NOT_AWAITED"
@@ -138,7 +138,7 @@ def test_nothing_is_sent_for_what_is_called_off(kept, payer, transfer, stellar):
     assert stored(kept) == []
 
 
-def test_who_signs_and_who_cancels_at_once_have_one_outcome(kept, payer, transfer, stellar):
+def test_concurrent_sign_and_cancel_accept_one(kept, payer, transfer, stellar):
     envelope, app = signed(stellar.made), payer.application
     together = threading.Barrier(2)
 
@@ -155,14 +155,12 @@ def test_who_signs_and_who_cancels_at_once_have_one_outcome(kept, payer, transfe
     assert len(stored(kept)) == (outcome[1] == 200)
 
 
-def test_an_account_that_is_not_there_yet_signs_with_its_own_key(
-    kept, payer, transfer, stellar, accounts
-):
+def test_missing_account_signs_with_master_key(kept, payer, transfer, stellar, accounts):
     accounts.rules.clear()
     assert hand_in(payer, transfer, signed(stellar.made)).status_code == 200
 
 
-def test_nobody_signs_while_the_ledger_cannot_be_read(kept, payer, transfer, stellar, accounts):
+def test_unreadable_ledger_returns_503(kept, payer, transfer, stellar, accounts):
     accounts.failure = LedgerUnavailable("the ledger cannot be read right now")
     answer = hand_in(payer, transfer, signed(stellar.made))
     assert refused(answer, 503)[0] == "LEDGER_UNAVAILABLE"
@@ -170,10 +168,10 @@ def test_nobody_signs_while_the_ledger_cannot_be_read(kept, payer, transfer, ste
 
 
 @pytest.mark.parametrize(("envelope", "others"), [(None, {}), ("AAAA", {"hash": "0x" + "7a" * 32})])
-def test_a_submission_without_what_was_signed_is_malformed(kept, payer, transfer, envelope, others):
+def test_submission_without_xdr_returns_400(kept, payer, transfer, envelope, others):
     assert refused(hand_in(payer, transfer, envelope, **others), 400)[0] == "BAD_SUBMISSION"
 
 
-def test_what_is_anothers_is_not_there(kept, payer, transfer, stellar):
+def test_submission_for_another_owner_returns_404(kept, payer, transfer, stellar):
     given = {"kind": "stellar_tx", "signed_xdr": signed(stellar.made)}
     assert refused(submit(payer, transfer, None, OWNER, **given), 404)[0] == "TRANSFER_NOT_FOUND"

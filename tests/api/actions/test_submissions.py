@@ -42,7 +42,7 @@ def refused(answer, status: int = 422) -> str:
 
 
 @pytest.mark.parametrize("mechanism", ["cctp", "oft"])
-def test_what_was_asked_for_is_kept_and_moves_the_transfer(kept, actor, evm, mechanism):
+def test_matching_submission_moves_the_transfer(kept, actor, evm, mechanism):
     transfer = issued(kept, actor, mechanism)
     order = order_for(transfer, mechanism)
     tx = evm.mine(order)
@@ -56,7 +56,7 @@ def test_what_was_asked_for_is_kept_and_moves_the_transfer(kept, actor, evm, mec
     assert answer.json == show(actor, transfer, OWNER).json
 
 
-def test_those_who_keep_stages_are_told(kept, actor, evm, api_database):
+def test_submission_notifies_the_keeper(kept, actor, evm, api_database):
     transfer = issued(kept, actor)
     url = api_database.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as listener:
@@ -82,7 +82,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("field", CHANGES)
-def test_a_mismatch_names_what_differs_and_changes_nothing(kept, actor, evm, field):
+def test_mismatch_names_differing_fields(kept, actor, evm, field):
     transfer = issued(kept, actor)
     before = show(actor, transfer, OWNER).json
     order = order_for(transfer)
@@ -146,14 +146,14 @@ def test_hint_that_pays_nothing_to_the_address_returns_422(
     assert answer.json["fields"] == [field]
 
 
-def test_a_burn_for_another_transfer_of_the_owner_is_no_match(kept, actor, evm):
+def test_burn_for_another_transfer_is_no_match(kept, actor, evm):
     mine, other = issued(kept, actor), issued(kept, actor)
     answer = submit(actor, mine, evm.mine(order_for(other)))
     assert refused(answer) == "SUBMISSION_MISMATCH"
     assert answer.json["fields"] == ["hook"]
 
 
-def test_what_is_not_mined_is_refused_and_so_is_what_another_chain_mined(kept, actor, evm):
+def test_unmined_transaction_returns_422(kept, actor, evm):
     transfer = issued(kept, actor)
     assert refused(submit(actor, transfer)) == "NOT_MINED"
     evm.mine(order_for(transfer), chain="eip155:10")
@@ -164,7 +164,7 @@ def test_what_is_not_mined_is_refused_and_so_is_what_another_chain_mined(kept, a
     assert submit(actor, transfer).status_code == 200
 
 
-def test_a_duplicate_is_a_conflict_and_asks_no_node(kept, actor, evm):
+def test_duplicate_returns_409_without_node_call(kept, actor, evm):
     transfer = issued(kept, actor)
     evm.mine(order_for(transfer))
     assert submit(actor, transfer).status_code == 200
@@ -174,7 +174,7 @@ def test_a_duplicate_is_a_conflict_and_asks_no_node(kept, actor, evm):
     assert len(stored(kept)) == 1
 
 
-def test_one_send_serves_one_transfer_and_a_bundle_of_two_serves_two(kept, actor, evm):
+def test_each_log_serves_one_transfer(kept, actor, evm):
     first, second, third = (issued(kept, actor, "oft") for _ in range(3))
     order = order_for(first, "oft")
     alone = evm.mine(order)
@@ -188,7 +188,7 @@ def test_one_send_serves_one_transfer_and_a_bundle_of_two_serves_two(kept, actor
     assert refused(submit(actor, issued(kept, actor, "oft"), both), 409) == "DUPLICATE_SUBMISSION"
 
 
-def test_a_bundle_of_many_peoples_burns_serves_each_of_them(kept, actor, evm):
+def test_bundle_serves_each_payer(kept, actor, evm):
     one, two = issued(kept, actor), issued(kept, actor)
     logs = (*logs_of(order_for(two), PAYER), *logs_of(order_for(one), PAYER))
     tx = evm.mine(order_for(one), logs=logs)
@@ -197,14 +197,14 @@ def test_a_bundle_of_many_peoples_burns_serves_each_of_them(kept, actor, evm):
     assert [(row[0], row[2]) for row in stored(kept)] == [(two, 0), (one, 1)]
 
 
-def test_any_action_that_was_ever_shown_will_do(kept, actor, evm):
+def test_any_issued_action_is_accepted(kept, actor, evm):
     transfer = issued(kept, actor)
     evm.allowed = 20_000_000
     ask_action(actor, transfer)
     assert submit(actor, transfer, evm.mine(order_for(transfer))).status_code == 200
 
 
-def test_what_nobody_was_shown_is_not_submitted(kept, actor, evm):
+def test_submission_without_action_returns_422(kept, actor, evm):
     transfer = deposit(kept)
     answer = submit(actor, transfer, evm.mine(order_for(transfer)))
     assert refused(answer) == "SUBMISSION_MISMATCH"
@@ -212,7 +212,7 @@ def test_what_nobody_was_shown_is_not_submitted(kept, actor, evm):
     assert evm.asked == []
 
 
-def test_a_transaction_of_the_other_kind_was_not_asked_for(kept, actor, evm):
+def test_submission_of_other_kind_returns_422(kept, actor, evm):
     transfer = issued(kept, actor)
     answer = submit(actor, transfer, None, kind="stellar_tx", signed_xdr="AAAA")
     assert (refused(answer), answer.json["fields"]) == ("SUBMISSION_MISMATCH", ["kind"])
@@ -229,24 +229,24 @@ def test_a_transaction_of_the_other_kind_was_not_asked_for(kept, actor, evm):
         (TX, {"signed_xdr": "AAAA"}),
     ],
 )
-def test_a_submission_without_its_hash_is_malformed(kept, actor, tx, others):
+def test_submission_without_hash_returns_400(kept, actor, tx, others):
     transfer = issued(kept, actor)
     assert refused(submit(actor, transfer, tx, **others), 400) == "BAD_SUBMISSION"
 
 
 @pytest.mark.parametrize("others", [{"kind": "solana_tx"}, {"kind": None}, {"more": 1}])
-def test_a_submission_of_no_kind_is_malformed(kept, actor, others):
+def test_submission_without_kind_returns_400(kept, actor, others):
     assert refused(submit(actor, issued(kept, actor), **others), 400) == "BAD_BODY"
 
 
-def test_a_cancelled_deposit_that_was_burned_all_the_same_opens_again(kept, actor, evm):
+def test_burn_reopens_cancelled_deposit(kept, actor, evm):
     transfer = issued(kept, actor)
     assert cancel(actor, transfer, OWNER).json["stage"] == "CANCELLED"
     answer = submit(actor, transfer, evm.mine(order_for(transfer)))
     assert (answer.status_code, answer.json["stage"]) == (200, "SUBMITTED")
 
 
-def test_what_is_submitted_cannot_be_cancelled(kept, actor, evm):
+def test_cancel_after_evm_submission_returns_409(kept, actor, evm):
     transfer = issued(kept, actor)
     submit(actor, transfer, evm.mine(order_for(transfer)))
     answer = cancel(actor, transfer, OWNER)
@@ -254,7 +254,7 @@ def test_what_is_submitted_cannot_be_cancelled(kept, actor, evm):
     assert answer.json["stage"] == "SUBMITTED"
 
 
-def test_who_cancels_while_the_chain_is_read_comes_first(kept, actor, evm):
+def test_cancel_during_chain_read_wins(kept, actor, evm):
     transfer = issued(kept, actor)
     tx = evm.mine(order_for(transfer))
     evm.meanwhile = lambda: cancel(actor, transfer, OWNER)
@@ -262,7 +262,7 @@ def test_who_cancels_while_the_chain_is_read_comes_first(kept, actor, evm):
     assert kept.scalar(select(cancellations.c.transfer)) == transfer
 
 
-def test_of_many_at_once_one_is_kept(kept, actor, evm):
+def test_concurrent_submissions_store_one(kept, actor, evm):
     transfer = issued(kept, actor)
     evm.mine(order_for(transfer))
     together = threading.Barrier(8)

@@ -31,20 +31,20 @@ def user(world):
     return world.stand_in.add_user(wallet(ACCOUNT))
 
 
-def test_a_user_is_the_account_of_its_wallet_at_the_provider(world, user):
+def test_access_token_returns_wallet_account(world, user):
     answer = ask(world.client(), world.token(user))
     assert (answer.status_code, answer.json["account"]) == (200, ACCOUNT)
     assert answer.json["issuer"] == ISSUER
     assert answer.json["expires_at"].endswith("Z")
 
 
-def test_one_account_is_one_owner_by_either_kind_of_token(world, user):
+def test_both_kinds_of_token_are_one_owner(world, user):
     client = world.client()
     ours = ask(client, make_tokens().issue(ACCOUNT, jti="a")).json["account"]
     assert ask(client, world.token(user)).json["account"] == ours
 
 
-def test_the_providers_token_is_ended_at_the_provider(world, user):
+def test_logout_with_provider_token_returns_400(world, user):
     answer = ask(world.client(), world.token(user), "DELETE")
     assert (answer.status_code, answer.json["code"]) == (400, "NOT_OUR_TOKEN")
     assert "privy.io" in answer.json["message"]
@@ -89,7 +89,7 @@ CLAIMS = {
 
 
 @pytest.mark.parametrize("changes", CLAIMS.values(), ids=CLAIMS)
-def test_a_token_that_says_something_wrong_is_refused(world, user, changes):
+def test_wrong_claim_is_refused(world, user, changes):
     token = sign(claims(world, user, **changes), world.stand_in.key, kid=KID)
     answer = ask(world.client(), token)
     assert (answer.status_code, answer.json) == (401, REFUSED)
@@ -137,7 +137,7 @@ def forgeries(world, user):
     }
 
 
-def test_a_forgery_is_refused(world, user):
+def test_forged_token_is_refused(world, user):
     client = world.client()
     for name, token in forgeries(world, user).items():
         answer = ask(client, token)
@@ -155,15 +155,15 @@ def test_a_forgery_is_refused(world, user):
         (3600 + LEEWAY_SECONDS, 401),
     ],
 )
-def test_a_token_is_good_by_our_clock_to_the_second(world, user, after, status):
+def test_token_validity_by_our_clock(world, user, after, status):
     assert ask(world.client(now=NOW + after), world.token(user)).status_code == status
 
 
-def test_a_token_may_last_as_long_as_the_operator_says(world, user):
+def test_token_lifetime_limit_is_configurable(world, user):
     assert ask(world.client(), world.token(user, exp=NOW + LONGEST)).status_code == 200
 
 
-def test_without_a_provider_its_tokens_are_refused(world, user):
+def test_provider_token_without_provider_returns_401(world, user):
     client = world.client()
     client.application.extensions["isthmus-authenticator"]._issuers.pop(ISSUER)
     answer = ask(client, world.token(user))
@@ -171,7 +171,7 @@ def test_without_a_provider_its_tokens_are_refused(world, user):
     assert world.stand_in.calls == []
 
 
-def test_a_token_of_the_provider_is_no_token_of_ours_and_the_other_way_round(world, user):
+def test_tokens_do_not_cross_issuers(world, user):
     client = world.client()
     ours = sign(claims(world, user), private_key("ours"), kid=KID)
     theirs = make_tokens(key="stranger").issue(ACCOUNT, jti="a")
@@ -179,7 +179,7 @@ def test_a_token_of_the_provider_is_no_token_of_ours_and_the_other_way_round(wor
         assert ask(client, token).status_code == 401
 
 
-def test_a_pinned_key_needs_no_key_set(world, user):
+def test_pinned_key_reads_no_key_set(world, user):
     client = world.client(keys=PinnedKey(world.stand_in.key.public_key()))
     world.stand_in.faults = {"keys": "down"}
     assert ask(client, world.token(user)).status_code == 200
@@ -187,7 +187,7 @@ def test_a_pinned_key_needs_no_key_set(world, user):
     assert "keys" not in world.stand_in.calls
 
 
-def test_nothing_of_the_provider_is_logged_but_its_host(world, user, caplog):
+def test_only_provider_host_is_logged(world, user, caplog):
     client = world.client()
     token = world.token(user)
     with caplog.at_level("DEBUG", "api"):
@@ -201,7 +201,7 @@ def test_nothing_of_the_provider_is_logged_but_its_host(world, user, caplog):
 
 
 @pytest.mark.parametrize("pinned", [False, True])
-def test_an_operator_sets_it_all(world, user, reader, pinned):
+def test_identity_provider_from_settings(world, user, reader, pinned):
     settings = load_api_settings(
         {
             "ISTHMUS_IDENTITY_APP_ID": world.stand_in.app_id,
@@ -218,7 +218,7 @@ def test_an_operator_sets_it_all(world, user, reader, pinned):
     assert identity_from_settings(load_api_settings({}), reader, lambda: NOW) is None
 
 
-def test_users_of_a_wallet_that_was_made_elsewhere_are_let_in(world):
+def test_imported_wallet_is_accepted(world):
     imported = wallet(Keypair.random().public_key, imported=True)
     user = world.stand_in.add_user(imported)
     assert ask(world.client(), world.token(user)).json["account"] == imported["address"]

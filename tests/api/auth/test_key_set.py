@@ -50,7 +50,7 @@ def made(*names):
     return source, timer, KeySet(source, timer=timer)
 
 
-def test_it_is_read_once_an_hour():
+def test_key_set_is_read_once_an_hour():
     source, timer, keys = made("a", "b")
     for after in (0, 1, HOUR - 2):
         timer.now += after
@@ -62,7 +62,7 @@ def test_it_is_read_once_an_hour():
     assert source.asked == 2
 
 
-def test_a_key_that_the_provider_has_withdrawn_is_not_good_after_an_hour():
+def test_withdrawn_key_is_refused_after_an_hour():
     source, timer, keys = made("a", "b")
     keys.key("b")
     source.body = written("a")
@@ -71,7 +71,7 @@ def test_a_key_that_the_provider_has_withdrawn_is_not_good_after_an_hour():
         keys.key("b")
 
 
-def test_a_forged_name_costs_one_question_a_minute():
+def test_forged_kid_costs_one_request_a_minute():
     source, timer, keys = made("a")
     keys.key("a")
     for second in range(121):
@@ -82,7 +82,7 @@ def test_a_forged_name_costs_one_question_a_minute():
     assert source.asked == 3
 
 
-def test_a_new_key_is_found_after_a_minute_at_most():
+def test_new_key_is_found_within_a_minute():
     source, timer, keys = made("a")
     keys.key("a")
     source.body = written("a", "new")
@@ -93,7 +93,7 @@ def test_a_new_key_is_found_after_a_minute_at_most():
     assert keys.key("new") == public("new")
 
 
-def test_what_was_read_stays_good_for_a_day_while_the_provider_is_away():
+def test_cached_keys_stay_valid_for_a_day():
     source, timer, keys = made("a")
     keys.key("a")
     source.down = True
@@ -110,7 +110,7 @@ def test_what_was_read_stays_good_for_a_day_while_the_provider_is_away():
     assert keys.key("a") == public("a")
 
 
-def test_a_provider_that_is_away_is_asked_every_5_seconds():
+def test_failed_read_is_retried_every_5_seconds():
     source, timer, keys = made("a")
     source.down = True
     for second in range(10):
@@ -120,13 +120,13 @@ def test_a_provider_that_is_away_is_asked_every_5_seconds():
     assert source.asked == 2
 
 
-def test_a_token_without_a_name_needs_a_set_of_one():
+def test_token_without_kid_needs_single_key():
     assert made("a")[2].key(None) == public("a")
     with pytest.raises(BadToken):
         made("a", "b")[2].key(None)
 
 
-def test_many_at_once_ask_once():
+def test_concurrent_reads_send_one_request():
     source, _, keys = made("a")
     meeting, found = threading.Barrier(8), []
 
@@ -142,7 +142,7 @@ def test_many_at_once_ask_once():
     assert (len(found), source.asked) == (8, 1)
 
 
-def test_who_has_an_old_key_does_not_wait_for_anothers_question():
+def test_stale_key_does_not_wait_for_refresh():
     timer, reading, answered = Timer(), threading.Event(), threading.Event()
     answered.set()
 
@@ -164,7 +164,7 @@ def test_who_has_an_old_key_does_not_wait_for_anothers_question():
     other.join()
 
 
-def test_only_keys_that_sign_as_the_provider_does_are_taken():
+def test_only_p256_signing_keys_are_used():
     p384 = private_key("p384", ec.SECP384R1).public_key()
     strangers = [
         jwk("encrypts", use="enc"),
@@ -196,6 +196,6 @@ NO_KEY_SETS = [
 
 
 @pytest.mark.parametrize("body", NO_KEY_SETS, ids=range(len(NO_KEY_SETS)))
-def test_what_is_no_key_set_is_as_good_as_none(body):
+def test_invalid_key_set_is_unavailable(body):
     with pytest.raises(IdentityUnavailable):
         parse_key_set(body)

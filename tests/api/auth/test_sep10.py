@@ -99,7 +99,7 @@ def assert_signed_in(answer, account: Keypair = WALLET) -> None:
 # The challenge
 
 
-def test_a_challenge_is_as_the_standard_says(client):
+def test_challenge_follows_sep10(client):
     before = int(time.time())
     answer = client.get("/auth", query_string={"account": WALLET.public_key})
     assert answer.json["network_passphrase"] == PASSPHRASE
@@ -122,11 +122,11 @@ def test_a_challenge_is_as_the_standard_says(client):
     SERVER.verify(envelope.hash(), signature.signature)
 
 
-def test_no_two_challenges_are_the_same(client) -> None:
+def test_challenges_differ(client) -> None:
     assert len({challenge_of(client) for _ in range(20)}) == 20
 
 
-def test_giving_challenges_writes_nothing(client, owner) -> None:
+def test_challenge_writes_no_row(client, owner) -> None:
     challenge_of(client)
     with owner.connect() as connection:
         assert connection.scalar(select(func.count()).select_from(used_challenges)) == 0
@@ -153,27 +153,27 @@ def test_giving_challenges_writes_nothing(client, owner) -> None:
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else value,
 )
-def test_no_challenge_is_given_for_what_is_no_plain_account(client, query, code) -> None:
+def test_challenge_for_bad_account_returns_400(client, query, code) -> None:
     assert_refused(client.get("/auth", query_string=query), 400, code)
 
 
-def test_a_seed_sent_by_mistake_is_not_repeated(client) -> None:
+def test_seed_as_account_is_not_quoted(client) -> None:
     answer = client.get("/auth", query_string={"account": WALLET.secret})
     assert WALLET.secret not in answer.get_data(as_text=True)
 
 
-def test_the_home_domain_may_be_named(client) -> None:
+def test_home_domain_parameter_is_accepted(client) -> None:
     challenge_of(client, home_domain=HOME)
 
 
-def test_a_client_domain_means_nothing_and_its_file_is_never_fetched(client) -> None:
+def test_client_domain_is_ignored(client) -> None:
     # The suite refuses every connection beyond this machine.
     given = challenge_of(client, client_domain="evil.test")
     envelope = TransactionEnvelope.from_xdr(given, PASSPHRASE)
     assert len(envelope.transaction.operations) == 2
 
 
-def test_what_the_host_header_says_is_in_no_challenge(client) -> None:
+def test_host_header_is_not_in_challenge(client) -> None:
     answer = client.get(
         "/auth",
         query_string={"account": WALLET.public_key},
@@ -185,7 +185,7 @@ def test_what_the_host_header_says_is_in_no_challenge(client) -> None:
 # The ways in
 
 
-def test_a_signed_challenge_gives_a_token_of_the_account(client) -> None:
+def test_signed_challenge_returns_token(client) -> None:
     given = challenge_of(client)
     answer = post(client, sign(given))
     assert_signed_in(answer)
@@ -196,34 +196,34 @@ def test_a_signed_challenge_gives_a_token_of_the_account(client) -> None:
     assert claims["iat"] < claims["exp"]
 
 
-def test_a_form_is_taken_as_json_is(client) -> None:
+def test_form_body_is_accepted(client) -> None:
     transaction = sign(challenge_of(client))
     assert_signed_in(client.post("/auth", data={"transaction": transaction}))
 
 
-def test_an_account_that_is_not_on_the_ledger_signs_with_its_key(client, ledger) -> None:
+def test_account_not_on_ledger_signs_with_its_key(client, ledger) -> None:
     ledger.rules.clear()
     assert_signed_in(post(client, sign(challenge_of(client))))
 
 
-def test_line_breaks_in_the_base64_are_no_fault(client) -> None:
+def test_base64_with_line_breaks_is_accepted(client) -> None:
     signed = sign(challenge_of(client))
     wrapped = "\n".join(signed[i : i + 64] for i in range(0, len(signed), 64))
     assert_signed_in(post(client, wrapped))
 
 
-def test_a_signer_that_is_not_the_master_key_signs_alone(client, ledger) -> None:
+def test_other_signer_than_master_key_is_accepted(client, ledger) -> None:
     ledger.rules[WALLET.public_key] = make_rules(medium=5, alice=5)
     assert_signed_in(post(client, sign(challenge_of(client), ALICE)))
 
 
-def test_several_signers_reach_the_medium_threshold_together(client, ledger) -> None:
+def test_signers_reach_medium_threshold_together(client, ledger) -> None:
     ledger.rules[WALLET.public_key] = make_rules(medium=3, alice=1, bob=1)
     signed = sign(challenge_of(client), WALLET, ALICE, key("bob"))
     assert_signed_in(post(client, signed))
 
 
-def test_twenty_signers_are_not_too_many(client, ledger) -> None:
+def test_twenty_signers_are_accepted(client, ledger) -> None:
     names: dict[str, Any] = {f"signer{number}": 1 for number in range(19)}
     ledger.rules[WALLET.public_key] = make_rules(medium=19, master=0, **names)
     assert_signed_in(post(client, sign(challenge_of(client), *map(key, names))))
@@ -249,7 +249,7 @@ def test_twenty_signers_are_not_too_many(client, ledger) -> None:
     ],
     ids=lambda value: str(value)[:60] if isinstance(value, dict) else "",
 )
-def test_a_body_without_a_transaction_is_refused(client, body, status, code) -> None:
+def test_body_without_transaction_returns_400(client, body, status, code) -> None:
     assert_refused(client.post("/auth", **body), status, code)
 
 
@@ -257,34 +257,34 @@ def test_a_body_without_a_transaction_is_refused(client, body, status, code) -> 
     "nonsense",
     ["", "!", "AAAA", "null", "A" * 100, "é", "\ud800".encode("utf-8", "replace").decode()],
 )
-def test_what_is_no_xdr_is_refused(client, ledger, nonsense) -> None:
+def test_bad_xdr_is_refused(client, ledger, nonsense) -> None:
     assert_refused(post(client, nonsense))
     assert ledger.asked == []
 
 
-def test_bytes_after_the_envelope_are_refused(client) -> None:
+def test_trailing_bytes_are_refused(client) -> None:
     raw = base64.b64decode(sign(challenge_of(client)))
     assert_refused(post(client, base64.b64encode(raw + b"\0" * 4).decode()))
 
 
-def test_an_envelope_that_is_cut_off_is_refused(client) -> None:
+def test_truncated_envelope_is_refused(client) -> None:
     raw = base64.b64decode(sign(challenge_of(client)))
     assert_refused(post(client, base64.b64encode(raw[:-8]).decode()))
 
 
 @pytest.mark.parametrize("size", [MAX_CHALLENGE_LENGTH + 1, 12_000])
-def test_a_challenge_longer_than_any_of_ours_is_refused(client, size) -> None:
+def test_too_long_challenge_is_refused(client, size) -> None:
     assert_refused(post(client, "A" * size))
 
 
 @pytest.mark.parametrize("size", [17_000, 60_000, 70_000])
-def test_a_large_body_is_refused_unread(client, size) -> None:
+def test_large_body_returns_413(client, size) -> None:
     assert_refused(post(client, "A" * size), 413, "BODY_TOO_LARGE")
     answer = client.post("/auth", data={"transaction": "A" * size})
     assert_refused(answer, 413, "BODY_TOO_LARGE")
 
 
-def test_lengths_that_lie_take_neither_memory_nor_time(client) -> None:
+def test_false_xdr_lengths_are_cheap(client) -> None:
     # As many signatures, operations or bytes of a text as 32 bits can say.
     raw = base64.b64decode(sign(challenge_of(client)))
     began = time.monotonic()
@@ -391,17 +391,17 @@ FORGED: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("case", FORGED)
-def test_a_challenge_that_is_not_as_we_make_it_is_refused(client, ledger, case) -> None:
+def test_altered_challenge_is_refused(client, ledger, case) -> None:
     assert_refused(post(client, FORGED[case]()))
     assert ledger.asked == [], "the ledger is asked for challenges of ours alone"
 
 
-def test_a_challenge_made_by_hand_as_we_make_it_is_taken(client) -> None:
+def test_handmade_equal_challenge_is_accepted(client) -> None:
     # Else the cases above might be refused for another reason than their own.
     assert_signed_in(post(client, forge()))
 
 
-def test_a_challenge_of_another_home_domain_of_the_same_key_is_refused(client) -> None:
+def test_other_home_domain_is_refused(client) -> None:
     other = make_sep10(home_domain="other.test")
     assert_refused(post(client, sign(other.challenge(StellarAddress(WALLET.public_key)))))
 
@@ -409,12 +409,12 @@ def test_a_challenge_of_another_home_domain_of_the_same_key_is_refused(client) -
 # Signatures
 
 
-def test_a_challenge_that_the_account_has_not_signed_is_refused(client, ledger) -> None:
+def test_challenge_not_signed_by_account_is_refused(client, ledger) -> None:
     assert_refused(post(client, challenge_of(client)))
     assert ledger.asked == []
 
 
-def test_a_challenge_that_we_have_not_signed_is_refused(client, ledger) -> None:
+def test_challenge_not_signed_by_us_is_refused(client, ledger) -> None:
     envelope = TransactionEnvelope.from_xdr(challenge_of(client), PASSPHRASE)
     envelope.signatures = []
     envelope.sign(WALLET)
@@ -425,65 +425,65 @@ def test_a_challenge_that_we_have_not_signed_is_refused(client, ledger) -> None:
 
 
 @pytest.mark.parametrize("on_the_ledger", [True, False])
-def test_another_account_cannot_sign(client, ledger, on_the_ledger) -> None:
+def test_signature_of_another_account_is_refused(client, ledger, on_the_ledger) -> None:
     if not on_the_ledger:
         ledger.rules.clear()
     assert_refused(post(client, sign(challenge_of(client), ALICE)))
 
 
 @pytest.mark.parametrize("on_the_ledger", [True, False])
-def test_a_signature_too_many_is_refused(client, ledger, on_the_ledger) -> None:
+def test_extra_signature_is_refused(client, ledger, on_the_ledger) -> None:
     if not on_the_ledger:
         ledger.rules.clear()
     assert_refused(post(client, sign(challenge_of(client), WALLET, ALICE)))
 
 
 @pytest.mark.parametrize("on_the_ledger", [True, False])
-def test_the_same_signer_cannot_count_twice(client, ledger, on_the_ledger) -> None:
+def test_repeated_signature_is_refused(client, ledger, on_the_ledger) -> None:
     ledger.rules[WALLET.public_key] = make_rules(medium=2, master=1)
     if not on_the_ledger:
         ledger.rules.clear()
     assert_refused(post(client, sign(challenge_of(client), WALLET, WALLET)))
 
 
-def test_a_signer_that_is_listed_twice_counts_once(client, ledger) -> None:
+def test_repeated_signer_counts_once(client, ledger) -> None:
     rules = make_rules(medium=2)
     ledger.rules[WALLET.public_key] = type(rules)(rules.account, 2, rules.signers * 2)
     assert_refused(post(client, sign(challenge_of(client), WALLET, WALLET)))
 
 
-def test_weight_below_the_medium_threshold_is_refused(client, ledger) -> None:
+def test_weight_below_medium_threshold_is_refused(client, ledger) -> None:
     ledger.rules[WALLET.public_key] = make_rules(medium=3, master=1, alice=1)
     assert_refused(post(client, sign(challenge_of(client), WALLET, ALICE)))
 
 
-def test_a_master_key_that_was_removed_is_refused_whatever_the_threshold(client, ledger) -> None:
+def test_removed_master_key_is_refused(client, ledger) -> None:
     ledger.rules[WALLET.public_key] = make_rules(medium=0, master=0, alice=1)
     assert_refused(post(client, sign(challenge_of(client), WALLET)))
     assert_refused(post(client, sign(challenge_of(client), WALLET, ALICE)))
     assert_signed_in(post(client, sign(challenge_of(client), ALICE)))
 
 
-def test_an_account_that_nobody_can_sign_for_is_refused(client, ledger) -> None:
+def test_account_without_signers_is_refused(client, ledger) -> None:
     ledger.rules[WALLET.public_key] = make_rules(medium=0, master=0)
     assert_refused(post(client, sign(challenge_of(client), WALLET)))
 
 
-def test_our_own_signature_never_counts_for_an_account(client, ledger) -> None:
+def test_server_signature_never_counts_for_account(client, ledger) -> None:
     rules = make_rules(medium=1, master=0)
     ours = type(rules.signers[0])(StellarAddress(SERVER.public_key), 255)
     ledger.rules[WALLET.public_key] = type(rules)(rules.account, 1, (*rules.signers, ours))
     assert_refused(post(client, sign(challenge_of(client), SERVER)))
 
 
-def test_a_signature_of_another_length_is_refused(client) -> None:
+def test_signature_of_wrong_length_is_refused(client) -> None:
     envelope = xdr.TransactionEnvelope.from_xdr(sign(challenge_of(client)))
     for size in (0, 63):
         envelope.v1.signatures[1].signature = xdr.Signature(b"s" * size)
         assert_refused(post(client, envelope.to_xdr()))
 
 
-def test_a_signature_of_another_challenge_is_refused(client) -> None:
+def test_signature_of_another_challenge_is_refused(client) -> None:
     one, other = (
         TransactionEnvelope.from_xdr(sign(challenge_of(client)), PASSPHRASE) for _ in range(2)
     )
@@ -495,7 +495,7 @@ def test_a_signature_of_another_challenge_is_refused(client) -> None:
 
 
 @pytest.mark.parametrize("failure", [NodeUnavailable("timed out"), WrongChain("not ours")])
-def test_while_the_ledger_cannot_be_read_nobody_is_let_in(client, ledger, failure) -> None:
+def test_unreadable_ledger_returns_503(client, ledger, failure) -> None:
     ledger.rules.clear()
     ledger.failure = failure
     signed = sign(challenge_of(client))
@@ -507,14 +507,14 @@ def test_while_the_ledger_cannot_be_read_nobody_is_let_in(client, ledger, failur
     assert_signed_in(post(client, signed))
 
 
-def test_a_ledger_that_hangs_holds_only_some_of_the_threads(reader, monkeypatch) -> None:
+def test_hanging_ledger_blocks_limited_threads(reader, monkeypatch) -> None:
     monkeypatch.setattr(concurrency, "WAIT_SECONDS", 0.0)
     app = make_sign_in_app(reader, LimitedAccounts(FixedAccounts(make_rules()), max_waiting=0))
     answer = post(app.test_client(), sign(challenge_of(app.test_client())))
     assert_refused(answer, 503, "LEDGER_UNAVAILABLE")
 
 
-def test_a_database_that_is_lost_gives_no_token(ledger) -> None:
+def test_lost_database_returns_503_without_token(ledger) -> None:
     engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
     app = make_sign_in_app(engine, ledger).test_client()
     assert_refused(post(app, sign(challenge_of(app))), 503, "DATABASE_UNAVAILABLE")
@@ -524,13 +524,13 @@ def test_a_database_that_is_lost_gives_no_token(ledger) -> None:
 # One use
 
 
-def test_a_challenge_is_good_for_one_token(client) -> None:
+def test_used_challenge_is_refused(client) -> None:
     signed = sign(challenge_of(client))
     assert_signed_in(post(client, signed))
     assert_refused(post(client, signed), 400, "CHALLENGE_USED")
 
 
-def test_a_used_challenge_in_another_disguise_is_the_same(client, ledger) -> None:
+def test_reencoded_used_challenge_is_refused(client, ledger) -> None:
     ledger.rules[WALLET.public_key] = make_rules(medium=1, alice=1)
     given = challenge_of(client)
     assert_signed_in(post(client, sign(given, WALLET)))
@@ -540,13 +540,13 @@ def test_a_used_challenge_in_another_disguise_is_the_same(client, ledger) -> Non
     assert_refused(post(client, wrapped), 400, "CHALLENGE_USED")
 
 
-def test_a_challenge_is_not_used_up_before_it_is_verified(client) -> None:
+def test_refused_challenge_is_not_used_up(client) -> None:
     given = challenge_of(client)
     assert_refused(post(client, sign(given, ALICE)))
     assert_signed_in(post(client, sign(given, WALLET)))
 
 
-def test_a_challenge_is_not_used_up_by_a_token_that_was_not_issued(client, monkeypatch) -> None:
+def test_failed_issue_does_not_use_up_challenge(client, monkeypatch) -> None:
     from api.auth.tokens import Tokens
 
     signed = sign(challenge_of(client))
@@ -574,9 +574,7 @@ def test_of_200_concurrent_uses_one_gets_the_token(database: alchemy.URL, ledger
     assert codes == {"CHALLENGE_USED"}
 
 
-def test_what_expired_long_ago_is_forgotten_by_those_who_come_after(
-    client, owner, monkeypatch
-) -> None:
+def test_login_deletes_expired_challenges(client, owner, monkeypatch) -> None:
     monkeypatch.setattr(challenges, "MAX_DELETED", 3)
     rows = text(
         "INSERT INTO access.used_challenges SELECT 'old ' || n, 'G', now() - interval '2 hours'"
@@ -600,7 +598,7 @@ def test_what_expired_long_ago_is_forgotten_by_those_who_come_after(
 
 
 @pytest.mark.parametrize("path", ["/auth", "/.well-known/stellar.toml"])
-def test_a_page_of_any_origin_may_ask_beforehand(client, path) -> None:
+def test_preflight_of_any_origin_is_accepted(client, path) -> None:
     answer = client.options(
         path,
         headers={
@@ -616,7 +614,7 @@ def test_a_page_of_any_origin_may_ask_beforehand(client, path) -> None:
     assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-def test_pages_may_read_good_answers_and_those_of_the_router(client) -> None:
+def test_any_origin_reads_responses_and_errors(client) -> None:
     good = client.get("/auth", query_string={"account": WALLET.public_key})
     assert good.headers.getlist("Access-Control-Allow-Origin") == ["*"]
     assert good.headers["Cache-Control"] == "no-store"
@@ -624,7 +622,7 @@ def test_pages_may_read_good_answers_and_those_of_the_router(client) -> None:
     assert_refused(client.post("/auth", data=b"x" * 70_000), 413, "BODY_TOO_LARGE")
 
 
-def test_without_keys_nobody_signs_in(cut_off) -> None:
+def test_sign_in_without_keys_returns_404(cut_off) -> None:
     for answer in (
         cut_off.get("/auth", query_string={"account": WALLET.public_key}),
         cut_off.post("/auth", json={"transaction": "AAAA"}),
@@ -654,7 +652,7 @@ def envelopes(draw: st.DrawFn) -> str:
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(), st.text(string.printable), st.binary().map(bytes.hex), envelopes()))
-def test_whatever_is_sent_is_refused_in_words(sent: str) -> None:
+def test_any_body_returns_readable_error(sent: str) -> None:
     sep10 = make_sep10()
     try:
         challenge = sep10.read(sent)

@@ -51,12 +51,12 @@ def log_in(client: FlaskClient, account: Keypair, *signers: Keypair) -> int:
     return client.post("/auth", json={"transaction": signed}).status_code
 
 
-def test_an_account_that_was_never_funded_signs_with_its_key(client) -> None:
+def test_unfunded_account_signs_in_with_its_key(client) -> None:
     assert log_in(client, STRANGER, STRANGER) == 200
     assert log_in(client, STRANGER, DEVICE) == 400
 
 
-def test_who_may_sign_in_follows_the_account_on_the_ledger(client, ledger) -> None:
+def test_signers_follow_the_ledger(client, ledger) -> None:
     account = ledger.open_account("sep-10 multisig")
     assert log_in(client, account, account) == 200
     assert log_in(client, account, DEVICE) == 400
@@ -74,7 +74,7 @@ def test_who_may_sign_in_follows_the_account_on_the_ledger(client, ledger) -> No
     assert log_in(client, account, GUARD) == 200
 
 
-def test_while_the_node_is_down_nobody_signs_in(reader) -> None:
+def test_sign_in_without_node_returns_503(reader) -> None:
     accounts = AccountReader(NETWORK.stellar, ["http://127.0.0.1:1"])
     app = make_sign_in_app(
         reader, LimitedAccounts(accounts), network=NETWORK, sep10=make_sep10(passphrase=PASSPHRASE)

@@ -21,11 +21,11 @@ def of(**changes: str):
     return sep10_from_settings(load_api_settings(ENVIRONMENT | changes), PASSPHRASE)
 
 
-def test_without_a_key_there_is_no_signing_in() -> None:
+def test_no_sep10_without_key() -> None:
     assert sep10_from_settings(load_api_settings({}), PASSPHRASE) is None
 
 
-def test_the_domains_are_those_of_our_url_unless_set() -> None:
+def test_domains_default_to_our_url() -> None:
     usual = of()
     assert usual.signing_key == SERVER.public_key
     assert (usual.home_domain, usual.web_auth_domain) == 2 * ("api.isthmus.test",)
@@ -36,11 +36,11 @@ def test_the_domains_are_those_of_our_url_unless_set() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080"])
-def test_on_this_machine_plain_http_will_do(host) -> None:
+def test_loopback_url_may_be_http(host) -> None:
     assert of(ISTHMUS_URL=f"http://{host}").web_auth_domain == host
 
 
-def test_the_key_may_be_in_a_file(tmp_path: Path) -> None:
+def test_key_is_read_from_file(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f"{SERVER.secret}\n")
     settings = load_api_settings(
@@ -63,25 +63,25 @@ def test_the_key_may_be_in_a_file(tmp_path: Path) -> None:
         ({"ISTHMUS_WEB_AUTH_DOMAIN": "Isthmus.test"}, "in small letters"),
     ],
 )
-def test_what_cannot_work_is_refused_by_name(changes, message) -> None:
+def test_bad_sep10_setting_is_named(changes, message) -> None:
     with pytest.raises(ConfigurationError, match=message) as refused:
         of(**changes)
     assert SERVER.secret[:-1] not in str(refused.value)
     assert refused.value.__cause__ is None
 
 
-def test_no_secret_is_in_what_may_be_printed() -> None:
+def test_repr_contains_no_secret() -> None:
     settings = load_api_settings(ENVIRONMENT)
     assert SERVER.secret not in repr(settings)
     assert SERVER.secret not in repr(of())
 
 
-def test_the_longest_domains_fit_into_a_challenge() -> None:
+def test_longest_domains_fit_into_a_challenge() -> None:
     sep10 = of(ISTHMUS_HOME_DOMAIN="h" * 59, ISTHMUS_WEB_AUTH_DOMAIN="w" * 64)
     assert sep10.challenge(SERVER.public_key)
 
 
-def test_both_names_of_a_loopback_server_are_home_domains() -> None:
+def test_loopback_names_are_home_domains() -> None:
     for url in ("http://127.0.0.1:8080", "http://localhost:8080"):
         local = of(ISTHMUS_URL=url, ISTHMUS_HOME_DOMAIN="", ISTHMUS_WEB_AUTH_DOMAIN="")
         assert set(local.home_domains) == {"127.0.0.1:8080", "localhost:8080"}

@@ -33,7 +33,7 @@ def assert_is_token_of_wallet(token: str) -> None:
     assert claims["sub"] == WALLET.public_key
 
 
-def test_pythons_stellar_sdk_signs_in(serve) -> None:
+def test_python_stellar_sdk_signs_in(serve) -> None:
     with serve("host:port") as home, httpx.Client(trust_env=False) as http:
         toml = fetch_stellar_toml(home, use_http=True)
         given = http.get(
@@ -51,14 +51,14 @@ def test_pythons_stellar_sdk_signs_in(serve) -> None:
     assert_is_token_of_wallet(answer.json()["token"])
 
 
-def test_npms_stellar_sdk_verifies_the_challenge_and_signs_in(serve) -> None:
+def test_npm_stellar_sdk_signs_in(serve) -> None:
     with serve("host:port") as home:
         done = run("stellar-sdk.mjs", home)
     assert done.returncode == 0, done.stderr
     assert_is_token_of_wallet(json.loads(done.stdout)["token"])
 
 
-def test_npms_wallet_sdk_signs_in_where_challenges_name_the_bare_host(serve) -> None:
+def test_npm_wallet_sdk_signs_in_with_bare_host(serve) -> None:
     with serve("host") as home:
         done = run("wallet-sdk.mjs", home)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_npms_wallet_sdk_signs_in_where_challenges_name_the_bare_host(serve) -> 
     assert said["currencies"][0]["code"] == "USDC"
 
 
-def test_npms_wallet_sdk_takes_no_challenge_that_names_a_port(serve) -> None:
+def test_npm_wallet_sdk_refuses_host_with_port(serve) -> None:
     # Why `ISTHMUS_WEB_AUTH_DOMAIN` can be set; on the usual ports all clients agree.
     with serve("host:port") as home:
         done = run("wallet-sdk.mjs", home)
@@ -76,7 +76,7 @@ def test_npms_wallet_sdk_takes_no_challenge_that_names_a_port(serve) -> None:
     assert "'web_auth_domain' operation value does not match 127.0.0.1" in done.stderr
 
 
-def test_npms_wallet_sdk_signs_in_at_localhost(serve) -> None:
+def test_npm_wallet_sdk_signs_in_at_localhost(serve) -> None:
     with serve("host") as home:
         done = run("wallet-sdk.mjs", home.replace("127.0.0.1", "localhost"))
     assert done.returncode == 0, done.stderr

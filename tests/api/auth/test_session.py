@@ -30,7 +30,7 @@ def assert_refused(response):
     assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
-def test_a_token_says_who_is_asking(signed_in):
+def test_token_returns_its_account(signed_in):
     answer = signed_in.get(PATH, headers=bearer(issue(lifetime=3600)))
     assert answer.status_code == 200
     assert answer.json == {
@@ -41,7 +41,7 @@ def test_a_token_says_who_is_asking(signed_in):
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "Bearer  "])
-def test_the_scheme_is_read_in_any_case(signed_in, scheme):
+def test_bearer_scheme_is_case_insensitive(signed_in, scheme):
     assert signed_in.get(PATH, headers=bearer(issue(), scheme)).status_code == 200
 
 
@@ -69,19 +69,19 @@ def test_the_scheme_is_read_in_any_case(signed_in, scheme):
         "Bearer é",
     ],
 )
-def test_any_other_header_is_refused(signed_in, header):
+def test_bad_authorization_header_returns_401(signed_in, header):
     headers = {} if header is None else {"Authorization": header.format(token=issue())}
     environ = {f"HTTP_{name.upper()}": text for name, text in headers.items()}
     assert_refused(signed_in.get(PATH, environ_base=environ))
 
 
-def test_every_forgery_gets_the_same_response(signed_in):
+def test_forgeries_get_the_same_401(signed_in):
     for token in FORGERIES.values():
         environ = {"HTTP_AUTHORIZATION": f"Bearer {token}"}
         assert_refused(signed_in.get(PATH, environ_base=environ))
 
 
-def test_why_a_token_was_refused_is_for_the_log_alone(signed_in, caplog):
+def test_refusal_reason_is_only_logged(signed_in, caplog):
     token = sign(claims(), private_key("other"), kid="other")
     with caplog.at_level("INFO", "api"):
         assert_refused(signed_in.get(PATH, headers=bearer(token)))
@@ -89,16 +89,16 @@ def test_why_a_token_was_refused_is_for_the_log_alone(signed_in, caplog):
     assert not any(part in caplog.text for part in token.split("."))
 
 
-def test_what_is_for_one_alone_is_kept_by_nobody(signed_in):
+def test_owner_responses_are_no_store(signed_in):
     for headers in (bearer(issue()), {}):
         assert signed_in.get(PATH, headers=headers).headers["Cache-Control"] == "no-store"
 
 
-def test_without_keys_nobody_is_let_in(reader):
+def test_token_without_configured_keys_returns_401(reader):
     assert_refused(make_app(reader).test_client().get(PATH, headers=bearer(issue())))
 
 
-def test_a_token_that_was_given_up_is_refused_by_every_process(signed_in, reader):
+def test_revoked_token_is_refused_by_every_process(signed_in, reader):
     elsewhere = make_app(reader, tokens=make_tokens()).test_client()
     token = issue()
     assert elsewhere.get(PATH, headers=bearer(token)).status_code == 200
@@ -109,7 +109,7 @@ def test_a_token_that_was_given_up_is_refused_by_every_process(signed_in, reader
         assert_refused(client.delete(PATH, headers=bearer(token)))
 
 
-def test_giving_up_a_token_leaves_the_accounts_others_alone(signed_in):
+def test_revocation_keeps_other_tokens_of_account(signed_in):
     signed_in.delete(PATH, headers=bearer(issue("a")))
     assert signed_in.get(PATH, headers=bearer(issue("b"))).status_code == 200
 
@@ -119,9 +119,7 @@ def test_giving_up_a_token_leaves_the_accounts_others_alone(signed_in):
     [(0, {"recent", "new"}), (86_400, {"recent", "new"}), (-86_400, {"old", "recent", "new"})],
     ids=["clocks agree", "ours is ahead", "Postgres's is ahead"],
 )
-def test_what_was_revoked_is_forgotten_an_hour_after_it_expired_by_both_clocks(
-    reader, access_rows, ahead, kept
-):
+def test_revocation_is_deleted_an_hour_after_expiry(reader, access_rows, ahead, kept):
     now = datetime.now(UTC)
     for jti, age in (("old", 61), ("recent", 59)):
         row = {"jti": jti, "expires_at": now - timedelta(minutes=age)}
@@ -135,7 +133,7 @@ def test_what_was_revoked_is_forgotten_an_hour_after_it_expired_by_both_clocks(
     assert found & {"old", "recent", "new"} == kept
 
 
-def test_a_token_is_not_taken_on_trust_while_the_database_is_away():
+def test_token_without_database_returns_503():
     engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none?connect_timeout=1")
     client = make_app(engine, tokens=make_tokens()).test_client()
     answer = client.get(PATH, headers=bearer(issue()))

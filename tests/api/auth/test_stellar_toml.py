@@ -68,7 +68,7 @@ def read(text: str) -> dict:
     return tomllib.loads(text)
 
 
-def test_the_library_of_wallets_reads_it(served) -> None:
+def test_stellar_sdk_reads_stellar_toml(served) -> None:
     toml = fetch_stellar_toml(served, use_http=True)
     assert toml["NETWORK_PASSPHRASE"] == TESTNET.stellar.passphrase
     assert toml["SIGNING_KEY"] == SERVER.public_key
@@ -79,7 +79,7 @@ def test_the_library_of_wallets_reads_it(served) -> None:
     assert toml["VERSION"] == "2.7.0"
 
 
-def test_it_is_text_that_any_page_may_read(client) -> None:
+def test_stellar_toml_is_text_for_any_origin(client) -> None:
     answer = client.get(PATH)
     assert answer.status_code == 200
     assert answer.content_type == "text/plain; charset=utf-8"
@@ -87,14 +87,14 @@ def test_it_is_text_that_any_page_may_read(client) -> None:
     assert len(answer.data) < MAX_BYTES
 
 
-def test_it_is_sent_again_only_when_it_changed(client) -> None:
+def test_stellar_toml_returns_304_if_unchanged(client) -> None:
     answer = client.get(PATH)
     again = client.get(PATH, headers={"If-None-Match": answer.headers["ETag"]})
     assert again.status_code == 304
     assert again.headers["Access-Control-Allow-Origin"] == "*"
 
 
-def test_an_error_at_this_path_may_be_read_too(client) -> None:
+def test_error_of_stellar_toml_is_for_any_origin(client) -> None:
     answer = client.post(PATH)
     assert answer.status_code == 405
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
@@ -104,7 +104,7 @@ def test_an_error_at_this_path_may_be_read_too(client) -> None:
 @pytest.mark.parametrize(
     ("network", "status"), [(TESTNET, "test"), (MAINNET, "live"), (load_network("devnet"), "test")]
 )
-def test_every_asset_of_the_network_has_what_wallets_ask_for(network, status) -> None:
+def test_every_asset_has_required_members(network, status) -> None:
     currencies = read(stellar_toml(network, None, {}))["CURRENCIES"]
     served = [asset for asset in (network.stellar.usdc, network.stellar.usdt0) if asset]
     assert [f"stellar:{each['code']}:{each['issuer']}" for each in currencies] == served
@@ -121,14 +121,14 @@ def test_every_asset_of_the_network_has_what_wallets_ask_for(network, status) ->
         assert {"is_unlimited"} == {"fixed_number", "max_number", "is_unlimited"} & set(each)
 
 
-def test_without_keys_it_names_no_way_to_sign_in(reader) -> None:
+def test_no_web_auth_entry_without_keys(reader) -> None:
     toml = read(make_app(reader).test_client().get(PATH).text)
     assert not {"SIGNING_KEY", "WEB_AUTH_ENDPOINT"} & set(toml)
     assert toml["CURRENCIES"]
     assert toml["DOCUMENTATION"] == {}
 
 
-def test_what_the_operator_says_of_itself_is_in_it(statement) -> None:
+def test_operator_entries_are_included(statement) -> None:
     said = read_statement(statement, TESTNET)
     toml = read(stellar_toml(TESTNET, make_sep10(), said))
     assert toml["DOCUMENTATION"] == {
@@ -143,7 +143,7 @@ def test_what_the_operator_says_of_itself_is_in_it(statement) -> None:
     assert toml["SIGNING_KEY"] == SERVER.public_key
 
 
-def test_an_operator_who_says_nothing_says_nothing() -> None:
+def test_no_operator_entries_without_file() -> None:
     assert read_statement(None, TESTNET) == {}
 
 
@@ -160,13 +160,13 @@ def test_an_operator_who_says_nothing_says_nothing() -> None:
         ('[[CURRENCIES]]\ncode = "EURC"\nissuer = "G"', "EURC of G is not served"),
     ],
 )
-def test_a_statement_that_says_too_much_or_nonsense_is_refused(tmp_path, text, message) -> None:
+def test_bad_operator_entry_raises(tmp_path, text, message) -> None:
     path = tmp_path / "operator.toml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=message):
         read_statement(path, TESTNET)
 
 
-def test_a_statement_that_is_not_there_is_refused(tmp_path) -> None:
+def test_missing_operator_file_raises(tmp_path) -> None:
     with pytest.raises(ConfigurationError, match="ISTHMUS_STELLAR_TOML"):
         read_statement(tmp_path / "none.toml", TESTNET)

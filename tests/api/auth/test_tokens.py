@@ -147,7 +147,7 @@ FORGERIES = {
 }
 
 
-def test_a_token_says_who_signed_in_and_when_it_ends():
+def test_token_has_account_and_expiry():
     tokens = make_tokens()
     token = tokens.issue(ACCOUNT, jti=JTI)
     assert jwt.decode(token, options={"verify_signature": False}) == {
@@ -164,12 +164,12 @@ def test_a_token_says_who_signed_in_and_when_it_ends():
     assert session.expires_at == NOW + MAX_LIFETIME
 
 
-def test_what_the_table_of_forgeries_starts_from_is_good():
+def test_base_of_forgeries_is_valid():
     assert make_tokens().verify(GOOD).account == ACCOUNT
 
 
 @pytest.mark.parametrize("token", FORGERIES.values(), ids=FORGERIES)
-def test_a_forgery_is_refused(token):
+def test_forged_token_is_refused(token):
     with pytest.raises(BadToken) as refused:
         make_tokens().verify(token)
     assert refused.value.message == "a valid bearer token is needed"
@@ -186,7 +186,7 @@ def test_a_forgery_is_refused(token):
         (3600 + LEEWAY_SECONDS, False),
     ],
 )
-def test_a_token_is_good_by_our_clock_to_the_second(after, good):
+def test_token_validity_by_our_clock(after, good):
     tokens = make_tokens(now=NOW + after)
     if good:
         assert tokens.verify(signed()).expires_at == NOW + 3600
@@ -195,7 +195,7 @@ def test_a_token_is_good_by_our_clock_to_the_second(after, good):
             tokens.verify(signed())
 
 
-def test_a_token_that_was_verified_before_expires_all_the_same():
+def test_cached_token_expires():
     time = [NOW]
     tokens = make_tokens()
     tokens._clock = lambda: time[0]
@@ -205,7 +205,7 @@ def test_a_token_that_was_verified_before_expires_all_the_same():
         tokens.verify(GOOD)
 
 
-def test_keys_change_without_anybody_being_signed_out():
+def test_key_rotation_keeps_tokens_valid():
     old, new = private_key("old"), private_key("new")
     before = make_tokens(key="old", others=("new",))
     after = make_tokens(key="new", others=("old",))
@@ -217,31 +217,31 @@ def test_keys_change_without_anybody_being_signed_out():
         make_tokens(key="new").verify(before.issue(ACCOUNT, jti=JTI))
 
 
-def test_a_key_is_named_by_the_digest_of_its_members_in_order():
+def test_kid_is_rfc7638_thumbprint():
     x, y = (json.loads(JWK)[name] for name in "xy")
     written = f'{{"crv":"P-256","kty":"EC","x":"{x}","y":"{y}"}}'
     assert part(hashlib.sha256(written.encode()).digest()) == KID
 
 
-def test_a_lifetime_that_was_shortened_holds_for_tokens_that_are_out():
+def test_lower_lifetime_refuses_older_tokens():
     token = make_tokens().issue(ACCOUNT, jti=JTI)
     with pytest.raises(BadToken):
         make_tokens(lifetime=3600).verify(token)
 
 
 @pytest.mark.parametrize("account", ["", "G", ACCOUNT.lower(), f"M{ACCOUNT[1:]}"])
-def test_no_token_is_issued_for_what_is_no_account(account):
+def test_issue_for_bad_account_raises(account):
     with pytest.raises(ValueError, match="is not a Stellar account"):
         make_tokens().issue(account, jti=JTI)
 
 
 @pytest.mark.parametrize("jti", ["", "x" * 129, "a b", "a\n", "\0"])
-def test_no_token_is_issued_without_a_name(jti):
+def test_issue_with_bad_jti_raises(jti):
     with pytest.raises(ValueError, match="1 to 128"):
         make_tokens().issue(ACCOUNT, jti=jti)
 
 
-def test_an_operator_sets_keys_issuer_and_lifetime():
+def test_tokens_are_built_from_settings():
     settings = load_api_settings(
         {
             "ISTHMUS_URL": URL,
@@ -275,7 +275,7 @@ def test_an_operator_sets_keys_issuer_and_lifetime():
         ),
     ],
 )
-def test_a_wrong_key_is_refused_by_name_and_never_repeated(changes, message):
+def test_bad_key_setting_is_named_not_quoted(changes, message):
     good = {
         "ISTHMUS_URL": URL,
         "ISTHMUS_TOKEN_KEY": private_pem(OURS),
@@ -287,7 +287,7 @@ def test_a_wrong_key_is_refused_by_name_and_never_repeated(changes, message):
     assert "BEGIN" not in str(refused.value)
 
 
-def test_a_public_key_must_be_of_our_curve():
+def test_public_key_of_other_curve_raises():
     assert thumbprint(verifying_key(public_pem(OURS), "X")) == KID
     with pytest.raises(ConfigurationError, match="X must be a P-256 key"):
         verifying_key(public_pem(P384), "X")
@@ -295,7 +295,7 @@ def test_a_public_key_must_be_of_our_curve():
         verifying_key(private_pem(OURS), "X")
 
 
-def test_settings_do_not_show_the_keys():
+def test_settings_repr_contains_no_key():
     settings = load_api_settings(
         {
             "ISTHMUS_URL": URL,

@@ -44,7 +44,7 @@ def bound(rows, user):
         [wallet(ACCOUNT, something_new={"a": [1]})],
     ],
 )
-def test_the_users_first_embedded_stellar_wallet_is_its_account(world, accounts, access_rows):
+def test_first_embedded_wallet_is_the_account(world, accounts, access_rows):
     user = world.stand_in.add_user(*accounts)
     assert world.wallets().account_of(user) == ACCOUNT
     assert bound(access_rows, user) == ACCOUNT
@@ -68,14 +68,14 @@ def test_the_users_first_embedded_stellar_wallet_is_its_account(world, accounts,
         [wallet("0x1c7d4b196cb0c7b01d743fbc6116a902379c7238")],
     ],
 )
-def test_a_user_without_such_a_wallet_owns_nothing(world, accounts, access_rows):
+def test_user_without_wallet_is_refused(world, accounts, access_rows):
     user = world.stand_in.add_user(*accounts)
     with pytest.raises(NoStellarWallet):
         world.wallets().account_of(user)
     assert bound(access_rows, user) is None
 
 
-def test_a_user_is_told_what_is_missing(world):
+def test_missing_wallet_returns_403(world):
     user = world.stand_in.add_user({"type": "email", "address": "x"})
     answer = world.client().get(
         "/v1/session", headers={"Authorization": f"Bearer {world.token(user)}"}
@@ -95,7 +95,7 @@ def test_a_user_is_told_what_is_missing(world):
         ("404", 401, "UNAUTHORIZED", 1),
     ],
 )
-def test_what_the_provider_cannot_say_is_no_fault_of_the_token(world, fault, status, code, again):
+def test_provider_failure_returns_503(world, fault, status, code, again):
     user = world.stand_in.add_user()
     world.stand_in.faults = {"users": fault}
     client, token = world.client(), world.token(user)
@@ -105,7 +105,7 @@ def test_what_the_provider_cannot_say_is_no_fault_of_the_token(world, fault, sta
     assert lookups(world) == again
 
 
-def test_the_key_set_that_cannot_be_read_is_no_fault_of_the_token_either(world):
+def test_unreadable_key_set_returns_503(world):
     user = world.stand_in.add_user()
     client, headers = world.client(), {"Authorization": f"Bearer {world.token(user)}"}
     for fault in ("down", "slow", "429", "404", "nonsense", "refused"):
@@ -116,7 +116,7 @@ def test_the_key_set_that_cannot_be_read_is_no_fault_of_the_token_either(world):
     assert client.get("/v1/session", headers=headers).status_code == 200
 
 
-def test_our_wrong_credentials_are_an_alarm(world, caplog):
+def test_wrong_credentials_are_logged_as_error(world, caplog):
     user = world.stand_in.add_user()
     with pytest.raises(IdentityUnavailable):
         world.provider(app_secret="wrong").wallets(user)
@@ -125,13 +125,13 @@ def test_our_wrong_credentials_are_an_alarm(world, caplog):
     ]
 
 
-def test_a_provider_that_is_not_there_cannot_be_asked(world):
+def test_unreachable_provider_is_unavailable(world):
     with pytest.raises(IdentityUnavailable):
         world.provider(url="http://127.0.0.1:1").wallets("did:privy:a")
 
 
 @pytest.mark.parametrize(("fault", "seconds"), [("down", 5), ("429", 7), ("nonsense", 5)])
-def test_a_provider_that_failed_is_left_alone_for_a_while(world, fault, seconds):
+def test_backoff_after_provider_failure(world, fault, seconds):
     wallets, user = world.wallets(), world.stand_in.add_user(wallet(ACCOUNT))
     world.stand_in.faults = {"users": fault}
     with pytest.raises(IdentityUnavailable):
@@ -147,7 +147,7 @@ def test_a_provider_that_failed_is_left_alone_for_a_while(world, fault, seconds)
     assert wallets.account_of(user) == ACCOUNT
 
 
-def test_an_answer_about_somebody_else_is_none(world):
+def test_response_for_another_user_is_unavailable(world):
     user = world.stand_in.add_user(wallet(ACCOUNT))
     real = world.stand_in.user
 
@@ -161,7 +161,7 @@ def test_an_answer_about_somebody_else_is_none(world):
         world.wallets().account_of(user)
 
 
-def test_a_wallet_is_asked_for_every_10_minutes(world):
+def test_wallet_is_cached_for_10_minutes(world):
     wallets, user = world.wallets(), world.stand_in.add_user(wallet(ACCOUNT))
     for after in (0, 1, 598):
         world.timer.now += after
@@ -172,7 +172,7 @@ def test_a_wallet_is_asked_for_every_10_minutes(world):
     assert lookups(world) == 2
 
 
-def test_a_wallet_that_was_made_just_now_appears_within_20_seconds(world):
+def test_new_wallet_is_found_within_20_seconds(world):
     wallets, user = world.wallets(), world.stand_in.add_user({"type": "email"})
     with pytest.raises(NoStellarWallet):
         wallets.account_of(user)
@@ -185,7 +185,7 @@ def test_a_wallet_that_was_made_just_now_appears_within_20_seconds(world):
     assert wallets.account_of(user) == ACCOUNT
 
 
-def test_a_user_that_is_unknown_is_not_asked_for_at_every_token(world):
+def test_unknown_user_is_cached(world):
     wallets = world.wallets()
     for _ in range(3):
         with pytest.raises(BadToken):
@@ -199,7 +199,7 @@ def age(rows, seconds):
     rows.execute(update(subjects).values(confirmed_at=ago))
 
 
-def test_a_silent_provider_signs_nobody_out_for_a_day(world, access_rows):
+def test_confirmed_account_is_valid_for_a_day(world, access_rows):
     user = world.stand_in.add_user(wallet(ACCOUNT))
     world.wallets().account_of(user)
     world.stand_in.faults = {"users": "down"}
@@ -216,7 +216,7 @@ def test_a_silent_provider_signs_nobody_out_for_a_day(world, access_rows):
         restarted.account_of(user)
 
 
-def test_what_the_provider_has_taken_back_is_not_good_while_it_is_silent(world):
+def test_revoked_confirmation_is_refused_in_outage(world):
     user = world.stand_in.add_user(wallet(ACCOUNT))
     world.wallets().account_of(user)
     for rewound, refusal in (
@@ -235,7 +235,7 @@ def test_what_the_provider_has_taken_back_is_not_good_while_it_is_silent(world):
         world.stand_in.faults = {}
 
 
-def test_a_user_is_never_moved_to_another_account(world, access_rows, caplog):
+def test_bound_user_is_never_moved(world, access_rows, caplog):
     user = world.stand_in.add_user(wallet(ACCOUNT, wallet_index=5))
     assert world.wallets().account_of(user) == ACCOUNT
     # Another wallet comes first now, and the bound one still counts.
@@ -255,7 +255,7 @@ def test_a_user_is_never_moved_to_another_account(world, access_rows, caplog):
     assert wallets.account_of(user) == ACCOUNT
 
 
-def test_the_refusal_says_whom_to_write_to(world):
+def test_wallet_changed_names_the_operator(world):
     user = world.stand_in.add_user(wallet(ACCOUNT))
     world.wallets().account_of(user)
     world.stand_in.users[user] = [wallet(OTHER)]
@@ -264,9 +264,7 @@ def test_the_refusal_says_whom_to_write_to(world):
     assert (answer.status_code, answer.json["code"]) == (403, "WALLET_CHANGED")
 
 
-def test_of_two_first_uses_at_once_one_binds_and_the_other_agrees_or_is_refused(
-    world, reader, access_rows
-):
+def test_concurrent_first_uses_bind_once(world, reader, access_rows):
     user, meeting, said = "did:privy:twice", threading.Barrier(2), []
     mine = [world.provider().wallets(world.stand_in.add_user(wallet(a))) for a in (ACCOUNT, OTHER)]
 
@@ -286,7 +284,7 @@ def together(tasks):
         thread.join()
 
 
-def test_many_requests_of_one_user_ask_once(world):
+def test_concurrent_requests_of_user_look_up_once(world):
     wallets, user = world.wallets(), world.stand_in.add_user(wallet(ACCOUNT))
     meeting, said = threading.Barrier(8), []
 
@@ -299,7 +297,7 @@ def test_many_requests_of_one_user_ask_once(world):
     assert wallets._lookups == {}
 
 
-def test_who_waits_for_a_silent_provider_leaves_threads_to_others(world):
+def test_threads_waiting_for_provider_are_limited(world):
     wallets = world.wallets()
     world.stand_in.faults = {"users": "slow"}
     users, refused = [f"did:privy:{n}" for n in range(3 * MAX_CONCURRENT_REQUESTS)], []
@@ -315,7 +313,7 @@ def test_who_waits_for_a_silent_provider_leaves_threads_to_others(world):
     assert lookups(world) == 2 * MAX_CONCURRENT_REQUESTS
 
 
-def test_what_is_remembered_is_bounded(world):
+def test_wallet_cache_is_bounded(world):
     wallets = world.wallets(max_cached=2)
     users = [world.stand_in.add_user() for _ in range(3)]
     for user in users:
@@ -323,7 +321,7 @@ def test_what_is_remembered_is_bounded(world):
     assert set(wallets._cache) == set(users[1:])
 
 
-def test_the_same_user_of_another_issuer_is_somebody_else(world, reader, access_rows):
+def test_bindings_are_per_issuer(world, reader, access_rows):
     wallets = world.provider().wallets(world.stand_in.add_user(wallet(ACCOUNT)))
     others = world.provider().wallets(world.stand_in.add_user(wallet(OTHER)))
     assert Bindings(reader, ISSUER).settle("did:privy:a", wallets) == ACCOUNT

@@ -28,7 +28,7 @@ def circle_takes(carried: int, bps: Decimal) -> int:
 
 
 @given(AMOUNTS, BPS)
-def test_a_deposit_promises_what_is_left_when_the_whole_allowance_is_taken(amount, bps):
+def test_deposit_amount_out_deducts_full_max_fee(amount, bps):
     price = burn_price(EVM, STELLAR, amount, BurnTerms(1000, bps), None)
     assert price.amount_out == (amount - price.total) * 10
     assert price.total == sum(fee.amount for fee in price.fees)
@@ -39,7 +39,7 @@ def test_a_deposit_promises_what_is_left_when_the_whole_allowance_is_taken(amoun
 
 
 @given(AMOUNTS, BPS)
-def test_a_withdrawal_is_exact_in_both_decimals(carried, bps):
+def test_withdrawal_price_is_exact_in_both_decimals(carried, bps):
     price = burn_price(STELLAR, EVM, carried * 10, BurnTerms(2000, bps), 7)
     assert price.amount_out * 10 + price.total == carried * 10
     assert price.total % 10 == 0
@@ -51,18 +51,18 @@ def test_a_withdrawal_is_exact_in_both_decimals(carried, bps):
 @pytest.mark.parametrize(
     ("amount", "taken"), [(27_960_598, 3_634), (79_784_024, 10_371), (2_000_000, 260)]
 )
-def test_what_base_to_stellar_was_charged_is_within_what_is_allowed_for(amount, taken):
+def test_observed_base_fee_is_within_max_fee(amount, taken):
     price = burn_price("eip155:8453", STELLAR, amount, BurnTerms(1000, Decimal("1.3")), None)
     assert taken <= price.total <= taken * 6 // 5 + 2
 
 
-def test_nothing_is_lost_of_an_amount_that_cannot_cross():
+def test_indivisible_amount_raises():
     with pytest.raises(ValueError, match="no multiple of 10"):
         burn_price(STELLAR, EVM, 100_000_001, BurnTerms(2000, Decimal(0)), 1)
 
 
 @given(AMOUNTS, st.data(), st.integers(0, 10**20))
-def test_a_send_promises_what_the_oft_lets_arrive(amount, data, native):
+def test_send_amount_out_is_oft_received(amount, data, native):
     received = data.draw(st.integers(1, amount))
     price = send_price(EVM, STELLAR, amount, SendTerms(0, 10**18, received, native))
     assert price.amount_out == received * 10
@@ -73,7 +73,7 @@ def test_a_send_promises_what_the_oft_lets_arrive(amount, data, native):
 
 
 @given(st.integers(1, 20_000_000), st.data())
-def test_a_send_from_stellar_promises_whole_units_of_six_decimals(carried, data):
+def test_stellar_send_amount_out_has_six_decimals(carried, data):
     received = data.draw(st.integers(1, carried)) * 10
     price = send_price(STELLAR, EVM, carried * 10, SendTerms(0, 10**18, received, 10))
     assert price.amount_out * 10 == received == carried * 10 - price.total
@@ -81,18 +81,18 @@ def test_a_send_from_stellar_promises_whole_units_of_six_decimals(carried, data)
     assert (price.native_fee, price.native_fees[0].chain) == (11, STELLAR)
 
 
-def test_a_send_of_which_a_seventh_decimal_would_arrive_is_not_priced():
+def test_send_with_seventh_decimal_raises():
     with pytest.raises(ValueError, match="multiple"):
         send_price(STELLAR, EVM, 100, SendTerms(0, 10**18, 95, 10))
 
 
 @given(st.integers(1, 200_000_000))
-def test_a_payment_arrives_whole(amount):
+def test_payment_costs_nothing(amount):
     price = payment_price(amount)
     assert (price.amount_out, price.total) == (amount, 0)
 
 
-def test_the_service_takes_nothing_because_no_call_could_collect_it():
+def test_service_fee_is_zero():
     assert SERVICE_FEE_BPS == 0
 
 
@@ -106,12 +106,12 @@ def test_the_service_takes_nothing_because_no_call_could_collect_it():
         ((3, 0), (100_000, 0), "33333.3333333"),
     ],
 )
-def test_a_price_is_of_whole_units_and_has_twelve_digits(sold, bought, price):
+def test_unit_price_has_twelve_digits(sold, bought, price):
     assert unit_price(*sold, *bought) == price
 
 
 @given(st.integers(1, 10**15), st.integers(1, 10**15))
-def test_a_price_never_promises_more_than_the_amounts(sold, bought):
+def test_unit_price_is_rounded_down(sold, bought):
     shown = unit_price(sold, 6, bought, 7)
     exact = Fraction(bought, 10 * sold)
     assert Fraction(shown) <= exact

@@ -52,7 +52,7 @@ def stored(kept: Connection, quote: str) -> dict:
     return dict(kept.execute(select(quotes).where(quotes.c.id == quote)).one()._mapping)
 
 
-def test_a_deposit_is_quoted_in_every_member(kept, asker):
+def test_deposit_quote_has_every_member(kept, asker):
     answer = ask(asker, make_body())
     assert answer.status_code == 201
     quote = answer.json
@@ -77,7 +77,7 @@ def test_a_deposit_is_quoted_in_every_member(kept, asker):
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_what_a_transfer_is_held_to_is_kept(kept, asker):
+def test_quote_stores_the_transfer_terms(kept, asker):
     row = stored(
         kept, ask(asker, make_body(source_address=EVM.upper().replace("X", "x"))).json["id"]
     )
@@ -104,7 +104,7 @@ def test_what_a_transfer_is_held_to_is_kept(kept, asker):
     assert row["fee"]["total"] == "1560"
 
 
-def test_a_withdrawal_is_quoted_with_the_operators_gas(kept, asker, fees):
+def test_withdrawal_quote_shows_operator_gas(kept, asker, fees):
     quote = ask(asker, withdrawal()).json
     assert (quote["sell_asset"], quote["buy_asset"]) == (USDC, SEPOLIA_USDC)
     # Circle's fee is in 6 decimals, what is sent in 7.
@@ -118,7 +118,7 @@ def test_a_withdrawal_is_quoted_with_the_operators_gas(kept, asker, fees):
     assert ("burn", STELLAR, SEPOLIA) in fees.asked
 
 
-def test_a_payment_asks_nobody_for_fees(kept, reader):
+def test_payment_quote_reads_no_fees(kept, reader):
     client = make_quote_app(reader, None).test_client()
     quote = ask(client, sending(amount_in="1")).json
     assert (quote["sell_amount"], quote["buy_amount"], quote["price"]) == ("1", "1", "1")
@@ -139,7 +139,7 @@ def usdt0(**changes):
     return make_body(**base, **changes)
 
 
-def test_a_usdt0_deposit_names_the_value_that_its_call_carries(kept, mainnet, fees):
+def test_usdt0_deposit_quote_has_native_fee(kept, mainnet, fees):
     quote = ask(mainnet, usdt0(), account=OTHER).json
     assert (quote["buy_amount"], quote["fee"]["total"]) == ("100000000", "0")
     native = {"name": "lz_native_fee", "amount": "1100", "chain": "eip155:1"}
@@ -170,9 +170,7 @@ SWEEP = {"name": "deposit_sweep", "amount": str(300_000 * 10**9), "chain": DEVNE
         ("usdt0-deposit", None, [{"name": "lz_native_fee", "amount": "1100", "chain": DEVNET}]),
     ],
 )
-def test_what_moves_a_deposit_on_from_its_address_is_the_operators(
-    kept, by_address, route, fee, paid_by_us
-):
+def test_deposit_sweep_is_operator_fee(kept, by_address, route, fee, paid_by_us):
     body = make_body(route=route, source_chain=DEVNET, funding_mode="deposit_address")
     answer = ask(by_address, body)
     assert answer.status_code == 201
@@ -185,7 +183,7 @@ def test_what_moves_a_deposit_on_from_its_address_is_the_operators(
     assert stored(kept, answer.json["id"])["funding_mode"] == "deposit_address"
 
 
-def test_a_fee_that_the_oft_takes_is_told(mainnet, fees):
+def test_oft_fee_is_in_the_quote(mainnet, fees):
     fees.send_terms = SendTerms(0, 10**12, 9_997_000, 1)
     quote = ask(mainnet, usdt0(), account=OTHER).json
     assert quote["buy_amount"] == "99970000"
@@ -193,7 +191,7 @@ def test_a_fee_that_the_oft_takes_is_told(mainnet, fees):
 
 
 @pytest.mark.parametrize("terms", [(0, 9_999_999), (10_000_001, 10**9)])
-def test_what_the_bridge_does_not_take_now_is_outside_the_limits(mainnet, fees, terms):
+def test_amount_outside_oft_limits_returns_400(mainnet, fees, terms):
     fees.send_terms = SendTerms(*terms, 9_000_000, 1)
     answer = ask(mainnet, usdt0(), account=OTHER)
     assert (answer.status_code, answer.json["code"]) == (400, "AMOUNT_OUT_OF_LIMITS")
@@ -209,7 +207,7 @@ def usdt0_withdrawal():
     )
 
 
-def test_a_usdt0_withdrawal_names_the_xlm_that_its_call_carries(kept, mainnet, fees):
+def test_usdt0_withdrawal_quote_has_xlm_fee(kept, mainnet, fees):
     quote = ask(mainnet, usdt0_withdrawal(), account=OTHER).json
     assert (quote["sell_amount"], quote["buy_amount"]) == ("100000000", "10000000")
     assert (quote["price"], quote["fee"]["total"]) == ("1", "0")
@@ -222,7 +220,7 @@ def test_a_usdt0_withdrawal_names_the_xlm_that_its_call_carries(kept, mainnet, f
     assert to == "0x" + EVM[2:].rjust(64, "0")
 
 
-def test_a_fee_of_the_oft_on_stellar_is_in_what_is_sent(mainnet, fees):
+def test_stellar_oft_fee_is_in_sent_asset(mainnet, fees):
     fees.send_terms = SendTerms(0, 10**12, 99_970_000, 1)
     quote = ask(mainnet, usdt0_withdrawal(), account=OTHER).json
     assert (quote["buy_amount"], quote["price"]) == ("9997000", "0.9997")
@@ -233,7 +231,7 @@ def test_a_fee_of_the_oft_on_stellar_is_in_what_is_sent(mainnet, fees):
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_a_refusal_names_the_member_that_is_wrong(kept, asker, code):
+def test_bad_member_is_named_in_the_400(kept, asker, code):
     answer = ask(asker, make_body(**REFUSED[code]))
     assert answer.json["code"] == code
     assert answer.status_code == (403 if code == "NOT_THE_OWNER" else 400)
@@ -274,7 +272,7 @@ def test_a_refusal_names_the_member_that_is_wrong(kept, asker, code):
         (sending(source_address=OTHER), "NOT_THE_OWNER", "source_address"),
     ],
 )
-def test_a_refusal_says_what_would_be_right(asker, body, code, says):
+def test_error_message_says_what_is_valid(asker, body, code, says):
     body = {name: value for name, value in body.items() if value is not None}
     answer = ask(asker, body)
     assert answer.json["code"] == code
@@ -299,7 +297,7 @@ def test_a_refusal_says_what_would_be_right(asker, body, code, says):
         "1_0000000",
     ],
 )
-def test_an_amount_is_digits_and_nothing_else(asker, amount):
+def test_amount_of_other_characters_returns_400(asker, amount):
     assert ask(asker, make_body(amount_in=amount)).json["code"] == "BAD_AMOUNT"
 
 
@@ -314,7 +312,7 @@ def test_an_amount_is_digits_and_nothing_else(asker, amount):
         {"dest_address": "\0"},
     ],
 )
-def test_a_body_of_another_shape_is_refused(asker, changes):
+def test_body_of_another_shape_returns_400(asker, changes):
     answer = ask(asker, make_body(**changes))
     assert (answer.status_code, answer.json["code"]) == (400, "BAD_BODY")
 
@@ -326,7 +324,7 @@ def test_a_body_of_another_shape_is_refused(asker, changes):
         st.one_of(st.text(max_size=80), st.integers(), st.none(), st.lists(st.text(), max_size=2)),
     )
 )
-def test_no_body_is_more_than_refused(asker, changes):
+def test_any_json_body_is_quoted_or_refused(asker, changes):
     body = json.dumps(make_body() | changes).encode()
     answer = asker.post(PATH, data=body, headers=asking(), content_type="application/json")
     assert answer.status_code in (201, 400, 403)
@@ -335,11 +333,11 @@ def test_no_body_is_more_than_refused(asker, changes):
 # Who asks
 
 
-def test_nobody_is_quoted_without_a_token(kept, asker):
+def test_quote_without_token_returns_401(kept, asker):
     assert asker.post(PATH, json=make_body()).status_code == 401
 
 
-def test_two_owners_have_each_their_own(kept, asker):
+def test_quotes_of_two_owners_are_separate(kept, asker):
     first = ask(asker, make_body()).json["id"]
     assert ask(asker, make_body(), account=OTHER).json["code"] == "NOT_THE_OWNER"
     second = ask(asker, make_body(dest_address=OTHER), account=OTHER).json["id"]
@@ -347,7 +345,7 @@ def test_two_owners_have_each_their_own(kept, asker):
     assert owners == {first: ACCOUNT, second: OTHER}
 
 
-def test_the_api_can_neither_change_nor_delete_a_quote(kept, asker, reader: Engine):
+def test_api_role_cannot_update_or_delete_quotes(kept, asker, reader: Engine):
     ask(asker, make_body())
     for statement in (update(quotes).values(amount_out=1), delete(quotes)):
         with pytest.raises(Exception, match="permission denied"), reader.begin() as connection:
@@ -366,7 +364,7 @@ def test_the_api_can_neither_change_nor_delete_a_quote(kept, asker, reader: Engi
         (STELLAR, {"head_time": 2_000_000_000}, "behind its head"),
     ],
 )
-def test_a_chain_that_is_not_well_is_unavailable(kept, asker, chain, trouble, says):
+def test_unhealthy_chain_returns_503(kept, asker, chain, trouble, says):
     kept.execute(update(cursors).where(cursors.c.chain == chain).values(trouble))
     answer = ask(asker, make_body())
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
@@ -377,14 +375,14 @@ def test_a_chain_that_is_not_well_is_unavailable(kept, asker, chain, trouble, sa
     assert elsewhere.status_code == (503 if chain == STELLAR else 201)
 
 
-def test_a_chain_that_was_never_read_is_unavailable(asker):
+def test_never_ingested_chain_returns_503(asker):
     answer = ask(asker, make_body(source_chain=ARBITRUM))
     assert answer.json["code"] == "CHAIN_UNAVAILABLE"
     assert "has not been ingested" in answer.json["message"]
 
 
 @pytest.mark.parametrize("changes", [{"well": False, "reason": "5 wei"}, {"duty": "sponsor"}])
-def test_what_the_relay_cannot_send_is_not_quoted(kept, asker, changes):
+def test_quote_without_relay_returns_503(kept, asker, changes):
     kept.execute(update(health).where(health.c.chain == STELLAR).values(changes))
     for body in (make_body(), sending()):
         answer = ask(asker, body)
@@ -392,7 +390,7 @@ def test_what_the_relay_cannot_send_is_not_quoted(kept, asker, changes):
         assert f"{STELLAR} is enabled, but its relayer is not available" in answer.json["message"]
 
 
-def test_what_others_deliver_needs_no_relay(kept, mainnet):
+def test_oft_deposit_is_quoted_without_relay(kept, mainnet):
     kept.execute(delete(health))
     assert ask(mainnet, usdt0(), account=OTHER).status_code == 201
 
@@ -401,7 +399,7 @@ def test_what_others_deliver_needs_no_relay(kept, mainnet):
     ("kind", "status", "code"),
     [("frozen", 422, "RECIPIENT_REFUSED"), ("paused", 503, "CHAIN_UNAVAILABLE")],
 )
-def test_recipient_that_is_not_minted_to_is_not_quoted(kept, reader, fees, kind, status, code):
+def test_recipient_refused_by_mint_is_not_quoted(kept, reader, fees, kind, status, code):
     evm = FixedEvm(refusals={EVM: MintRefusal(kind, "not now")})
     app = make_quote_app(reader, fees, evm=evm)
     answer = ask(app.test_client(), make_body(**withdrawal()))
@@ -439,7 +437,7 @@ def test_recipient_with_frozen_trustline_is_not_quoted(kept, reader, fees):
     "failure",
     [NodeUnavailable("key=secret"), InconsistentAnswer("key=secret"), WrongChain("key=secret")],
 )
-def test_fees_that_cannot_be_had_are_a_503_that_names_no_node(kept, reader, failure, body):
+def test_unavailable_fees_return_503_without_node_name(kept, reader, failure, body):
     fees = LimitedFees(FixedFees(failure=failure))
     answer = ask(make_quote_app(reader, fees).test_client(), body)
     assert (answer.status_code, answer.json["code"]) == (503, "FEES_UNAVAILABLE")
@@ -447,13 +445,13 @@ def test_fees_that_cannot_be_had_are_a_503_that_names_no_node(kept, reader, fail
     assert kept.scalar(select(func.count()).select_from(quotes)) == 0
 
 
-def test_the_lifetime_is_the_operators(kept, reader):
+def test_quote_lifetime_is_configurable(kept, reader):
     client = make_quote_app(reader, FixedFees(), quote_seconds=10).test_client()
     row = stored(kept, ask(client, make_body()).json["id"])
     assert timedelta(seconds=8) < row["expires_at"] - row["created_at"] <= timedelta(seconds=10)
 
 
-def test_ids_do_not_repeat_and_tell_nothing(asker):
+def test_quote_ids_are_random(asker):
     ids = {ask(asker, make_body()).json["id"] for _ in range(20)}
     assert len(ids) == 20
     assert all(len(each) == 32 for each in ids)

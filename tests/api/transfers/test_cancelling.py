@@ -30,7 +30,7 @@ def submit(conn: Connection, transfer: str, tx: str = TX) -> None:
     conn.execute(insert(submissions).values(row))
 
 
-def test_what_nobody_has_signed_is_called_off(kept, starter):
+def test_unsigned_transfer_is_cancelled(kept, starter):
     made = insert_transfer(kept)
     answer = cancel(starter, made)
     assert answer.status_code == 200
@@ -42,7 +42,7 @@ def test_what_nobody_has_signed_is_called_off(kept, starter):
     assert kept.scalars(select(cancellations.c.transfer)).all() == [made]
 
 
-def test_a_payment_is_called_off_as_well(kept, starter):
+def test_payment_is_cancelled(kept, starter):
     assert cancel(starter, insert_transfer(kept, **payment())).json["stage"] == "CANCELLED"
 
 
@@ -52,26 +52,26 @@ def refused(answer, stage: str) -> None:
     assert stage in answer.json["message"]
 
 
-def test_what_is_over_is_not_called_off_again(kept, starter):
+def test_second_cancel_returns_409(kept, starter):
     made = insert_transfer(kept)
     cancel(starter, made)
     refused(cancel(starter, made), "CANCELLED")
 
 
-def test_what_was_submitted_is_not_called_off(kept, starter):
+def test_cancel_after_submission_returns_409(kept, starter):
     made = insert_transfer(kept)
     submit(kept, made)
     refused(cancel(starter, made), "SUBMITTED")
     assert kept.scalars(select(cancellations.c.transfer)).all() == []
 
 
-def test_what_is_signed_to_be_moved_on_is_not_called_off(kept, starter):
+def test_cancel_after_signed_sweep_returns_409(kept, starter):
     made = insert_transfer(kept)
     signed(kept, SEPOLIA, "sweep", made, TX)
     refused(cancel(starter, made), "SUBMITTED")
 
 
-def test_nobody_calls_off_what_is_anothers(kept, starter):
+def test_cancel_of_another_owner_returns_404(kept, starter):
     made = insert_transfer(kept)
     for wrong in (cancel(starter, made, OTHER), cancel(starter, "0" * 32), cancel(starter, "x")):
         assert (wrong.status_code, wrong.json["code"]) == (404, "TRANSFER_NOT_FOUND")
@@ -79,7 +79,7 @@ def test_nobody_calls_off_what_is_anothers(kept, starter):
     assert kept.scalars(select(cancellations.c.transfer)).all() == []
 
 
-def test_what_is_called_off_is_not_outstanding_from_then_on(kept, starter):
+def test_cancelled_transfer_is_not_outstanding(kept, starter):
     made = insert_transfer(kept, ago=90_000, amount_in=95_000_000)
     assert start(starter, insert_quote(kept)).status_code == 422
     cancel(starter, made)
@@ -97,7 +97,7 @@ def plain(kept: Connection, reader: Engine) -> Callable[[], FlaskClient]:
     return app.test_client
 
 
-def test_who_submits_first_decides(kept, reader, plain):
+def test_submission_before_cancel_wins(kept, reader, plain):
     """A submission holds the lock: the cancellation waits, looks again and comes too late."""
     made = insert_transfer(kept)
     answers = []
@@ -122,7 +122,7 @@ def wait_for_a_waiter(conn: Connection) -> None:
         time.sleep(0.01)
 
 
-def test_of_a_submission_and_a_cancellation_at_once_one_is_taken(kept, reader, plain):
+def test_concurrent_submit_and_cancel_accept_one(kept, reader, plain):
     outcomes = set()
     for number in range(20):
         made, tx = insert_transfer(kept), f"0x{number:064x}"
@@ -152,7 +152,7 @@ def test_of_a_submission_and_a_cancellation_at_once_one_is_taken(kept, reader, p
     assert outcomes
 
 
-def test_one_of_many_cancellations_is_the_one(kept, plain):
+def test_concurrent_cancels_accept_one(kept, plain):
     made = insert_transfer(kept)
     answers = []
     threads = [

@@ -27,12 +27,12 @@ def pages(client, limit):
         query = f"?limit={limit}&before={shown['next_before']}"
 
 
-def test_nothing_is_a_page_without_a_next_one(starter):
+def test_empty_list_has_no_next_page(starter):
     assert page(starter) == {"transfers": [], "next_before": None}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8])
-def test_pages_lose_nothing_and_repeat_nothing(kept, starter, limit):
+def test_pages_contain_each_transfer_once(kept, starter, limit):
     made = [insert_transfer(kept, ago=ago) for ago in range(10, 17)]
     # As close to one another as two of an owner's can be.
     first = select(func.min(transfers.c.started_at)).scalar_subquery()
@@ -44,7 +44,7 @@ def test_pages_lose_nothing_and_repeat_nothing(kept, starter, limit):
     assert [len(page) for page in read[:-1]] == [limit] * (len(read) - 1)
 
 
-def test_what_is_started_meanwhile_moves_no_page(kept, starter):
+def test_new_transfer_does_not_shift_pages(kept, starter):
     made = [insert_transfer(kept, ago=ago) for ago in range(10, 14)]
     reading = pages(starter, 2)
     seen = next(reading)
@@ -52,7 +52,7 @@ def test_what_is_started_meanwhile_moves_no_page(kept, starter):
     assert [*seen, *(each for page in reading for each in page)] == made
 
 
-def test_fifty_are_a_page_unless_it_is_said_otherwise(kept, starter):
+def test_default_page_has_fifty(kept, starter):
     made = [insert_transfer(kept, ago=ago) for ago in range(51)]
     shown = page(starter)
     assert [each["id"] for each in shown["transfers"]] == made[:50]
@@ -60,13 +60,13 @@ def test_fifty_are_a_page_unless_it_is_said_otherwise(kept, starter):
     assert len(page(starter, "?limit=200")["transfers"]) == 51
 
 
-def test_an_owner_sees_only_his_own(kept, starter):
+def test_list_has_only_own_transfers(kept, starter):
     mine, others = insert_transfer(kept), insert_transfer(kept, owner=OTHER)
     assert [each["id"] for each in page(starter)["transfers"]] == [mine]
     assert [each["id"] for each in page(starter, account=OTHER)["transfers"]] == [others]
 
 
-def test_a_cursor_is_an_iso_time(kept, starter):
+def test_iso_time_is_a_cursor(kept, starter):
     made = insert_transfer(kept)
     for before in (
         *("2999-01-01T00:00:00Z", "2999-01-01", "2999-01-01T00:00:00.123456+05:30"),
@@ -76,14 +76,14 @@ def test_a_cursor_is_an_iso_time(kept, starter):
         assert shown["id"] == made
 
 
-def test_a_plus_in_a_cursor_needs_no_escape(kept, starter):
+def test_unescaped_plus_in_cursor_is_accepted(kept, starter):
     made = insert_transfer(kept)
     for offset in ("+00:00", "+0530"):
         assert page(starter, f"?before=2999-01-01T00:00:00{offset}")["transfers"][0]["id"] == made
         assert page(starter, f"?before=2001-01-01T00:00:00{offset}")["transfers"] == []
 
 
-def test_a_cursor_may_be_before_all_time(kept, starter):
+def test_earliest_cursor_returns_empty_page(kept, starter):
     insert_transfer(kept)
     for before in ("0001-01-01", "0001-01-01T00:00:00+14:00", "1969-12-31T23:59:59Z"):
         assert page(starter, f"?before={quote_plus(before)}")["transfers"] == []
@@ -97,7 +97,7 @@ BAD_CURSORS = (
 BAD_LIMITS = ("0", "201", "-1", "1.0", "x", "+1", "٣", "9" * 50, "1e2", " 1")
 
 
-def test_a_bad_cursor_or_limit_is_refused_by_name(starter):
+def test_bad_cursor_or_limit_returns_400(starter):
     bad = [("before", "BAD_CURSOR", each) for each in BAD_CURSORS]
     bad += [("limit", "BAD_LIMIT", each) for each in BAD_LIMITS]
     for name, code, value in bad:
@@ -106,10 +106,10 @@ def test_a_bad_cursor_or_limit_is_refused_by_name(starter):
         assert name in answer.json["message"]
 
 
-def test_an_unknown_parameter_is_refused(starter):
+def test_unknown_parameter_returns_400(starter):
     answer = starter.get(f"{PATH}?after=1", headers=asking())
     assert (answer.status_code, answer.json["code"]) == (400, "UNKNOWN_PARAMETER")
 
 
-def test_nobody_lists_anything_without_a_token(starter):
+def test_list_without_token_returns_401(starter):
     assert starter.get(PATH).status_code == 401

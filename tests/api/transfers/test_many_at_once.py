@@ -57,7 +57,7 @@ def codes(answers: Sequence[TestResponse]) -> Counter[str]:
 
 
 @pytest.mark.timeout(0)  # Tries are counted instead; a statement takes 5 s at most.
-def test_two_hundred_creations_never_pass_a_limit(kept, app):
+def test_200_concurrent_creations_keep_limits(kept, app):
     """Of 1 USDC each, from EVM chains and on Stellar: a hundred of them are started."""
     kinds = [{"amount_in": 1_000_000}, payment(amount_in=10_000_000)]
     made = [insert_quote(kept, seconds=3600, **kinds[number % 2]) for number in range(200)]
@@ -72,7 +72,7 @@ def test_two_hundred_creations_never_pass_a_limit(kept, app):
     assert len(set(times)) == 100
 
 
-def test_one_key_from_fifty_threads_makes_one_transfer(kept, app):
+def test_one_key_in_50_threads_creates_one_transfer(kept, app):
     quote = insert_quote(kept)
     answers = at_once([lambda: start(app.test_client(), quote, KEY)] * 50)
     assert codes(answers) == {"201": 1, "200": 49}
@@ -80,21 +80,21 @@ def test_one_key_from_fifty_threads_makes_one_transfer(kept, app):
     assert how_many(kept) == 1
 
 
-def test_one_key_with_many_quotes_makes_one_transfer(kept, app):
+def test_one_key_with_many_quotes_creates_one_transfer(kept, app):
     made = [insert_quote(kept) for _ in range(20)]
     answers = at_once([lambda q=quote: start(app.test_client(), q, KEY) for quote in made])
     assert codes(answers) == {"201": 1, "IDEMPOTENCY_KEY_REUSED": 19}
     assert how_many(kept) == 1
 
 
-def test_one_quote_with_many_keys_makes_one_transfer(kept, app):
+def test_one_quote_with_many_keys_creates_one_transfer(kept, app):
     quote = insert_quote(kept)
     answers = at_once([lambda: start(app.test_client(), quote)] * 20)
     assert codes(answers) == {"201": 1, "QUOTE_USED": 19}
     assert how_many(kept) == 1
 
 
-def test_owners_do_not_get_into_each_others_way(kept, app):
+def test_owners_do_not_block_each_other(kept, app):
     owners = [ACCOUNT, OTHER, address(31)]
     asked = [
         (owner, insert_quote(kept, owner=owner, dest_address=owner, amount_in=20_000_000))

@@ -82,7 +82,7 @@ def attest(conn: Connection, terms: TransferTerms, tx: str = BURNED, nonce: str 
     refold_movements(conn, NETWORK, [key_of(terms)], ())
 
 
-def test_a_deposit_is_shown_from_its_burn_to_its_delivery(world, client):
+def test_deposit_is_shown_from_burn_to_delivery(world, client):
     begin(world, DIRECT)
     submit(world, DIRECT, BURNED, START + 60)
     submitted = shown(client, DIRECT)
@@ -156,14 +156,14 @@ def test_extra_movement_is_shown_with_its_attested_message(world, client):
     assert shown(client, DIRECT)["extras_self_finish"] == []
 
 
-def test_it_is_the_fold_of_now_whatever_the_keeper_has_stored(world, client):
+def test_transfer_is_folded_despite_stored_stage(world, client):
     begin(world, DIRECT)
     refold_transfers(world, NETWORK, [DIRECT.id])
     world.execute(insert(expiries).values(transfer=DIRECT.id))
     assert shown(client, DIRECT)["stage"] == "EXPIRED"
 
 
-def test_what_was_paid_and_went_back_is_shown(world, client):
+def test_refund_is_shown(world, client):
     begin(world, PAID_IN)
     bring_in(world, paid(USER, DEPOSIT, 1_000, 100))
     waiting = shown(client, PAID_IN)
@@ -188,7 +188,7 @@ def test_what_was_paid_and_went_back_is_shown(world, client):
     assert back["eta"] is None
 
 
-def test_updated_at_moves_with_each_shown_change_alone(engine, world, client):
+def test_updated_at_moves_only_with_shown_changes(engine, world, client):
     begin(world, PAID_IN)
     created = shown(client, PAID_IN)
     assert created["updated_at"] == created["started_at"]
@@ -222,7 +222,7 @@ def test_action_after_short_payment_asks_for_the_rest(world, api_engine):
     assert asked["amount"] == str(PAID_IN.amount_in - 1_500)
 
 
-def test_a_story_that_cannot_be_is_on_hold_and_not_called_off(world, client, monkeypatch):
+def test_illegal_transition_is_on_hold(world, client, monkeypatch):
     begin(world, DIRECT)
 
     def impossible(evidence):
@@ -235,7 +235,7 @@ def test_a_story_that_cannot_be_is_on_hold_and_not_called_off(world, client, mon
     assert (refused.status_code, refused.json["stage"]) == (409, "ON_HOLD")
 
 
-def test_only_its_owner_sees_it(kept, starter):
+def test_transfer_of_another_owner_returns_404(kept, starter):
     made = insert_transfer(kept)
     for written in (made, made.upper(), f"0x{made}"):
         assert show(starter, written).json["id"] == made

@@ -44,7 +44,7 @@ def stored(kept: Connection, transfer: str) -> dict:
     return dict(kept.execute(select(transfers).where(transfers.c.id == transfer)).one()._mapping)
 
 
-def test_a_deposit_is_started_in_every_member(kept, starter):
+def test_created_deposit_has_every_member(kept, starter):
     quote = insert_quote(kept)
     answer = start(starter, quote, KEY)
     assert answer.status_code == 201
@@ -101,13 +101,13 @@ def test_a_deposit_is_started_in_every_member(kept, starter):
     assert timedelta(seconds=1_799) < lives <= timedelta(seconds=1_800)
 
 
-def test_how_long_it_waits_is_the_operators(kept, reader):
+def test_transfer_lifetime_is_configurable(kept, reader):
     client = make_transfer_app(reader, transfer_seconds=60).test_client()
     row = stored(kept, start(client, insert_quote(kept)).json["id"])
     assert timedelta(seconds=58) < row["expires_at"] - row["started_at"] <= timedelta(seconds=60)
 
 
-def test_whoever_keeps_stages_is_told(kept, starter, api_database):
+def test_creation_notifies_the_keeper(kept, starter, api_database):
     url = api_database.set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(url, autocommit=True) as listener:
         listener.execute(f"LISTEN {channels.INTAKE}")
@@ -119,7 +119,7 @@ def test_whoever_keeps_stages_is_told(kept, starter, api_database):
 # Once
 
 
-def test_the_same_key_gives_the_same_transfer_whatever_has_changed(kept, starter):
+def test_same_key_returns_same_transfer(kept, starter):
     quote = insert_quote(kept)
     made = start(starter, quote, KEY).json
     assert start(starter, quote, KEY).json == made
@@ -133,7 +133,7 @@ def test_the_same_key_gives_the_same_transfer_whatever_has_changed(kept, starter
     assert (again.status_code, again.json) == (200, made)
 
 
-def test_the_same_key_with_another_body_is_refused_and_names_the_transfer(kept, starter):
+def test_same_key_with_other_body_returns_422(kept, starter):
     made = start(starter, insert_quote(kept), KEY).json["id"]
     for quote in (insert_quote(kept), "no quote"):
         answer = start(starter, quote, KEY)
@@ -143,7 +143,7 @@ def test_the_same_key_with_another_body_is_refused_and_names_the_transfer(kept, 
     assert how_many(kept) == 1
 
 
-def test_two_owners_may_have_one_key(kept, starter):
+def test_two_owners_may_use_one_key(kept, starter):
     first = start(starter, insert_quote(kept), KEY)
     other = insert_quote(kept, owner=OTHER, dest_address=OTHER)
     second = start(starter, other, KEY, account=OTHER)
@@ -152,7 +152,7 @@ def test_two_owners_may_have_one_key(kept, starter):
     assert start(starter, other, KEY, account=OTHER).json["id"] == second.json["id"]
 
 
-def test_a_key_is_short_plain_text(kept, starter):
+def test_bad_idempotency_key_returns_400(kept, starter):
     quote = insert_quote(kept)
     for key in (None, "", "a b", "é", "k" * 256, "\t"):
         headers = asking() | ({} if key is None else {"Idempotency-Key": key})
@@ -162,7 +162,7 @@ def test_a_key_is_short_plain_text(kept, starter):
     assert how_many(kept) == 0
 
 
-def test_a_body_names_a_quote_and_nothing_else(starter):
+def test_body_with_more_than_a_quote_returns_400(starter):
     for body in ({}, {"quote_id": 1}, {"quote_id": "q", "amount": "1"}, []):
         answer = starter.post(PATH, json=body, headers=asking() | {"Idempotency-Key": KEY})
         assert (answer.status_code, answer.json["code"]) == (400, "BAD_BODY"), body
@@ -171,20 +171,20 @@ def test_a_body_names_a_quote_and_nothing_else(starter):
 # Of a quote
 
 
-def test_a_quote_that_is_not_there_is_not_found(starter):
+def test_unknown_quote_returns_404(starter):
     for quote in ("no quote", "0" * 32, "", "'; DROP TABLE"):
         answer = start(starter, quote)
         assert (answer.status_code, answer.json["code"]) == (404, "QUOTE_NOT_FOUND"), quote
 
 
-def test_a_quote_of_another_owner_is_not_found_also_once_it_is_used(kept, starter):
+def test_quote_of_another_owner_returns_404(kept, starter):
     quote = insert_quote(kept, owner=OTHER, dest_address=OTHER)
     assert start(starter, quote).json["code"] == "QUOTE_NOT_FOUND"
     assert start(starter, quote, account=OTHER).status_code == 201
     assert start(starter, quote).json["code"] == "QUOTE_NOT_FOUND"
 
 
-def test_a_used_quote_is_refused_and_names_its_transfer(kept, starter):
+def test_used_quote_returns_409_with_transfer(kept, starter):
     quote = insert_quote(kept)
     made = start(starter, quote).json["id"]
     answer = start(starter, quote)
@@ -192,14 +192,14 @@ def test_a_used_quote_is_refused_and_names_its_transfer(kept, starter):
     assert answer.json["transfer"] == made
 
 
-def test_an_expired_quote_is_refused(kept, starter):
+def test_expired_quote_returns_409(kept, starter):
     answer = start(starter, insert_quote(kept, seconds=-1))
     assert (answer.status_code, answer.json["code"]) == (409, "QUOTE_EXPIRED")
     assert how_many(kept) == 0
 
 
 @pytest.mark.parametrize("chain", [SEPOLIA, STELLAR])
-def test_nothing_is_started_over_a_chain_that_is_not_well(kept, starter, chain):
+def test_unhealthy_chain_returns_503(kept, starter, chain):
     kept.execute(update(cursors).where(cursors.c.chain == chain).values(held="retention gap"))
     answer = start(starter, insert_quote(kept))
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
@@ -208,7 +208,7 @@ def test_nothing_is_started_over_a_chain_that_is_not_well(kept, starter, chain):
 
 
 @pytest.mark.parametrize("changes", [{"well": False, "reason": "5 wei"}, {"duty": "sponsor"}])
-def test_nothing_is_started_that_the_relay_cannot_send(kept, starter, changes):
+def test_transfer_without_relay_returns_503(kept, starter, changes):
     kept.execute(update(health).where(health.c.chain == STELLAR).values(changes))
     answer = start(starter, insert_quote(kept))
     assert (answer.status_code, answer.json["code"]) == (503, "CHAIN_UNAVAILABLE")
@@ -217,14 +217,14 @@ def test_nothing_is_started_that_the_relay_cannot_send(kept, starter, changes):
     assert how_many(kept) == 0
 
 
-def test_what_was_started_before_is_shown_though_the_relay_is_away(kept, starter):
+def test_existing_transfer_is_returned_without_relay(kept, starter):
     quote = insert_quote(kept)
     made = start(starter, quote, KEY).json["id"]
     kept.execute(delete(health))
     assert start(starter, quote, KEY).json["id"] == made
 
 
-def test_a_deposit_by_address_needs_who_moves_it_on(kept, paid_in):
+def test_deposit_address_without_relay_returns_503(kept, paid_in):
     quote = insert_quote(kept, **by_address())
     kept.execute(delete(health).where(health.c.chain == "eip155:31337"))
     answer = start(paid_in, quote)
@@ -232,7 +232,7 @@ def test_a_deposit_by_address_needs_who_moves_it_on(kept, paid_in):
     assert "eip155:31337" in answer.json["message"]
 
 
-def test_nobody_starts_anything_without_a_token(kept, starter):
+def test_create_without_token_returns_401(kept, starter):
     headers = {"Idempotency-Key": KEY}
     body = {"quote_id": insert_quote(kept)}
     assert starter.post(PATH, json=body, headers=headers).status_code == 401
@@ -261,7 +261,7 @@ def complete(kept: Connection, transfer: str, stage: str = "COMPLETED") -> None:
     kept.execute(insert(transfer_states).values(row))
 
 
-def test_a_hundred_dollars_may_be_started_in_a_day_whatever_becomes_of_them(kept, starter):
+def test_daily_limit_counts_finished_transfers(kept, starter):
     for _ in range(4):
         complete(kept, insert_transfer(kept, ago=0, amount_in=20_000_000))
     assert start(starter, insert_quote(kept, amount_in=19_999_999)).status_code == 201
@@ -271,7 +271,7 @@ def test_a_hundred_dollars_may_be_started_in_a_day_whatever_becomes_of_them(kept
     assert start(starter, insert_quote(kept, amount_in=1)).status_code == 201
 
 
-def test_a_day_is_one_of_utc(kept, starter):
+def test_daily_limit_resets_at_utc_midnight(kept, starter):
     """What was started before midnight does not count, but is outstanding."""
     a_day = 86_400
     for _ in range(5):
@@ -281,7 +281,7 @@ def test_a_day_is_one_of_utc(kept, starter):
     assert refused(start(starter, insert_quote(kept, amount_in=1))) == "OUTSTANDING_LIMIT"
 
 
-def test_what_is_over_is_not_outstanding_and_all_else_is(kept, starter):
+def test_outstanding_limit_counts_unfinished_transfers(kept, starter):
     before = insert_transfer(kept, ago=90_000, amount_in=95_000_000)
     assert refused(start(starter, insert_quote(kept, amount_in=6_000_000))) == "OUTSTANDING_LIMIT"
     over = ("COMPLETED", "REFUNDED", "CANCELLED", "EXPIRED")
@@ -292,14 +292,14 @@ def test_what_is_over_is_not_outstanding_and_all_else_is(kept, starter):
         assert answer.status_code == (201 if stage in over else 422), stage
 
 
-def test_both_coins_and_all_routes_count_dollar_for_dollar(kept, starter):
+def test_limits_sum_both_assets_and_all_routes(kept, starter):
     complete(kept, insert_transfer(kept, ago=0, **payment(amount_in=500_000_000)))
     complete(kept, insert_transfer(kept, ago=0, amount_in=40_000_000))
     assert refused(start(starter, insert_quote(kept, **payment(amount_in=100_000_001))))
     assert start(starter, insert_quote(kept, **payment(amount_in=100_000_000))).status_code == 201
 
 
-def test_what_the_keeper_has_not_heard_of_counts_as_what_it_is(kept, starter):
+def test_outdated_stored_stage_is_folded_for_limit(kept, starter):
     called_off = insert_transfer(kept, ago=90_000, amount_in=95_000_000)
     complete(kept, called_off, "AWAITING_SIGNATURE")
     kept.execute(insert(cancellations).values(transfer=called_off))
@@ -310,13 +310,13 @@ def test_what_the_keeper_has_not_heard_of_counts_as_what_it_is(kept, starter):
     assert refused(start(starter, insert_quote(kept))) == "OUTSTANDING_LIMIT"
 
 
-def test_another_owners_transfers_do_not_count(kept, starter):
+def test_limits_ignore_other_owners(kept, starter):
     for _ in range(5):
         insert_transfer(kept, ago=0, owner=OTHER, amount_in=20_000_000)
     assert start(starter, insert_quote(kept)).status_code == 201
 
 
-def test_there_is_an_end_to_how_many_are_started_in_a_day(kept, starter, monkeypatch):
+def test_number_of_transfers_per_day_is_limited(kept, starter, monkeypatch):
     monkeypatch.setattr("api.transfers.limits.MAX_PER_DAY", 2)
     for _ in range(2):
         assert start(starter, insert_quote(kept, **payment(amount_in=1))).status_code == 201
@@ -328,7 +328,7 @@ def test_there_is_an_end_to_how_many_are_started_in_a_day(kept, starter, monkeyp
 # When
 
 
-def test_each_is_started_later_than_the_one_before_though_the_clock_goes_back(kept, starter):
+def test_started_at_increases_if_clock_goes_back(kept, starter):
     before = insert_transfer(kept, ago=-3_600)
     ahead = stored(kept, before)["started_at"]
     first, second = (
@@ -362,7 +362,7 @@ def by_address() -> dict:
     }
 
 
-def test_a_deposit_address_is_what_its_terms_say_and_is_watched_at_once(kept, paid_in):
+def test_deposit_address_follows_terms_and_is_watched(kept, paid_in):
     made = start(paid_in, insert_quote(kept, **by_address())).json
     assert (made["stage"], made["turn"]) == ("AWAITING_FUNDS", "user")
     row = stored(kept, made["id"])
@@ -385,7 +385,7 @@ def test_a_deposit_address_is_what_its_terms_say_and_is_watched_at_once(kept, pa
     assert made["id"] in watched.reason
 
 
-def test_who_pays_on_stellar_is_watched_from_his_first_transfer_on(kept, starter):
+def test_payer_is_watched_from_first_transfer_on(kept, starter):
     first = start(starter, insert_quote(kept, **payment())).json
     second = start(starter, insert_quote(kept, **payment())).json
     assert first["id"] != second["id"]
@@ -394,7 +394,7 @@ def test_who_pays_on_stellar_is_watched_from_his_first_transfer_on(kept, starter
     assert first["id"] in watched.reason
 
 
-def test_nobody_is_given_an_address_that_nobody_empties(kept, reader, paid_in):
+def test_deposit_address_needs_an_operator(kept, reader, paid_in):
     network = load_network("devnet")
     client = make_transfer_app(reader, network=network).test_client()
     answer = start(client, insert_quote(kept, **by_address()))

@@ -44,7 +44,7 @@ def remove(client: FlaskClient, webhook: str, account: str = ACCOUNT):
     return client.delete(f"{PATH}/{webhook}", headers=asking(account))
 
 
-def test_a_new_webhook_begins_with_what_comes(kept: Connection, owner_client: FlaskClient):
+def test_new_webhook_starts_after_last_event(kept: Connection, owner_client: FlaskClient):
     tell_some(kept, 3)
     answer = register(owner_client)
     assert answer.status_code == 201
@@ -60,7 +60,7 @@ def test_a_new_webhook_begins_with_what_comes(kept: Connection, owner_client: Fl
     assert show(owner_client).json == {"webhooks": [shown], "public_key": PUBLIC_KEY}
 
 
-def test_a_place_that_is_registered_again_is_the_same_webhook(owner_client: FlaskClient):
+def test_registered_url_returns_same_webhook(owner_client: FlaskClient):
     first, again = register(owner_client), register(owner_client, after=0)
     assert (again.status_code, again.json) == (200, first.json | {"secret": None})
     other = register(owner_client, account=OTHER)
@@ -69,15 +69,13 @@ def test_a_place_that_is_registered_again_is_the_same_webhook(owner_client: Flas
     assert other.json["secret"] != first.json["secret"]
 
 
-def test_a_place_registered_anew_after_removal_has_a_new_secret(owner_client: FlaskClient):
+def test_url_after_removal_has_new_secret(owner_client: FlaskClient):
     first = register(owner_client).json
     remove(owner_client, first["id"])
     assert register(owner_client).json["secret"] not in (first["secret"], None)
 
 
-def test_one_may_begin_with_what_was_told_before_and_not_with_what_is_to_come(
-    kept: Connection, owner_client: FlaskClient
-):
+def test_after_beyond_last_event_returns_400(kept: Connection, owner_client: FlaskClient):
     tell_some(kept, 3)
     assert register(owner_client, after=1).json["position"] == 1
     beyond = register(owner_client, f"{URL}/b", after=4)
@@ -104,7 +102,7 @@ def test_one_may_begin_with_what_was_told_before_and_not_with_what_is_to_come(
         *("https://shop.example/" + "a" * 2000, "https://shop.example./", ""),
     ],
 )
-def test_what_leads_to_no_place_of_the_internet_is_refused(owner_client: FlaskClient, url: str):
+def test_bad_url_returns_400(owner_client: FlaskClient, url: str):
     answer = register(owner_client, url)
     assert (answer.status_code, answer.json["code"]) == (400, "BAD_WEBHOOK_URL")
 
@@ -116,7 +114,7 @@ def test_what_leads_to_no_place_of_the_internet_is_refused(owner_client: FlaskCl
         *("https://xn--shp-sna.example/", "https://localhost:8443/", "HTTPS://shop.example/"[5:]),
     ],
 )
-def test_and_what_may_lead_to_one_is_not(owner_client: FlaskClient, url: str):
+def test_public_url_is_accepted(owner_client: FlaskClient, url: str):
     wanted = url if url.startswith("https") else f"https{url}"
     assert register(owner_client, wanted).status_code == 201
 
@@ -125,12 +123,12 @@ def test_and_what_may_lead_to_one_is_not(owner_client: FlaskClient, url: str):
     "body",
     [{}, {"url": 7}, {"url": URL, "after": -1}, {"url": URL, "after": "1"}, {"url": URL, "x": 1}],
 )
-def test_a_body_of_another_shape_is_refused(owner_client: FlaskClient, body: Any):
+def test_body_of_another_shape_returns_400(owner_client: FlaskClient, body: Any):
     answer = owner_client.post(PATH, json=body, headers=asking())
     assert (answer.status_code, answer.json["code"]) == (400, "BAD_BODY")
 
 
-def test_nobody_has_more_than_a_few_also_when_many_ask_at_once(
+def test_webhook_limit_holds_for_concurrent_requests(
     kept: Connection, owner_client: FlaskClient, reader: Engine
 ):
     def ask(number: int) -> int:
@@ -150,7 +148,7 @@ def test_nobody_has_more_than_a_few_also_when_many_ask_at_once(
     assert register(owner_client, f"{URL}/more").status_code == 201
 
 
-def test_nor_registers_without_end(kept: Connection, owner_client: FlaskClient):
+def test_daily_registrations_are_limited(kept: Connection, owner_client: FlaskClient):
     for _ in range(MAX_PER_DAY):
         remove_webhook(kept, insert_webhook(kept))
     assert register(owner_client).json["code"] == "WEBHOOK_LIMIT"
@@ -158,9 +156,7 @@ def test_nor_registers_without_end(kept: Connection, owner_client: FlaskClient):
     assert register(owner_client).status_code == 201
 
 
-def test_what_is_taken_back_is_gone_and_the_place_is_a_new_webhook_then(
-    kept: Connection, owner_client: FlaskClient
-):
+def test_removed_webhook_is_gone(kept: Connection, owner_client: FlaskClient):
     webhook = register(owner_client).json["id"]
     assert remove(owner_client, webhook).json == {"removed": True}
     assert show(owner_client).json["webhooks"] == []
@@ -174,9 +170,7 @@ def test_what_is_taken_back_is_gone_and_the_place_is_a_new_webhook_then(
     assert kept.scalar(select(func.count()).select_from(webhooks)) == 2
 
 
-def test_one_that_was_stopped_is_replaced_and_misses_nothing(
-    kept: Connection, owner_client: FlaskClient
-):
+def test_stopped_webhook_is_replaced_without_gap(kept: Connection, owner_client: FlaskClient):
     tell_some(kept, 4)
     places = [insert_webhook(kept, URL), *(insert_webhook(kept, f"{URL}/{n}") for n in range(4))]
     insert_state(kept, places[0], 2, failures=70, stopped="unreachable")
@@ -187,11 +181,11 @@ def test_one_that_was_stopped_is_replaced_and_misses_nothing(
 
 
 @pytest.mark.parametrize("webhook", ["0" * 32, "x", "%00", "A" * 32])
-def test_a_name_that_is_none_is_not_found(owner_client: FlaskClient, webhook: str):
+def test_unknown_webhook_returns_404(owner_client: FlaskClient, webhook: str):
     assert show(owner_client, f"/{webhook}").status_code == 404
 
 
-def test_another_owner_sees_and_removes_nothing_of_it(kept: Connection, owner_client: FlaskClient):
+def test_webhook_of_another_owner_returns_404(kept: Connection, owner_client: FlaskClient):
     webhook = register(owner_client).json["id"]
     tell_some(kept)
     assert show(owner_client, account=OTHER).json["webhooks"] == []
@@ -204,7 +198,7 @@ def test_another_owner_sees_and_removes_nothing_of_it(kept: Connection, owner_cl
     assert show(owner_client, f"/{webhook}").status_code == 200
 
 
-def test_how_it_goes_is_shown(kept: Connection, owner_client: FlaskClient):
+def test_delivery_state_is_shown(kept: Connection, owner_client: FlaskClient):
     failing, gone, dead, fine = (insert_webhook(kept, f"{URL}/{n}") for n in range(4))
     soon = func.now() + timedelta(minutes=5)
     insert_state(kept, failing, 4, failures=2, next_at=soon)
@@ -226,7 +220,7 @@ def test_how_it_goes_is_shown(kept: Connection, owner_client: FlaskClient):
     assert all(each["last_attempt_at"] is not None for each in shown.values())
 
 
-def test_what_was_missed_can_be_read(kept: Connection, owner_client: FlaskClient):
+def test_missed_events_are_listed(kept: Connection, owner_client: FlaskClient):
     before = tell_some(kept)
     webhook = insert_webhook(kept, after=1)
     transfer = tell_some(kept, 5)
@@ -260,9 +254,7 @@ def test_what_was_missed_can_be_read(kept: Connection, owner_client: FlaskClient
     assert ([each["number"] for each in rest["events"]], rest["next_after"]) == ([6], None)
 
 
-def test_of_a_webhook_that_was_stopped_nothing_more_is_waited_for(
-    kept: Connection, owner_client: FlaskClient
-):
+def test_events_of_stopped_webhook_are_given_up(kept: Connection, owner_client: FlaskClient):
     webhook = insert_webhook(kept)
     tell_some(kept, 2)
     insert_delivery(kept, webhook, 1, answer=410, outcome="given_up")
@@ -279,21 +271,19 @@ def test_of_a_webhook_that_was_stopped_nothing_more_is_waited_for(
         *(("missed=2", "BAD_FILTER"), ("before=1", "UNKNOWN_PARAMETER")),
     ],
 )
-def test_a_page_that_cannot_be_is_refused(owner_client: FlaskClient, query: str, code: str):
+def test_bad_page_returns_400(owner_client: FlaskClient, query: str, code: str):
     answer = show(owner_client, f"/{'0' * 32}/events?{query}")
     assert (answer.status_code, answer.json["code"]) == (400, code)
 
 
-def test_without_a_key_there_are_no_webhooks(kept: Connection, reader: Engine):
+def test_webhooks_without_key_return_404(kept: Connection, reader: Engine):
     client = make_webhook_app(reader, webhook_key=None).test_client()
     answer = register(client)
     assert (answer.status_code, answer.json["code"]) == (404, "WEBHOOKS_OFF")
     assert show(client).json == {"webhooks": [], "public_key": None}
 
 
-def test_none_is_registered_where_others_sign_than_the_key_that_is_published(
-    kept: Connection, owner_client: FlaskClient, reader: Engine
-):
+def test_other_sender_key_returns_503(kept: Connection, owner_client: FlaskClient, reader: Engine):
     stranger = make_webhook_app(reader, webhook_key=f"whpk_{'B' * 43}=").test_client()
     answer = register(stranger)
     assert (answer.status_code, answer.json["code"]) == (503, "WEBHOOKS_UNAVAILABLE")
@@ -303,7 +293,7 @@ def test_none_is_registered_where_others_sign_than_the_key_that_is_published(
     assert register(owner_client).json["code"] == "WEBHOOKS_UNAVAILABLE"
 
 
-def test_the_key_stands_in_stellar_toml(reader: Engine):
+def test_webhook_key_is_in_stellar_toml(reader: Engine):
     client = make_webhook_app(reader).test_client()
     assert f'WEBHOOK_SIGNING_KEY = "{PUBLIC_KEY}"' in client.get("/.well-known/stellar.toml").text
     without = make_webhook_app(reader, webhook_key=None).test_client()
