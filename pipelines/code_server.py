@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then wait for the runs; a signal to the group ends them."""
     options = _parse(arguments)
     try:
-        # Dagster would wrap its settings error in a traceback.
+        # Before the fork server imports it too: a settings error is one sentence, no traceback.
         import_module(options.module)
     except ConfigurationError as error:
         print(error, file=sys.stderr)

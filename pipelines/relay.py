@@ -20,7 +20,7 @@ from pipelines.restart_sensor import LONG_RUN_TAGS, MINUTES, checked, keeper, si
 from pipelines.webhooks import webhook_definitions
 from relay.account import TurnReport
 from relay.run import run_relay
-from relay.settings import load_relay_settings
+from relay.settings import load_relay, load_relay_settings
 from relay.status import relay_problems
 
 RELAY_JOB = "relay"
@@ -175,4 +175,6 @@ def definitions() -> dg.Definitions:
     return dg.Definitions.merge(relaying, checks, webhook_definitions())
 
 
+# Wrong settings end the code server, all of them named at once.
+load_relay()
 defs = definitions()

@@ -167,7 +167,11 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     for name in sorted(environment):
         if not name.startswith("ISTHMUS_") or any(each.fullmatch(name) for each in patterns):
             continue
-        nearest = get_close_matches(name, known, n=1, cutoff=0.0)[0]
+        chain = re.search(_CHAIN_PATTERN, name)
+        general = name if chain is None else name.replace(chain[0], CHAIN)
+        nearest = get_close_matches(general, known, n=1, cutoff=0.0)[0]
+        if chain is not None:
+            nearest = nearest.replace(CHAIN, chain[0])
         found.append(f"{name} is no setting; the nearest one is {nearest} (docs/settings.md)")
     return found
 

@@ -25,7 +25,6 @@ from warehouse_schema.identifiers import ChainId, EvmAddress, Height
 from warehouse_schema.location import LocationVariables, WarehouseVariables
 from warehouse_schema.variables import (
     CHAIN,
-    Count,
     SettingsError,
     Variables,
     chosen,
@@ -146,11 +145,11 @@ class SharedVariables(LocationVariables):
         "Dagster's own database, `postgresql+psycopg2://…`; read by `dagster.yaml`",
         hidden=True,
     )
-    code_server_port: Annotated[Count, within(0, 65_535)] | None = variable(
+    code_server_port: Annotated[int | None, within(1, 65_535)] = variable(
         "ISTHMUS_CODE_SERVER_PORT",
         "port of Dagster's code server; read by `pipelines/workspace.yaml`",
     )
-    relay_server_port: Annotated[Count, within(0, 65_535)] | None = variable(
+    relay_server_port: Annotated[int | None, within(1, 65_535)] = variable(
         "ISTHMUS_RELAY_SERVER_PORT",
         "port of the relay's code server; read by `pipelines/workspace_relay.yaml`",
     )

@@ -115,3 +115,25 @@ def test_sigterm_to_the_group_ends_runs_in_order_and_leaves_nothing(server: Code
     assert [server.status(run_id) for run_id in run_ids] == [DagsterRunStatus.SUCCESS] * 2
     wait_for(lambda: members(server.process.pid) == [])
     assert not semaphores() - before
+
+
+@pytest.mark.parametrize("module", ["pipelines.definitions", "pipelines.relay"])
+def test_wrong_settings_end_the_server_without_traceback(module: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipelines.code_server", module, "--port", "0"],
+        env={
+            **os.environ,
+            "DAGSTER_HOME": str(tmp_path),
+            "ISTHMUS_NETWORK": "mainnet",
+            "DATABASE_URL": "mysql://x/y",
+            "ISTHMUS_STRT_EIP155_1": "7",
+        },
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    assert "DATABASE_URL must be a postgresql:// URL" in ended.stderr
+    assert "the nearest one is ISTHMUS_START_EIP155_1 " in ended.stderr

@@ -124,6 +124,14 @@ def test_iris_override_is_refused_off_devnet() -> None:
             load_settings({"ISTHMUS_IRIS_URL": url})
 
 
+@pytest.mark.parametrize("name", ["ISTHMUS_CODE_SERVER_PORT", "ISTHMUS_RELAY_SERVER_PORT"])
+def test_port_of_a_code_server_is_a_number(name: str) -> None:
+    assert load_settings({name: "4000"}) == load_settings({})
+    for text in ("0", "65536", "http"):
+        with pytest.raises(ConfigurationError, match=f"{name} is '{text}'; it must be"):
+            load_settings({name: text})
+
+
 def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(ConfigurationError) as refused:
         load_settings(
