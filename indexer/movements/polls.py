@@ -1,15 +1,14 @@
-"""Messages that wait, as far as a service may know why, and when to ask it again.
+"""Messages that wait and that a service may know about, and when to poll for each again.
 
-What waits follows from `projections.movements`; when it is due stands in
-`facts.message_polls`, so that a restart keeps to it. Only movements with Stellar at one end are
-asked about: they are what the service moves, and all burns between EVM chains would not fit into
-the limits of those who are asked.
+The waiting messages follow from `projections.movements`; their due times are rows of
+`facts.message_polls`, so a restart keeps them. Only movements with Stellar at one end are polled:
+the service moves no others, and all burns between EVM chains would exceed the rate limits.
 """
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, Delete, Row, delete, insert, text
+from sqlalchemy import Connection, delete, insert, text
 
 from indexer.chains.services.messages import Service
 from indexer.config.networks import Network
@@ -17,7 +16,7 @@ from warehouse_schema.facts import message_polls
 from warehouse_schema.identifiers import Bytes32, ChainId
 
 MAX_POLL_SECONDS = 3600
-"""Most seconds between two polls of a message."""
+"""Longest pause between two polls of a message."""
 
 PollPurpose: TypeAlias = Literal["attestation", "reattestation", "status"]
 
@@ -35,15 +34,15 @@ class WaitingMessage:
     since: int
     """Unix seconds."""
     attempts: int
-    """How often it was asked about since."""
+    """Polls since then."""
     keys: tuple[Bytes32, ...]
     """Burn keys, or the guid."""
     expired: tuple[Bytes32, ...] = ()
-    """Nonces whose fast attestation the destination refuses by now."""
+    """Nonces whose fast attestation has expired at the destination."""
 
 
-# A burn that has no mint although its destination was read up to the block that refuses it: the
-# height that was read, not the head, or a mint could lie between the two.
+# A fast attestation counts as expired once the destination was read up to its expiration block: by
+# the height that was read, not the head, because a mint could lie between the two.
 _BURNS = """
     SELECT t.source_chain AS chain,
            t.source_tx AS subject,
@@ -84,7 +83,7 @@ _PACKETS = """
       AND :stellar IN (t.source_chain, t.dest_chain)
       AND EXISTS (SELECT 1 FROM facts.lz_packets_sent p WHERE p.guid = t.group_key)
 """
-# A time further ahead than any pause can be was written by a clock that has been put back since.
+# A due time beyond the longest pause was written before the clock was set back: it is due now.
 _DUE = """
     WITH waiting AS ({waiting}),
     purposes AS (
@@ -109,7 +108,7 @@ _DUE = """
 def due_messages(
     conn: Connection, network: Network, service: Service, now: int, limit: int
 ) -> list[WaitingMessage]:
-    """What a service is to be asked about at `now` (unix seconds), the longest overdue first."""
+    """Messages to poll a service for at `now` (unix seconds), the longest overdue first."""
     query = _DUE.format(waiting=_BURNS if service == "iris" else _PACKETS)
     rows = conn.execute(
         text(query),
@@ -121,27 +120,27 @@ def due_messages(
             "limit": limit,
         },
     )
-    return [_wait(service, row, now) for row in rows]
-
-
-def _wait(service: Service, row: Row[tuple[object, ...]], now: int) -> WaitingMessage:
-    # The wait for a new attestation begins when the old one is found expired.
-    begun = now if row.purpose == "reattestation" else row.sent_at
-    return WaitingMessage(
-        service=service,
-        chain=row.chain,
-        subject=row.subject,
-        purpose=row.purpose,
-        since=begun if row.since is None else row.since,
-        attempts=row.attempts or 0,
-        keys=tuple(row.keys),
-        expired=tuple(row.expired),
-    )
+    return [
+        WaitingMessage(
+            service=service,
+            chain=row.chain,
+            subject=row.subject,
+            purpose=row.purpose,
+            # The wait for a new attestation begins when the old one is found expired.
+            since=row.since
+            if row.since is not None
+            else (now if row.purpose == "reattestation" else row.sent_at),
+            attempts=row.attempts or 0,
+            keys=tuple(row.keys),
+            expired=tuple(row.expired),
+        )
+        for row in rows
+    ]
 
 
 def schedule_poll(conn: Connection, wait: WaitingMessage, due_at: int) -> None:
-    """Note that a message was asked about, and when to do so again."""
-    conn.execute(_of(wait))
+    """Record a poll, and the time of the next."""
+    delete_polls(conn, wait)
     conn.execute(
         insert(message_polls).values(
             service=wait.service,
@@ -156,12 +155,19 @@ def schedule_poll(conn: Connection, wait: WaitingMessage, due_at: int) -> None:
 
 
 def delete_polls(conn: Connection, wait: WaitingMessage) -> None:
-    """Forget when a message was due."""
-    conn.execute(_of(wait))
+    """Delete the due times of a message."""
+    columns = message_polls.c
+    conn.execute(
+        delete(message_polls).where(
+            columns.service == wait.service,
+            columns.chain == wait.chain,
+            columns.subject == wait.subject,
+        )
+    )
 
 
 def prune_polls(conn: Connection) -> None:
-    """Take away the times and statuses of messages that wait no more."""
+    """Delete due times and statuses of messages that no longer wait."""
     conn.execute(
         text(
             "DELETE FROM facts.message_polls p WHERE NOT EXISTS"
@@ -179,7 +185,7 @@ def prune_polls(conn: Connection) -> None:
 
 
 def is_attested(conn: Connection, wait: WaitingMessage) -> bool:
-    """Whether every burn of a transaction that waits has its nonce."""
+    """Whether every waiting burn of the transaction has its nonce."""
     query = text(
         "SELECT NOT EXISTS (SELECT 1 FROM projections.movements"
         " WHERE group_key = ANY(:keys) AND source_chain = :chain AND source_tx = :subject"
@@ -187,12 +193,3 @@ def is_attested(conn: Connection, wait: WaitingMessage) -> bool:
     )
     values = {"keys": list(wait.keys), "chain": wait.chain, "subject": wait.subject}
     return bool(conn.scalar(query, values))
-
-
-def _of(wait: WaitingMessage) -> Delete:
-    columns = message_polls.c
-    return delete(message_polls).where(
-        columns.service == wait.service,
-        columns.chain == wait.chain,
-        columns.subject == wait.subject,
-    )
