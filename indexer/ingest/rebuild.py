@@ -87,7 +87,7 @@ def rebuild_book(conn: Connection, network: Network) -> BookReport:
     refold = Refold(conn, chain)
     refold.take(book_history(conn, chain))
     refold.finish()
-    refold.put_in_place()
+    refold.replace_stored()
     refold.drop()
     return BookReport(refold.book.events, refold.book.state.totals.offer_count, refold.orders)
 

@@ -1,9 +1,9 @@
 """Offers → market depth. Pure.
 
-A provider's escrow backs all its offers at once, so every sum goes over distinct providers: each
-provider contributes its balances once to the totals and once to each rail it has an offer on.
-Depth by rail is therefore not additive over rails. A change of one provider costs the difference
-of its two contributions, never a scan of the book. Amounts are 7-decimal integers.
+A provider's escrow backs all its offers at once, so sums go over distinct providers: each provider
+contributes its balances once to the totals and once to each rail it has an offer on. Depth is not
+additive over rails. A change of one provider costs the difference of its two contributions, not a
+scan of the book. Amounts are 7-decimal integers.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,7 @@ class Totals:
     available: BaseUnits = ZERO
     """Over distinct providers with a listed offer."""
     locked: BaseUnits = ZERO
-    """Over all providers: orders stay open when an offer goes. No taker's lock is in it."""
+    """Over all providers: orders stay open without an offer. Takers' locks are not included."""
     offer_count: int = 0
 
 
@@ -38,14 +38,14 @@ NO_TOTALS = Totals()
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one provider adds to the totals and to each rail."""
+    """Summands of one provider in the totals and in each rail."""
 
     totals: Totals
     rails: Mapping[str, RailDepthRow]
 
 
 def contribution(provider: ProviderRow, offers: Collection[OfferRow]) -> Contribution:
-    """The provider's part, from its figures and its listed offers."""
+    """The provider's contribution, from its figures and listed offers."""
     counts: dict[str, int] = {}
     for offer in offers:
         for rail in offer.rails:
@@ -58,7 +58,7 @@ def contribution(provider: ProviderRow, offers: Collection[OfferRow]) -> Contrib
 
 
 def shift_totals(totals: Totals, moves: Iterable[tuple[Contribution, Contribution]]) -> Totals:
-    """Totals after each provider's contribution has moved from the first to the second."""
+    """Totals after each provider's contribution changed from the first to the second."""
     available, locked, count = totals.available, totals.locked, totals.offer_count
     for before, after in moves:
         available = BaseUnits(available + after.totals.available - before.totals.available)
@@ -70,7 +70,7 @@ def shift_totals(totals: Totals, moves: Iterable[tuple[Contribution, Contributio
 def shift_depth(
     depth: Mapping[str, RailDepthRow], moves: Iterable[tuple[Contribution, Contribution]]
 ) -> dict[str, RailDepthRow]:
-    """The rails whose depth the moves change, after them; a count of 0 means: no row any more."""
+    """Rails whose depth changed, with the new depth; a count of 0 deletes the row."""
     shifted: dict[str, RailDepthRow] = {}
     for before, after in moves:
         for rail in before.rails.keys() | after.rails.keys():

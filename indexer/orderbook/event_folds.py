@@ -1,4 +1,4 @@
-"""What each event of the two contracts does to a ledger in the making: `FOLDS`. Pure."""
+"""The effect of each event of the two contracts on a ledger's draft: `FOLDS`. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -35,18 +35,18 @@ from warehouse_schema.identifiers import (
 )
 
 ESCROW = "escrow"
-"""What an alarm is about that is about the contract as a whole."""
+"""Subject of an alarm about the contract as a whole."""
 
 FULL_BOND_BPS = 10_000
-"""The one offramp bond under which `available` is also the largest offramp order."""
+"""The only offramp bond at which `available` is also the largest offramp order."""
 
 KNOWN_SCHEMA = 1
-"""Version of the Escrow contract whose rules this fold knows."""
+"""Schema version of the Escrow contract that this fold supports."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A ledger being folded: reads through to the state, keeps every write to itself."""
+    """A ledger being folded: reads fall through to the state, writes stay in the draft."""
 
     state: BookState
     now: UnixSeconds
@@ -59,26 +59,26 @@ class Draft:
     pause_changed: bool = False
 
     def book(self, provider: StellarAddress) -> ProviderBook:
-        """The provider so far; a provider first heard of starts at nothing."""
+        """The provider so far; an unknown provider starts empty."""
         known = self.books.get(provider) or self.state.books.get(provider)
         return known or ProviderBook(ProviderRow(provider))
 
     def order(self, order_id: Bytes32) -> OrderRow | None:
-        """The order so far; None for one never seen to open."""
+        """The order so far; None if its opening was never seen."""
         return self.orders.get(order_id) or self.state.orders.get(order_id)
 
     def set_figures(self, figures: ProviderRow) -> None:
-        """Keep a provider's figures, and all else of its book as it is."""
+        """Replace a provider's figures; the rest of its book stays."""
         book = self.book(figures.provider)
         self.books[figures.provider] = ProviderBook(figures, book.terms, book.payees, book.offers)
 
     def publish_order(self, order: OrderRow) -> None:
-        """Keep an order whose status clients must hear of."""
+        """Write an order, and the message about its status."""
         self.orders[order.order_id] = order
         self.intents.append(order)
 
-    def distrust(self, provider: StellarAddress, kind: str, detail: str) -> None:
-        """Raise an alarm, and mark the provider stale; the first reason is the one it keeps."""
+    def mark_stale(self, provider: StellarAddress, kind: str, detail: str) -> None:
+        """Raise an alarm and mark the provider stale; it keeps its first reason."""
         self.alarms.append(BookAlarm(kind, provider, detail))
         figures = self.book(provider).figures
         if figures.stale is None:
@@ -90,7 +90,7 @@ class Draft:
 
 
 def _account(draft: Draft, event: BalanceEvent, **counters: Any) -> None:
-    """Take over the balances after an Escrow event, and the provider's `counters` that it moves."""
+    """Set the balances after an Escrow event, and the `counters` it changes."""
     before = draft.book(event.provider).figures
     draft.set_figures(
         before._replace(
@@ -101,14 +101,10 @@ def _account(draft: Draft, event: BalanceEvent, **counters: Any) -> None:
         )
     )
     if objection := balance_objection(before, event):
-        draft.distrust(event.provider, *objection)
+        draft.mark_stale(event.provider, *objection)
 
 
-def _deposit(draft: Draft, event: EscrowDeposit) -> None:
-    _account(draft, event, last_active_at=draft.now)
-
-
-def _withdraw(draft: Draft, event: EscrowWithdraw) -> None:
+def _deposit_or_withdraw(draft: Draft, event: EscrowDeposit | EscrowWithdraw) -> None:
     _account(draft, event, last_active_at=draft.now)
 
 
@@ -116,40 +112,35 @@ def _open(draft: Draft, event: OrderOpen) -> None:
     if draft.order(event.order_id) is not None:
         _account(draft, event)
         detail = f"order {event.order_id} opened twice"
-        draft.distrust(event.provider, "order_reopened", detail)
+        draft.mark_stale(event.provider, "order_reopened", detail)
         return
-    book = draft.book(event.provider)
+    book, config = draft.book(event.provider), draft.config
     _account(draft, event, active_orders=book.figures.active_orders + 1)
     if draft.book(event.provider).figures.stale is None:
-        for detail in order_rules.opening_violations(event, _standing(draft, book, event)):
-            draft.distrust(event.provider, "contract_rule", detail)
+        basis = order_rules.OrderBasis(
+            bond_bps=FULL_BOND_BPS if config.bond_bps is None else config.bond_bps,
+            takes_orders=not (config.takes_no_orders or book.figures.paused),
+            rail=draft.rails.get(event.rail) or draft.state.rails.get(event.rail),
+            terms=book.terms.get(TermsKey(event.direction, event.rail, event.currency)),
+            payee=book.payees.get(event.rail),
+        )
+        for detail in order_rules.opening_violations(event, basis):
+            draft.mark_stale(event.provider, "contract_rule", detail)
     draft.publish_order(order_rules.open_order(event))
-
-
-def _standing(draft: Draft, book: ProviderBook, event: OrderOpen) -> order_rules.OrderBasis:
-    config = draft.config
-    return order_rules.OrderBasis(
-        bond_bps=FULL_BOND_BPS if config.bond_bps is None else config.bond_bps,
-        takes_orders=not (config.takes_no_orders or book.figures.paused),
-        rail=draft.rails.get(event.rail) or draft.state.rails.get(event.rail),
-        terms=book.terms.get(TermsKey(event.direction, event.rail, event.currency)),
-        payee=book.payees.get(event.rail),
-    )
 
 
 def _end(draft: Draft, event: OrderEnd) -> None:
     order = draft.order(event.order_id)
-    if refused := order_rules.end_problem(order, event):
+    if problem := order_rules.end_problem(order, event):
         _account(draft, event)
-        draft.distrust(event.provider, *refused)
+        draft.mark_stale(event.provider, *problem)
         return
-    assert order is not None, "refusal() names an unknown order"  # noqa: S101
+    assert order is not None, "end_problem() reports an unknown order"  # noqa: S101
     ended = order_rules.end_order(order, event, draft.now)
-    _account(
-        draft, event, **_counters_after(draft.book(event.provider).figures, order, ended, event)
-    )
+    figures = draft.book(event.provider).figures
+    _account(draft, event, **_counters_after(figures, order, ended, event))
     for detail in order_rules.end_violations(order, event, draft.now):
-        draft.distrust(event.provider, "contract_rule", detail)
+        draft.mark_stale(event.provider, "contract_rule", detail)
     if ended.status == order.status:
         draft.orders[ended.order_id] = ended
     else:
@@ -159,21 +150,21 @@ def _end(draft: Draft, event: OrderEnd) -> None:
 def _counters_after(
     figures: ProviderRow, order: OrderRow, ended: OrderRow, event: OrderEnd
 ) -> dict[str, int | None]:
-    """The provider's counters and statistics that the end of an order moves."""
-    moved: dict[str, int | None] = {}
+    """The provider's counters and statistics that the end of an order changes."""
+    changed: dict[str, int | None] = {}
     if order.status == "active":
-        moved["active_orders"] = figures.active_orders - 1
+        changed["active_orders"] = figures.active_orders - 1
     elif figures.stale is None:
-        moved["reclaimable"] = figures.reclaimable - order.lp_lock
+        changed["reclaimable"] = figures.reclaimable - order.lp_lock
     if ended.status == "fulfilled":
-        moved["completed_orders"] = figures.completed_orders + 1
+        changed["completed_orders"] = figures.completed_orders + 1
         seconds = event.seen.block_time - order.created_at
-        moved["fulfillment_seconds"] = figures.fulfillment_seconds + seconds
+        changed["fulfillment_seconds"] = figures.fulfillment_seconds + seconds
     if isinstance(event, OrderFulfill) or (
         isinstance(event, OrderCancel) and event.by == "provider"
     ):
-        moved["last_active_at"] = event.seen.block_time
-    return moved
+        changed["last_active_at"] = event.seen.block_time
+    return changed
 
 
 def _config_set(draft: Draft, event: EscrowConfigSet) -> None:
@@ -205,12 +196,12 @@ def _upgraded(draft: Draft, event: EscrowUpgraded) -> None:
 # RailTerms ------------------------------------------------------------------------------------
 
 
-def _own_act(
+def _provider_event(
     draft: Draft, event: TermsSet | TermsDel | PayeeSet | ProviderSet, **fields: Any
 ) -> None:
-    """Count a RailTerms event of a provider and take over the parts of its book that it sets.
+    """Count a RailTerms event of a provider and set `fields`.
 
-    `fields` are `terms` or `payees` of the book, or `paused` of the figures.
+    They are `terms` or `payees` of the book, or `paused` of the figures.
     """
     book = draft.book(event.provider)
     figures = book.figures._replace(tseq=event.tseq, last_active_at=draft.now)
@@ -218,7 +209,7 @@ def _own_act(
         figures = figures._replace(paused=fields.pop("paused"))
     draft.books[event.provider] = replace(book, figures=figures, **fields)
     if objection := terms_objection(book.figures, event.tseq):
-        draft.distrust(event.provider, *objection)
+        draft.mark_stale(event.provider, *objection)
 
 
 def _rail_set(draft: Draft, event: RailSet) -> None:
@@ -237,12 +228,12 @@ def _terms_set(draft: Draft, event: TermsSet) -> None:
         event.min,
         event.max,
     )
-    _own_act(draft, event, terms={**draft.book(event.provider).terms, row.key: row})
+    _provider_event(draft, event, terms={**draft.book(event.provider).terms, row.key: row})
 
 
 def _terms_del(draft: Draft, event: TermsDel) -> None:
     gone = TermsKey(event.direction, event.rail, event.currency)
-    _own_act(draft, event, terms=_without(draft.book(event.provider).terms, gone))
+    _provider_event(draft, event, terms=_without(draft.book(event.provider).terms, gone))
 
 
 def _payee_set(draft: Draft, event: PayeeSet) -> None:
@@ -250,14 +241,14 @@ def _payee_set(draft: Draft, event: PayeeSet) -> None:
     if event.registered and event.payee_hash is not None:
         handle = published_handle(event.handle, event.payee_hash)
         payees[event.rail] = PayeeRow(event.provider, event.rail, event.payee_hash, handle)
-    _own_act(draft, event, payees=payees)
+    _provider_event(draft, event, payees=payees)
     if event.registered and event.payee_hash is None:
         detail = f"payee on {event.rail} registered without a hash"
-        draft.distrust(event.provider, "contract_rule", detail)
+        draft.mark_stale(event.provider, "contract_rule", detail)
 
 
 def _provider_set(draft: Draft, event: ProviderSet) -> None:
-    _own_act(draft, event, paused=event.paused)
+    _provider_event(draft, event, paused=event.paused)
 
 
 def _without(rows: Mapping[Any, Any], key: Any) -> dict[Any, Any]:
@@ -266,8 +257,8 @@ def _without(rows: Mapping[Any, Any], key: Any) -> dict[Any, Any]:
 
 FOLDS: dict[type[Event], Callable[[Draft, Any], None]] = {
     EscrowConfigSet: _config_set,
-    EscrowDeposit: _deposit,
-    EscrowWithdraw: _withdraw,
+    EscrowDeposit: _deposit_or_withdraw,
+    EscrowWithdraw: _deposit_or_withdraw,
     OrderOpen: _open,
     OrderFulfill: _end,
     OrderCancel: _end,
@@ -280,4 +271,4 @@ FOLDS: dict[type[Event], Callable[[Draft, Any], None]] = {
     PayeeSet: _payee_set,
     ProviderSet: _provider_set,
 }
-"""Every event of the two contracts → what it does to a draft."""
+"""Event of the two contracts → its effect on a draft."""

@@ -1,20 +1,17 @@
 """The order book as a fold over ledgers. Pure: no clock but the ledger's, no chain, no database.
 
-`fold_ledger(state, ledger, events)` says what one ledger changes; `advance(state, changes)` takes
-the change in. A ledger's events are applied in their order across both contracts, then the clock:
-orders whose `expires_at` lies before the ledger's close time expire. Then each touched provider's
-offers are compared with those published before, which gives the net messages of the ledger.
+`fold_ledger` computes what one ledger changes, `advance` applies it to the state. Events are
+applied in order across both contracts; then orders whose `expires_at` lies before the close time
+expire; then each affected provider's offers are compared with its published ones, which gives the
+ledger's net messages. The cost of an event does not grow with a provider's history: counters are
+stored, finished orders are not read, depth changes by the difference of two contributions.
 
-The cost of an event does not depend on a provider's history: counters are kept, finished orders are
-never looked at, and depth moves by the difference of the touched providers' contributions.
-
-What does not follow from what is known (a gap in a provider's numbers, balances that do not add
-up, an order that ends twice or was never seen to open) raises an `BookAlarm` and marks the provider
-stale. A stale provider's offers are no longer listed, because nobody can vouch for them. Its events
-still count: `free_after` and `locked_after` are absolute, so the chain's word on balances stays
-right through any gap, and freezing them would only add a second error. What is derived from its
-orders (reclaimable locks) is left out, because an order may have ended unseen. Nothing makes a
-stale provider good but a rebuild from complete facts (`indexer.ingest.gap_repair` completes them).
+Contradictions (a gap in a provider's sequence numbers, balances that do not add up, an order that
+ends twice or was never seen to open) raise a `BookAlarm` and mark the provider stale. Offers of a
+stale provider are not listed. Its events still count: `free_after` and `locked_after` are absolute,
+so balances stay right through any gap. Values derived from its orders (reclaimable locks) are 0,
+because an order may have ended unseen. Only a rebuild from complete facts
+(`indexer.ingest.gap_repair` completes them) clears `stale`.
 """
 
 import heapq
@@ -24,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from indexer.orderbook import orders as order_rules
 from indexer.orderbook.depth import NO_TOTALS, Contribution, contribution, shift_depth, shift_totals
 from indexer.orderbook.event_folds import FOLDS, Draft
-from indexer.orderbook.offers import OfferChanges, RailRow, compare, offers_of
+from indexer.orderbook.offers import OfferChanges, compare, offers_of
 from indexer.orderbook.orders import OrderRow
 from indexer.orderbook.state import (
     BookAlarm,
@@ -42,11 +39,17 @@ from warehouse_schema.identifiers import (
     UnixSeconds,
 )
 
-# The clock ------------------------------------------------------------------------------------
-
 
 def _expire_by_clock(draft: Draft) -> None:
-    for order in _due(draft):
+    ids = {*_expired_ids(draft.state.expiries, draft.now), *draft.orders}
+    due = [
+        order
+        for order in map(draft.order, ids)
+        if order is not None
+        and order.status == "active"
+        and order_rules.is_past_expiry(order, draft.now)
+    ]
+    for order in sorted(due, key=lambda order: (order.expires_at, order.order_id)):
         draft.publish_order(order_rules.expire_order(order))
         figures = draft.book(order.provider).figures
         reclaimable = figures.reclaimable + order.lp_lock if figures.stale is None else 0
@@ -58,25 +61,12 @@ def _expire_by_clock(draft: Draft) -> None:
         )
 
 
-def _due(draft: Draft) -> list[OrderRow]:
-    """Active orders that the ledger's close time has passed, oldest expiry first."""
-    ids = {*_expired_ids(draft.state.expiries, draft.now), *draft.orders}
-    due = [
-        order
-        for order in map(draft.order, ids)
-        if order is not None
-        and order.status == "active"
-        and order_rules.is_past_expiry(order, draft.now)
-    ]
-    return sorted(due, key=lambda order: (order.expires_at, order.order_id))
-
-
 def _expired_ids(
     heap: Sequence[tuple[UnixSeconds, Bytes32]], now: UnixSeconds
 ) -> Iterator[Bytes32]:
-    """Orders of the heap that expire before `now`, without taking them out.
+    """Orders of the heap that expire before `now`; the heap is not changed.
 
-    Below a heap's entry nothing is earlier, so only expired entries and their children are read.
+    No child of a heap entry is earlier, so only expired entries and their children are read.
     """
     open_nodes = [0]
     while open_nodes:
@@ -86,14 +76,11 @@ def _expired_ids(
             open_nodes += (2 * node + 1, 2 * node + 2)
 
 
-# The ledger -----------------------------------------------------------------------------------
-
-
 def fold_ledger(state: BookState, ledger: LedgerClose, events: Sequence[BookEvent]) -> BookChanges:
-    """What a ledger changes. `events` are its events of both contracts, in order of position.
+    """Compute what a ledger changes. `events`: of both contracts, by position.
 
-    The state is read, not changed. It must hold what the events name and every order that the
-    ledger's close time has passed (`book_store.load` sees to it).
+    The state is not changed. It must hold what the events name, and every order that the close time
+    has passed (`store.load_state` loads both).
     """
     draft = _draft(state, ledger, events)
     for provider in _providers_under(draft):
@@ -102,7 +89,7 @@ def fold_ledger(state: BookState, ledger: LedgerClose, events: Sequence[BookEven
 
 
 def advance(state: BookState, changes: BookChanges) -> None:
-    """Take a ledger's changes into the state they were computed from."""
+    """Apply a ledger's changes to the state they were computed from."""
     state.as_of = changes.ledger
     state.config = changes.config
     state.rails.update(changes.rails)
@@ -117,10 +104,10 @@ def advance(state: BookState, changes: BookChanges) -> None:
 
 @dataclass(slots=True)
 class BookRebuild:
-    """The book from nothing: what was folded so far, and the newest alarm about each thing.
+    """A fold of all history: the state so far, and the newest alarm per kind and subject.
 
-    Ledgers without events may be left out, except the last: an expiry that is found later ends in
-    the same state. Offers and depth are worked out once, after the last ledger.
+    Ledgers without events may be skipped, except the last: an expiry that is found later gives the
+    same state. Offers and depth are computed once, after the last ledger.
     """
 
     state: BookState = field(default_factory=BookState)
@@ -129,7 +116,7 @@ class BookRebuild:
     events: int = 0
 
     def take(self, ledger: LedgerClose, events: Sequence[BookEvent]) -> Mapping[Bytes32, OrderRow]:
-        """Fold one ledger; the orders it opened or changed."""
+        """Fold one ledger; returns the orders it opened or changed."""
         state = self.state
         draft = _draft(state, ledger, events)
         self.alarms.update(((alarm.kind, alarm.subject), alarm) for alarm in draft.alarms)
@@ -141,7 +128,7 @@ class BookRebuild:
         return draft.orders
 
     def publish(self) -> None:
-        """Work out offers and depth as of the last ledger; nothing if there was none."""
+        """Compute offers and depth as of the last ledger, if there was one."""
         state = self.state
         if state.as_of is not None:
             everyone = Draft(state, state.as_of.close_time, state.config, books=dict(state.books))
@@ -149,7 +136,7 @@ class BookRebuild:
 
 
 def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> BookRebuild:
-    """The book from nothing, all of it in memory."""
+    """Fold all history in memory."""
     rebuilt = BookRebuild()
     for ledger, events in history:
         rebuilt.take(ledger, events)
@@ -158,9 +145,9 @@ def rebuild(history: Iterable[tuple[LedgerClose, Sequence[BookEvent]]]) -> BookR
 
 
 def combine(ledgers: Sequence[BookChanges]) -> BookChanges:
-    """The changes of ledgers in a row as one, for the rows they leave behind.
+    """Merge the row changes of consecutive ledgers.
 
-    Offers and intents are left empty: what each ledger said stays with that ledger.
+    Offers and intents are empty: messages belong to their ledger.
     """
     books: dict[StellarAddress, BookTurn] = {}
     for changes in ledgers:
@@ -191,7 +178,7 @@ def _draft(state: BookState, ledger: LedgerClose, events: Sequence[BookEvent]) -
 
 
 def _providers_under(draft: Draft) -> list[StellarAddress]:
-    """Known providers whose offers a contract-wide event of the ledger may change."""
+    """Known providers whose offers a contract-wide event may change."""
     books = draft.state.books
     if draft.pause_changed:
         return list(books)
@@ -203,16 +190,20 @@ def _providers_under(draft: Draft) -> list[StellarAddress]:
 
 
 def _published(draft: Draft, ledger: LedgerClose, *, first: bool = False) -> BookChanges:
-    """Work out the offers of every provider in the draft, and what they change.
+    """Compute the offers of every provider in the draft, and the changes.
 
     `first`: nothing was published before, as after a rebuild.
     """
     state = draft.state
     rails = {**state.rails, **draft.rails} if draft.rails else state.rails
+    paused = draft.config.takes_no_orders
     books = {
         provider: BookTurn(
             None if first else state.books.get(provider),
-            _with_offers(book, rails, draft.config.takes_no_orders),
+            replace(
+                book,
+                offers=offers_of(book.figures, book.terms.values(), book.payees, rails, paused),
+            ),
         )
         for provider, book in draft.books.items()
     }
@@ -237,11 +228,6 @@ def _published(draft: Draft, ledger: LedgerClose, *, first: bool = False) -> Boo
         intents=tuple(draft.intents),
         alarms=tuple(draft.alarms),
     )
-
-
-def _with_offers(book: ProviderBook, rails: Mapping[str, RailRow], paused: bool) -> ProviderBook:
-    offers = offers_of(book.figures, book.terms.values(), book.payees, rails, paused)
-    return replace(book, offers=offers)
 
 
 def _part(book: ProviderBook | None) -> Contribution:

@@ -1,12 +1,11 @@
 """Rail terms × escrow → offers. Pure.
 
-One offer is one (provider, direction, currency, set of rails with identical terms): a provider's
-live terms are grouped by equal (direction, currency, rate, min, max, tier, fee), and a group's
-rails, sorted, are part of its identity. When the set changes, the offer goes and another comes.
+One offer is one (provider, direction, currency, set of rails with identical terms): live terms are
+grouped by (direction, currency, rate, min, max, tier, fee), and a group's sorted rails are part of
+its identity. A changed set of rails removes the offer and adds another.
 
-Anyone can become a provider and write whatever a transaction holds, and every listed offer is sent
-again with each move of the provider's balance. What a stranger can have published is therefore
-bounded here: the length of a handle, the smallest offer, the number of offers a provider.
+Anyone can become a provider, and each change of a provider's balance publishes its offers again.
+Handle length, smallest offer and number of offers per provider are therefore limited here.
 
 Amounts and rates are 7-decimal integers; rates are fiat per 1 USDC.
 """
@@ -22,18 +21,18 @@ from indexer.orderbook.providers import ProviderRow
 from warehouse_schema.identifiers import BaseUnits, Bytes32, StellarAddress, UnixSeconds, bytes32
 
 MIN_OFFER = BaseUnits(10_000_000)
-"""1 USDC: terms under which no order of this size fits now are not listed."""
+"""1 USDC: terms that allow no order of this size now are not listed."""
 
 MAX_OFFERS = 64
-"""Offers listed of one provider: the first in order of identity. Balances have no say in the
-choice, so that an order or a deposit does not swap offers in and out of the list."""
+"""Listed offers per provider: the first by identity. Balances do not affect the choice, or an order
+or deposit would swap offers in and out of the list."""
 
 MAX_HANDLE_LENGTH = 256
 """Characters."""
 
 
 class TermsKey(NamedTuple):
-    """What a provider's terms are set by."""
+    """Key of a provider's terms."""
 
     direction: OrderDirection
     rail: str
@@ -41,7 +40,7 @@ class TermsKey(NamedTuple):
 
 
 class OfferKey(NamedTuple):
-    """The identity of an offer. Orders removes, adds and updates of one ledger."""
+    """Identity of an offer. Sorts removes, adds and updates of one ledger."""
 
     provider: StellarAddress
     direction: OrderDirection
@@ -51,7 +50,7 @@ class OfferKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RailRow:
-    """One row of `projections.rails`, as last set by `rail_set`."""
+    """One row of `projections.rails`: the last `rail_set`."""
 
     rail: str
     enabled: bool
@@ -81,13 +80,13 @@ class TermsRow:
 
 @dataclass(frozen=True, slots=True)
 class PayeeRow:
-    """One row of `projections.payees`: where the provider takes fiat on a rail."""
+    """One row of `projections.payees`: the provider's fiat payee on a rail."""
 
     provider: StellarAddress
     rail: str
     payee_hash: Bytes32
     handle: str | None
-    """Only when `payee_hash` is its canonical hash and it can be published."""
+    """Only if `payee_hash` is its canonical hash and it can be published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ class OfferRow:
     rate: BaseUnits
     min: BaseUnits
     max: BaseUnits
-    """The largest order that would succeed now: the provider's own limit or what is available."""
+    """The largest order that would succeed now: the provider's limit or the available balance."""
     available: BaseUnits
     locked: BaseUnits
     tier: int
@@ -127,10 +126,10 @@ def canonical_payee_hash(handle: str) -> Bytes32:
 
 
 def published_handle(handle: str | None, payee_hash: Bytes32) -> str | None:
-    """The handle, if it is the one that the registered hash stands for and is fit to be shown.
+    """The handle, if its hash is the registered one and it can be shown.
 
-    At most 256 characters, and printable ones: no controls, and none of the marks by which a text
-    looks like another. Any other handle counts as not given: the hash stands, the fact stays.
+    At most 256 printable characters: no control characters, and none by which one text imitates
+    another. Any other handle counts as not given; hash and fact stay.
     """
     if handle is None or len(handle) > MAX_HANDLE_LENGTH or not handle.isprintable():
         return None
@@ -144,10 +143,10 @@ def live_terms(
     rails: Mapping[str, RailRow],
     opens_paused: bool,
 ) -> Iterator[TermsRow]:
-    """Terms on which an order could open if the provider's escrow allows.
+    """Terms on which an order could open, if the escrow balance allows it.
 
-    The provider and the contract take orders, the rail is enabled and carries the currency, and an
-    onramp has a registered payee (who pays fiat to the provider must know where).
+    Provider and contract are not paused, the rail is enabled and carries the currency, and an
+    onramp has a registered payee (the taker pays fiat to it).
     """
     if provider.paused or opens_paused:
         return
@@ -160,10 +159,7 @@ def live_terms(
 
 
 def accepted_rails(live: Iterable[TermsRow]) -> tuple[str, ...]:
-    """Distinct rails of a provider's live terms, both directions, sorted.
-
-    The escrow is not asked: a provider who is drained still shows what it accepts.
-    """
+    """Sorted rails of a provider's live terms in both directions, whatever its balance."""
     return tuple(sorted({row.rail for row in live}))
 
 
@@ -174,9 +170,7 @@ def offers_of(
     rails: Mapping[str, RailRow],
     opens_paused: bool,
 ) -> dict[OfferKey, OfferRow]:
-    """The provider's offers that can be taken now, at most `MAX_OFFERS`; none while its figures
-    are not trusted.
-    """
+    """The provider's offers that can be taken now, at most `MAX_OFFERS`; none while it is stale."""
     if provider.stale is not None:
         return {}
     groups: dict[tuple[OrderDirection, str, BaseUnits, BaseUnits, BaseUnits, int, int], list[str]]
@@ -187,57 +181,40 @@ def offers_of(
             groups[
                 row.direction, row.currency, row.rate, row.min, row.max, rail.tier, rail.fee_bps
             ].append(row.rail)
-    offers = (
-        _offer(provider, direction, currency, names, rate, (low, high), (tier, fee), payees)
-        for (direction, currency, rate, low, high, tier, fee), names in groups.items()
-    )
+    active_at = provider.last_active_at
+    if not groups:
+        return {}
+    if active_at is None:
+        raise ValueError(f"{provider.provider} has terms but no act of its own")
+    offers: list[OfferRow] = []
+    for (direction, currency, rate, low, high, tier, fee), names in groups.items():
+        known = ((rail, payees[rail].handle) for rail in sorted(names) if direction == "onramp")
+        offers.append(
+            OfferRow(
+                provider=provider.provider,
+                direction=direction,
+                currency=currency,
+                rails=tuple(sorted(names)),
+                rate=rate,
+                min=low,
+                max=min(high, provider.available),
+                available=provider.available,
+                locked=provider.committed,
+                tier=tier,
+                fee_bps=fee,
+                handles={rail: handle for rail, handle in known if handle is not None},
+                completed_orders=provider.completed_orders,
+                avg_fulfillment_seconds=provider.avg_fulfillment_seconds,
+                last_active_at=active_at,
+            )
+        )
     listed = sorted(offers, key=lambda offer: offer.key)[:MAX_OFFERS]
     return {offer.key: offer for offer in listed}
 
 
-def _offer(
-    provider: ProviderRow,
-    direction: OrderDirection,
-    currency: str,
-    names: list[str],
-    rate: BaseUnits,
-    limits: tuple[BaseUnits, BaseUnits],
-    rail_policy: tuple[int, int],
-    payees: Mapping[str, PayeeRow],
-) -> OfferRow:
-    if provider.last_active_at is None:
-        raise ValueError(f"{provider.provider} has terms but no act of its own")
-    rails = tuple(sorted(names))
-    return OfferRow(
-        provider=provider.provider,
-        direction=direction,
-        currency=currency,
-        rails=rails,
-        rate=rate,
-        min=limits[0],
-        max=min(limits[1], provider.available),
-        available=provider.available,
-        locked=provider.committed,
-        tier=rail_policy[0],
-        fee_bps=rail_policy[1],
-        handles=_handles(rails, payees) if direction == "onramp" else {},
-        completed_orders=provider.completed_orders,
-        avg_fulfillment_seconds=provider.avg_fulfillment_seconds,
-        last_active_at=provider.last_active_at,
-    )
-
-
-def _handles(rails: Iterable[str], payees: Mapping[str, PayeeRow]) -> dict[str, str]:
-    handles = ((rail, payees[rail].handle) for rail in rails)
-    return {rail: handle for rail, handle in handles if handle is not None}
-
-
 @dataclass(frozen=True, slots=True)
 class OfferChanges:
-    """The net difference between two books, each part in order of identity.
-
-    `removed` holds offers as they were last published.
-    """
+    """Net difference of two books, each part by identity; `removed` as last published."""
 
     removed: tuple[OfferRow, ...] = ()
     added: tuple[OfferRow, ...] = ()
@@ -247,7 +224,7 @@ class OfferChanges:
 def compare(
     before: Mapping[OfferKey, OfferRow], after: Mapping[OfferKey, OfferRow]
 ) -> OfferChanges:
-    """What turns one set of offers into the other."""
+    """The changes from one set of offers to the other."""
     return OfferChanges(
         removed=tuple(before[key] for key in sorted(before.keys() - after.keys())),
         added=tuple(after[key] for key in sorted(after.keys() - before.keys())),
@@ -270,6 +247,6 @@ def offer_entry(offer: OfferRow) -> OfferEntry:
 
 
 def offer_from_entry(entry: Mapping[str, Any]) -> OfferRow:
-    """The offer that `offer_entry` wrote."""
+    """Inverse of `offer_entry`."""
     fields = {name: int(entry[name]) if name in AMOUNTS else entry[name] for name in entry}
     return OfferRow(**fields | {"rails": tuple(entry["rails"])})

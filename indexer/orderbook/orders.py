@@ -1,8 +1,8 @@
-"""Orders (intents): what each event and the ledger clock make of one order. Pure.
+"""Orders (intents): the effect of each event and of the ledger clock on one order. Pure.
 
-An order carries two states. `chain_status` is what the contract said by events; `status` is what
-clients see, by events and by the clock: active up to and including `expires_at`, expired strictly
-after. The clock is always the close time of an ingested ledger.
+`chain_status` follows the contract's events; `status`, which clients see, follows events and clock:
+active up to and including `expires_at`, expired strictly after. The clock is the close time of an
+ingested ledger.
 
     from     by                                          status       chain_status
     –        order_open                                  active       open
@@ -79,22 +79,15 @@ class OrderRow(NamedTuple):
 
 AMOUNTS = frozenset(
     {
-        "amount",
-        "rate",
-        "fiat_amount",
-        "lp_lock",
-        "taker_lock",
-        "released",
-        "fee",
-        "net",
-        "fiat_paid",
+        *("amount", "rate", "fiat_amount", "lp_lock", "taker_lock"),
+        *("released", "fee", "net", "fiat_paid"),
     }
 )
 """Fields that are 7-decimal integers; JSON carries them as digit strings."""
 
 
 def open_order(event: OrderOpen) -> OrderRow:
-    """The order that an `order_open` creates."""
+    """The order of an `order_open`."""
     return OrderRow(
         order_id=event.order_id,
         provider=event.provider,
@@ -120,7 +113,7 @@ def open_order(event: OrderOpen) -> OrderRow:
 
 @dataclass(frozen=True, slots=True)
 class OrderBasis:
-    """What an order must have been opened on: as it stands just before."""
+    """What an opening must follow from: the book just before it."""
 
     bond_bps: int
     takes_orders: bool
@@ -130,16 +123,16 @@ class OrderBasis:
     payee: PayeeRow | None
 
 
-def opening_violations(event: OrderOpen, standing: OrderBasis) -> list[str]:
-    """Sentences on how an opening does not follow from what stands.
+def opening_violations(event: OrderOpen, basis: OrderBasis) -> list[str]:
+    """Sentences on contradictions between an opening and the book.
 
-    A sound contract opens on standing terms alone, and copies them. `rail_set`, `paused_set` and
-    `config_set` have no number that would show a gap; an order that opens otherwise than they would
-    let it shows that one of them was not seen.
+    A sound contract opens on stored terms only, and copies them. `rail_set`, `paused_set` and
+    `config_set` have no sequence number that would show a gap; such a contradiction shows that one
+    of them was not seen.
     """
-    rail, terms, onramp = standing.rail, standing.terms, event.direction == "onramp"
+    rail, terms, onramp = basis.rail, basis.terms, event.direction == "onramp"
     broken = []
-    if not standing.takes_orders:
+    if not basis.takes_orders:
         broken.append("opened during a pause")
     if rail is None or not rail.enabled or event.currency not in rail.currencies:
         broken.append(f"opened on {event.rail} in {event.currency}, which is closed")
@@ -152,16 +145,14 @@ def opening_violations(event: OrderOpen, standing: OrderBasis) -> list[str]:
         broken.append(f"opened on {event.rail} in {event.currency} without terms")
     elif event.rate != terms.rate or not terms.min <= event.amount <= terms.max:
         broken.append(f"opened for {event.amount} at {event.rate}, outside the terms")
-    if onramp and (standing.payee is None or event.payee_hash != standing.payee.payee_hash):
+    if onramp and (basis.payee is None or event.payee_hash != basis.payee.payee_hash):
         broken.append("opened for a payee that is not the registered one")
-    return [
-        f"order {event.order_id} {each}" for each in [*broken, *_lock_breaches(event, standing)]
-    ]
+    return [f"order {event.order_id} {each}" for each in [*broken, *_lock_violations(event, basis)]]
 
 
-def _lock_breaches(event: OrderOpen, standing: OrderBasis) -> list[str]:
+def _lock_violations(event: OrderOpen, basis: OrderBasis) -> list[str]:
     onramp = event.direction == "onramp"
-    bond = event.amount if onramp else event.amount * standing.bond_bps // 10_000
+    bond = event.amount if onramp else event.amount * basis.bond_bps // 10_000
     taker = 0 if onramp else event.amount
     # Rounded for the provider: up when it receives fiat, down when it pays.
     fiat, rest = divmod(event.amount * event.rate, 10_000_000)
@@ -174,19 +165,19 @@ def _lock_breaches(event: OrderOpen, standing: OrderBasis) -> list[str]:
 
 
 def is_past_expiry(order: OrderRow, now: UnixSeconds) -> bool:
-    """Whether the clock has passed the order: at `expires_at` itself it has not."""
+    """Whether the order has expired; at `expires_at` itself it has not."""
     return now > order.expires_at
 
 
 def expire_order(order: OrderRow) -> OrderRow:
-    """An active order that the clock has passed; on chain it is still open."""
+    """An active order after its expiry; on chain it is still open."""
     return order._replace(status="expired")
 
 
 def end_problem(order: OrderRow | None, event: OrderEnd) -> tuple[str, str] | None:
-    """Why a terminal event cannot end this order at all, as (alarm kind, sentence); None if it can.
+    """Why a terminal event cannot end this order, as (alarm kind, sentence); None if it can.
 
-    A refused event leaves the order as it is.
+    Such an event does not change the order.
     """
     if order is None:
         return "unknown_order", f"order {event.order_id} ended but its opening was never seen"
@@ -198,20 +189,22 @@ def end_problem(order: OrderRow | None, event: OrderEnd) -> tuple[str, str] | No
 
 
 def end_order(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> OrderRow:
-    """The order after a terminal event that `refusal` let pass.
+    """The order after a terminal event without an `end_problem`.
 
-    A fulfilment or cancellation later than the expiry breaks the contract's own rule (`breaches`
-    says so): clients were told `expired`, which is final, so the status stays. What the chain did
-    is kept all the same: the lock is gone, so the order no longer counts as reclaimable, and of a
-    fulfilment it is on record what was paid, to whom and on what proof.
+    A fulfilment or cancellation after the expiry breaks the contract's rule (`end_violations`
+    reports it). `expired` was published and is final, so the status stays. `chain_status` and the
+    settlement are recorded: the lock is gone, so the order is no longer reclaimable.
     """
     outcome = _OUTCOMES[type(event)]
+    settlement: dict[str, Any] = {}
+    if isinstance(event, OrderFulfill):
+        settlement = {name: getattr(event, name) for name in _SETTLEMENT}
     return order._replace(
         status="expired" if is_past_expiry(order, now) else outcome,
         chain_status=outcome,
         end_tx=event.seen.tx_hash,
         ended_at=event.seen.block_time,
-        **_settlement(event) if isinstance(event, OrderFulfill) else {},
+        **settlement,
     )
 
 
@@ -222,21 +215,12 @@ _OUTCOMES: dict[type[OrderEnd], Literal["fulfilled", "cancelled", "expired"]] = 
 }
 
 
-def _settlement(event: OrderFulfill) -> dict[str, Any]:
-    return {
-        "claim": event.claim,
-        "nullifier": event.nullifier,
-        "released": event.released,
-        "fee": event.fee,
-        "net": event.net,
-        "recipient": event.recipient,
-        "fiat_paid": event.fiat_paid,
-        "paid_at": event.paid_at,
-    }
+_SETTLEMENT = ("claim", "nullifier", "released", "fee", "net", "recipient", "fiat_paid", "paid_at")
+"""Fields of a fulfilment, as event and order name them."""
 
 
 def end_violations(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> list[str]:
-    """Sentences on the contract's rules that a terminal event breaks; none from a sound contract.
+    """Sentences on the contract rules that a terminal event breaks; none from a sound contract.
 
     The rules: settle and cancel only up to the expiry, expire only after it; unlock what was
     locked; release at most the amount; fee = ⌊released × fee_bps / 10000⌋; an onramp returns the
@@ -250,24 +234,19 @@ def end_violations(order: OrderRow, event: OrderEnd, now: UnixSeconds) -> list[s
         broken.append(f"order {order.order_id} expired at {now}, before {order.expires_at}")
     if event.lp_unlock != order.lp_lock:
         broken.append(f"order {order.order_id} locked {order.lp_lock}, unlocked {event.lp_unlock}")
-    if isinstance(event, OrderFulfill):
-        broken += _settlement_breaches(order, event)
-    return broken
-
-
-def _settlement_breaches(order: OrderRow, event: OrderFulfill) -> list[str]:
-    broken = []
+    if not isinstance(event, OrderFulfill):
+        return broken
     if event.released > order.amount:
         broken.append(f"order {order.order_id} of {order.amount} released {event.released}")
     if event.fee != event.released * order.fee_bps // 10_000:
         broken.append(f"order {order.order_id} took a fee of {event.fee} on {event.released}")
-    kept = (
+    freed = (
         order.lp_lock - event.released
         if order.direction == "onramp"
         else order.lp_lock + event.released - event.fee
     )
-    if event.lp_free_delta != kept:
-        broken.append(f"order {order.order_id} freed {event.lp_free_delta} instead of {kept}")
+    if event.lp_free_delta != freed:
+        broken.append(f"order {order.order_id} freed {event.lp_free_delta} instead of {freed}")
     return broken
 
 
@@ -280,6 +259,6 @@ def order_entry(order: OrderRow) -> dict[str, str | int | None]:
 
 
 def order_from_entry(entry: Mapping[str, Any]) -> OrderRow:
-    """The order that `order_entry` wrote."""
+    """Inverse of `order_entry`."""
     amounts = {name: int(entry[name]) for name in AMOUNTS if entry[name] is not None}
     return OrderRow(**{**entry, **amounts})

@@ -1,4 +1,4 @@
-"""What the socket's clients hear of a ledger: rows of `projections.stream_events`. Pure."""
+"""Messages of a ledger to stream clients: rows of `projections.stream_events`. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from indexer.orderbook.orders import OrderRow, order_entry
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One row of `projections.stream_events`, but its id, chain and ledger."""
+    """One row of `projections.stream_events`, without id, chain and ledger."""
 
     channel: Literal["orderbook", "intent"]
     op: Literal["add", "update", "remove"] | None
@@ -22,12 +22,12 @@ class StreamEvent:
 def messages(offers: OfferChanges, intents: Sequence[OrderRow]) -> list[StreamEvent]:
     """The messages of one ledger: removes, adds, updates, then intents; the final one is `last`.
 
-    Removes come first because a changed set of rails is one offer's end and another's beginning.
+    Removes come first: a changed set of rails removes one offer and adds another.
     """
-    said = [
+    sent = [
         *(StreamEvent("orderbook", "remove", offer_entry(offer)) for offer in offers.removed),
         *(StreamEvent("orderbook", "add", offer_entry(offer)) for offer in offers.added),
         *(StreamEvent("orderbook", "update", offer_entry(offer)) for offer in offers.updated),
         *(StreamEvent("intent", None, order_entry(order)) for order in intents),
     ]
-    return [*said[:-1], *(replace(final, last=True) for final in said[-1:])]
+    return [*sent[:-1], *(replace(final, last=True) for final in sent[-1:])]

@@ -1,7 +1,7 @@
 """Liquidity providers: balances, counters, and what is derived from them. Pure.
 
-`free` and `locked` are the chain's own figures. Orders past their expiry that nobody has pruned
-are still locked on chain but back nothing: their locks (`reclaimable`) count as available.
+`free` and `locked` are the chain's figures. Expired orders that were not pruned are still locked on
+chain but back nothing: their locks (`reclaimable`) count as available.
 Amounts are 7-decimal integers, times unix seconds.
 """
 
@@ -29,8 +29,7 @@ class ProviderRow(NamedTuple):
     free: BaseUnits = ZERO
     locked: BaseUnits = ZERO
     reclaimable: BaseUnits = ZERO
-    """Σ lp_lock of orders past expiry and open on chain; 0 for a stale provider, whose orders are
-    not known well enough to claim any."""
+    """Σ lp_lock of orders past expiry and open on chain; 0 for a stale provider."""
     pseq: int = 0
     tseq: int = 0
     active_orders: int = 0
@@ -41,12 +40,12 @@ class ProviderRow(NamedTuple):
 
     @property
     def available(self) -> BaseUnits:
-        """What new orders could lock: free, and locks of expired orders."""
+        """Balance for new orders: free, and locks of expired orders."""
         return BaseUnits(self.free + self.reclaimable)
 
     @property
     def committed(self) -> BaseUnits:
-        """What active orders hold; published as `locked`."""
+        """Locked by active orders; published as `locked`."""
         return BaseUnits(self.locked - self.reclaimable)
 
     @property
@@ -69,13 +68,13 @@ BALANCE_EFFECTS: dict[type[BalanceEvent], Callable[[Any], tuple[int, int]]] = {
     OrderCancel: lambda event: (event.lp_unlock, -event.lp_unlock),
     OrderExpire: lambda event: (event.lp_unlock, -event.lp_unlock),
 }
-"""Event type → what it adds to the provider's (free, locked)."""
+"""Event type → change of the provider's (free, locked)."""
 
 
 def balance_objection(before: ProviderRow, event: BalanceEvent) -> tuple[str, str] | None:
-    """Why an Escrow event does not follow from what is known, as (alarm kind, sentence).
+    """Contradiction between an Escrow event and the stored figures, as (alarm kind, sentence).
 
-    After a gap the balances are not compared: what they should have been is not known.
+    After a gap the balances are not compared: the expected ones are unknown.
     """
     if event.pseq != before.pseq + 1:
         return "sequence_gap", f"Escrow event {event.pseq} came after {before.pseq}"
@@ -88,7 +87,7 @@ def balance_objection(before: ProviderRow, event: BalanceEvent) -> tuple[str, st
 
 
 def terms_objection(before: ProviderRow, tseq: int) -> tuple[str, str] | None:
-    """Why a RailTerms event of the provider does not follow, as (alarm kind, sentence)."""
+    """Gap before a RailTerms event of the provider, as (alarm kind, sentence)."""
     if tseq == before.tseq + 1:
         return None
     return "sequence_gap", f"RailTerms event {tseq} came after {before.tseq}"

@@ -1,13 +1,13 @@
-"""The order book from nothing, beside the stored one: folded, compared, put in its place.
+"""Refold of the order book: fold all history, compare it with the stored book, replace it.
 
-A refold writes its rows into scratch tables of its session, each order as soon as it has ended on
-chain. Memory holds the providers, the open orders and one window of events, however long the
-history is. Postgres then says where the stored book differs, and only rows that differ are written.
+Rows go to scratch tables of the session, each order as soon as it has ended on chain. Memory holds
+the providers, the open orders and one window of events, for any length of history. Postgres
+compares the tables, and only rows that differ are written.
 
     refold = Refold(conn, chain)
-    refold.take(book_history(conn, chain))      again for what came since; all in one session
+    refold.take(book_history(conn, chain))      repeat for newer ledgers, in one session
     refold.finish()
-    refold.differences(table, shown) or refold.put_in_place()
+    refold.differences(table, shown) or refold.replace_stored()
     refold.drop()
 """
 
@@ -53,7 +53,7 @@ from warehouse_schema.identifiers import Bytes32, ChainId, Height
 from warehouse_schema.queries import any_of
 
 WINDOW_EVENTS = 4_000
-"""Events from one look at which orders have ended to the next."""
+"""Events between two removals of ended orders from memory."""
 
 _LOWEST = Height(0)
 
@@ -64,7 +64,7 @@ Row: TypeAlias = tuple[Any, ...]
 def book_history(
     conn: Connection, chain: ChainId, first: Height = _LOWEST, last: Height = MAX_HEIGHT
 ) -> Iterator[tuple[LedgerClose, list[BookEvent]]]:
-    """Each ledger of `first … last` with events of the order book, and the last one: its clock."""
+    """Each ledger of `first … last` with book events, and the last one, for the clock."""
     ledger = None
     events: Iterator[Any] = read_events(conn, FOLDS, chain, first, last)
     for _, own in groupby(events, key=lambda event: event.seen.height):
@@ -79,24 +79,24 @@ def book_history(
 
 @dataclass(frozen=True, slots=True)
 class BookDifference:
-    """How a stored table differs from a refold: rows counted, and the first few of them."""
+    """Differences between a stored table and a refold: counts, and the first rows."""
 
     table: Table
     added: int
     removed: int
     changed: int
     first: tuple[tuple[Row | None, Row | None], ...]
-    """Each as (stored, refolded); None where there is no such row."""
+    """Each as (stored, refolded); None for a missing row."""
 
 
 class Refold:
-    """A fold of all history under way. Its rows are the session's own; nobody else sees them."""
+    """A running fold of all history. Its scratch tables are visible to its session only."""
 
     def __init__(self, conn: Connection, chain: ChainId) -> None:
-        """Makes the scratch tables, in the caller's transaction."""
+        """Create the scratch tables, in the caller's transaction."""
         self.book = BookRebuild()
         self.orders = 0
-        """Of the whole book, once it is finished."""
+        """Count of the whole book, once finished."""
         self._conn, self._chain = conn, chain
         self.drop()
         for scratch in _SCRATCH.values():
@@ -109,22 +109,22 @@ class Refold:
 
     def take(self, history: LedgerEvents) -> None:
         """Fold more ledgers, all above those before."""
-        with _few_collections():
+        with _rare_gc():
             for window in _windows(history):
                 self._take(window)
 
     def _take(self, window: LedgerEvents) -> None:
-        self._recall(window)
+        self._reload_orders(window)
         ended: dict[Bytes32, OrderRow] = {}
         for ledger, events in window:
             changed = self.book.take(ledger, events)
             ended |= {key: row for key, row in changed.items() if row.chain_status != "open"}
-        self._let_go(ended)
+        self._flush_orders(ended)
 
-    def _recall(self, window: LedgerEvents) -> None:
-        """Bring back orders that have ended and are named again, which a sound contract never does.
+    def _reload_orders(self, window: LedgerEvents) -> None:
+        """Reload ended orders that are named again; a sound contract never does that.
 
-        A window also names the orders it opens: that they are not there is told by the index.
+        New orders of the window are not found, by one index lookup each.
         """
         named = {
             event.order_id for _, events in window for event in events if hasattr(event, "order_id")
@@ -136,27 +136,25 @@ class Refold:
             orders.update((order.order_id, order) for order in back)
             self.orders -= len(back)
 
-    def _let_go(self, ended: Mapping[Bytes32, OrderRow]) -> None:
+    def _flush_orders(self, ended: Mapping[Bytes32, OrderRow]) -> None:
         self.orders += copy_rows(self._conn, _ORDERS, ended.values())
         for order_id in ended:
             del self.book.state.orders[order_id]
 
     def finish(self) -> None:
-        """Work out offers and depth as of the last ledger, and write what is not written yet."""
+        """Compute offers and depth as of the last ledger, and write all remaining rows."""
         self.book.publish()
         self.orders += len(self.book.state.orders)
         rows = rows_of(self._chain, self.book.state)
         for table, scratch in _SCRATCH.items():
             copy_rows(self._conn, scratch, rows[table.name])
-            # Nobody else counts the rows of a session's own tables, and a plan that takes them for
-            # a handful would join a million orders one by one.
+            # Autovacuum does not analyze temporary tables; without statistics the planner would
+            # join a million orders by nested loops.
             quoted = self._conn.dialect.identifier_preparer.format_table(scratch)
             self._conn.exec_driver_sql(f"ANALYZE {quoted}")
 
-    # Beside the stored book.
-
     def differences(self, table: Table, shown: int) -> BookDifference:
-        """How the stored table differs from this fold; so many rows are given."""
+        """Differences of the stored table from this fold, with up to `shown` rows."""
         pair = _Pair.of(table, self._chain)
         gone, come = pair.fresh_key.is_(None), pair.stored_key.is_(None)
         counts = select(func.count(), func.count().filter(gone), func.count().filter(come))
@@ -166,43 +164,40 @@ class Refold:
         first = (pair.split(row) for row in self._conn.execute(query.limit(shown)))
         return BookDifference(table, added, removed, rows - added - removed, tuple(first))
 
-    def put_in_place(self) -> bool:
-        """Make the stored book what this fold is, and tell the socket's clients what changed.
+    def replace_stored(self) -> bool:
+        """Replace the stored book and its alarms by this fold, and publish the differences.
 
-        Alarms of the book are then those of the fold. In the caller's transaction, which keeps
-        others from writing the book. False when the book was the same already.
+        The caller's transaction must exclude other writers. Returns False if nothing differed.
         """
         reconcile_alarms(self._conn, self._chain, self.book.alarms.values(), self.book.state.books)
         if self.book.state.as_of is not None:
-            self._publish_mended(self.book.state.as_of)
+            self._publish_differences(self.book.state.as_of)
         rows = 0
         for table in BOOK_TABLES:
             pair = _Pair.of(table, self._chain)
             for statement in (pair.deletion(), pair.insertion()):
                 rows += self._conn.execute(statement, execution_options=_COUNTED).rowcount
         if rows:
-            # Readers know by this row's transaction that something of the book has changed.
+            # Readers detect a changed book by this row's transaction.
             pair = _Pair.of(tables.book, self._chain)
             self._conn.execute(delete(tables.book).where(tables.book.c.chain == self._chain))
             self._conn.execute(pair.insertion())
         return rows > 0
 
-    def _publish_mended(self, ledger: LedgerClose) -> None:
-        """Write what a client of the stored book has to hear to have this one.
+    def _publish_differences(self, ledger: LedgerClose) -> None:
+        """Write the messages that turn a client's copy of the stored book into this one.
 
-        Where nothing was stored, nobody was told of an order: only offers are sent then.
+        If nothing was stored, no client knows an order: only offers are sent.
         """
-        listed = {offer.key: offer for offer in self._stored_offers()}
+        stored = self._conn.execute(select(tables.offers))
+        offered = (OfferRow(**{**row._mapping, "rails": tuple(row.rails)}) for row in stored)
+        listed = {offer.key: offer for offer in offered}
         books = self.book.state.books.values()
         offers = compare(listed, {key: row for book in books for key, row in book.offers.items()})
-        write_messages(self._conn, ledger, messages(offers, list(self._mended_orders())))
+        write_messages(self._conn, ledger, messages(offers, self._changed_orders()))
 
-    def _stored_offers(self) -> Iterator[OfferRow]:
-        for row in self._conn.execute(select(tables.offers)):
-            yield OfferRow(**{**row._mapping, "rails": tuple(row.rails)})
-
-    def _mended_orders(self) -> Iterator[OrderRow]:
-        """Orders whose status is not the one that is stored."""
+    def _changed_orders(self) -> list[OrderRow]:
+        """Orders whose status differs from the stored one."""
         is_stored = exists().where(tables.book.c.chain == self._chain)
         pair = _Pair.of(tables.orders, self._chain)
         joined = pair.fresh.join(pair.stored, pair.same_key, isouter=True)
@@ -212,16 +207,15 @@ class Refold:
             .where(pair.fresh.c.status.is_distinct_from(pair.stored.c.status), is_stored)
             .order_by(pair.fresh.c.created_at, pair.fresh.c.order_id)
         )
-        for row in self._conn.execute(query):
-            yield OrderRow(*row)
+        return [OrderRow(*row) for row in self._conn.execute(query)]
 
 
 def reconcile_alarms(
     conn: Connection, chain: ChainId, folded: Iterable[BookAlarm], providers: Collection[str]
 ) -> None:
-    """Clear the order book's alarms that a fold of all facts does not raise; raise the new ones.
+    """Clear the book's alarms that a fold of all facts does not raise; raise the new ones.
 
-    One that was raised before and cleared by hand stays so.
+    An alarm that an operator cleared stays cleared.
     """
     raised = {(alarm.kind, alarm.subject): alarm for alarm in folded}
     columns = (alarms.c.kind, alarms.c.subject, alarms.c.cleared_at)
@@ -235,10 +229,10 @@ def reconcile_alarms(
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
-    """Let Python look for cycles after more objects than a window makes, in the whole process.
+def _rare_gc() -> Iterator[None]:
+    """Raise the garbage collector's threshold above the objects of a window, process-wide.
 
-    Events and orders hold none and go by themselves; looking for some took a quarter of a fold.
+    Events and orders are in no cycles; collecting took a quarter of a fold.
     """
     before = gc.get_threshold()
     gc.set_threshold(25 * WINDOW_EVENTS, *before[1:])
@@ -249,7 +243,7 @@ def _few_collections() -> Iterator[None]:
 
 
 def _windows(history: LedgerEvents) -> Iterator[list[tuple[LedgerClose, Sequence[BookEvent]]]]:
-    """Ledgers together until they hold enough events."""
+    """Ledgers in groups of about `WINDOW_EVENTS` events."""
     window, held = [], 0
     for ledger, events in history:
         window.append((ledger, events))
@@ -259,9 +253,6 @@ def _windows(history: LedgerEvents) -> Iterator[list[tuple[LedgerClose, Sequence
             window, held = [], 0
     if window:
         yield window
-
-
-# Two tables of the same columns: the stored one, and the scratch of a refold.
 
 
 def _scratch(table: Table) -> Table:
@@ -285,7 +276,7 @@ class _Pair:
     fresh: Table
     stored: FromClause
     is_ours: ColumnElement[bool]
-    """Of the stored rows; tables of the one order book do not name their chain."""
+    """Condition on stored rows; most tables of the one order book have no chain column."""
 
     @classmethod
     def of(cls, table: Table, chain: ChainId) -> "_Pair":
@@ -316,14 +307,14 @@ class _Pair:
         return [func.coalesce(self.stored.c[key], self.fresh.c[key]) for key in self.keys]
 
     def differing(self, query: Any) -> Any:
-        """A query of both, over the rows that differ."""
+        """The query over both tables, on rows that differ."""
         names = self.table.columns.keys()
         unlike = (self.stored.c[name].is_distinct_from(self.fresh.c[name]) for name in names)
         joined = self.stored.join(self.fresh, self.same_key, full=True)
         return query.select_from(joined).where(or_(*unlike))
 
     def split(self, row: Sequence[Any]) -> tuple[Row | None, Row | None]:
-        """Columns of both tables as (stored, fresh); None where there is no such row."""
+        """Columns of both tables as (stored, fresh); None for a missing row."""
         width = len(self.table.columns)
         place = self.table.columns.keys().index(self.keys[0])
         sides = (tuple(map(_hashable, row[:width])), tuple(map(_hashable, row[width:])))
@@ -331,17 +322,17 @@ class _Pair:
         return stored, fresh
 
     def deletion(self) -> Delete:
-        """Takes away the stored rows that the fold has otherwise, or not at all."""
+        """Deletes stored rows that differ from the fold or are missing in it."""
         names = self.table.columns.keys()
         same = _same(self.keys, self.table, self.fresh)
         alike = (self.table.c[name].is_not_distinct_from(self.fresh.c[name]) for name in names)
         return delete(self.table).where(self.is_ours, not_(exists().where(same, *alike)))
 
     def insertion(self) -> Insert:
-        """Puts in the rows that are not stored.
+        """Inserts the rows that are not stored.
 
-        Asked by key, one by one: an empty table, as Postgres sees it before it is filled, invites
-        a plan that reads all of it for each row.
+        `ON CONFLICT` checks by key: with an anti-join, the statistics of a table that was empty
+        would give a plan that scans it for each row.
         """
         rows = insert(self.table).from_select(self.table.columns.keys(), select(self.fresh))
         return rows.on_conflict_do_nothing()

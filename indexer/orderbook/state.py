@@ -1,4 +1,4 @@
-"""What is known of the order book as of a ledger, and what a ledger changes of it. Pure data."""
+"""State of the order book as of a ledger, and the changes of a ledger. Pure data."""
 
 import heapq
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class LedgerClose:
 
 @dataclass(frozen=True, slots=True)
 class BookAlarm:
-    """What an operator must look at; one row of `facts.alarms`."""
+    """A contradiction for an operator; one row of `facts.alarms`."""
 
     kind: str
     subject: str
@@ -70,7 +70,7 @@ class BookConfig:
 
 @dataclass(frozen=True, slots=True)
 class ProviderBook:
-    """All that is known of one provider but its orders. Its mappings are never changed in place."""
+    """One provider without its orders. Its mappings are never changed in place."""
 
     figures: ProviderRow
     terms: Mapping[TermsKey, TermsRow] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class ProviderBook:
 
 @dataclass(slots=True)
 class BookState:
-    """The book, or the part of it that the next ledgers touch. Changed by `advance` alone."""
+    """The book, or the part that the next ledgers affect. Only `advance` changes it."""
 
     as_of: LedgerClose | None = None
     config: BookConfig = BookConfig()
@@ -91,16 +91,16 @@ class BookState:
     depth: dict[str, RailDepthRow] = field(default_factory=dict)
     totals: Totals = NO_TOTALS
     expiries: list[tuple[UnixSeconds, Bytes32]] = field(default_factory=list)
-    """Heap of (expires_at, order) over the active orders; may name orders that have ended."""
+    """Heap of (expires_at, order) of active orders; may contain ended ones."""
 
     def watch_expiry(self, order: OrderRow) -> None:
-        """Let the clock find an active order."""
+        """Add an active order to the expiry heap."""
         heapq.heappush(self.expiries, (order.expires_at, order.order_id))
 
 
 @dataclass(frozen=True, slots=True)
 class BookTurn:
-    """A provider before and after; `before` is None for a provider never seen."""
+    """A provider before and after; `before` is None for a new one."""
 
     before: ProviderBook | None
     after: ProviderBook
@@ -108,18 +108,18 @@ class BookTurn:
 
 @dataclass(frozen=True, slots=True)
 class BookChanges:
-    """What one ledger, or several in a row, change. Rows not named stay as they are."""
+    """Changes of one ledger, or of consecutive ones. Other rows stay."""
 
     ledger: LedgerClose
     config: BookConfig
     rails: Mapping[str, RailRow]
     books: Mapping[StellarAddress, BookTurn]
     orders: Mapping[Bytes32, OrderRow]
-    """Orders opened or changed, as they are now."""
+    """Orders opened or changed."""
     depth: Mapping[str, RailDepthRow]
-    """Rails whose depth changed; an `offer_count` of 0 means the row goes."""
+    """Rails whose depth changed; an `offer_count` of 0 deletes the row."""
     totals: Totals
     offers: OfferChanges
     intents: tuple[OrderRow, ...]
-    """Orders as clients hear of them, in order: at opening and at each final status."""
+    """Orders as published, in order: at opening and at each final status."""
     alarms: tuple[BookAlarm, ...]

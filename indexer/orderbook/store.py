@@ -1,17 +1,15 @@
-"""The order book in Postgres: load what ledgers touch, write what they change. No rule lives here.
+"""The order book in Postgres: load what ledgers affect, write what they change. No rules here.
 
-A range of ledgers is one load, a fold in memory ledger by ledger, and one save, all in the caller's
-transaction; the number of statements does not grow with the range, nor with a provider's history.
+A range of ledgers is one load, one fold per ledger in memory, and one save, in the caller's
+transaction; the number of statements grows neither with the range nor with a provider's history.
 
-Whoever writes any of the tables writes the row of `book` too: readers who keep what they read see
-by it that something changed.
-
-Messages for the socket are written beside the rows. Their ids are given out under one lock that is
-held until commit, so a reader who goes on from the last id it saw misses none.
+Every writer also writes the row of `book`: caches of readers are invalidated by it. Stream messages
+are written with the rows; their ids are given under one lock that is held until commit, so a reader
+that continues from its last id misses none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from sqlalchemy import (
@@ -49,16 +47,16 @@ from indexer.orderbook.state import (
 )
 from warehouse_schema import locks
 from warehouse_schema import projections as tables
-from warehouse_schema.identifiers import Bytes32, ChainId, Height, StellarAddress, UnixSeconds
+from warehouse_schema.identifiers import ChainId, StellarAddress, UnixSeconds
 from warehouse_schema.queries import any_of
 from warehouse_schema.row_locks import lock_names
 
 RETAINED_LEDGERS = 20_000
-"""Ledgers whose messages are kept, about a day: a client that was away longer clears its book and
-reads it anew, as it does on every connection."""
+"""Ledgers whose messages are retained, about a day. After a longer absence a client reads the whole
+book, as on every new connection."""
 
 PRUNE_INTERVAL = 100
-"""Ledgers from one look at old messages to the next."""
+"""Ledgers between two deletions of old messages."""
 
 BOOK_TABLES: tuple[Table, ...] = (
     tables.book,
@@ -70,47 +68,40 @@ BOOK_TABLES: tuple[Table, ...] = (
     tables.offers,
     tables.depth,
 )
-"""The whole book. `stream_events` is an outbox, not a state."""
+"""The whole book, without the outbox `stream_events`."""
 
 Rows = dict[str, list[tuple[Any, ...]]]
 """Table name → rows of all its columns, in order of key."""
 
 
-# Ledgers --------------------------------------------------------------------------------------
-
-
 def apply_ledgers(
     conn: Connection, chain: ChainId, ledgers: Sequence[LedgerClose], events: Sequence[Event]
 ) -> list[BookAlarm]:
-    """Fold ledgers in a row into the stored book; give back what an operator must look at.
+    """Fold consecutive ledgers into the stored book; returns its alarms.
 
-    `events` may hold events of other contracts, which are left aside. Raises `ValueError` when a
-    ledger is not above the last one folded or an event lies in none of them.
+    Events of other contracts are skipped. Raises `ValueError` when a ledger is not above the last
+    one folded or an event lies in none of them.
     """
     if not ledgers:
         return []
-    ours = sorted(_ours(events), key=lambda event: (event.seen.height, event.seen.position))
+    ours: list[Any] = [event for event in events if type(event) in FOLDS]
+    ours.sort(key=lambda event: (event.seen.height, event.seen.position))
     state = load_state(conn, chain, ours, ledgers[-1].close_time)
-    changes = list(_fold_each(state, ledgers, ours))
-    save(conn, chain, changes)
-    return [alarm for ledger in changes for alarm in ledger.alarms]
-
-
-def _fold_each(
-    state: BookState, ledgers: Iterable[LedgerClose], events: Iterable[BookEvent]
-) -> Iterator[BookChanges]:
-    for ledger, own in ledger_by_ledger(ledgers, events):
+    folded: list[BookChanges] = []
+    for ledger, own in ledger_by_ledger(ledgers, ours):
         if state.as_of is not None and ledger.height <= state.as_of.height:
             raise ValueError(f"ledger {ledger.height} is folded already, to {state.as_of.height}")
         changes = fold_ledger(state, ledger, own)
         advance(state, changes)
-        yield changes
+        folded.append(changes)
+    save(conn, chain, folded)
+    return [alarm for changes in folded for alarm in changes.alarms]
 
 
 def ledger_by_ledger(
     ledgers: Iterable[LedgerClose], events: Iterable[BookEvent]
 ) -> Iterator[tuple[LedgerClose, list[BookEvent]]]:
-    """Each ledger with its events; both come in order and are read as they are needed.
+    """Each ledger with its events; both inputs are in order and are consumed lazily.
 
     Raises `ValueError` when an event lies in none of the ledgers.
     """
@@ -126,45 +117,13 @@ def ledger_by_ledger(
         raise ValueError(f"ledger {event.seen.height} of an event is not among the ledgers")
 
 
-def _ours(events: Iterable[Event]) -> Iterator[Any]:
-    return (event for event in events if type(event) in FOLDS)
-
-
-# Load -----------------------------------------------------------------------------------------
+# Load.
 
 
 def load_state(
     conn: Connection, chain: ChainId, events: Sequence[BookEvent], close_time: UnixSeconds
 ) -> BookState:
-    """The part of the book that these events, and the clock up to `close_time`, can touch."""
-    state = BookState(orders=_load_orders(conn, events, close_time))
-    _load_book(conn, chain, state)
-    if not events and not state.orders:
-        return state  # Nothing moves but the clock.
-    state.rails = {row.rail: _rail(row) for row in conn.execute(select(tables.rails))}
-    state.depth = {
-        row.rail: RailDepthRow(row.available, row.offer_count)
-        for row in conn.execute(select(tables.depth))
-    }
-    for order in state.orders.values():
-        if order.status == "active":
-            state.watch_expiry(order)
-    state.books = _load_books(conn, _touched(conn, events, state.orders.values()))
-    return state
-
-
-def _load_book(conn: Connection, chain: ChainId, state: BookState) -> None:
-    row = conn.execute(select(tables.book).where(tables.book.c.chain == chain)).one_or_none()
-    if row is None:
-        return
-    state.as_of = LedgerClose(chain, row.as_of_ledger, row.as_of)
-    state.totals = Totals(row.total_available, row.total_locked, row.offer_count)
-    state.config = BookConfig(**{name: getattr(row, name) for name in BookConfig.__slots__})
-
-
-def _load_orders(
-    conn: Connection, events: Sequence[BookEvent], close_time: UnixSeconds
-) -> dict[Bytes32, OrderRow]:
+    """The part of the book that these events, and the clock up to `close_time`, can change."""
     named = [event.order_id for event in events if hasattr(event, "order_id")]
     order = tables.orders.c
     query = select(tables.orders).where(
@@ -173,13 +132,34 @@ def _load_orders(
             and_(order.status == "active", order.expires_at < close_time),
         )
     )
-    return {row.order_id: OrderRow(**row._mapping) for row in conn.execute(query)}
+    orders = {row.order_id: OrderRow(**row._mapping) for row in conn.execute(query)}
+    state = BookState(orders=orders)
+    book = conn.execute(select(tables.book).where(tables.book.c.chain == chain)).one_or_none()
+    if book is not None:
+        state.as_of = LedgerClose(chain, book.as_of_ledger, book.as_of)
+        state.totals = Totals(book.total_available, book.total_locked, book.offer_count)
+        state.config = BookConfig(**{name: getattr(book, name) for name in BookConfig.__slots__})
+    if not events and not state.orders:
+        return state  # Only the clock advances.
+    state.rails = {
+        row.rail: RailRow(**{**row._mapping, "currencies": tuple(row.currencies)})
+        for row in conn.execute(select(tables.rails))
+    }
+    state.depth = {
+        row.rail: RailDepthRow(row.available, row.offer_count)
+        for row in conn.execute(select(tables.depth))
+    }
+    for active in state.orders.values():
+        if active.status == "active":
+            state.watch_expiry(active)
+    state.books = _load_books(conn, _affected_providers(conn, events, state.orders.values()))
+    return state
 
 
-def _touched(
+def _affected_providers(
     conn: Connection, events: Sequence[BookEvent], orders: Iterable[OrderRow]
 ) -> set[StellarAddress]:
-    """Providers that are named, or own an order that may expire, or sit under a wider change."""
+    """Providers that are named, own an order that may expire, or are under a wider change."""
     names = {event.provider for event in events if hasattr(event, "provider")}
     names |= {order.provider for order in orders}
     if any(isinstance(event, EscrowPausedSet) for event in events):
@@ -216,23 +196,33 @@ def _rows_of_providers(conn: Connection, table: Table, names: set[StellarAddress
     return conn.execute(select(table).where(table.c.provider == any_of(names)))
 
 
-def _rail(row: Any) -> RailRow:
-    return RailRow(**{**row._mapping, "currencies": tuple(row.currencies)})
-
-
-# Save -----------------------------------------------------------------------------------------
+# Save.
 
 
 def save(conn: Connection, chain: ChainId, ledgers: Sequence[BookChanges]) -> None:
-    """Write what ledgers in a row change: rows as the last leaves them, messages of each."""
+    """Write the changes of consecutive ledgers: the last rows, and every ledger's messages."""
     changes = combine(ledgers)
     _upsert(conn, tables.book, [_book_row(chain, changes)])
     _upsert(conn, tables.rails, [_values(tables.rails, rail) for rail in changes.rails.values()])
     _save_books(conn, changes.books.values())
     _upsert(conn, tables.orders, [_values(tables.orders, row) for row in changes.orders.values()])
-    _save_depth(conn, changes.depth)
-    _publish(conn, chain, ledgers)
-    _prune(conn, chain, ledgers[0].ledger.height, ledgers[-1].ledger.height)
+    depth = changes.depth.items()
+    _delete(conn, tables.depth, [(rail,) for rail, row in depth if not row.offer_count])
+    listed = [(rail, row.available, row.offer_count) for rail, row in depth if row.offer_count]
+    _upsert(conn, tables.depth, listed)
+    _write_messages(
+        conn,
+        [
+            (chain, ledger.ledger.height, *_message_row(message), False)
+            for ledger in ledgers
+            for message in messages(ledger.offers, ledger.intents)
+        ],
+    )
+    first, last = ledgers[0].ledger.height, ledgers[-1].ledger.height
+    if last // PRUNE_INTERVAL * PRUNE_INTERVAL >= first:
+        stored = tables.stream_events.c
+        old = (stored.chain == chain, stored.ledger < last - RETAINED_LEDGERS)
+        conn.execute(delete(tables.stream_events).where(*old))
 
 
 def _save_books(conn: Connection, turns: Iterable[BookTurn]) -> None:
@@ -269,42 +259,16 @@ def _keyed(table: Table, book: ProviderBook | None) -> dict[tuple[Any, ...], tup
     }
 
 
-def _save_depth(conn: Connection, depth: Mapping[str, RailDepthRow]) -> None:
-    _delete(conn, tables.depth, [(rail,) for rail, row in depth.items() if not row.offer_count])
-    _upsert(
-        conn,
-        tables.depth,
-        [(rail, row.available, row.offer_count) for rail, row in depth.items() if row.offer_count],
-    )
+def write_messages(conn: Connection, ledger: LedgerClose, refolded: Sequence[StreamEvent]) -> None:
+    """Write the messages of a refolded book."""
+    rows = [(ledger.chain, ledger.height, *_message_row(each), True) for each in refolded]
+    _write_messages(conn, rows)
 
 
-def _publish(conn: Connection, chain: ChainId, ledgers: Iterable[BookChanges]) -> None:
-    _send(
-        conn,
-        [
-            (chain, changes.ledger.height, *_message_row(message), False)
-            for changes in ledgers
-            for message in messages(changes.offers, changes.intents)
-        ],
-    )
-
-
-def _send(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def _write_messages(conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
         lock_names(conn, locks.STREAM, [""])
         copy_into(conn, _MESSAGE_COLUMNS, rows)
-
-
-def _prune(conn: Connection, chain: ChainId, first: Height, last: Height) -> None:
-    """Drop messages older than `RETAINED_LEDGERS`, if the range holds a round ledger number."""
-    if last // PRUNE_INTERVAL * PRUNE_INTERVAL < first:
-        return
-    stored = tables.stream_events.c
-    conn.execute(
-        delete(tables.stream_events).where(
-            stored.chain == chain, stored.ledger < last - RETAINED_LEDGERS
-        )
-    )
 
 
 _MESSAGE_COLUMNS: list[Column[Any]] = [
@@ -318,7 +282,7 @@ def _message_row(message: StreamEvent) -> tuple[Any, ...]:
 
 
 def _upsert(conn: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert rows of all the table's columns, or replace those with the same key."""
+    """Insert full rows, or replace those with the same key."""
     if not rows:
         return
     statement = insert(table)
@@ -349,12 +313,12 @@ def _delete(conn: Connection, table: Table, keys: Sequence[tuple[Any, ...]]) -> 
 
 
 def _plain(value: Any) -> Any:
-    """Arrays go to the driver as lists: it would write a tuple as a composite."""
+    """Tuples become lists: the driver would write a tuple as a composite."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def _values(table: Table, thing: object) -> tuple[Any, ...]:
-    """A thing as a row of the table whose columns its fields are named after."""
+    """The fields that the table's columns name, in their order."""
     values: tuple[Any, ...] = _IN_COLUMNS[table](thing)
     return values
 
@@ -374,9 +338,6 @@ def _book_row(chain: ChainId, book: BookChanges | BookState) -> tuple[Any, ...]:
     return (chain, ledger.height, ledger.close_time, *config, *figures)
 
 
-# All of it ------------------------------------------------------------------------------------
-
-
 def rows_of(chain: ChainId, state: BookState) -> Rows:
     """The state as rows of every table, in order of key."""
     books = state.books.values()
@@ -388,14 +349,8 @@ def rows_of(chain: ChainId, state: BookState) -> Rows:
     }
     for table in _PROVIDER_TABLES:
         rows[table] = [row for book in books for row in _keyed(table, book).values()]
-    return {table.name: _in_order(table, rows[table]) for table in BOOK_TABLES}
-
-
-def _in_order(table: Table, rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    places = [list(table.columns).index(column) for column in table.primary_key]
-    return sorted(rows, key=lambda row: tuple(row[place] for place in places))
-
-
-def write_messages(conn: Connection, ledger: LedgerClose, said: Sequence[StreamEvent]) -> None:
-    """Write messages of a book that was folded anew."""
-    _send(conn, [(ledger.chain, ledger.height, *_message_row(message), True) for message in said])
+    ordered: Rows = {}
+    for table in BOOK_TABLES:
+        key = itemgetter(*(list(table.columns).index(column) for column in table.primary_key))
+        ordered[table.name] = sorted(rows[table], key=key)
+    return ordered

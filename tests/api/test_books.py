@@ -380,7 +380,7 @@ def test_at_every_ledger_of_a_history_what_is_kept_says_what_is_stored(
         history += told
         with owner.begin() as connection:
             if randomly.random() < 0.1:
-                refolded(connection, history).put_in_place()
+                refolded(connection, history).replace_stored()
             else:
                 apply_range(connection, told)
         clock.now += 1.0

@@ -79,7 +79,7 @@ class Market:
     def rebuild(self) -> None:
         """Write the book anew from its history."""
         with self.engine.begin() as conn:
-            refolded(conn, self.told).put_in_place()
+            refolded(conn, self.told).replace_stored()
             notify(conn, self.ledger)
 
 

@@ -408,7 +408,7 @@ def _put_in_place(conn: Connection, chain: Chain) -> list[TableReplaced]:
 def _replace_book(conn: Connection, network: Network, refold: Refold) -> bool:
     """Write of the book what is not as stored; whether there was any."""
     _finish_book(conn, network, refold)
-    return refold.put_in_place()
+    return refold.replace_stored()
 
 
 def _notify(conn: Connection, network: Network) -> None:

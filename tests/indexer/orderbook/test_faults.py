@@ -199,7 +199,7 @@ def test_the_stored_book_notices_the_same_however_ranges_are_cut(name: str, conn
     assert alarms == expected
     assert dump(connection) == rows_of(CHAIN, state)
     refold = refolded(connection, [ledger for ledger in planted.history if ledger[1]])
-    assert refold.put_in_place() is False, "nor does a fold from nothing believe it"
+    assert refold.replace_stored() is False, "nor does a fold from nothing believe it"
     assert set(refold.book.alarms) == {(alarm.kind, alarm.subject) for alarm in alarms}
 
 

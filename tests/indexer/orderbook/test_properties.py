@@ -81,7 +81,7 @@ def test_ranges_cut_anywhere_and_a_rebuild_leave_the_same_rows_and_messages(
     with connection.begin_nested() as example:
         for part in _cut(history, cuts):
             apply_range(connection, part)
-        refolded(connection, history).put_in_place()
+        refolded(connection, history).replace_stored()
         assert _everything(connection, last_message(connection) - len(one_by_one[1])) == one_by_one
         example.rollback()
 
@@ -227,7 +227,7 @@ STORE_BUGS: dict[str, Plant] = {
     "an expired order is not loaded": _set(order_rules, "is_past_expiry", lambda *_: False),
     "a provider under a changed rail is not loaded": _set(
         store,
-        "_touched",
+        "_affected_providers",
         lambda _, events, __: {e.provider for e in events if hasattr(e, "provider")},
     ),
     "the last message is not marked": _set(store, "messages", lambda *_: []),

@@ -40,7 +40,7 @@ def test_a_refold_of_what_was_ingested_changes_and_says_nothing(connection: Conn
     for table in BOOK_TABLES:
         found = refold.differences(table, 3)
         assert (found.added, found.removed, found.changed, found.first) == (0, 0, 0, ())
-    assert refold.put_in_place() is False
+    assert refold.replace_stored() is False
     assert (dump(connection), last_message(connection)) == (before, said)
     assert refold.orders == len(before["orders"])
     assert refold.book.state.totals.offer_count == len(before["offers"])
@@ -50,7 +50,7 @@ def test_a_refold_of_what_was_ingested_changes_and_says_nothing(connection: Conn
 def test_only_ledgers_with_events_are_needed_and_the_last(connection: Connection, history):
     apply_range(connection, history)
     with_events = [ledger for ledger in history[:-1] if ledger[1]] + history[-1:]
-    assert refolded(connection, with_events).put_in_place() is False
+    assert refolded(connection, with_events).replace_stored() is False
 
 
 @pytest.mark.parametrize("window", [1, 7, 10_000])
@@ -64,14 +64,14 @@ def test_orders_that_ended_are_let_go_and_the_rows_are_all_there(
     assert {order.chain_status for order in refold.book.state.orders.values()} == {"open"}
     refold.take(history[70:])
     refold.finish()
-    assert refold.put_in_place() is True
+    assert refold.replace_stored() is True
     assert dump(connection) == expected_rows(history)
 
 
 def test_where_nothing_was_stored_offers_are_sent_and_no_order_of_the_past(
     connection: Connection, history
 ):
-    refolded(connection, history).put_in_place()
+    refolded(connection, history).replace_stored()
     told = stream(connection)
     assert {(row.channel, row.op, row.revised) for row in told} == {("orderbook", "add", True)}
     assert [row.last for row in told] == [False] * (len(told) - 1) + [True]
@@ -112,7 +112,7 @@ def test_what_differs_is_named_written_and_told(connection: Connection, history)
     assert (found["payees"].added, found["payees"].first[0][0]) == (len(sound["payees"]), None)
     assert (found["book"].changed, found["terms"].first) == (0, ())
 
-    assert refold.put_in_place() is True
+    assert refold.replace_stored() is True
     assert dump(connection) == sound
     told = stream(connection, after=clients)
     assert [row.channel for row in told] == ["orderbook"] * len(sound["offers"]) + ["intent"]
@@ -126,7 +126,7 @@ def test_rows_that_no_fact_stands_for_go(connection: Connection, history):
     apply_range(connection, history[60:])
     refold = refolded(connection, history[:60])
     assert refold.differences(tables.orders, 1).removed > 0
-    refold.put_in_place()
+    refold.replace_stored()
     assert dump(connection) == now
 
 
@@ -137,17 +137,17 @@ def test_readers_can_tell_that_a_book_was_mended(engine: Engine, history: list[L
         conn.execute(delete(tables.payees))
         before = written_by(conn)
     with engine.begin() as conn:
-        refolded(conn, history).put_in_place()
+        refolded(conn, history).replace_stored()
         assert written_by(conn) != before
     with engine.begin() as conn:
         before = written_by(conn)
-        refolded(conn, history).put_in_place()
+        refolded(conn, history).replace_stored()
         assert written_by(conn) == before
 
 
 def test_a_book_without_facts_is_emptied(connection: Connection, history):
     apply_range(connection, history)
-    assert refolded(connection, []).put_in_place() is True
+    assert refolded(connection, []).replace_stored() is True
     assert all(rows == [] for rows in dump(connection).values())
 
 
@@ -158,7 +158,7 @@ def test_a_client_of_a_spoilt_book_has_the_right_one_after_it_is_mended(
     # A range was lost, and with it some events of some providers; later it was found again.
     apply_range(connection, history[:40])
     apply_range(connection, history[50:])
-    refolded(connection, history).put_in_place()
+    refolded(connection, history).replace_stored()
     client = Client()
     for row in stream(connection, after=before):
         client.hear_one(row.channel, row.op, row.entry)
@@ -168,7 +168,7 @@ def test_a_client_of_a_spoilt_book_has_the_right_one_after_it_is_mended(
 def test_scratch_tables_that_were_left_behind_are_made_anew(connection: Connection, history):
     Refold(connection, CHAIN).take(history[:5])
     refold = refolded(connection, history)
-    assert refold.put_in_place() is True
+    assert refold.replace_stored() is True
     assert dump(connection) == expected_rows(history)
     refold.drop()
     left = inspect(connection).get_temp_table_names()
@@ -178,7 +178,7 @@ def test_scratch_tables_that_were_left_behind_are_made_anew(connection: Connecti
 def test_the_indexers_role_can_refold(indexer_engine: Engine, history: list[Ledger]):
     with indexer_engine.begin() as conn:
         refold = refolded(conn, history)
-        assert refold.put_in_place() is True
+        assert refold.replace_stored() is True
         refold.drop()
 
 
@@ -196,9 +196,9 @@ def test_alarms_become_those_of_the_fold(connection: Connection, history):
         raise_alarm(connection, CHAIN, alarm.kind, alarm.subject, alarm.detail)
     raise_alarm(connection, CHAIN, "undecodable", "100/ab/1", "of another kind")
     assert len(standing(connection)) > 1
-    refolded(connection, history).put_in_place()
+    refolded(connection, history).replace_stored()
     assert standing(connection) == [("undecodable", "100/ab/1")]
-    refolded(connection, lost).put_in_place()
+    refolded(connection, lost).replace_stored()
     assert standing(connection) == [("undecodable", "100/ab/1")], "cleared is not raised again"
 
 

@@ -278,7 +278,7 @@ def test_the_indexers_role_can_do_all_of_it(indexer_engine: Engine):
     with indexer_engine.begin() as conn:
         apply(conn, history[30:])
     with indexer_engine.begin() as conn:
-        assert refolded(conn, history).put_in_place() is False
+        assert refolded(conn, history).replace_stored() is False
 
 
 def test_a_transaction_that_does_not_commit_leaves_the_book_as_it_was(indexer_engine: Engine):
