@@ -30,7 +30,7 @@ def lateness(closes: Sequence[float], block_seconds: float) -> list[float]:
 
 
 @pytest.mark.parametrize("block_seconds", [1.0, 5.5])
-def test_blocks_on_the_beat_are_seen_soon_with_few_looks(block_seconds: float) -> None:
+def test_regular_blocks_need_few_polls(block_seconds: float) -> None:
     closes = [0.03 + block_seconds * number for number in range(100)]
     late = lateness(closes, block_seconds)[5:]
     assert max(late) <= 0.06 * block_seconds
@@ -39,26 +39,26 @@ def test_blocks_on_the_beat_are_seen_soon_with_few_looks(block_seconds: float) -
 
 
 @pytest.mark.parametrize("apart", [0.05, 0.4, 0.55])
-def test_blocks_that_come_when_they_like_are_seen_as_soon_as_by_even_looks(apart: float) -> None:
+def test_irregular_blocks_are_polled_evenly(apart: float) -> None:
     closes = [0.03 + apart * number for number in range(100)]
     assert max(lateness(closes, 1.0)) <= 0.2 + 1e-9
 
 
-def test_a_block_before_its_time_is_late_once() -> None:
+def test_early_block_is_late_once() -> None:
     closes = [*(0.03 + number for number in range(20)), *(19.2 + 0.3 * n for n in range(20))]
     late = lateness(closes, 1.0)
     assert late[20] <= 0.8
     assert max(late[24:]) <= 0.2 + 1e-9
 
 
-def test_a_beat_that_shifts_is_found_again() -> None:
+def test_shifted_interval_is_found_again() -> None:
     closes = [*(0.03 + number for number in range(20)), *(25.5 + number for number in range(20))]
     late = lateness(closes, 1.0)
     assert late[20] <= 0.2 + 1e-9
     assert max(late[23:]) <= 0.06
 
 
-def test_blocks_that_came_together_are_no_beat() -> None:
+def test_blocks_in_bursts_are_not_predicted() -> None:
     beat = PollSchedule(1.0)
     for now in (1.0, 2.0, 3.0, 4.0):
         beat.record_poll(now - 0.1, new=0)
@@ -66,7 +66,7 @@ def test_blocks_that_came_together_are_no_beat() -> None:
     assert round(beat.pause(4.0), 6) == 0.2
 
 
-def test_a_chain_that_stands_still_is_looked_at_evenly() -> None:
+def test_stalled_chain_is_polled_evenly() -> None:
     closes = [0.03 + 5.5 * number for number in range(10)]
     made = [at for at, _ in looks(closes, 5.5, 120.0) if at > closes[-1] + 2 * 5.5 + 1]
     assert {round(after - before, 6) for before, after in pairwise(made)} == {1.0}

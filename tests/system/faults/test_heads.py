@@ -64,7 +64,7 @@ def test_heads_are_pushed(world: Followed) -> None:
     assert_each_once(world, done)
 
 
-def test_a_gap_after_a_dropped_connection_is_filled_before_the_new_head(world: Followed) -> None:
+def test_gap_after_dropped_socket_is_filled(world: Followed) -> None:
     world.node.plain()
     heads = world.faulty.heads
     before = heads.subscriptions
@@ -80,7 +80,7 @@ def test_a_gap_after_a_dropped_connection_is_filled_before_the_new_head(world: F
     assert_each_once(world, done)
 
 
-def test_heads_that_were_never_pushed_are_filled_in(world: Followed) -> None:
+def test_unpushed_heads_are_filled_in(world: Followed) -> None:
     world.node.plain()
     heads = world.faulty.heads
 
@@ -96,7 +96,7 @@ def test_heads_that_were_never_pushed_are_filled_in(world: Followed) -> None:
     assert_each_once(world, done)
 
 
-def test_a_subscription_that_goes_silent_is_renewed(world: Followed) -> None:
+def test_silent_subscription_is_renewed(world: Followed) -> None:
     world.node.plain()
     heads = world.faulty.heads
     before = heads.subscriptions
@@ -124,7 +124,7 @@ def test_a_subscription_that_goes_silent_is_renewed(world: Followed) -> None:
     ],
     ids=["newest first", "oldest last", "twice", "old ones again"],
 )
-def test_heads_out_of_order_change_nothing(world: Followed, order) -> None:
+def test_unordered_heads_change_nothing(world: Followed, order) -> None:
     world.node.plain()
     heads = world.faulty.heads
 
@@ -140,7 +140,7 @@ def test_heads_out_of_order_change_nothing(world: Followed, order) -> None:
     assert_each_once(world, done)
 
 
-def test_a_pushed_head_that_the_node_does_not_have_yet_is_waited_for(world: Followed) -> None:
+def test_pushed_head_is_awaited_from_the_node(world: Followed) -> None:
     world.node.plain()
     lagging = StaleBackend(3)
 
@@ -154,7 +154,7 @@ def test_a_pushed_head_that_the_node_does_not_have_yet_is_waited_for(world: Foll
     assert_each_once(world, done)
 
 
-def test_heads_of_a_reorg_take_back_what_they_replace(world: Followed) -> None:
+def test_reorged_heads_rewind(world: Followed) -> None:
     for _ in range(6):
         world.node.plain()
 
@@ -166,7 +166,7 @@ def test_heads_of_a_reorg_take_back_what_they_replace(world: Followed) -> None:
     world.assert_as_straight()
 
 
-def test_heads_that_come_while_a_range_is_read_are_not_lost(world: Followed) -> None:
+def test_heads_during_a_read_are_not_lost(world: Followed) -> None:
     world.node.plain()
 
     def mine() -> None:

@@ -72,7 +72,7 @@ def send(world: Followed) -> tuple[TxHash, Height]:
     return TxHash(tx), height
 
 
-def test_what_all_say_is_agreed(witnesses: Witnesses) -> None:
+def test_equal_answers_are_agreed(witnesses: Witnesses) -> None:
     tx, height = send(witnesses.world)
     with witnesses.quorum(log_proof="receipts") as quorum:
         block = quorum.agreed_block(height)
@@ -84,9 +84,7 @@ def test_what_all_say_is_agreed(witnesses: Witnesses) -> None:
 
 
 @pytest.mark.parametrize("liar", [0, 1, 2])
-def test_one_that_lies_about_one_transaction_stops_everything(
-    witnesses: Witnesses, liar: int
-) -> None:
+def test_one_forged_amount_disagrees(witnesses: Witnesses, liar: int) -> None:
     tx, height = send(witnesses.world)
     forged = ForgedAmount(tx)
     with witnesses.quorum() as quorum, witnesses.nodes[liar].faulty(forged):
@@ -98,14 +96,14 @@ def test_one_that_lies_about_one_transaction_stops_everything(
         assert quorum.agreed_range(Height(height + 1), Height(height + 1), [WATCHED])
 
 
-def test_one_that_says_a_transaction_failed_stops_everything(witnesses: Witnesses) -> None:
+def test_one_forged_status_disagrees(witnesses: Witnesses) -> None:
     tx, _ = send(witnesses.world)
     lying = witnesses.nodes[1].faulty(ForgedStatus())
     with witnesses.quorum() as quorum, lying, pytest.raises(SourcesDisagree):
         quorum.receipt_if_mined(tx)
 
 
-def test_two_that_lie_alike_do_not_outvote_one(witnesses: Witnesses) -> None:
+def test_two_equal_lies_do_not_outvote_one(witnesses: Witnesses) -> None:
     tx, height = send(witnesses.world)
     with witnesses.quorum() as quorum:
         for node in witnesses.nodes[:2]:
@@ -114,7 +112,7 @@ def test_two_that_lie_alike_do_not_outvote_one(witnesses: Witnesses) -> None:
             quorum.agreed_range(height, height, [WATCHED])
 
 
-def test_the_forger_alone_is_not_enough_when_the_honest_are_silenced(witnesses: Witnesses) -> None:
+def test_forger_alone_is_not_enough_sources(witnesses: Witnesses) -> None:
     """As in the verifier incident of April 2026: fail-over lands on the poisoned node."""
     tx, height = send(witnesses.world)
     with witnesses.quorum() as quorum:
@@ -127,7 +125,7 @@ def test_the_forger_alone_is_not_enough_when_the_honest_are_silenced(witnesses: 
             quorum.receipt_if_mined(tx)
 
 
-def test_a_forged_receipt_does_not_give_the_root_of_its_block(witnesses: Witnesses) -> None:
+def test_forged_receipt_fails_the_receipts_root(witnesses: Witnesses) -> None:
     tx, _ = send(witnesses.world)
     for node in witnesses.nodes:
         node.inject(ForgedAmount(tx))
@@ -139,7 +137,7 @@ def test_a_forged_receipt_does_not_give_the_root_of_its_block(witnesses: Witness
         quorum.receipt_if_mined(tx)
 
 
-def test_a_forged_header_does_not_have_its_own_hash(witnesses: Witnesses) -> None:
+def test_forged_header_fails_its_hash(witnesses: Witnesses) -> None:
     tx, _ = send(witnesses.world)
     for node in witnesses.nodes:
         node.inject(ForgedHeader())
@@ -156,9 +154,7 @@ class ForgedHeader(FlippingHash):
 
 
 @pytest.mark.parametrize("fault", [EmptyLogs, DroppedLog])
-def test_one_that_has_something_else_in_a_block_stops_everything(
-    witnesses: Witnesses, fault: type[Fault]
-) -> None:
+def test_other_block_contents_disagree(witnesses: Witnesses, fault: type[Fault]) -> None:
     witnesses.world.bloom_is_reliable = False
     witnesses.world.starting_at(witnesses.world.node.height + 1)
     _, height = send(witnesses.world)
@@ -170,9 +166,7 @@ def test_one_that_has_something_else_in_a_block_stops_everything(
 
 
 @pytest.mark.parametrize("fault", [NullReceipts, MissingReceipt, ServerError])
-def test_one_that_cannot_answer_is_no_witness_and_two_others_are_enough(
-    witnesses: Witnesses, fault: type[Fault]
-) -> None:
+def test_two_of_three_nodes_are_enough(witnesses: Witnesses, fault: type[Fault]) -> None:
     tx, _ = send(witnesses.world)
     with witnesses.quorum() as quorum, witnesses.nodes[0].faulty(fault()):
         assert quorum.receipt_if_mined(tx).succeeded
@@ -181,7 +175,7 @@ def test_one_that_cannot_answer_is_no_witness_and_two_others_are_enough(
         quorum.receipt_if_mined(tx)
 
 
-def test_what_too_few_have_seen_is_not_mined_yet_and_what_too_few_answer_is_not_known(
+def test_receipt_known_to_too_few_is_not_mined(
     witnesses: Witnesses,
 ) -> None:
     tx, _ = send(witnesses.world)
@@ -202,7 +196,7 @@ def test_what_too_few_have_seen_is_not_mined_yet_and_what_too_few_answer_is_not_
             quorum.receipt_if_mined(nobodys)
 
 
-def test_a_receipt_with_logs_of_a_replaced_block_is_no_answer(witnesses: Witnesses) -> None:
+def test_receipt_with_removed_logs_is_no_answer(witnesses: Witnesses) -> None:
     tx, _ = send(witnesses.world)
     replaced = witnesses.nodes[0].faulty(RemovedLogs())
     refused = pytest.raises(NotEnoughSources, match="marked removed")
@@ -210,7 +204,7 @@ def test_a_receipt_with_logs_of_a_replaced_block_is_no_answer(witnesses: Witness
         quorum.receipt_if_mined(tx)
 
 
-def test_one_on_another_fork_stops_everything(witnesses: Witnesses) -> None:
+def test_node_on_another_fork_disagrees(witnesses: Witnesses) -> None:
     world = witnesses.world
     for _ in range(6):
         world.node.plain()
@@ -222,7 +216,7 @@ def test_one_on_another_fork_stops_everything(witnesses: Witnesses) -> None:
         assert quorum.agreed_block(Height(world.node.height - 4))
 
 
-def test_one_that_lags_is_no_witness_of_what_it_has_not_reached(witnesses: Witnesses) -> None:
+def test_lagging_node_does_not_count(witnesses: Witnesses) -> None:
     for _ in range(6):
         witnesses.world.node.plain()
     head = Height(witnesses.world.node.height)
@@ -233,14 +227,14 @@ def test_one_that_lags_is_no_witness_of_what_it_has_not_reached(witnesses: Witne
         quorum.agreed_block(head)
 
 
-def test_another_chains_node_is_refused(witnesses: Witnesses) -> None:
+def test_node_of_another_chain_raises_wrong_chain(witnesses: Witnesses) -> None:
     witnesses.world.node.plain()
     witnesses.nodes[2].inject(WrongChainId())
     with witnesses.quorum() as quorum, pytest.raises(WrongChain):
         quorum.agreed_block(Height(1))
 
 
-def test_a_rescan_by_a_quorum_finds_what_the_followers_node_left_out(witnesses: Witnesses) -> None:
+def test_quorum_rescan_finds_missing_logs(witnesses: Witnesses) -> None:
     world = witnesses.world
     world.bloom_is_reliable = False
     world.starting_at(world.node.height + 1)
@@ -265,7 +259,7 @@ def test_a_rescan_by_a_quorum_finds_what_the_followers_node_left_out(witnesses: 
         ("http://[::1]:8545", "::1"),
     ],
 )
-def test_an_operator_is_known_by_the_url(url: str, operator: str) -> None:
+def test_operator_of_url(url: str, operator: str) -> None:
     assert operator_of(url) == operator
 
 
@@ -279,11 +273,11 @@ def test_an_operator_is_known_by_the_url(url: str, operator: str) -> None:
         (["https://a.example.org", "https://a.example.net"], 0),
     ],
 )
-def test_nodes_of_one_operator_are_one(world: Followed, urls: list[str], needed: int) -> None:
+def test_nodes_of_one_operator_count_once(world: Followed, urls: list[str], needed: int) -> None:
     with pytest.raises(ConfigurationError, match="independent operators"):
         Quorum(world.chain, urls, event_topics, needed=needed)
 
 
-def test_disagreement_is_for_a_person_and_silence_for_another_time() -> None:
+def test_disagreement_is_permanent_silence_retryable() -> None:
     assert issubclass(SourcesDisagree, PermanentChainError)
     assert issubclass(NotEnoughSources, RetryableChainError)

@@ -78,7 +78,7 @@ def ends_within(seconds: float) -> Iterator[None]:
     assert time.monotonic() - started < seconds
 
 
-def test_an_answer_that_drips_in_ends_at_the_deadline() -> None:
+def test_dripping_response_ends_at_the_deadline() -> None:
     with (
         answered_by(drip) as url,
         http.new_client(timeout=1) as client,
@@ -88,7 +88,7 @@ def test_an_answer_that_drips_in_ends_at_the_deadline() -> None:
         send_request(client, "POST", url, seconds=0.2, max_bytes=1000, where="here")
 
 
-def test_what_an_answer_unpacks_to_is_bounded() -> None:
+def test_decompressed_size_is_bounded() -> None:
     with (
         answered_by(babble) as url,
         http.new_client(timeout=1) as client,
@@ -97,7 +97,7 @@ def test_what_an_answer_unpacks_to_is_bounded() -> None:
         send_request(client, "GET", url, seconds=5, max_bytes=1000, where="here")
 
 
-def test_every_client_of_ours_ends_a_dripping_answer() -> None:
+def test_every_client_ends_a_dripping_response() -> None:
     with answered_by(drip) as url:
         evm, stellar = JsonRpc(url, timeout=0.1), StellarRpc(url, timeout=0.1)
         service = HttpService(url, timeout=0.1, limit=RateLimit(1000), lock_out_seconds=1)
@@ -115,7 +115,7 @@ def test_every_client_of_ours_ends_a_dripping_answer() -> None:
 
 
 @pytest.mark.parametrize("method", ["getEvents", "getLedgers"])
-def test_a_wide_answer_of_a_stellar_node_that_is_too_slow_or_too_long_is_too_wide(
+def test_slow_or_large_stellar_range_is_too_wide(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stellar_rpc, "MAX_ANSWER_BYTES", 1000)
@@ -127,7 +127,7 @@ def test_a_wide_answer_of_a_stellar_node_that_is_too_slow_or_too_long_is_too_wid
             rpc.close()
 
 
-def test_an_answer_of_an_evm_node_that_is_too_long_is_a_range_too_wide(
+def test_large_evm_range_is_too_wide(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("indexer.chains.evm.jsonrpc.MAX_RESPONSE_BYTES", 1000)
@@ -148,9 +148,9 @@ def test_an_answer_of_an_evm_node_that_is_too_long_is_a_range_too_wide(
         ({}, None),
     ],
 )
-def test_the_seconds_to_wait_are_read(header: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_seconds_are_parsed(header: dict[str, str], seconds: float | None) -> None:
     assert retry_after(httpx.Response(429, headers=header)) == seconds
 
 
-def test_a_host_is_named_without_secrets() -> None:
+def test_host_has_no_credentials() -> None:
     assert host_of("https://user:p@ss@node.example:8545/v3/key?token=1") == "node.example:8545"

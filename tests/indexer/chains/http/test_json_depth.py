@@ -27,7 +27,7 @@ def depth_of(value: object) -> int:
 
 
 @given(VALUES, st.booleans())
-def test_it_is_as_deep_as_a_reader_finds_it(value: object, plain: bool) -> None:
+def test_depth_equals_the_parsed_depth(value: object, plain: bool) -> None:
     text = json.dumps(value, ensure_ascii=plain, indent=None if plain else 1)
     depth = depth_of(value)
     assert not exceeds_json_depth(text, depth)
@@ -38,17 +38,17 @@ def test_it_is_as_deep_as_a_reader_finds_it(value: object, plain: bool) -> None:
     "text",
     ["[" * 33, '{"a":' * 33, "[" * 33 + "]" * 33, '"a" ' + "[" * 33, '"\\\\"' + "[" * 33],
 )
-def test_what_goes_too_deep_does_so_wherever_it_ends(text: str) -> None:
+def test_truncated_deep_text_exceeds_the_depth(text: str) -> None:
     assert exceeds_json_depth(text, 32)
 
 
 @pytest.mark.parametrize("text", ["", "[]" * 1000, '"' + "[" * 100, '["\\"' + "[" * 100 + '"]'])
-def test_brackets_side_by_side_or_in_a_text_are_not_depth(text: str) -> None:
+def test_siblings_and_strings_add_no_depth(text: str) -> None:
     assert not exceeds_json_depth(text, 1)
 
 
 @pytest.mark.parametrize("piece", ['"\\', '\\"', '"', "\\", '"a\\"', "[]", '"]'])
-def test_it_takes_time_with_the_length_and_not_with_its_square(piece: str) -> None:
+def test_scan_time_is_linear(piece: str) -> None:
     began = time.process_time()
     exceeds_json_depth(piece * 500_000, 32)
     # A second time over what was seen would be minutes.

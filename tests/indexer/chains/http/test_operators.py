@@ -23,16 +23,16 @@ from indexer.chains.http.operators import (
         ([("a", 7)], 1, 7),
     ],
 )
-def test_one_drives_nothing_on(said, needed, far):
+def test_one_operator_cannot_raise_a_number(said, needed, far):
     assert reached(said, needed) == far
 
 
-def test_nobody_who_says_anything_is_an_error_of_the_program():
+def test_no_answers_raise_value_error():
     with pytest.raises(ValueError, match="no node"):
         reached([], 1)
 
 
-def test_too_few_are_no_answer_and_two_that_differ_are_none():
+def test_agreement_needs_two_equal_operators():
     assert agreed("it", [("a", 1), ("b", 1)], 2) == 1
     with pytest.raises(NotEnoughSources, match="needs 2"):
         agreed("it", [("a", 1), ("a", 1)], 2)
@@ -53,5 +53,5 @@ def test_too_few_are_no_answer_and_two_that_differ_are_none():
         (9, [], 2, 9),
     ],
 )
-def test_our_own_numbers_are_gone_beyond_only_by_the_word_of_two(own, said, needed, number):
+def test_next_number_exceeds_own_only_by_two_operators(own, said, needed, number):
     assert next_number("account", own, said, needed) == number

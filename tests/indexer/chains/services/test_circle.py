@@ -50,9 +50,7 @@ def ask(iris: Iris) -> IrisMessages:
 # Recorded answers.
 
 
-def test_a_recorded_answer_is_read_and_its_attestation_is_of_the_testnet_attesters(
-    service: FakeIris, iris: Iris
-) -> None:
+def test_recorded_attestation_has_testnet_signatures(service: FakeIris, iris: Iris) -> None:
     answer_messages(service, (GOLDEN / "service-answer-forwarded-testnet.json").read_bytes())
     found = ask(iris)
     (message,) = found.messages
@@ -78,7 +76,7 @@ def test_recorded_fees_are_exact(service: FakeIris, iris: Iris) -> None:
     assert iris.burn_fees(6, 26) == (BurnFee(1000, Decimal("0.325")), BurnFee(2000, Decimal(0)))
 
 
-def test_a_stellar_transaction_is_asked_for_without_0x(service: FakeIris, iris: Iris) -> None:
+def test_stellar_transaction_is_requested_without_0x(service: FakeIris, iris: Iris) -> None:
     service.publish(27, STELLAR_TX, make_pending())
     assert len(iris.messages_of_transaction(27, STELLAR_TX).messages) == 1
     assert service.calls == [f"GET /v2/messages/27?transactionHash={STELLAR_TX}"]
@@ -90,26 +88,26 @@ def test_a_stellar_transaction_is_asked_for_without_0x(service: FakeIris, iris: 
 @pytest.mark.parametrize(
     "body", [{"error": "Message not found"}, {"code": 404, "message": "Not found"}], ids=str
 )
-def test_a_404_of_the_service_is_nothing_yet(service: FakeIris, iris: Iris, body: Any) -> None:
+def test_service_404_is_not_seen(service: FakeIris, iris: Iris, body: Any) -> None:
     answer_messages(service, body, status=404)
     assert ask(iris) == IrisMessages(seen=False, messages=())
 
 
 @pytest.mark.parametrize("body", [b"<html>not here</html>", b"{}", b"[]", b""], ids=str)
-def test_a_404_of_something_else_is_no_patience(service: FakeIris, iris: Iris, body: bytes) -> None:
+def test_foreign_404_is_inconsistent(service: FakeIris, iris: Iris, body: bytes) -> None:
     answer_messages(service, body, status=404)
     with pytest.raises(InconsistentAnswer):
         ask(iris)
 
 
-def test_no_messages_is_seen_and_not_processed(service: FakeIris, iris: Iris) -> None:
+def test_no_messages_is_seen_and_unprocessed(service: FakeIris, iris: Iris) -> None:
     answer_messages(service, {"messages": []})
     assert ask(iris) == IrisMessages(seen=True, messages=())
 
 
 @pytest.mark.parametrize("message", [None, "0x", ""])
 @pytest.mark.parametrize("attestation", [None, "PENDING", "0x"])
-def test_a_pending_message_has_no_bytes(
+def test_pending_message_has_no_bytes(
     service: FakeIris, iris: Iris, message: str | None, attestation: str | None
 ) -> None:
     pending = make_pending(NONCE, message=message, attestation=attestation)
@@ -129,7 +127,7 @@ def test_complete_without_bytes_is_not_usable(
     assert not ask(iris).messages[0].usable
 
 
-def test_a_v1_message_beside_ours_has_a_decimal_nonce(service: FakeIris, iris: Iris) -> None:
+def test_v1_message_nonce_is_ignored(service: FakeIris, iris: Iris) -> None:
     item = make_complete(b"m" * 248, b"s" * 130, cctpVersion=1, eventNonce="9682")
     answer_messages(service, {"messages": [item]})
     (message,) = ask(iris).messages
@@ -139,7 +137,7 @@ def test_a_v1_message_beside_ours_has_a_decimal_nonce(service: FakeIris, iris: I
 @pytest.mark.parametrize(
     "delay", ["insufficient_fee", "amount_above_max", "insufficient_allowance_available", "new"]
 )
-def test_a_reason_for_delay_is_kept(service: FakeIris, iris: Iris, delay: str) -> None:
+def test_delay_reason_is_parsed(service: FakeIris, iris: Iris, delay: str) -> None:
     answer_messages(service, {"messages": [make_pending(delayReason=delay)]})
     assert ask(iris).messages[0].delay_reason == delay
 
@@ -171,13 +169,13 @@ def test_a_reason_for_delay_is_kept(service: FakeIris, iris: Iris, delay: str) -
     ],
     ids=lambda body: body.decode()[:40],
 )
-def test_a_malformed_answer_is_inconsistent(service: FakeIris, iris: Iris, body: bytes) -> None:
+def test_malformed_response_is_inconsistent(service: FakeIris, iris: Iris, body: bytes) -> None:
     answer_messages(service, body)
     with pytest.raises(InconsistentAnswer):
         ask(iris)
 
 
-def test_an_endless_answer_is_cut_off(
+def test_endless_response_is_cut_off(
     service: FakeIris, iris: Iris, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("indexer.chains.http.service.MAX_ANSWER_BYTES", 1000)
@@ -187,20 +185,20 @@ def test_an_endless_answer_is_cut_off(
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 302])
-def test_a_failing_service_is_unavailable(service: FakeIris, iris: Iris, status: int) -> None:
+def test_failing_service_is_unavailable(service: FakeIris, iris: Iris, status: int) -> None:
     answer_messages(service, b"down", status=status)
     with pytest.raises(NodeUnavailable, match=f"HTTP {status}"):
         ask(iris)
 
 
-def test_a_service_that_is_not_there_is_unavailable() -> None:
+def test_unreachable_service_is_unavailable() -> None:
     iris = Iris("http://127.0.0.1:1", timeout=1.0)
     with pytest.raises(NodeUnavailable, match=r"127\.0\.0\.1:1"):
         ask(iris)
     iris.close()
 
 
-def test_a_refused_request_is_not_worth_repeating(service: FakeIris, iris: Iris) -> None:
+def test_refused_request_is_permanent(service: FakeIris, iris: Iris) -> None:
     answer_messages(service, {"code": 400, "message": "bad transactionHash"}, status=400)
     with pytest.raises(ServiceRefused, match="bad transactionHash"):
         ask(iris)
@@ -209,7 +207,7 @@ def test_a_refused_request_is_not_worth_repeating(service: FakeIris, iris: Iris)
 # Attesting anew.
 
 
-def test_a_request_to_attest_anew_is_taken(service: FakeIris, iris: Iris) -> None:
+def test_reattestation_is_accepted(service: FakeIris, iris: Iris) -> None:
     service.on_reattest(NONCE, lambda: None)
     assert iris.reattest(NONCE) == Reattestation(
         True, "Re-attestation successfully requested for nonce."
@@ -217,7 +215,7 @@ def test_a_request_to_attest_anew_is_taken(service: FakeIris, iris: Iris) -> Non
     assert service.calls == [f"POST /v2/reattest/{NONCE}"]
 
 
-def test_a_request_to_attest_anew_is_refused_in_words(service: FakeIris, iris: Iris) -> None:
+def test_refused_reattestation_has_detail(service: FakeIris, iris: Iris) -> None:
     refused = iris.reattest(NONCE)
     assert not refused.accepted
     assert "Message is already finalized." in refused.detail
@@ -241,7 +239,7 @@ class Clock:
         self.now += seconds
 
 
-def test_requests_pass_in_a_burst_and_then_at_their_pace() -> None:
+def test_rate_limit_after_the_burst() -> None:
     clock = Clock()
     limit = RateLimit(5.0, 3, clock=clock, sleep=clock.sleep)
     for _ in range(6):
@@ -249,7 +247,7 @@ def test_requests_pass_in_a_burst_and_then_at_their_pace() -> None:
     assert clock.slept == pytest.approx([0.2, 0.2, 0.2])
 
 
-def test_a_long_rest_earns_no_more_than_the_burst() -> None:
+def test_idle_time_earns_at_most_the_burst() -> None:
     clock = Clock()
     limit = RateLimit(5.0, 3, clock=clock, sleep=clock.sleep)
     clock.now += 3600
@@ -258,7 +256,7 @@ def test_a_long_rest_earns_no_more_than_the_burst() -> None:
     assert clock.slept == pytest.approx([0.2])
 
 
-def test_a_lock_out_holds_everybody_for_as_long_as_it_lasts() -> None:
+def test_lock_out_applies_to_all_requests() -> None:
     clock = Clock()
     limit = RateLimit(5.0, 3, clock=clock, sleep=clock.sleep)
     limit.lock_out(300)
@@ -271,9 +269,7 @@ def test_a_lock_out_holds_everybody_for_as_long_as_it_lasts() -> None:
     limit.wait()
 
 
-def test_429_locks_every_client_of_the_host_out_for_five_minutes(
-    service: FakeIris, iris: Iris
-) -> None:
+def test_429_locks_out_the_host_for_five_minutes(service: FakeIris, iris: Iris) -> None:
     service.shut = True
     with pytest.raises(LockedOut) as caught:
         ask(iris)
@@ -287,7 +283,7 @@ def test_429_locks_every_client_of_the_host_out_for_five_minutes(
     assert len(service.calls) == 1
 
 
-def test_a_longer_retry_after_is_obeyed(service: FakeIris, iris: Iris) -> None:
+def test_longer_retry_after_extends_the_lock_out(service: FakeIris, iris: Iris) -> None:
     service.answer(f"GET /v2/messages/6?transactionHash={EVM_TX}", 429, b"{}", retry_after="900")
     with pytest.raises(LockedOut) as caught:
         ask(iris)

@@ -61,15 +61,13 @@ def test_a_recorded_answer_is_read(service: FakeService, scan: LzScan) -> None:
     ],
     ids=["nonce", "source endpoint", "sender"],
 )
-def test_an_answer_about_another_message_is_refused(
-    service: FakeService, scan: LzScan, other: Any
-) -> None:
+def test_other_message_is_inconsistent(service: FakeService, scan: LzScan, other: Any) -> None:
     service.answer(CALL, 200, RECORDED.read_bytes())
     with pytest.raises(InconsistentAnswer, match="another message"):
         scan.status_of(other)
 
 
-def test_an_answer_with_another_guid_is_refused(service: FakeService, scan: LzScan) -> None:
+def test_other_guid_is_inconsistent(service: FakeService, scan: LzScan) -> None:
     document = recorded()
     document["data"][0]["guid"] = "0x" + "00" * 32
     service.answer(CALL, 200, json.dumps(document).encode())
@@ -77,7 +75,7 @@ def test_an_answer_with_another_guid_is_refused(service: FakeService, scan: LzSc
         scan.status_of(PACKET)
 
 
-def test_ours_is_found_among_others(service: FakeService, scan: LzScan) -> None:
+def test_packet_is_found_among_others(service: FakeService, scan: LzScan) -> None:
     document = recorded()
     other = recorded()["data"][0]
     other["pathway"]["nonce"] = 1
@@ -87,7 +85,7 @@ def test_ours_is_found_among_others(service: FakeService, scan: LzScan) -> None:
     assert scan.status_of(PACKET) is not None
 
 
-def test_a_stellar_sender_is_32_bytes(service: FakeService, scan: LzScan) -> None:
+def test_stellar_sender_is_32_bytes(service: FakeService, scan: LzScan) -> None:
     document = recorded()
     document["data"][0]["pathway"]["sender"]["address"] = "0x" + "C0" * 32
     service.answer(CALL, 200, json.dumps(document).encode())
@@ -97,7 +95,7 @@ def test_a_stellar_sender_is_32_bytes(service: FakeService, scan: LzScan) -> Non
 @pytest.mark.parametrize(
     ("status", "body"), [(404, b'{"message": "Not found"}'), (200, b'{"data": []}')]
 )
-def test_what_the_explorer_does_not_know_is_nothing(
+def test_unknown_packet_has_no_status(
     service: FakeService, scan: LzScan, status: int, body: bytes
 ) -> None:
     service.answer(CALL, status, body)
@@ -115,7 +113,7 @@ def test_what_the_explorer_does_not_know_is_nothing(
         (200, b'{"data": null}', InconsistentAnswer),
     ],
 )
-def test_what_is_no_answer_is_an_error(
+def test_bad_response_raises(
     service: FakeService, scan: LzScan, status: int, body: bytes, error: type[Exception]
 ) -> None:
     service.answer(CALL, status, body)
