@@ -7,9 +7,9 @@ from indexer.decode import evm, stellar
 
 
 def decode(raw: RawEvent, chain: Chain) -> Event | None:
-    """The typed event, or None when it is not one we keep.
+    """The typed event; None for one that is not stored.
 
-    Raises `Undecodable` when it is an event of ours that does not have the shape it must have.
+    Raises `Undecodable` when it is an event of ours and malformed.
     """
     if isinstance(raw, EvmLog) and isinstance(chain, EvmChain):
         return evm.decode(raw, chain)

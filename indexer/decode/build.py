@@ -1,4 +1,4 @@
-"""Which decoders this build has, by a name that changes whenever they may decode otherwise."""
+"""Name of this build's decoders."""
 
 from functools import cache
 from hashlib import sha256
@@ -6,9 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 _DECODERS = ("decode", "bridges", "market", "chains/stellar/xdr", "chains/evm")
-"""Folders whose sources say what becomes of a chain's bytes."""
+"""Folders whose sources decide the result of decoding."""
 _LIBRARIES = ("stellar-sdk", "xdrlib3")
-"""What they read XDR with."""
 _DIGITS = 12
 
 
@@ -16,8 +15,8 @@ _DIGITS = 12
 def decoder_build() -> str:
     """Twelve hex digits over the decoders' sources and the versions of the XDR libraries.
 
-    Not a number that somebody must remember to raise: a ledger that one build could not decode is
-    tried again by every build that may do better. Two names say nothing of which is newer.
+    A quarantined ledger is retried by each build with another name, so a version number that must
+    be raised by hand is not needed. Names have no order.
     """
     here = Path(__file__).parents[1]
     digest = sha256()

@@ -1,11 +1,6 @@
-"""EVM logs to events: which contract, which topic, which decoder.
+"""Registry of EVM decoders: (contract, topic 0) → decoder."""
 
-A log is `Event`, None or `Undecodable`: ours and well-formed, not ours, or ours and senseless.
-None is for what the contracts say to others: another application's packets at the shared LayerZero
-endpoint, and events that are not kept.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
@@ -30,9 +25,10 @@ DECODERS: Mapping[str, Mapping[str, LogDecoder]] = {
 
 
 def decode(log: EvmLog, chain: EvmChain) -> Event | None:
-    """The event that a log of `chain` is; None when it is not ours.
+    """The typed event of a log.
 
-    Raises `Undecodable` when it is ours and does not have the shape it must have.
+    None for a log that is not ours: another application's packet at the shared LayerZero endpoint,
+    or an event that is not stored. Raises `Undecodable` when it is ours and malformed.
     """
     if not log.topics:
         return None
@@ -47,10 +43,9 @@ def decode(log: EvmLog, chain: EvmChain) -> Event | None:
 
 
 def event_topics(chain: EvmChain) -> Mapping[EvmAddress, tuple[str, ...]]:
-    """First topics to ask for, by event contract.
+    """First topics of the log filter, by contract.
 
-    Token transfers are not among them: a log filter asks for those by recipient
-    (`TRANSFER_TOPIC`).
+    Without token transfers: the filter asks for those by recipient (`TRANSFER_TOPIC`).
     """
     topics: dict[EvmAddress, tuple[str, ...]] = {}
     for address, topic in _decoders_of(chain):
@@ -61,15 +56,16 @@ def event_topics(chain: EvmChain) -> Mapping[EvmAddress, tuple[str, ...]]:
 
 @cache
 def _decoders_of(chain: EvmChain) -> dict[tuple[EvmAddress, str], tuple[str, LogDecoder]]:
-    """(contract, topic 0) → (event name, decoder), for the contracts that this chain has."""
+    """(contract, topic 0) → (event name, decoder), for the contracts of this chain."""
     return {
         (address, topic_of(signature)): (signature.partition("(")[0], decoder)
-        for role, address in _roles(chain)
+        for role, address in contract_roles(chain)
         for signature, decoder in DECODERS[role].items()
     }
 
 
-def _roles(chain: EvmChain) -> Iterator[tuple[str, EvmAddress]]:
+def contract_roles(chain: EvmChain) -> list[tuple[str, EvmAddress]]:
+    """Role and address of each contract of the chain."""
     named = {
         "token_messenger": chain.cctp_token_messenger,
         "message_transmitter": chain.cctp_message_transmitter,
@@ -77,5 +73,5 @@ def _roles(chain: EvmChain) -> Iterator[tuple[str, EvmAddress]]:
         "lz_endpoint": chain.lz_endpoint,
         "deposit_factory": chain.deposit_factory,
     }
-    yield from ((role, address) for role, address in named.items() if address is not None)
-    yield from (("token", address) for address in chain.tokens)
+    roles = [(role, address) for role, address in named.items() if address is not None]
+    return [*roles, *(("token", address) for address in chain.tokens)]

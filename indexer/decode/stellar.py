@@ -1,4 +1,4 @@
-"""Stellar contract events → typed events: which contract, which name, which decoder."""
+"""Registry of Stellar decoders: (contract, topic 0) → decoder."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -19,9 +19,9 @@ EventDecoder: TypeAlias = Callable[[StellarEvent, StellarChain], Event | None]
 
 
 def decode(event: StellarEvent, chain: StellarChain) -> Event | None:
-    """The typed event; None when it is not of our contracts, or of ours but not kept.
+    """The typed event; None when it is not of our contracts, or of ours but not stored.
 
-    Raises `Undecodable` when it is ours and does not have the shape it must have.
+    Raises `Undecodable` when it is ours and malformed.
     """
     decoders = _decoders_by_contract(chain).get(event.contract)
     if decoders is None:
@@ -30,8 +30,8 @@ def decode(event: StellarEvent, chain: StellarChain) -> Event | None:
     return None if decoder is None else decoder(event, chain)
 
 
-def _alone(decoder: Callable[[StellarEvent], Event]) -> EventDecoder:
-    """A decoder that does not need to know the chain."""
+def _chainless(decoder: Callable[[StellarEvent], Event]) -> EventDecoder:
+    """Adapter for a decoder that does not depend on the chain."""
     return lambda event, _chain: decoder(event)
 
 
@@ -44,19 +44,19 @@ def _asset_event(event: StellarEvent, chain: StellarChain) -> Event | None:
 
 DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
     "cctp_token_messenger": {
-        "deposit_for_burn": _alone(cctp.deposit_for_burn),
-        "mint_and_withdraw": _alone(cctp.mint_and_withdraw),
+        "deposit_for_burn": _chainless(cctp.deposit_for_burn),
+        "mint_and_withdraw": _chainless(cctp.mint_and_withdraw),
     },
     "cctp_message_transmitter": {
         "message_sent": cctp.message_sent,
         "message_received": cctp.message_received,
     },
     "cctp_forwarder": {
-        "mint_and_forward": _alone(cctp.mint_and_forward),
+        "mint_and_forward": _chainless(cctp.mint_and_forward),
     },
     "oft": {
-        "oft_sent": _alone(oft.oft_sent),
-        "oft_received": _alone(oft.oft_received),
+        "oft_sent": _chainless(oft.oft_sent),
+        "oft_received": _chainless(oft.oft_received),
     },
     "lz_endpoint": {
         "packet_sent": oft.packet_sent,
@@ -64,8 +64,10 @@ DECODERS: Mapping[str, Mapping[str, EventDecoder]] = {
         "packet_delivered": oft.packet_delivered,
         "lz_receive_alert": oft.lz_receive_alert,
     },
-    "escrow": {name: _alone(decoder) for name, decoder in decode_escrow.DECODERS.items()},
-    "rail_terms": {name: _alone(decoder) for name, decoder in decode_rail_terms.DECODERS.items()},
+    "escrow": {name: _chainless(decoder) for name, decoder in decode_escrow.DECODERS.items()},
+    "rail_terms": {
+        name: _chainless(decoder) for name, decoder in decode_rail_terms.DECODERS.items()
+    },
     "usdc_contract": dict.fromkeys(
         ("transfer", "mint", "burn", "clawback", "set_authorized"), _asset_event
     ),

@@ -1,8 +1,8 @@
-"""Backfills under way: how far each is committed, and how far folded.
+"""Progress of unfinished backfills in `facts.backfills`.
 
-A row moves in the transaction that writes what it stands for, and goes when its backfill is done.
-It is deleted and written anew, because facts are never updated. Every function works inside the
-caller's transaction.
+A row is written in the transaction of the facts it stands for, and deleted when its backfill is
+done. Facts are never updated, so a change is a delete and an insert. Every function works inside
+the caller's transaction.
 """
 
 from dataclasses import astuple, dataclass, fields
@@ -15,7 +15,7 @@ from warehouse_schema.identifiers import ChainId, Height
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """How far a backfill is: its row."""
+    """Progress of one backfill: its row."""
 
     chain: ChainId
     first: Height
@@ -32,29 +32,30 @@ _COLUMNS = [backfills.c[field.name] for field in fields(Backfill)]
 
 
 def read_backfill(conn: Connection, chain: ChainId, first: Height, last: Height) -> Backfill:
-    """Where a backfill of that very range stands; at its beginning if none is under way."""
-    row = conn.execute(select(*_COLUMNS).where(_is_of(chain, first, last))).one_or_none()
+    """Progress of the backfill of this exact range; a new one if none is stored."""
+    row = conn.execute(select(*_COLUMNS).where(_is_range(chain, first, last))).one_or_none()
     below = Height(first - 1)
     return Backfill(chain, first, last, below, below, 0) if row is None else Backfill(*row)
 
 
 def unfinished_backfills(conn: Connection) -> list[Backfill]:
-    """Every backfill that was begun and is not done, whether or not anybody is at it."""
+    """Every backfill that began and is not done, running or not."""
     query = select(*_COLUMNS).order_by(backfills.c.chain, backfills.c.first, backfills.c.last)
     return [Backfill(*row) for row in conn.execute(query)]
 
 
-def save_backfill(conn: Connection, now: Backfill) -> None:
-    """Note how far it is."""
-    delete_backfill(conn, now)
-    values = dict(zip((column.name for column in _COLUMNS), astuple(now), strict=True))
+def save_backfill(conn: Connection, progress: Backfill) -> None:
+    """Store the progress."""
+    delete_backfill(conn, progress)
+    values = dict(zip((column.name for column in _COLUMNS), astuple(progress), strict=True))
     conn.execute(insert(backfills).values(values))
 
 
-def delete_backfill(conn: Connection, now: Backfill) -> None:
-    """It is done: another one of the range begins anew."""
-    conn.execute(delete(backfills).where(_is_of(now.chain, now.first, now.last)))
+def delete_backfill(conn: Connection, progress: Backfill) -> None:
+    """Delete the progress: a later backfill of the range starts anew."""
+    chosen = _is_range(progress.chain, progress.first, progress.last)
+    conn.execute(delete(backfills).where(chosen))
 
 
-def _is_of(chain: ChainId, first: Height, last: Height) -> ColumnElement[bool]:
+def _is_range(chain: ChainId, first: Height, last: Height) -> ColumnElement[bool]:
     return and_(backfills.c.chain == chain, backfills.c.first == first, backfills.c.last == last)

@@ -1,4 +1,4 @@
-"""Do the stored facts hang together? Each function says what is wrong, in sentences."""
+"""Consistency checks of stored facts. Each returns faults as sentences for an operator."""
 
 from sqlalchemy import ColumnElement, Engine, FromClause, and_, exists, func, select
 
@@ -6,15 +6,15 @@ from indexer.facts import quarantine
 from warehouse_schema.facts import alarms, backfills, blocks, cursors
 from warehouse_schema.identifiers import ChainId, Height
 
-_SHOWN = 20
-"""Of each kind of fault: an operator needs the first few, the rest is the same fault."""
+_MAX_LISTED = 20
+"""Faults listed of each kind."""
 
 
 def block_faults(engine: Engine, chain: ChainId, since: Height | None = None) -> list[str]:
-    """Holes between stored blocks, parent hashes that do not join, a cursor that is not on top.
+    """Missing blocks, parent hashes that do not match, a cursor that is not at the top block.
 
-    Looks at blocks from `since` on, or at all. At most 20 of each are named. What a backfill under
-    way is still to bring in is no hole.
+    Of blocks from `since` on, or of all; at most 20 of each kind. Blocks that an unfinished
+    backfill has still to read are not missing.
     """
 
     def among(table: FromClause) -> list[ColumnElement[bool]]:
@@ -25,18 +25,23 @@ def block_faults(engine: Engine, chain: ChainId, since: Height | None = None) ->
     below = blocks.alias("below")
     previous = func.lag(blocks.c.height).over(order_by=blocks.c.height).label("previous")
     heights = select(blocks.c.height, previous).where(*among(blocks)).subquery()
+    is_pending = exists().where(
+        backfills.c.chain == chain,
+        backfills.c.done <= heights.c.previous,
+        heights.c.height <= backfills.c.last + 1,
+    )
     holes = (
         select(heights.c.previous, heights.c.height)
-        .where(heights.c.height != heights.c.previous + 1, ~_is_to_come(chain, heights))
+        .where(heights.c.height != heights.c.previous + 1, ~is_pending)
         .order_by(heights.c.height)
-        .limit(_SHOWN)
+        .limit(_MAX_LISTED)
     )
     broken = (
         select(this.c.height, this.c.parent_hash, below.c.hash)
         .join(below, and_(below.c.chain == this.c.chain, below.c.height == this.c.height - 1))
         .where(*among(this), this.c.parent_hash != below.c.hash)
         .order_by(this.c.height)
-        .limit(_SHOWN)
+        .limit(_MAX_LISTED)
     )
     top = select(func.max(blocks.c.height)).where(blocks.c.chain == chain).scalar_subquery()
     astray = select(cursors.c.height, top.label("top")).where(
@@ -56,29 +61,20 @@ def block_faults(engine: Engine, chain: ChainId, since: Height | None = None) ->
         ]
 
 
-def _is_to_come(chain: ChainId, heights: FromClause) -> ColumnElement[bool]:
-    """Whether all that is missing below a block is what one backfill has not read yet."""
-    return exists().where(
-        backfills.c.chain == chain,
-        backfills.c.done <= heights.c.previous,
-        heights.c.height <= backfills.c.last + 1,
-    )
-
-
 def alarm_lines(engine: Engine, chain: ChainId) -> list[str]:
-    """Alarms of the chain that nobody has cleared."""
+    """Open alarms of the chain."""
     query = (
         select(alarms.c.kind, alarms.c.subject, alarms.c.detail)
         .where(alarms.c.chain == chain, alarms.c.cleared_at.is_(None))
         .order_by(alarms.c.id)
-        .limit(_SHOWN)
+        .limit(_MAX_LISTED)
     )
     with engine.connect() as conn:
         return [f"{kind} {subject}: {detail}" for kind, subject, detail in conn.execute(query)]
 
 
 def quarantine_lines(engine: Engine, chain: ChainId) -> list[str]:
-    """Ledgers of the chain that nobody could decode so far, and why."""
+    """Quarantined ledgers of the chain, and why."""
     with engine.connect() as conn:
         return [
             f"{ledger.height} ({ledger.state}): {ledger.reason}"

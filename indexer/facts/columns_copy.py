@@ -1,8 +1,8 @@
-"""Rows as the text that `COPY` takes: whole frames at once, and what does not fit into frames.
+"""Rows and frames as the text that `COPY` reads.
 
-Any thread can make the text, a file can keep it, and the one connection that writes hands it over.
-Binary `COPY` would cost Postgres a fifth less, and this side ten times more: polars writes
-separated text fast and has no other form that Postgres reads.
+Any thread can make the text, a file can hold it, and one connection writes it. Binary `COPY` would
+cost Postgres a fifth less and this side ten times more: polars writes separated text fast and no
+other format that Postgres reads.
 """
 
 import io
@@ -25,31 +25,44 @@ TABLES: dict[str, Table] = {
         *(provider_days, market_days, route_days),
     )
 }
-"""Tables that are copied into so, by name."""
+"""Tables that may be written from text, by name."""
 
 _NULL = "\\N"
 _ESCAPED = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
-"""What has a meaning of its own in COPY's text format."""
+"""Characters with a meaning in COPY's text format."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyText:
-    """Rows of one table in `facts`, ready to be copied."""
+    """Rows of one table as COPY text."""
 
     table: str
-    """Its name, a key of `TABLES`."""
+    """Key of `TABLES`."""
     columns: tuple[str, ...]
     rows: int
     text: bytes
 
 
 def text_of_frame(table: Table, frame: pl.DataFrame) -> CopyText:
-    """A frame whose columns are named as the table's.
+    """COPY text of a frame whose columns are named as the table's.
 
-    Numbers are integers, days are dates. Texts are hex or words: nothing in them is escaped. Bytes
-    are `0x` and hex, arrays lists of such texts. Raises `TypeError` on a column of another kind.
+    Integers, dates, texts of hex or plain words (nothing is escaped), bytes as `0x` and hex, and
+    lists of such texts. Raises `TypeError` on a column of another kind.
     """
-    columns = [_as_text(table.c[name], kind) for name, kind in frame.schema.items()]
+    columns = []
+    for name, kind in frame.schema.items():
+        values, column = pl.col(name), table.c[name]
+        if isinstance(column.type, LargeBinary) and kind == pl.String:
+            columns.append(pl.concat_str(pl.lit(r"\\x"), values.str.slice(2)).alias(name))
+        elif isinstance(column.type, ARRAY) and kind == pl.List(pl.String):
+            listed = pl.concat_str(pl.lit("{"), values.list.join(","), pl.lit("}"))
+            columns.append(listed.alias(name))
+        elif kind == pl.String or kind.is_integer():
+            columns.append(values)
+        elif kind == pl.Date:
+            columns.append(values.cast(pl.String))
+        else:
+            raise TypeError(f"{column} is a {kind}, which is neither integer nor text")
     text = io.BytesIO()
     frame.select(columns).write_csv(
         text, separator="\t", include_header=False, quote_style="never", null_value=_NULL
@@ -57,21 +70,8 @@ def text_of_frame(table: Table, frame: pl.DataFrame) -> CopyText:
     return CopyText(table.name, tuple(frame.columns), frame.height, text.getvalue())
 
 
-def _as_text(column: Column[Any], kind: pl.DataType) -> pl.Expr:
-    values = pl.col(column.name)
-    if isinstance(column.type, LargeBinary) and kind == pl.String:
-        return pl.concat_str(pl.lit(r"\\x"), values.str.slice(2)).alias(column.name)
-    if isinstance(column.type, ARRAY) and kind == pl.List(pl.String):
-        return pl.concat_str(pl.lit("{"), values.list.join(","), pl.lit("}")).alias(column.name)
-    if kind == pl.String or kind.is_integer():
-        return values
-    if kind == pl.Date:
-        return values.cast(pl.String)
-    raise TypeError(f"{column} is a {kind}, which is neither integer nor text")
-
-
 def text_of_rows(columns: Sequence[Column[Any]], rows: Iterable[Sequence[Any]]) -> CopyText:
-    """Rows of Python values: what `rows.copy_into` takes, but for JSON."""
+    """COPY text of rows of Python values, as for `rows.copy_into`, except JSON."""
     (table,) = {column.table.name for column in columns}
     lines = ["\t".join(map(_field, row)) for row in rows]
     text = "".join(f"{line}\n" for line in lines)
@@ -97,7 +97,7 @@ def _field(value: Any) -> str:
 
 
 def _element(value: str | bytes) -> str:
-    """An element of an array, quoted as arrays quote."""
+    """A quoted element of an array."""
     text = f"\\x{value.hex()}" if isinstance(value, bytes) else value
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

@@ -1,9 +1,8 @@
-"""What a query gives, as frames: `COPY` out, and text read by columns.
+"""Rows of a query as polars frames, by `COPY` out; the counterpart of `columns_copy`.
 
-The counterpart of `columns_copy`. A query may give more than fits into memory, so frames come one
-after the other. Every value comes out as it is stored: an empty text is not a null, bytes are
-bytes. A whole number of Postgres has up to 78 digits and a frame's integer 38, so base units come
-as the text of their digits unless the caller knows that they are smaller.
+Frames come one after the other, because a query may give more than fits into memory. Values come as
+stored: an empty text is not null. Base units have up to 78 digits in Postgres and 38 in a frame's
+integer, so they come as text unless the caller knows that they are smaller (`read_frame`).
 """
 
 import io
@@ -31,21 +30,21 @@ from indexer.facts.rows import copy_out
 from warehouse_schema.columns import BaseUnitsType
 
 BYTES_A_FRAME = 8 * 2**20
-"""Text of one frame. Rows differ a thousandfold in size, so they are not what is counted."""
+"""Text of one frame. Bytes are counted, because rows differ a thousandfold in size."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a type of column comes out."""
+    """Conversion of a column type."""
 
     dtype: pl.DataType
     text: pl.DataType
-    """What its text is read as."""
+    """Type as read from text."""
     finish: Callable[[pl.Expr], pl.Expr]
-    """Makes the one of the other."""
+    """Text to the final type."""
 
 
-def _as_it_is(values: pl.Expr) -> pl.Expr:
+def _unchanged(values: pl.Expr) -> pl.Expr:
     return values
 
 
@@ -56,10 +55,10 @@ def _bytes_of(values: pl.Expr) -> pl.Expr:
 _STRING, _TEXTS, _BLOBS = pl.String(), pl.List(pl.String), pl.List(pl.Binary)
 
 _KINDS: Mapping[type[TypeEngine[Any]], _Kind] = {
-    Text: _Kind(_STRING, _STRING, _as_it_is),
-    BaseUnitsType: _Kind(_STRING, _STRING, _as_it_is),
-    BigInteger: _Kind(pl.Int64(), pl.Int64(), _as_it_is),
-    Integer: _Kind(pl.Int32(), pl.Int32(), _as_it_is),
+    Text: _Kind(_STRING, _STRING, _unchanged),
+    BaseUnitsType: _Kind(_STRING, _STRING, _unchanged),
+    BigInteger: _Kind(pl.Int64(), pl.Int64(), _unchanged),
+    Integer: _Kind(pl.Int32(), pl.Int32(), _unchanged),
     Boolean: _Kind(pl.Boolean(), _STRING, lambda values: values == "t"),
     Date: _Kind(pl.Date(), _STRING, lambda values: values.str.to_date("%Y-%m-%d")),
     LargeBinary: _Kind(pl.Binary(), _STRING, _bytes_of),
@@ -81,26 +80,26 @@ def _kind(column: ColumnElement[Any]) -> _Kind:
 
 
 def frame_schema(query: Select[Any]) -> dict[str, pl.DataType]:
-    """Names and types of the frames that `read_frames` gives of a query.
+    """Names and types of the frames of `read_frames`.
 
     Raises `KeyError` on a column of a type that no fact has.
     """
-    return {column.name: _kind(column).dtype for column in _columns(query)}
+    return {column.name: _kind(column).dtype for column in query.selected_columns}
 
 
 def read_frames(conn: Connection, query: Select[Any]) -> Iterator[pl.DataFrame]:
-    """The rows of a query in order, some megabytes of them at a time; none for no rows.
+    """Rows of a query in order, some megabytes at a time; no frame for no rows.
 
     The transaction has to stay open until the last one. Raises SQLAlchemy's errors.
     """
-    columns = _columns(query)
-    # Postgres's own text of an array has quotes and escapes of its own; polars reads JSON.
-    asked = query.with_only_columns(
+    columns: list[Any] = list(query.selected_columns)
+    # Arrays as JSON, which polars reads; Postgres's own array text has other quotes and escapes.
+    as_text = query.with_only_columns(
         *(func.to_json(c).label(c.name) if isinstance(c.type, ARRAY) else c for c in columns)
     )
     parts: list[bytes] = []
     size = 0
-    for row in copy_out(conn, asked):
+    for row in copy_out(conn, as_text):
         parts.append(row)
         size += len(row)
         if size >= BYTES_A_FRAME:
@@ -117,12 +116,9 @@ def read_frame(conn: Connection, query: Select[Any]) -> pl.DataFrame:
     """
     frames = list(read_frames(conn, query))
     frame = pl.concat(frames) if frames else pl.DataFrame(schema=frame_schema(query))
-    units = [column.name for column in _columns(query) if isinstance(column.type, BaseUnitsType)]
+    columns = query.selected_columns
+    units = [column.name for column in columns if isinstance(column.type, BaseUnitsType)]
     return frame.with_columns(pl.col(units).cast(pl.Int128))
-
-
-def _columns(query: Select[Any]) -> list[Any]:
-    return list(query.selected_columns)
 
 
 def _frame(columns: list[Any], text: bytes) -> pl.DataFrame:

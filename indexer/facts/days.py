@@ -1,9 +1,9 @@
-"""Facts by the day: which heights a UTC day has, when a day is over, whether its facts changed.
+"""Facts by UTC day: its heights, its end, and the version of its facts.
 
 A day of a chain is the run of stored heights whose block times lie in it; times never go down with
-height. It is over once a final block of the next day is stored, so that no reorganisation can reach
-it any more. What can is a backfill, a revision, or a chain that breaks its word: whoever changes
-facts behind a cursor counts that in `facts.changed_days`, in the transaction that does it.
+height. It is closed once a finalized block of the next day is stored: no reorg can reach it any
+more. A backfill, a redecode or a deep reorg can, so each change of facts behind a cursor is counted
+in `facts.changed_days`, in the same transaction.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -37,7 +37,7 @@ def day_of(time: UnixSeconds) -> date:
 
 
 def start_of(day: date) -> UnixSeconds:
-    """Its first second."""
+    """The day's first second."""
     return UnixSeconds((day - _EPOCH).days * SECONDS)
 
 
@@ -49,17 +49,17 @@ def days_between(first: date, last: date) -> Iterator[date]:
 
 
 def day_before(day: date) -> date:
-    """The one before."""
+    """The day before."""
     return day - _ONE
 
 
 def ingested_chains(conn: Connection) -> list[ChainId]:
-    """The chains that have a cursor: whose days count."""
+    """The chains that have a cursor."""
     return [ChainId(chain) for chain in conn.scalars(select(cursors.c.chain).order_by("chain"))]
 
 
 def first_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
-    """The earliest day of which one of the chains has a block."""
+    """The day of the earliest stored block of these chains."""
     times = [
         conn.scalar(
             select(blocks.c.time).where(blocks.c.chain == chain).order_by(blocks.c.height).limit(1)
@@ -70,9 +70,9 @@ def first_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
 
 
 def first_event_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
-    """The earliest day in which anything of ours happened on one of the chains.
+    """The day of the earliest raw event of these chains.
 
-    Blocks are stored without events too, and a local chain's first block may be of 1970.
+    Not of the first block: a local chain's may be of 1970.
     """
     times = [
         conn.scalar(
@@ -85,9 +85,9 @@ def first_event_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
 
 
 def first_open_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
-    """The first day that is not over on all of these chains; None: none is known to be over.
+    """The first day that is not closed on all of these chains; None: no day is closed.
 
-    By the time of each chain's last final block.
+    By the time of each chain's last finalized block.
     """
     query = (
         select(cursors.c.chain, blocks.c.time)
@@ -104,12 +104,12 @@ def first_open_day(conn: Connection, chains: Sequence[ChainId]) -> date | None:
 
 
 def height_at(conn: Connection, chain: ChainId, time: UnixSeconds) -> Height:
-    """A height below which every stored block is older than `time`, and from which on none is."""
+    """The height from which on stored blocks are not older than `time`."""
     edges = select(func.min(blocks.c.height), func.max(blocks.c.height) + 1)
     low, high = conn.execute(edges.where(blocks.c.chain == chain)).one()
     if low is None:
         return Height(0)
-    # An index on times would cost every block that comes in; this costs some twenty look-ups.
+    # Binary search of some twenty lookups: an index on times would cost every ingested block.
     while low < high:
         middle = (low + high) // 2
         next_one = select(blocks.c.time).where(blocks.c.chain == chain, blocks.c.height >= middle)
@@ -119,7 +119,7 @@ def height_at(conn: Connection, chain: ChainId, time: UnixSeconds) -> Height:
 
 
 def heights_of(conn: Connection, chain: ChainId, first: date, last: date) -> tuple[Height, Height]:
-    """Where the days `first … last` of a chain begin, and where the day after them does."""
+    """The first height of the days `first … last`, and of the day after them."""
     return (
         height_at(conn, chain, start_of(first)),
         height_at(conn, chain, start_of(last + _ONE)),
@@ -130,8 +130,7 @@ def heights_of(conn: Connection, chain: ChainId, first: date, last: date) -> tup
 
 
 def record_change(conn: Connection, chain: ChainId, first: Height, last: Height | None) -> None:
-    """Count a change of the facts at these heights (None: all from `first` on), by the days of the
-    blocks that are stored there now."""
+    """Count a change of the days of the stored blocks `first … last` (None: and all above)."""
     height = blocks.c.height
     where = height >= first if last is None else height.between(first, last)
     day = day_column("time")
@@ -157,13 +156,19 @@ def record_changed_days(conn: Connection, chain: ChainId, days: Collection[date]
 def versions(
     conn: Connection, chains: Sequence[ChainId], first: date, last: date, *, looks_back: bool
 ) -> dict[date, int]:
-    """For each of the days a number that is another one once facts of the day have changed.
+    """A number for each day that changes whenever facts of the day change.
 
-    It counts the changes of the day and the chains that had begun by then: a chain that is taken up
-    later comes by days that are over, and counts nothing. With `looks_back` changes of all earlier
-    days count as well.
+    It is the number of changes of the day, plus the chains that had begun by then: a chain that is
+    added later brings closed days without a counted change. With `looks_back` changes of all
+    earlier days count as well.
     """
-    changes = _changes(conn, chains, date.min if looks_back else first, last)
+    since = date.min if looks_back else first
+    query = (
+        select(changed_days.c.day, func.sum(changed_days.c.changes))
+        .where(changed_days.c.chain == any_of(chains), changed_days.c.day.between(since, last))
+        .group_by(changed_days.c.day)
+    )
+    changes = {day: int(count) for day, count in conn.execute(query)}
     begun = [each for chain in chains if (each := first_day(conn, [chain])) is not None]
     before = sum(count for day, count in changes.items() if day < first)
     found = {}
@@ -172,15 +177,3 @@ def versions(
         counted = before if looks_back else changes.get(day, 0)
         found[day] = counted + sum(each <= day for each in begun)
     return found
-
-
-def _changes(
-    conn: Connection, chains: Sequence[ChainId], first: date, last: date
-) -> dict[date, int]:
-    """How often facts of each day changed, over these chains; without the days that did not."""
-    query = (
-        select(changed_days.c.day, func.sum(changed_days.c.changes))
-        .where(changed_days.c.chain == any_of(chains), changed_days.c.day.between(first, last))
-        .group_by(changed_days.c.day)
-    )
-    return {day: int(count) for day, count in conn.execute(query)}

@@ -1,4 +1,4 @@
-"""What is kept of a chain's raw events: which of them, and as what they were decoded."""
+"""Selection and decoding of the raw events that are stored."""
 
 import logging
 from collections.abc import Iterable
@@ -14,37 +14,37 @@ logger = logging.getLogger(__name__)
 
 
 def decode_events(raw_events: Iterable[RawEvent], chain: Chain) -> list[DecodedEvent]:
-    """Decode what is to be stored; packets of other applications at a shared endpoint are not.
+    """Decode raw events, without those of other applications at a shared contract.
 
-    Any other raw event is stored though we make nothing of it: a contract of ours emitted it.
+    Every other raw event is stored even if it decodes to nothing: a contract of ours emitted it.
     """
-    decoded = (decode_event(raw, chain) for raw in raw_events)
-    return [item for item in decoded if not _is_of_others(item, chain)]
-
-
-def _is_of_others(item: DecodedEvent, chain: Chain) -> bool:
-    made_nothing = item.event is None and item.undecodable is None
-    emitter: str = item.raw.address if isinstance(item.raw, EvmLog) else item.raw.contract
-    return made_nothing and emitter in shared_contracts(chain)
+    shared = shared_contracts(chain)
+    found = []
+    for raw in raw_events:
+        item = decode_event(raw, chain)
+        emitter: str = raw.address if isinstance(raw, EvmLog) else raw.contract
+        if item.event is not None or item.undecodable is not None or emitter not in shared:
+            found.append(item)
+    return found
 
 
 def shared_contracts(chain: Chain) -> frozenset[str]:
-    """Contracts through which others speak as well: what is not ours is not kept.
+    """Contracts that other applications use as well.
 
-    On a busy chain an endpoint emits a hundred packets of others for one of ours. Our deposit
-    factory lets anybody refund tokens of their own making.
+    On a busy chain a LayerZero endpoint emits a hundred foreign packets for one of ours. The
+    deposit factory refunds any token to anybody.
     """
     factory = chain.deposit_factory if isinstance(chain, EvmChain) else None
     return frozenset(each for each in (chain.lz_endpoint, factory) if each is not None)
 
 
 def decode_event(raw: RawEvent, chain: Chain) -> DecodedEvent:
-    """Decode one raw event; an undecodable one is kept with the reason instead of an event."""
+    """Decode one raw event; an undecodable one gets the reason instead of an event."""
     try:
         event = decode(raw, chain)
-        unfit = None if event is None else storage_error(event)
-        if unfit is not None:
-            raise Undecodable(f"Postgres cannot hold {unfit}")
+        reason = None if event is None else storage_error(event)
+        if reason is not None:
+            raise Undecodable(f"Postgres cannot hold {reason}")
         return DecodedEvent(raw, event, None)
     except Undecodable as error:
         logger.error(

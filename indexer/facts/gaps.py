@@ -1,30 +1,29 @@
-"""Where the numbers of a provider's events do not go on by one, and between which ledgers.
+"""Gaps in the sequence numbers of a provider's events.
 
-Both contracts number what they say of a provider, from 1. A number that is not the next one means
-that an event between two ledgers was lost, came twice or changed places.
+Both contracts number their events about a provider, from 1. A number that is not the next one means
+that an event was lost, duplicated or reordered.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, select, union_all
 
-from indexer.chains.events import Event
 from indexer.facts.rows import EVENT_MAPPINGS
 from warehouse_schema.facts import blocks
 from warehouse_schema.identifiers import ChainId, Height, StellarAddress
 from warehouse_schema.projections import providers as provider_rows
 
 _SERIES = ("pseq", "tseq")
-"""Numbers of a provider's Escrow and RailTerms events."""
+"""Sequence numbers of Escrow and RailTerms events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Ledgers between which something of providers is missing, or is there otherwise than it was.
+    """Ledgers to read again: an event of these providers is missing or wrong between them.
 
-    Both ends hold an event that is known, or begin what is stored; the missing one may lie in them.
+    Each end holds a known event, or is the first stored ledger; the missing event may lie in it.
     """
 
     first: Height
@@ -33,7 +32,7 @@ class Gap:
 
 
 def stale_gaps(conn: Connection, chain: ChainId) -> tuple[Gap, ...]:
-    """Gaps of the providers whose offers are not listed because something does not follow."""
+    """Gaps of the providers whose offers are hidden because of one."""
     stale = select(provider_rows.c.provider).where(provider_rows.c.stale.is_not(None))
     return find_gaps(conn, chain, conn.scalars(stale.order_by(provider_rows.c.provider)).all())
 
@@ -41,7 +40,7 @@ def stale_gaps(conn: Connection, chain: ChainId) -> tuple[Gap, ...]:
 def find_gaps(
     conn: Connection, chain: ChainId, providers: Sequence[StellarAddress]
 ) -> tuple[Gap, ...]:
-    """The gaps of these providers, in order of height; those that touch one another are one."""
+    """Gaps of these providers in order of height, with touching ones merged."""
     if not providers:
         return ()
     numbered = union_all(*_numbered(chain, providers)).subquery()
@@ -69,14 +68,22 @@ def find_gaps(
         .where(steps.c.number != steps.c.number_before + 1)
         .order_by("first", "last", "provider")
     )
-    return tuple(_joined(Gap(row.first, row.last, (row.provider,)) for row in conn.execute(query)))
+    merged: list[Gap] = []
+    for row in conn.execute(query):
+        gap = Gap(row.first, row.last, (row.provider,))
+        if merged and gap.first <= merged[-1].last:
+            previous = merged.pop()
+            providers = tuple(sorted({*previous.providers, *gap.providers}))
+            gap = Gap(previous.first, max(previous.last, gap.last), providers)
+        merged.append(gap)
+    return tuple(merged)
 
 
 def _numbered(chain: ChainId, providers: Sequence[StellarAddress]) -> Iterable[Select[Any]]:
-    for event_type in EVENT_MAPPINGS:
+    for mapping in EVENT_MAPPINGS.values():
         for series in _SERIES:
-            if series in _names(event_type):
-                table = EVENT_MAPPINGS[event_type].table.c
+            if series in mapping.own:
+                table = mapping.table.c
                 yield select(
                     table.provider,
                     literal(series).label("series"),
@@ -84,19 +91,3 @@ def _numbered(chain: ChainId, providers: Sequence[StellarAddress]) -> Iterable[S
                     table.height,
                     table.position,
                 ).where(table.chain == chain, table.provider.in_(providers))
-
-
-def _names(event_type: type[Event]) -> set[str]:
-    return {field.name for field in fields(event_type)}
-
-
-def _joined(gaps: Iterable[Gap]) -> list[Gap]:
-    """Gaps in order of their first ledger, with those that overlap or share a ledger as one."""
-    joined: list[Gap] = []
-    for gap in gaps:
-        if joined and gap.first <= joined[-1].last:
-            before = joined.pop()
-            providers = tuple(sorted({*before.providers, *gap.providers}))
-            gap = Gap(before.first, max(before.last, gap.last), providers)
-        joined.append(gap)
-    return joined

@@ -1,7 +1,7 @@
-"""Whether a chain's ingestion can be relied on. The one decision: everybody who has to know, asks.
+"""Health of a chain's ingestion, decided in one place.
 
 `isthmus status`, `/readyz`, `/v1/status`, routes, quotes, transfers, metrics and
-Dagster's check `keeps_up` all show what `assess` says.
+Dagster's check `keeps_up` all show the result of `assess`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from indexer.facts.status import ChainStatus
 HealthReason: TypeAlias = Literal[
     "NOT_STARTED", "ON_HOLD", "NOT_FOLLOWED", "NODE_FAILING", "STOPPED", "LATE"
 ]
-"""Why a chain is unwell. Stable: clients may match on it."""
+"""Why a chain is unhealthy. Stable: clients may match on it."""
 
 REASON_TEXTS: Mapping[HealthReason, str] = {
     "NOT_STARTED": "has not been ingested yet",
@@ -24,56 +24,63 @@ REASON_TEXTS: Mapping[HealthReason, str] = {
     "STOPPED": "stands still",
     "LATE": "is behind its head",
 }
-"""What follows the chain's id when anybody is told. Names no node."""
+"""Text after the chain's id, for clients. Names no node."""
 
 _SILENT_SECONDS, _SILENT_BLOCKS = 10, 3
-"""Three blocks in a row may be missed by a healthy chain.
+"""A healthy chain may miss three blocks in a row.
 
 Dagster restarts a follower within 9 to 21 s, so on quick chains a restart may show.
 """
 _LATE_SECONDS, _LATE_BLOCKS = 60, 20
-"""What catching up after a restart of the node or the follower may cost on any chain."""
+"""Time to catch up after a restart of the node or the follower, on any chain."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainHealth:
-    """What was decided about one chain."""
+    """Result of `assess`."""
 
     reason: HealthReason | None
-    """Why nothing may be promised about the chain; None when it is well."""
+    """None when the chain is healthy."""
     detail: str
-    """The reason as operators read it, which may name a node; empty when the chain is well."""
+    """The reason for operators, which may name a node; empty when the chain is healthy."""
     warnings: tuple[str, ...]
-    """What an operator must look at though the chain may be well."""
+    """Work for an operator even if the chain is healthy."""
 
     @property
     def is_well(self) -> bool:
-        """Whether the chain can be relied on."""
+        """True when the chain is healthy."""
         return self.reason is None
 
     @property
     def needs_operator(self) -> bool:
-        """Whether anything is to be done."""
+        """True when there is a reason or a warning."""
         return self.reason is not None or bool(self.warnings)
 
 
 def silent_after(chain: Chain) -> float:
-    """Seconds without a report or a new block after which follower, node or chain has stopped."""
+    """Seconds without a heartbeat or block after which follower, node or chain has stopped."""
     return _SILENT_SECONDS + _SILENT_BLOCKS * chain.block_seconds
 
 
 def late_after(chain: Chain) -> float:
-    """Seconds between the last ingested block and the head from which on a chain is late."""
+    """Seconds behind the head from which on a chain is late."""
     return _LATE_SECONDS + _LATE_BLOCKS * chain.block_seconds
 
 
 def assess(chain: Chain, status: ChainStatus) -> ChainHealth:
-    """Decide whether a chain is well, and why not. Ages are by the database's clock."""
-    reason, detail = _trouble(chain, status)
-    return ChainHealth(reason, detail, tuple(_warnings(status)))
+    """Assess one chain. Ages are by the database's clock."""
+    reason, detail = _find_reason(chain, status)
+    warnings = []
+    if status.open_alarms:
+        warnings.append(f"{status.open_alarms} open alarms")
+    if status.quarantined:
+        warnings.append(f"{status.quarantined} ledgers in quarantine")
+    if status.protocol_ahead is not None:
+        warnings.append(f"protocol {status.protocol_ahead} is ahead, which this build cannot read")
+    return ChainHealth(reason, detail, tuple(warnings))
 
 
-def _trouble(chain: Chain, status: ChainStatus) -> tuple[HealthReason | None, str]:
+def _find_reason(chain: Chain, status: ChainStatus) -> tuple[HealthReason | None, str]:
     if status.height is None:
         return "NOT_STARTED", "nothing ingested yet"
     if status.held is not None:
@@ -90,14 +97,3 @@ def _trouble(chain: Chain, status: ChainStatus) -> tuple[HealthReason | None, st
         behind = f"{status.lag_seconds} s and {status.lag_blocks} blocks"
         return "LATE", f"{behind} behind its head"
     return None, ""
-
-
-def _warnings(status: ChainStatus) -> list[str]:
-    found = []
-    if status.open_alarms:
-        found.append(f"{status.open_alarms} open alarms")
-    if status.quarantined:
-        found.append(f"{status.quarantined} ledgers in quarantine")
-    if status.protocol_ahead is not None:
-        found.append(f"protocol {status.protocol_ahead} is ahead, which this build cannot read")
-    return found

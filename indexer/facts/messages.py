@@ -1,9 +1,10 @@
-"""What services say of messages, in and out. Every function works inside the caller's transaction.
+"""Attestations and statuses of messages, as services report them.
 
-The indexer's role may insert and delete here, not update: what is replaced is deleted first.
+Every function works inside the caller's transaction. The indexer's role may insert and delete
+these rows, not update them: a replaced row is deleted first.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -11,19 +12,16 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    Select,
     and_,
-    bindparam,
     cast,
     delete,
     extract,
     func,
     insert,
     select,
+    true,
 )
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import Text
 
 from indexer.chains.events import Provenance
 from indexer.chains.services.messages import (
@@ -35,66 +33,64 @@ from indexer.chains.services.messages import (
 )
 from warehouse_schema.facts import cctp_attestations, message_status
 from warehouse_schema.identifiers import Bytes32, ChainId, UnixSeconds
+from warehouse_schema.queries import any_of
 
-_WORDS = 200
-"""Most characters that are kept of what a service says."""
+_MAX_TEXT = 200
+"""Characters stored of a service's text."""
 
-_ATTESTATION_COLUMNS = [cctp_attestations.c[field.name] for field in fields(Attestation)]
+_attestations = cctp_attestations.c
+_ATTESTATION_COLUMNS = [_attestations[field.name] for field in fields(Attestation)]
+_status_columns = message_status.c
+_STATUSES = select(*(_status_columns[field.name] for field in fields(MessageStatus)))
 
 
 def add_attestation(conn: Connection, new: Attestation) -> bool:
-    """Store an attestation; whether it says anything that was not stored before.
+    """Store an attestation. Returns False when it was stored before.
 
-    A verified one takes the place of the same message refused earlier: a signature was damaged on
-    the way, or the network file has named the attesters since.
+    A verified one replaces the same message refused earlier: its signature was damaged on the way,
+    or the network file names the attesters since.
     """
     key = and_(
-        cctp_attestations.c.source_domain == new.source_domain,
-        cctp_attestations.c.nonce == new.nonce,
-        cctp_attestations.c.message_hash == new.message_hash,
-        cctp_attestations.c.source_tx == new.source_tx,
+        _attestations.source_domain == new.source_domain,
+        _attestations.nonce == new.nonce,
+        _attestations.message_hash == new.message_hash,
+        _attestations.source_tx == new.source_tx,
     )
     if new.verified:
-        conn.execute(delete(cctp_attestations).where(key, ~cctp_attestations.c.verified))
+        conn.execute(delete(cctp_attestations).where(key, ~_attestations.verified))
     row = {**asdict(new), "attesters": list(new.attesters), "verified": new.verified}
     statement = postgresql.insert(cctp_attestations).values(row).on_conflict_do_nothing()
-    stored = conn.execute(statement.returning(cctp_attestations.c.id)).one_or_none()
-    return stored is not None
+    return conn.execute(statement.returning(_attestations.id)).one_or_none() is not None
 
 
 def attested_burns(
     conn: Connection, burn_keys: Collection[Bytes32] | None = None
 ) -> list[AttestedBurn]:
-    """Burns with a verified attestation, of these keys or all; each nonce once, oldest first.
+    """Burns with a verified attestation, of these keys or all; each nonce once.
 
-    A nonce stands where its newest attestation does.
+    Ordered by the newest attestation of each nonce, oldest first.
     """
     if burn_keys is not None and not burn_keys:
         return []
-    columns = cctp_attestations.c
     newest = (
-        select(func.max(columns.id))
-        .where(columns.verified, *_among(columns.burn_key, burn_keys))
-        .group_by(columns.source_domain, columns.nonce)
+        select(func.max(_attestations.id))
+        .where(_attestations.verified, _is_among(_attestations.burn_key, burn_keys))
+        .group_by(_attestations.source_domain, _attestations.nonce)
     )
-    query = (
-        select(columns.source_chain, columns.source_tx, columns.burn_key, columns.nonce)
-        .where(columns.id.in_(newest))
-        .order_by(columns.id)
-    )
+    columns = [_attestations[name] for name in ("source_chain", "source_tx", "burn_key", "nonce")]
+    query = select(*columns).where(_attestations.id.in_(newest)).order_by(_attestations.id)
     return [AttestedBurn(*row) for row in conn.execute(query)]
 
 
 def attested_at(conn: Connection, nonces: Collection[Bytes32]) -> dict[Bytes32, UnixSeconds]:
-    """When messages of these nonces were first found attested, unix seconds by our clock."""
+    """Unix seconds, by our clock, when messages of these nonces were first found attested."""
     if not nonces:
         return {}
-    columns = cctp_attestations.c
-    since = cast(extract("epoch", func.min(columns.judged_at)), BigInteger)
+    first = cast(extract("epoch", func.min(_attestations.judged_at)), BigInteger)
     query = (
-        select(columns.nonce, since)
-        .where(columns.verified, *_among(columns.nonce, nonces))
-        .group_by(columns.nonce)
+        select(_attestations.nonce, first)
+        .where(_attestations.verified, _attestations.nonce == any_of(nonces))
+        .group_by(_attestations.nonce)
     )
     return {nonce: UnixSeconds(at) for nonce, at in conn.execute(query)}
 
@@ -102,81 +98,71 @@ def attested_at(conn: Connection, nonces: Collection[Bytes32]) -> dict[Bytes32, 
 def verified_attestations(
     conn: Connection, nonces: Collection[Bytes32]
 ) -> dict[tuple[ChainId, Bytes32], Attestation]:
-    """What may be handed to the destination for messages of these nonces, by source chain and
-    nonce: the newest of each."""
+    """The newest verified attestation of each of these nonces, by source chain and nonce."""
     if not nonces:
         return {}
-    columns = cctp_attestations.c
     query = (
         select(*_ATTESTATION_COLUMNS)
-        .where(columns.verified, *_among(columns.nonce, nonces))
-        .order_by(columns.id)
+        .where(_attestations.verified, _attestations.nonce == any_of(nonces))
+        .order_by(_attestations.id)
     )
-    return {(each.source_chain, each.nonce): each for each in _attestations(conn, query)}
-
-
-def _attestations(conn: Connection, query: Select[Any]) -> Iterator[Attestation]:
+    found = {}
     for row in conn.execute(query):
         values: dict[str, Any] = {**row._mapping, "attesters": tuple(row.attesters)}
-        yield Attestation(**values)
+        found[row.source_chain, row.nonce] = Attestation(**values)
+    return found
 
 
 def answered_keys(conn: Connection, sent: Collection[Provenance]) -> set[Bytes32]:
-    """Burn keys of which services have said anything already, among messages sent there."""
+    """Burn keys with an attestation or status already, among messages sent at these places."""
     if not sent:
         return set()
-    attested = select(cctp_attestations.c.burn_key).where(
-        *_among(cctp_attestations.c.source_chain, {seen.chain for seen in sent}),
-        *_among(cctp_attestations.c.source_tx, {seen.tx_hash for seen in sent}),
+    attested = select(_attestations.burn_key).where(
+        _attestations.source_chain == any_of({seen.chain for seen in sent}),
+        _attestations.source_tx == any_of({seen.tx_hash for seen in sent}),
     )
-    waiting = select(message_status.c.group_key).where(
-        *_among(message_status.c.message_id, [burn_id(seen) for seen in sent])
+    waiting = select(_status_columns.group_key).where(
+        _status_columns.message_id == any_of([burn_id(seen) for seen in sent])
     )
     return set(conn.scalars(attested.union_all(waiting)))
 
 
 def replace_statuses(
-    conn: Connection, service: Service, said: Mapping[str, MessageStatus | None]
+    conn: Connection, service: Service, new: Mapping[str, MessageStatus | None]
 ) -> list[Bytes32]:
-    """Replace what a service says of these message ids (None: nothing); group keys that changed."""
-    columns = message_status.c
-    query = select(
-        columns.service, columns.message_id, columns.group_key, columns.status, columns.detail
-    ).where(columns.service == service, *_among(columns.message_id, said))
+    """Replace a service's statuses by message id (None: delete). Returns changed group keys."""
+    query = _STATUSES.where(
+        _status_columns.service == service, _status_columns.message_id == any_of(new)
+    )
     stored = {row.message_id: MessageStatus(*row) for row in conn.execute(query)}
-    changed = [name for name, status in said.items() if stored.get(name) != status]
+    changed = [name for name, status in new.items() if stored.get(name) != status]
     if not changed:
         return []
     conn.execute(
         delete(message_status).where(
-            columns.service == service, *_among(columns.message_id, changed)
+            _status_columns.service == service, _status_columns.message_id == any_of(changed)
         )
     )
-    rows = [status for name in changed if (status := said[name]) is not None]
+    rows = [status for name in changed if (status := new[name]) is not None]
     if rows:
         conn.execute(insert(message_status), [asdict(status) for status in rows])
-    touched = {*(stored[name].group_key for name in changed if name in stored)}
-    return sorted(touched | {status.group_key for status in rows})
+    keys = {stored[name].group_key for name in changed if name in stored}
+    return sorted(keys | {status.group_key for status in rows})
 
 
 def read_statuses(
     conn: Connection, group_keys: Collection[Bytes32] | None = None
 ) -> dict[str, MessageStatus]:
-    """What services say of the messages of these burn keys and guids, or of all, by message id."""
-    columns = message_status.c
-    query = select(
-        columns.service, columns.message_id, columns.group_key, columns.status, columns.detail
-    ).where(*_among(columns.group_key, group_keys))
+    """Statuses of the messages of these burn keys and guids, or of all, by message id."""
+    query = _STATUSES.where(_is_among(_status_columns.group_key, group_keys))
     return {row.message_id: MessageStatus(*row) for row in conn.execute(query)}
 
 
-def printable_line(words: str) -> str:
-    """A stranger's words as one short printable line: nothing in it that Postgres would refuse."""
-    line = " ".join(words.split())
-    return "".join(letter for letter in line if letter.isprintable())[:_WORDS]
+def printable_line(text: str) -> str:
+    """Untrusted text as one short printable line that Postgres accepts."""
+    line = " ".join(text.split())
+    return "".join(letter for letter in line if letter.isprintable())[:_MAX_TEXT]
 
 
-def _among(column: Any, values: Collection[str] | None) -> list[ColumnElement[bool]]:
-    if values is None:
-        return []
-    return [column == func.any(bindparam(None, list(values), type_=ARRAY(Text)))]
+def _is_among(column: Any, values: Collection[str] | None) -> ColumnElement[bool]:
+    return true() if values is None else column == any_of(values)

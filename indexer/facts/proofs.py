@@ -1,4 +1,4 @@
-"""Blocks whose logs rest on one node until they are proven (`indexer.ingest.proving`)."""
+"""Blocks whose logs rest on one node until `indexer.ingest.proving` proves them."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -20,7 +20,7 @@ BlockKey = tuple[ChainId, BlockHash]
 
 
 def record_unproven(conn: Connection, chain: Chain, first: Height, last: Height) -> None:
-    """Note the stored blocks of `first … last` that hold logs: nothing proves these so far."""
+    """Mark the stored blocks of `first … last` with logs as unproven."""
     if not isinstance(chain, EvmChain) or chain.log_proof == "none":
         return
     columns = blocks.c
@@ -35,7 +35,7 @@ def record_unproven(conn: Connection, chain: Chain, first: Height, last: Height)
 
 
 def find_unproven(conn: Connection, places: Iterable[Provenance]) -> frozenset[BlockKey]:
-    """Which blocks of these places are not proven."""
+    """The unproven blocks among these places."""
     keys = {(place.chain, place.block_hash) for place in places}
     if not keys:
         return frozenset()
@@ -48,7 +48,7 @@ def find_unproven(conn: Connection, places: Iterable[Provenance]) -> frozenset[B
 
 
 def request_proofs(conn: Connection, keys: Collection[BlockKey]) -> None:
-    """Ask for the proof of these blocks: a transfer rests on them."""
+    """Request the proof of these blocks, because a transfer depends on them."""
     if keys:
         columns = unproven_blocks.c
         conn.execute(
@@ -61,9 +61,9 @@ def request_proofs(conn: Connection, keys: Collection[BlockKey]) -> None:
 def next_requested_block(
     conn: Connection, chain: ChainId, paused: Collection[BlockHash]
 ) -> Block | None:
-    """A block whose proof is wanted and that is none of `paused`; None where there is none.
+    """A block whose proof is requested, except `paused`; None when there is none.
 
-    In random order: blocks that cannot be proven do not keep others from their turn.
+    Random order, so that blocks that cannot be proven do not starve others.
     """
     query = (
         stored_blocks(chain)
@@ -85,7 +85,7 @@ def next_requested_block(
 
 
 def record_proven(conn: Connection, block: Block) -> None:
-    """Note that what is stored of this block's logs is the chain's."""
+    """Mark a block as proven."""
     columns = unproven_blocks.c
     conn.execute(
         delete(unproven_blocks).where(
@@ -97,7 +97,7 @@ def record_proven(conn: Connection, block: Block) -> None:
 def proven_logs(
     conn: Connection, chain: ChainId, first: Height, last: Height
 ) -> dict[Block, list[RawEvent]]:
-    """The blocks of `first … last` whose stored logs are proven, with these logs."""
+    """The proven blocks of `first … last` with their stored logs."""
     if not is_evm(chain):
         return {}
     is_unproven = exists().where(
@@ -111,7 +111,7 @@ def proven_logs(
 
 
 def restore_proven(conn: Connection, proven: Mapping[Block, list[RawEvent]]) -> None:
-    """Note as proven what was (`proven_logs`), where a range that was read again has the same."""
+    """Mark blocks of `proven_logs` as proven again, where a range read again has the same logs."""
     for block, logs in proven.items():
         stored = block_at(conn, block.chain, block.height)
         if stored == block and logs == list(

@@ -1,11 +1,10 @@
-"""Ledgers whose contents nobody could decode so far. Every function works inside the caller's
-transaction.
+"""Ledgers that could not be decoded, in `facts.quarantined_ledgers`.
 
-Such a ledger has its block, no events, its bytes here, and an alarm. The indexer's role may insert
-and delete here, not update: what is said of a ledger anew takes the place of what was said.
+Such a ledger has its block, no events, its bytes here, and an alarm. Every function works inside
+the caller's transaction. The indexer's role may insert and delete these rows, not update them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -31,12 +30,12 @@ COLUMNS: Sequence[Column[Any]] = [
         *("state", "reason", "source", "raw", "build"),
     )
 ]
-"""What a row is written by; the rest is the database's clock."""
+"""Columns of `ledger_row`; the others default to the database's clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedLedger:
-    """A row, without the ledger's bytes."""
+    """A row without the ledger's bytes."""
 
     chain: ChainId
     height: Height
@@ -58,7 +57,7 @@ class QuarantinedLedger:
 
 
 def ledger_row(ledger: UnreadLedger, build: str) -> tuple[Any, ...]:
-    """A ledger that was just tried by that build, as values of `COLUMNS`."""
+    """Values of `COLUMNS` for a ledger that this build just failed to decode."""
     block = ledger.block
     raw = zstandard.compress(ledger.raw)
     return (
@@ -68,34 +67,30 @@ def ledger_row(ledger: UnreadLedger, build: str) -> tuple[Any, ...]:
 
 
 def add_ledgers(conn: Connection, ledgers: Sequence[UnreadLedger], build: str) -> None:
-    """Put ledgers into quarantine, and call for an operator. Their blocks are written elsewhere."""
+    """Quarantine ledgers and raise their alarms. Does not write their blocks."""
     copy_into(conn, COLUMNS, (ledger_row(ledger, build) for ledger in ledgers))
     for ledger in ledgers:
-        _raise(conn, ledger.block.chain, ledger.block.height, ledger.reason)
+        block = ledger.block
+        raise_alarm(conn, block.chain, ALARM, str(block.height), ledger.reason)
 
 
 def sync_alarms(conn: Connection, chain: ChainId, first: Height, last: Height) -> None:
-    """Let the alarms about the ledgers of `first … last` say what stands in quarantine."""
-    list_ledgers = dict(
-        conn.execute(
-            select(_ledgers.height, _ledgers.reason).where(
-                _ledgers.chain == chain, _ledgers.height.between(first, last)
-            )
-        ).all()
-    )
+    """Make the alarms about the ledgers of `first … last` those of the stored quarantine."""
+    in_range = (_ledgers.chain == chain, _ledgers.height.between(first, last))
+    stored = dict(conn.execute(select(_ledgers.height, _ledgers.reason).where(*in_range)).all())
     raised = select(alarms.c.subject).where(
         alarms.c.chain == chain, alarms.c.kind == ALARM, alarms.c.cleared_at.is_(None)
     )
     for subject in conn.scalars(raised).all():
-        if first <= int(subject) <= last and int(subject) not in list_ledgers:
+        if first <= int(subject) <= last and int(subject) not in stored:
             clear_alarm(conn, chain, ALARM, subject)
-    for height, reason in list_ledgers.items():
-        _raise(conn, chain, height, reason)
+    for height, reason in stored.items():
+        raise_alarm(conn, chain, ALARM, str(height), reason)
 
 
 def release_ledger(conn: Connection, chain: ChainId, height: Height) -> None:
-    """Take a ledger out, and its alarm back. Its events are written elsewhere."""
-    conn.execute(delete(quarantined_ledgers).where(*_key(chain, height)))
+    """Delete a ledger from quarantine and clear its alarm. Does not write its events."""
+    conn.execute(delete(quarantined_ledgers).where(_is_ledger(chain, height)))
     clear_alarm(conn, chain, ALARM, str(height))
 
 
@@ -107,49 +102,44 @@ def record_retry(
     reason: str,
     build: str,
 ) -> None:
-    """Write down that a build tried in vain. Nothing happens if the ledger is not there."""
-    told: dict[str, ColumnElement[Any]] = {
+    """Record a failed retry by a build. No effect if the ledger is not in quarantine."""
+    new: dict[str, ColumnElement[Any]] = {
         "state": literal(state),
         "reason": literal(reason),
         "build": literal(build),
         "tried_at": func.clock_timestamp(),
     }
     columns = list(quarantined_ledgers.columns)
-    # The row leaves and comes back in one statement, which hands over what it has deleted.
-    leaving = (
+    # One statement deletes the row and inserts it with the new values.
+    deleted = (
         delete(quarantined_ledgers)
-        .where(*_key(chain, height))
-        .returning(*(told.get(column.name, column).label(column.name) for column in columns))
-        .cte("leaving")
+        .where(_is_ledger(chain, height))
+        .returning(*(new.get(column.name, column).label(column.name) for column in columns))
+        .cte("deleted")
     )
-    again = insert(quarantined_ledgers).from_select(columns, select(leaving))
-    if conn.execute(again, execution_options={"preserve_rowcount": True}).rowcount:
-        _raise(conn, chain, height, reason)
+    inserted = insert(quarantined_ledgers).from_select(columns, select(deleted))
+    if conn.execute(inserted, execution_options={"preserve_rowcount": True}).rowcount:
+        raise_alarm(conn, chain, ALARM, str(height), reason)
 
 
 def list_ledgers(
     conn: Connection, chain: ChainId | None = None, *, untried_by: str | None = None
 ) -> list[QuarantinedLedger]:
-    """Ledgers in quarantine, lowest first: of a chain, or of all; those a build has not tried."""
+    """Ledgers in quarantine, lowest first: of a chain or all; optionally not tried by a build."""
     query = select(*(_ledgers[field.name] for field in fields(QuarantinedLedger)))
     if chain is not None:
         query = query.where(_ledgers.chain == chain)
     if untried_by is not None:
         query = query.where(_ledgers.build != untried_by)
     rows = conn.execute(query.order_by(_ledgers.chain, _ledgers.height))
-    return [QuarantinedLedger(*each) for each in rows]
+    return [QuarantinedLedger(*row) for row in rows]
 
 
 def read_bytes(conn: Connection, chain: ChainId, height: Height) -> bytes | None:
     """The `LedgerCloseMeta` of a ledger in quarantine; None when it is not there."""
-    raw = conn.scalar(select(_ledgers.raw).where(*_key(chain, height)))
+    raw = conn.scalar(select(_ledgers.raw).where(_is_ledger(chain, height)))
     return None if raw is None else zstandard.decompress(raw)
 
 
-def _key(chain: ChainId, height: Height) -> Iterator[ColumnElement[bool]]:
-    yield _ledgers.chain == chain
-    yield _ledgers.height == height
-
-
-def _raise(conn: Connection, chain: ChainId, height: Height, reason: str) -> None:
-    raise_alarm(conn, chain, ALARM, str(height), reason)
+def _is_ledger(chain: ChainId, height: Height) -> ColumnElement[bool]:
+    return (_ledgers.chain == chain) & (_ledgers.height == height)

@@ -1,6 +1,6 @@
-"""When a chain takes blocks back: where it forked, and taking back what we kept of them.
+"""Reorgs: find the fork, and delete the facts above it.
 
-A block that is final stays, whatever a node says: what would change one stops the chain.
+A finalized block is never deleted: a node that denies one stops the chain.
 """
 
 import logging
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 def find_fork(conn: Connection, reader: ChainReader, chain: Chain, cursor: Cursor) -> Block:
     """The highest stored block that is still on the node's chain.
 
-    Walks down from the cursor to the highest block that is final, by what was recorded or by the
-    chain's confirmations: a node that denies that one is not to be followed. Raises `DeepReorg`,
-    and `InconsistentAnswer` when the blocks that it names instead do not join.
+    Walks down from the cursor to the highest finalized block, by record or by confirmations. Raises
+    `DeepReorg` when the node denies that one as well, and `InconsistentAnswer` when the node's own
+    blocks do not join.
     """
     by_depth = final_by_depth(chain, cursor.height)
     final = max(by_depth, by_depth if cursor.final_height is None else cursor.final_height)
@@ -39,52 +39,48 @@ def find_fork(conn: Connection, reader: ChainReader, chain: Chain, cursor: Curso
         above = named
     if above is not None and reader.block(above.height) != above:
         raise InconsistentAnswer(f"{chain.id}: the node has two blocks {above.height}")
+    depth = f"{chain.confirmations} confirmations"
+    was_recorded = final > by_depth
+    reason = f"a node said so, before its {depth}" if was_recorded else f"it has {depth}"
     raise DeepReorg(
         f"{chain.id}: no stored block from {cursor.height} down to {final} is on the node's chain,"
-        f" and that one is final ({_why_final(chain, final > by_depth)}). Check the node; if the"
-        " chain really did this, rebuild from an earlier height"
+        f" and that one is final ({reason}). Check the node; if the chain really did this, rebuild"
+        " from an earlier height"
     )
 
 
-def _why_final(chain: Chain, was_recorded: bool) -> str:
-    depth = f"{chain.confirmations} confirmations"
-    return f"a node said so, before its {depth}" if was_recorded else f"it has {depth}"
-
-
-def final_heights(
-    conn: Connection, reader: ChainReader, chain: Chain, cursor: Cursor, said: Finality
+def apply_finality(
+    conn: Connection, reader: ChainReader, chain: Chain, cursor: Cursor, reported: Finality
 ) -> Cursor:
-    """The cursor with what a node's word makes of stored blocks: all, some or none is final.
+    """The cursor with the finality that a node reports.
 
-    It covers a stored block that it names, and all of them when it names a block above the cursor
-    and agrees on the cursor's. Where it names another block than the stored one, the next range
-    will not join, and the fork is found then. Raises `DeepReorg` when that block was final before,
-    and `InconsistentAnswer` when the node itself has another one there.
+    A reported block finalizes the stored one with its hash; one above the cursor finalizes all
+    blocks if the node agrees on the cursor's. Where hashes differ nothing changes: the next range
+    will not join, and the fork is found then. Raises `DeepReorg` when the stored block was final
+    before, and `InconsistentAnswer` when the node itself has another block there.
     """
-    was_final = cursor.final_height is not None and said.final.height <= cursor.final_height
-    if was_final and _denies(conn, reader, said.final):
-        raise DeepReorg(
-            f"{chain.id}: the node calls {said.final.hash} final at height {said.final.height};"
-            f" another block is stored there, and blocks up to {cursor.final_height} were final"
-        )
-    final = _covered(conn, reader, cursor, said.final)
-    if final is None:
+    final = reported.final
+    if cursor.final_height is not None and final.height <= cursor.final_height:
+        stored = store.block_at(conn, final.chain, final.height)
+        if stored is not None and stored.hash != final.hash:
+            if reader.block(final.height).hash != final.hash:
+                raise InconsistentAnswer(f"{final.chain}: the node has two blocks {final.height}")
+            raise DeepReorg(
+                f"{chain.id}: the node calls {final.hash} final at height {final.height};"
+                f" another block is stored there, and blocks up to {cursor.final_height} were final"
+            )
+    final_height = _stored_height(conn, reader, cursor, final)
+    if final_height is None:
         return cursor
-    safe = _covered(conn, reader, cursor, said.safe)
-    return cursor.finalized(safe=final if safe is None else safe, final=final)
+    safe_height = _stored_height(conn, reader, cursor, reported.safe)
+    safe_height = final_height if safe_height is None else safe_height
+    return cursor.finalized(safe=safe_height, final=final_height)
 
 
-def _denies(conn: Connection, reader: ChainReader, named: Block) -> bool:
-    """Whether the node names another block than the stored one, and stands by it."""
-    stored = store.block_at(conn, named.chain, named.height)
-    if stored is None or stored.hash == named.hash:
-        return False
-    if reader.block(named.height).hash != named.hash:
-        raise InconsistentAnswer(f"{named.chain}: the node has two blocks {named.height}")
-    return True
-
-
-def _covered(conn: Connection, reader: ChainReader, cursor: Cursor, named: Block) -> Height | None:
+def _stored_height(
+    conn: Connection, reader: ChainReader, cursor: Cursor, named: Block
+) -> Height | None:
+    """Height of a named block, at most the cursor's, if the same block is stored there."""
     if named.height > cursor.height:
         named = reader.block(cursor.height)
     stored = store.block_at(conn, cursor.chain, named.height)
@@ -92,12 +88,16 @@ def _covered(conn: Connection, reader: ChainReader, cursor: Cursor, named: Block
 
 
 def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
-    """Take back all facts above `fork` and put the cursor there; the events taken back.
+    """Delete all facts above `fork` and move the cursor there. Returns the deleted events.
 
-    The raw logs move to `facts.orphans`. The caller refolds what the events touched, in the same
+    Raw logs move to `facts.orphans`. The caller refolds what the events touched, in the same
     transaction.
     """
-    taken = store.delete_above(conn, fork.chain, above=fork.height)
+
+    def at_fork(height: Height | None) -> Height | None:
+        return None if height is None else Height(min(height, fork.height))
+
+    deleted = store.delete_above(conn, fork.chain, above=fork.height)
     move_cursor(
         conn,
         cursor,
@@ -108,8 +108,8 @@ def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
             block_time=fork.time,
             head_height=cursor.head_height,
             head_time=cursor.head_time,
-            safe_height=_at_most(cursor.safe_height, fork.height),
-            final_height=_at_most(cursor.final_height, fork.height),
+            safe_height=at_fork(cursor.safe_height),
+            final_height=at_fork(cursor.final_height),
         ),
     )
     logger.warning(
@@ -117,10 +117,6 @@ def rewind(conn: Connection, cursor: Cursor, fork: Block) -> list[Event]:
         fork.chain,
         cursor.height,
         fork.height,
-        len(taken),
+        len(deleted),
     )
-    return taken
-
-
-def _at_most(height: Height | None, limit: Height) -> Height | None:
-    return None if height is None else Height(min(height, limit))
+    return deleted

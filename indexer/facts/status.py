@@ -1,22 +1,9 @@
-"""What the warehouse knows of each chain's ingestion; `indexer.facts.health` decides by it."""
+"""Ingestion status of each chain, the input of `indexer.facts.health`."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Connection,
-    Engine,
-    ScalarSelect,
-    Select,
-    Table,
-    Text,
-    bindparam,
-    func,
-    select,
-)
+from sqlalchemy import ARRAY, Connection, Engine, Text, bindparam, func, select
 
 from indexer.config.networks import Network
 from warehouse_schema.facts import alarms, cursors, quarantined_ledgers
@@ -25,7 +12,7 @@ from warehouse_schema.identifiers import ChainId
 
 @dataclass(frozen=True, slots=True)
 class ChainStatus:
-    """One chain's ingestion. Heights are None before the first range was committed."""
+    """One chain's ingestion. Heights are None before the first committed range."""
 
     chain: ChainId
     height: int | None
@@ -35,15 +22,15 @@ class ChainStatus:
     idle_seconds: float | None
     """Seconds since the cursor last moved, by the database's clock."""
     silent_seconds: float | None
-    """Seconds since the follower last reported, by the database's clock."""
+    """Seconds since the follower's last heartbeat, by the database's clock."""
     failure: str | None
-    """Why the node could not be read when the follower last tried; None when it could."""
+    """Why the follower's last read of the node failed; None when it did not."""
     held: str | None
     open_alarms: int
     quarantined: int = 0
-    """Ledgers that nobody could decode so far."""
+    """Ledgers that could not be decoded."""
     protocol_ahead: int | None = None
-    """Protocol that the node is ready for and the follower's build cannot read."""
+    """Protocol that the node supports and the follower's build cannot read."""
 
 
 _CURSOR_COLUMNS = (
@@ -58,37 +45,30 @@ _CURSOR_COLUMNS = (
 
 
 def chain_status(engine: Engine, network: Network) -> list[ChainStatus]:
-    """The status of every chain of the network, in its order."""
+    """Status of every chain of the network, in its order."""
     with engine.connect() as conn:
         return chain_status_on(conn, network)
 
 
 def chain_status_on(conn: Connection, network: Network) -> list[ChainStatus]:
     """As `chain_status`, within a transaction: one statement."""
-    rows = {row.chain: row for row in conn.execute(_statuses([c.id for c in network.chains]))}
-    return [_status(rows[chain.id]) for chain in network.chains]
-
-
-def _statuses(chains: Sequence[ChainId]) -> Select[Any]:
-    """A row for each chain, whether or not anything of it was ever read."""
-    given = bindparam("chains", list(chains), type_=ARRAY(Text))
-    each = func.unnest(given).table_valued("chain").render_derived("each")
-    open_alarms = _count(alarms, each.c.chain, alarms.c.cleared_at.is_(None))
-    return select(
+    # Outer join: a chain that was never read has a row as well.
+    chains = bindparam("chains", [chain.id for chain in network.chains], type_=ARRAY(Text))
+    each = func.unnest(chains).table_valued("chain").render_derived("each")
+    open_alarms = select(func.count()).where(
+        alarms.c.chain == each.c.chain, alarms.c.cleared_at.is_(None)
+    )
+    quarantined = select(func.count()).where(quarantined_ledgers.c.chain == each.c.chain)
+    query = select(
         each.c.chain,
         *(cursors.c[name] for name in _CURSOR_COLUMNS),
         func.extract("epoch", func.now() - cursors.c.updated_at).label("idle"),
         func.extract("epoch", func.now() - cursors.c.reported_at).label("silent"),
-        open_alarms.label("open_alarms"),
-        _count(quarantined_ledgers, each.c.chain).label("quarantined"),
+        open_alarms.scalar_subquery().label("open_alarms"),
+        quarantined.scalar_subquery().label("quarantined"),
     ).select_from(each.outerjoin(cursors, cursors.c.chain == each.c.chain))
-
-
-def _count(
-    table: Table, chain: ColumnElement[str], *which: ColumnElement[bool]
-) -> ScalarSelect[int]:
-    """How many rows of a table a chain has."""
-    return select(func.count()).where(table.c.chain == chain, *which).scalar_subquery()
+    rows = {row.chain: row for row in conn.execute(query)}
+    return [_status(rows[chain.id]) for chain in network.chains]
 
 
 def _status(row: Any) -> ChainStatus:

@@ -1,4 +1,4 @@
-"""The watched addresses of a chain as they are stored: those of the network file and of clients."""
+"""Watched addresses of a chain: those of the network file, and those that clients stored."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,23 +15,23 @@ ALARM = "watched_address"
 
 
 class StoredWatchlist:
-    """A `Watchlist` over `intake.watched_addresses`. Asks anew each time, so it is never old."""
+    """A `Watchlist` over `intake.watched_addresses`, queried on every call."""
 
     def __init__(
         self, chain: Chain, begin: Callable[[], AbstractContextManager[Connection]]
     ) -> None:
-        """`begin` gives a connection for one transaction."""
+        """`begin` opens a connection for one transaction."""
         self._chain, self._begin = chain, begin
         self._fixed = frozenset(chain.watched)
 
     @classmethod
     def of(cls, engine: Engine, chain: Chain) -> "StoredWatchlist":
-        """With connections of an engine; threads may share it."""
+        """With connections of an engine. Threads may share it."""
         return cls(chain, engine.begin)
 
     @classmethod
     def on(cls, conn: Connection, chain: Chain) -> "StoredWatchlist":
-        """On a connection that is in no transaction whenever the list is asked."""
+        """On a connection that is outside a transaction at each call."""
 
         @contextmanager
         def begin() -> Iterator[Connection]:
@@ -60,7 +60,7 @@ class StoredWatchlist:
             if len(found) > limit:
                 return None
             malformed = {each for each in found if is_evm(self._chain.id) and not _is_evm(each)}
-            # The table's check refuses them. One that is there all the same must not stop a chain.
+            # The table's CHECK rejects them; one that got in all the same must not stop a chain.
             for each in malformed:
                 raise_alarm(conn, self._chain.id, ALARM, each[:100], "is no address: not watched")
             return found - malformed

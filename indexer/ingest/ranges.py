@@ -20,7 +20,7 @@ from indexer.errors import FollowerConflict, InconsistentAnswer
 from indexer.facts import proofs, quarantine, store
 from indexer.facts.cursors import Cursor, move_cursor, read_cursor, record_finality
 from indexer.facts.decoding import decode_events
-from indexer.facts.reorg import final_heights, find_fork, rewind
+from indexer.facts.reorg import apply_finality, find_fork, rewind
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.projections import apply_range, revert_events
 from indexer.ingest.proving import BlockProver
@@ -231,7 +231,7 @@ def update_finality(conn: Connection, reader: ChainReader, network: Network) -> 
         if said is None:
             noted = _final_by_depth(chain, cursor)
         else:
-            noted = final_heights(conn, reader, chain, cursor, said)
+            noted = apply_finality(conn, reader, chain, cursor, said)
         if noted != cursor:
             record_finality(conn, noted)
             refold_final(conn, network, chain.id)

@@ -94,7 +94,7 @@ _CONFIG = (*_VALUES, "indexer.notifications", "indexer.config")
 _CHAINS = (*_CONFIG, "indexer.chains")
 _EVENTS = (
     *(*_CONFIG, "indexer.chains.events", "indexer.chains.raw", "indexer.chains.services.messages"),
-    *("indexer.chains.stellar.xdr", "indexer.chains.evm.abi"),
+    *("indexer.chains.stellar.xdr", "indexer.chains.evm.abi", "indexer.chains.evm.abi_columns"),
 )
 """What chains said, and how its bytes are read: no node is asked."""
 _BRIDGES = (*_EVENTS, "indexer.bridges", "indexer.market")

@@ -93,8 +93,8 @@ def chunk_of_columns(chain: EvmChain, read: EvmColumns) -> Chunk:
     does. What they decide always fits its table: amounts have 128 bits, numbers 32, texts are hex.
     """
     columnar = decode_columns(read.logs, chain)
-    left = columnar.logs.filter(pl.col("is_left"))
-    decided = columnar.logs.filter(~pl.col("is_left") & ~_is_of_others(chain))
+    left = columnar.logs.filter(pl.col("is_undecided"))
+    decided = columnar.logs.filter(~pl.col("is_undecided") & ~_is_of_others(chain))
     decoded = decode_events(logs_from_frame(left, chain.id), chain)
     counts = Counter(item.raw.seen.height for item in decoded)
     counts.update(dict(decided["height"].value_counts().iter_rows()))
@@ -141,7 +141,7 @@ def _columnar_copies(
     decided: pl.DataFrame, events: Mapping[str, pl.DataFrame], chain: ChainId
 ) -> Iterator[CopyText]:
     if decided.height:
-        logs = decided.drop("is_left").with_columns(chain=pl.lit(chain))
+        logs = decided.drop("is_undecided").with_columns(chain=pl.lit(chain))
         yield text_of_frame(RAW_MAPPINGS[EvmLog].table, logs)
     for name, frame in events.items():
         if frame.height:

@@ -223,7 +223,7 @@ def test_days_that_are_due_again_are_not_held_against_the_views(indexer_engine: 
     assert differences(indexer_engine, NETWORK) == []
 
 
-def test_absurd_fiat_is_left_out_of_its_market_alone(indexer_engine: Engine) -> None:
+def test_absurd_fiat_is_undecided_out_of_its_market_alone(indexer_engine: Engine) -> None:
     # A provider can ask for any rate, and be its own taker.
     history = [
         (

@@ -81,7 +81,7 @@ def columnar_rows(logs: list[EvmLog], chain: EvmChain) -> list[tuple[str, tuple[
 
 def left_of(logs: list[EvmLog], chain: EvmChain) -> list[EvmLog]:
     frame = decode_columns(log_frame(logs), chain).logs
-    return list(logs_from_frame(frame.filter(pl.col("is_left")), chain.id))
+    return list(logs_from_frame(frame.filter(pl.col("is_undecided")), chain.id))
 
 
 def assert_the_same(logs: list[EvmLog], chain: EvmChain) -> None:
@@ -136,7 +136,7 @@ def test_recorded_logs_decode_as_one_by_one():
         assert_the_same([log], chain)
 
 
-def test_no_recorded_event_of_ours_is_left():
+def test_no_recorded_event_of_ours_is_undecided():
     for log, chain in genuine():
         if decode(log, chain) is not None:
             assert left_of([log], chain) == []
@@ -267,7 +267,7 @@ def test_refund_of_unknown_token_is_ignored():
     assert columnar_rows(logs, chain) == left_of(logs, chain) == []
 
 
-def test_what_is_wrong_is_left():
+def test_what_is_wrong_is_undecided():
     chain = ethereum()
     wrong = [
         make_burn(chain, offset=0xE1),

@@ -27,7 +27,7 @@ from indexer.errors import FollowerConflict
 from indexer.facts import store
 from indexer.facts.alarms import Alarm, clear_alarm, open_alarms, raise_alarm
 from indexer.facts.cursors import Cursor, move_cursor, put_on_hold, read_cursor
-from indexer.facts.rows import EVENT_TYPES, storage_error, stream_rows
+from indexer.facts.rows import EVENT_TYPES, copy_rows, storage_error, stream_rows
 from indexer.facts.store import DecodedEvent
 from indexer.market.rail_terms_events import PayeeSet, RailSet
 from tests.factories.events import (
@@ -169,7 +169,7 @@ def test_one_chain_and_a_range_can_be_asked_for(connection: Connection) -> None:
 def test_reading_holds_a_window_of_rows_and_not_all(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_AT_ONCE", 10)
+    monkeypatch.setattr(store, "_BATCH", 10)
     events = [make_event(OftSent, make_provenance(100, position)) for position in range(35)]
     append_events(connection, *events)
     reading = store.read_events(connection, [OftSent])
@@ -269,21 +269,21 @@ def test_taking_nothing_back_changes_nothing(connection: Connection) -> None:
 
 def test_any_row_can_be_copied(connection: Connection) -> None:
     rows = [("rail", True, 1, 25, "verifier", ["EUR", 'a "b"', ""])]
-    assert store.copy_rows(connection, projections.rails, rows) == 1
+    assert copy_rows(connection, projections.rails, rows) == 1
     assert connection.execute(select(projections.rails)).all() == rows
-    assert store.copy_rows(connection, projections.rails, iter(())) == 0
+    assert copy_rows(connection, projections.rails, iter(())) == 0
 
 
 def test_nothing_but_whole_numbers_become_amounts(connection: Connection) -> None:
     with pytest.raises(TypeError, match="float"):
-        store.copy_rows(connection, projections.depth, [("rail", 1.5, 2)])
+        copy_rows(connection, projections.depth, [("rail", 1.5, 2)])
 
 
 def test_a_row_that_is_refused_raises_as_any_statement_does(connection: Connection) -> None:
     with pytest.raises(DataError, match="bigint"), connection.begin_nested():
-        store.copy_rows(connection, projections.depth, [("rail", 1, 2**63)])
+        copy_rows(connection, projections.depth, [("rail", 1, 2**63)])
     with pytest.raises(IntegrityError, match="pk_depth"), connection.begin_nested():
-        store.copy_rows(connection, projections.depth, [("rail", 1, 2), ("rail", 1, 2)])
+        copy_rows(connection, projections.depth, [("rail", 1, 2), ("rail", 1, 2)])
 
 
 def test_a_lost_server_raises_as_any_statement_does(engine: Engine) -> None:
@@ -291,7 +291,7 @@ def test_a_lost_server_raises_as_any_statement_does(engine: Engine) -> None:
         pid = connection.scalar(text("SELECT pg_backend_pid()"))
         killer.scalar(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
         with pytest.raises(OperationalError):
-            store.copy_rows(connection, projections.depth, [("rail", 1, 2)])
+            copy_rows(connection, projections.depth, [("rail", 1, 2)])
         assert connection.invalidated
         connection.rollback()
 

@@ -431,7 +431,7 @@ def test_a_mint_ends_the_asking(indexer_engine: Engine, service: FakeIris, iris:
 
 
 @pytest.mark.parametrize("domain", [0, 6], ids=["between EVM chains", "to a chain not of ours"])
-def test_a_burn_that_stellar_has_no_part_in_is_left_alone(
+def test_a_burn_that_stellar_has_no_part_in_is_undecided_alone(
     indexer_engine: Engine, service: FakeIris, iris: Iris, domain: int
 ) -> None:
     ingest_burns(indexer_engine, make_burn(destination_domain=domain))

@@ -254,7 +254,7 @@ def test_a_span_that_was_killed_is_planned_from_where_it_was(
     assert stored(indexer_engine) == expected
 
 
-def test_nothing_is_left_on_disk(indexer_engine: Engine, tmp_path: Path):
+def test_nothing_is_undecided_on_disk(indexer_engine: Engine, tmp_path: Path):
     folder = tmp_path / "spool"
 
     def look() -> None:

@@ -102,7 +102,7 @@ def test_a_ledger_is_let_out_once(
     assert contents(indexer_engine) == after
 
 
-def test_one_that_was_let_out_meanwhile_is_left_alone(
+def test_one_that_was_let_out_meanwhile_is_undecided_alone(
     reader: LakeReader,
     indexer_engine: Engine,
     by_an_older_build: Callable[..., None],

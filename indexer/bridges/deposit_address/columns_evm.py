@@ -1,0 +1,25 @@
+"""Layout of the deposit factory's event for the columnar decoder."""
+
+from indexer.chains.evm.abi_columns import Layout, LayoutTable, address, amount, topic, word
+from indexer.config.networks import EvmChain
+
+
+def _refunded(chain: EvmChain) -> Layout:
+    token = address(topic(2))
+    return Layout(
+        "DepositRefunded",
+        topics=3,
+        words=2,
+        is_ours=token.value.is_in(chain.tokens),
+        fields={
+            "deposit": address(topic(1)),
+            "token": token,
+            "refund_to": address(word(0)),
+            "amount": amount(word(1)),
+        },
+    )
+
+
+LAYOUTS: LayoutTable = {
+    "deposit_factory": {"Refunded(address,address,address,uint256)": _refunded},
+}

@@ -1,0 +1,21 @@
+"""Layout of ERC-20 transfers for the columnar decoder; `decode_evm` decodes single logs."""
+
+import polars as pl
+
+from indexer.chains.evm.abi_columns import Field, Layout, LayoutTable, address, amount, topic, word
+
+LAYOUTS: LayoutTable = {
+    "token": {
+        "Transfer(address,address,uint256)": Layout(
+            "Erc20Transfer",
+            topics=3,
+            words=1,
+            fields={
+                "token": Field(pl.col("address")),
+                "sender": address(topic(1)),
+                "recipient": address(topic(2)),
+                "amount": amount(word(0)),
+            },
+        ),
+    },
+}
