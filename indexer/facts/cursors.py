@@ -9,6 +9,7 @@ from sqlalchemy.dialects import postgresql
 from indexer.chains.raw import Upgrade
 from indexer.errors import FollowerConflict
 from indexer.facts.alarms import clear_alarm, raise_alarm
+from warehouse_schema import channels
 from warehouse_schema.facts import cursors
 from warehouse_schema.identifiers import BlockHash, ChainId, Height, UnixSeconds
 
@@ -83,6 +84,11 @@ def move_cursor(conn: Connection, expected: Cursor | None, new: Cursor) -> None:
     if conn.execute(statement.returning(cursors.c.chain)).one_or_none() is None:
         stood = "nowhere" if expected is None else f"at {expected.height} {expected.block_hash}"
         raise FollowerConflict(f"the cursor of {new.chain} did not stand {stood} any more")
+
+
+def notify_ingested(conn: Connection, chain: ChainId, height: Height) -> None:
+    """NOTIFY at commit that a chain's facts changed; `height` is its cursor's."""
+    conn.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{height}")))
 
 
 def record_finality(conn: Connection, cursor: Cursor) -> None:

@@ -1,4 +1,4 @@
-"""A follower's loop: range after range, at the head a wait, after a failure a pause."""
+"""The follower: ingest range after range, wait at the head, back off after a failure."""
 
 import logging
 import random
@@ -29,18 +29,19 @@ logger = logging.getLogger(__name__)
 
 _HEAD_WAIT = 1.0
 _FINALITY_SECONDS = 2.0
-"""Least seconds between two questions of what is final: chains name it minutes behind their head,
-the quickest a few seconds."""
+"""Minimum between two requests for finality: chains report it minutes behind their head, the
+quickest a few seconds."""
 _UPGRADE_SECONDS = 300.0
-"""Between two questions of what nodes are ready for: their software is replaced weeks before."""
-_RANGES_UNTIL_REFUSAL_IS_FORGOTTEN = 50
+"""Between two requests for upcoming protocols: nodes are upgraded weeks before."""
+_LIMITED_RANGES = 50
+"""Ranges below a refused size before that size is tried again."""
 _FIRST_BACKOFF = 0.2
-_LONGEST_BACKOFF = 30.0
+_MAX_BACKOFF = 30.0
 REPORT_SECONDS = 3.0
-"""Between two reports that the follower lives: three fit into the shortest limit of
-`indexer.facts.health`. A range that is committed is a report, so quick chains need no others."""
-_LONGEST_ASKED = 60.0
-"""Most seconds that a node may ask us to stay away: it may not silence a chain for a day."""
+"""Between two heartbeats: three fit into the shortest limit of `indexer.facts.health`. A committed
+range is a heartbeat, so quick chains need no others."""
+_MAX_RETRY_AFTER = 60.0
+"""Limit of a node's `Retry-After`: it must not stop a chain for a day."""
 
 
 def follow(
@@ -51,11 +52,10 @@ def follow(
     should_stop: Callable[[], bool],
     on_progress: Callable[[RangeProgress], None],
 ) -> None:
-    """Keep a chain drained until `should_stop` says so.
+    """Follow a chain until `should_stop`.
 
-    What retrying can mend is retried, with growing pauses; a lost database too. Raises
-    `FollowerConflict` when another process follows the chain, and `PermanentChainError` after it
-    has put the chain on hold with its reason.
+    Retries transient failures of node and database with backoff. Raises `FollowerConflict` when
+    another process follows the chain, and `PermanentChainError` after it has put the chain on hold.
     """
     backoff = _Backoff(should_stop)
     while not should_stop():
@@ -65,23 +65,22 @@ def follow(
         except OperationalError as error:
             if not is_transient(error):
                 raise
-            # The server went away or is starting. The lock went with the session, so it is taken
-            # again before anything is written.
+            # The lease is gone with the session; it is taken again before anything is written.
             logger.warning("warehouse lost chain=%s: %s", reader.chain, error.orig)
             backoff.pause()
         except PermanentChainError as error:
-            _put_on_hold(engine, reader.chain, error, backoff, should_stop)
+            _hold_chain(engine, reader.chain, error, backoff, should_stop)
             raise
 
 
-def _put_on_hold(
+def _hold_chain(
     engine: Engine,
     chain: ChainId,
     error: PermanentChainError,
     backoff: "_Backoff",
     should_stop: Callable[[], bool],
 ) -> None:
-    """Write down why a chain waits for a person; a lost database has to come back for that."""
+    """Record why a chain stopped; waits for a lost database."""
     while not should_stop():
         try:
             with engine.begin() as conn:
@@ -104,78 +103,86 @@ def _follow(
     should_stop: Callable[[], bool],
     on_progress: Callable[[RangeProgress], None],
 ) -> None:
-    def committed(progress: RangeProgress) -> None:
-        # The range is committed, whatever becomes of the next question.
+    def on_commit(progress: RangeProgress) -> None:
+        # Committed, even if the next request to the node fails.
         on_progress(progress)
         backoff.reset()
 
-    with closing(_Session(conn, reader, network, committed)) as session:
+    with closing(_Session(conn, reader, network, on_commit)) as session:
         while not should_stop():
             try:
-                session.turn()
+                session.step()
                 session.report()
             except RangeTooWide as error:
-                session.ask_for_less(error)
+                session.narrow_range(error)
                 session.report()
             except RetryableChainError as error:
                 logger.warning("node chain=%s: %s", reader.chain, error)
-                session.look_again()
+                session.forget_head()
                 session.report(str(error))
                 backoff.pause(error.retry_after, session.report_again)
 
 
 class _Session:
-    """Following on one connection, which alone may write: what was seen of the chain last."""
+    """State of following on one connection, which alone may write."""
 
     def __init__(
         self,
         conn: Connection,
         reader: ChainReader,
         network: Network,
-        committed: Callable[[RangeProgress], None],
+        on_commit: Callable[[RangeProgress], None],
     ) -> None:
         self._conn = conn
         self._reader = reader
         self._network = network
-        self._committed = committed
+        self._on_commit = on_commit
         self._size = _RangeSize()
-        self._proving = BlockProver.beside(reader, network)
-        self._finality = _Seldom(_FINALITY_SECONDS)
-        self._upgrades = _Seldom(_UPGRADE_SECONDS)
-        self._upgrades.want()
+        self._prover = BlockProver.for_reader(reader, network)
+        self._finality = _Throttle(_FINALITY_SECONDS)
+        self._upgrades = _Throttle(_UPGRADE_SECONDS)
+        self._upgrades.request()
         self._reported_at = float("-inf")
         self._failure: str | None = None
         self._identified = self._moving = False
-        self._stands: Cursor | None = None
-        """The cursor as last read or written; None when it has to be read."""
+        self._cursor: Cursor | None = None
+        """The cursor as last read or written; None when it must be read."""
         self._head: Block | None = None
-        """A head that was seen and not looked at so far."""
-        self._is_news = True
-        """Whether the node may have what we have not, when no head was seen."""
+        """A head that was seen and not ingested yet."""
+        self._may_be_behind = True
+        """False when the node is known to have nothing new, if `_head` is None."""
 
-    def turn(self) -> None:
-        """Bring in one range if there is one; at the head, wait a little for a new one."""
+    def step(self) -> None:
+        """Ingest one range if there is one; at the head, wait a little for a new block."""
         if not self._identified:
             self._reader.check_identity()
             self._identified = True
-        progress = self._bring_in()
+        progress = self._ingest()
         if progress is not None:
-            self._note(progress)
-        if self._proving is not None:
-            self._proving.prove_wanted(self._conn)
+            self._record_commit(progress)
+        if self._prover is not None:
+            self._prover.prove_requested(self._conn)
         if self._finality.is_due():
             update_finality(self._conn, self._reader, self._network)
         if isinstance(self._reader, ReportsUpgrades) and self._upgrades.is_due():
-            self._note_upgrade(self._reader)
-        self._look_out(progress)
+            self._check_upgrade(self._reader)
+        # Next head: while behind, by asking again; at the head, by waiting.
+        self.forget_head()
+        if progress is not None and progress.lag_blocks > 0:
+            return
+        known = -1 if self._cursor is None else self._cursor.height
+        height = known if progress is None else progress.height
+        self._head = self._reader.wait_for_head(Height(height), _HEAD_WAIT)
+        # A block that is not final may be replaced without the chain growing.
+        self._may_be_behind = self._cursor is None or not self._cursor.is_final
 
     def close(self) -> None:
-        """Let go of what it opened itself."""
-        if self._proving is not None:
-            self._proving.close()
+        """Close the prover."""
+        if self._prover is not None:
+            self._prover.close()
 
-    def ask_for_less(self, error: RangeTooWide) -> None:
-        """Halve the range. Raises `PermanentChainError` when it is a block already."""
+    def narrow_range(self, error: RangeTooWide) -> None:
+        """Halve the range size. Raises `PermanentChainError` when it is one block already."""
         chain = self._reader.chain
         if self._size.blocks == 1:
             raise PermanentChainError(f"{chain}: one block is too much: {error}") from error
@@ -183,7 +190,7 @@ class _Session:
         logger.info("range halved chain=%s blocks=%d: %s", chain, self._size.blocks, error)
 
     def report(self, failure: str | None = None) -> None:
-        """Tell the warehouse that the follower lives, if it was not told lately, or otherwise."""
+        """Write a heartbeat when one is due or the failure changed."""
         now = time.monotonic()
         if failure == self._failure and now - self._reported_at < REPORT_SECONDS:
             return
@@ -192,105 +199,94 @@ class _Session:
         self._failure, self._reported_at = failure, now
 
     def report_again(self) -> None:
-        """Tell the warehouse that nothing has changed."""
+        """Write a heartbeat with the same failure when one is due."""
         self.report(self._failure)
 
-    def look_again(self) -> None:
-        """A head that was seen may be another node's: ask for it anew."""
-        self._head, self._is_news = None, True
+    def forget_head(self) -> None:
+        """Ask for the head again: the known one may be another node's."""
+        self._head, self._may_be_behind = None, True
 
-    def _bring_in(self) -> RangeProgress | None:
+    def _ingest(self) -> RangeProgress | None:
         head = self._head
         if head is None:
-            if not self._is_news:
+            if not self._may_be_behind:
                 return None
             head = self._reader.head()
-        if self._stands is not None and self._stands.block_hash == head.hash:
+        if self._cursor is not None and self._cursor.block_hash == head.hash:
             return None
         step = ingest_range(self._conn, self._reader, self._network, head, self._size.blocks)
-        self._stands = step.stands
+        self._cursor = step.cursor
         return step.progress
 
-    def _note(self, progress: RangeProgress) -> None:
-        self._committed(progress)
+    def _record_commit(self, progress: RangeProgress) -> None:
+        self._on_commit(progress)
         self._failure, self._reported_at = None, time.monotonic()
         if not self._moving:
             self._moving = True
             with self._conn.begin():
                 clear_alarms_about(self._conn, self._reader.chain, self._reader.chain)
         self._size.grow()
-        self._finality.want()
+        self._finality.request()
 
-    def _note_upgrade(self, reader: ReportsUpgrades) -> None:
-        """Ask which protocol is ahead. What a node does not tell holds nothing up."""
-        self._upgrades.want()
+    def _check_upgrade(self, reader: ReportsUpgrades) -> None:
+        """Record an upcoming protocol. A node that does not answer holds nothing up."""
+        self._upgrades.request()
         try:
             upgrade = reader.upgrade_ahead()
         except (RetryableChainError, PermanentChainError) as error:
-            logger.warning("no word of upgrades chain=%s: %s", self._reader.chain, error)
+            logger.warning("upgrades not read chain=%s: %s", self._reader.chain, error)
             return
         with self._conn.begin():
             record_upgrade(self._conn, self._reader.chain, upgrade)
 
-    def _look_out(self, progress: RangeProgress | None) -> None:
-        """Find the next head to look at: while behind, by asking again, at the head by waiting."""
-        self.look_again()
-        if progress is not None and progress.lag_blocks > 0:
-            return
-        stands = -1 if self._stands is None else self._stands.height
-        height = stands if progress is None else progress.height
-        self._head = self._reader.wait_for_head(Height(height), _HEAD_WAIT)
-        # What is not final may be replaced without the chain growing.
-        self._is_news = self._stands is None or not self._stands.is_final
-
 
 class _RangeSize:
-    """Blocks to ask for at once: halved when it is too much, doubled while it is not.
+    """Blocks per range: halved when refused, doubled after each success.
 
-    What was refused is not asked for again before long, or half of all calls to a node that
-    limits them would be refused.
+    A refused size is not tried again for a while, or half of all calls to a node with a limit would
+    be refused.
     """
 
     def __init__(self) -> None:
         self.blocks = MAX_BLOCKS
         self._refused = MAX_BLOCKS + 1
-        self._until_forgotten = 0
+        self._limited_ranges = 0
 
     def halve(self) -> None:
         self._refused = self.blocks
-        self._until_forgotten = _RANGES_UNTIL_REFUSAL_IS_FORGOTTEN
+        self._limited_ranges = _LIMITED_RANGES
         self.blocks = max(1, self.blocks // 2)
 
     def grow(self) -> None:
-        self._until_forgotten -= 1
-        if self._until_forgotten <= 0:
+        self._limited_ranges -= 1
+        if self._limited_ranges <= 0:
             self._refused = MAX_BLOCKS + 1
         self.blocks = max(self.blocks, min(self.blocks * 2, self._refused - 1, MAX_BLOCKS))
 
 
-class _Seldom:
-    """Something that is wanted often and done at most every so many seconds, the last time too."""
+class _Throttle:
+    """Runs requested work at most once per `seconds`, and always after the last request."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._clock = clock
-        self._wanted = False
+        self._requested = False
         self._not_before = 0.0
 
-    def want(self) -> None:
-        self._wanted = True
+    def request(self) -> None:
+        self._requested = True
 
     def is_due(self) -> bool:
-        """Whether to do it now. True is said once."""
+        """True once per request."""
         now = self._clock()
-        if not self._wanted or now < self._not_before:
+        if not self._requested or now < self._not_before:
             return False
-        self._wanted, self._not_before = False, now + self._seconds
+        self._requested, self._not_before = False, now + self._seconds
         return True
 
 
 class _Backoff:
-    """Growing pauses with jitter, so that many followers do not come back to a node at once."""
+    """Exponential backoff with jitter, so that followers do not return to a node at once."""
 
     def __init__(self, should_stop: Callable[[], bool]) -> None:
         self._should_stop = should_stop
@@ -300,16 +296,16 @@ class _Backoff:
         self._pause = _FIRST_BACKOFF
 
     def pause(
-        self, asked: float | None = None, meanwhile: Callable[[], None] = lambda: None
+        self, retry_after: float | None = None, meanwhile: Callable[[], None] = lambda: None
     ) -> None:
-        """Wait as long as the node asked, within reason, or up to twice as long as last time.
+        """Wait for the node's `Retry-After`, within its limit, or for the current backoff.
 
-        `meanwhile` is called every few seconds.
+        Calls `meanwhile` every few seconds.
         """
         jittered = self._pause * random.SystemRandom().uniform(0.5, 1.0)
-        self._pause = min(_LONGEST_BACKOFF, self._pause * 2)
-        seconds = jittered if asked is None else min(asked, _LONGEST_ASKED)
-        until = time.monotonic() + seconds
-        while not self._should_stop() and (left := until - time.monotonic()) > 0:
-            pause(min(left, REPORT_SECONDS), self._should_stop)
+        self._pause = min(_MAX_BACKOFF, self._pause * 2)
+        seconds = jittered if retry_after is None else min(retry_after, _MAX_RETRY_AFTER)
+        deadline = time.monotonic() + seconds
+        while not self._should_stop() and (remaining := deadline - time.monotonic()) > 0:
+            pause(min(remaining, REPORT_SECONDS), self._should_stop)
             meanwhile()

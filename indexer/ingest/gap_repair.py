@@ -1,12 +1,10 @@
-"""Gaps in providers' numbers, closed: the ledgers between are read again, and the book refolded.
+"""Gap repair: a backfill of the ledgers in which a provider's sequence numbers have a gap.
 
-A node may leave an event out without contradicting itself; nothing shows it but the provider's next
-event, whose number is not the next one (`sequence_gap`). From then on its offers are not listed. To
-heal it is a backfill of the ledgers between two events that are known. What it brings in is folded
-with all else; a fold without a gap lists the provider's offers again and clears its alarms.
-
-Where there is a data lake the ledgers come from it, because each proves what it holds; a node that
-left something out once may do so again.
+A node may omit an event without contradicting itself; only the number of the provider's next event
+shows it (`sequence_gap`), and from then on its offers are hidden. A backfill reads the ledgers
+between the two known events again. Once the order book folds without a gap, it lists the offers and
+clears the alarms. A data lake is preferred as the source, because its ledgers prove their contents
+and a node that omitted an event once may do so again.
 """
 
 import logging
@@ -25,23 +23,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GapRepair:
-    """What became of the gaps."""
+    """Result for each gap."""
 
     closed: tuple[Gap, ...]
-    left: tuple[Gap, ...]
-    """Read again, and what was read has them still."""
+    remaining: tuple[Gap, ...]
+    """Read again, and still there."""
 
     def __str__(self) -> str:
         """One line for an operator."""
-        if not self.closed and not self.left:
-            return "no provider has a gap"
-        said = [_said(gap, "is closed") for gap in self.closed]
-        said += [_said(gap, "is there still: its source left the same out") for gap in self.left]
-        return "; ".join(said)
-
-
-def _said(gap: Gap, what: str) -> str:
-    return f"the gap between {gap.first} and {gap.last} of {', '.join(gap.providers)} {what}"
+        results = [
+            *((gap, "is closed") for gap in self.closed),
+            *((gap, "is there still: its source left the same out") for gap in self.remaining),
+        ]
+        return (
+            "; ".join(
+                f"the gap between {gap.first} and {gap.last} of {', '.join(gap.providers)} {result}"
+                for gap, result in results
+            )
+            or "no provider has a gap"
+        )
 
 
 def repair_gaps(
@@ -50,19 +50,19 @@ def repair_gaps(
     network: Network,
     on_progress: Callable[[BackfillProgress], None],
 ) -> GapRepair:
-    """Read again whatever lies in a gap.
+    """Backfill the ledgers of every gap.
 
-    Safe to kill at any moment and to run again. Raises as `backfill` does: `RetentionGap` when the
-    reader has forgotten the ledgers, `FollowerConflict` beside another backfill of the chain.
+    Idempotent and safe to kill. Raises as `backfill` does: `RetentionGap` when the reader no longer
+    has the ledgers, `FollowerConflict` beside another backfill of the chain.
     """
     chain = network.stellar.id
     with engine.connect() as conn:
         found = stale_gaps(conn, chain)
     for gap in found:
-        logger.info("healing chain=%s from=%d to=%d", chain, gap.first, gap.last)
+        logger.info("gap repair chain=%s from=%d to=%d", chain, gap.first, gap.last)
         backfill(engine, reader, network, gap.first, gap.last, on_progress)
     with engine.connect() as conn:
-        left = stale_gaps(conn, chain)
-    still = {(gap.first, gap.last) for gap in left}
-    closed = tuple(gap for gap in found if (gap.first, gap.last) not in still)
-    return GapRepair(closed, left)
+        remaining = stale_gaps(conn, chain)
+    open_ranges = {(gap.first, gap.last) for gap in remaining}
+    closed = tuple(gap for gap in found if (gap.first, gap.last) not in open_ranges)
+    return GapRepair(closed, remaining)

@@ -1,4 +1,4 @@
-"""Brings the projections up to new facts, inside the transaction that wrote them."""
+"""Updates of the projections, in the transaction that writes the facts."""
 
 from collections.abc import Sequence
 
@@ -22,9 +22,9 @@ def apply_range(
     blocks: Sequence[Block],
     events: Sequence[Event],
 ) -> None:
-    """Fold a range that is the chain's newest: movements, their transfers, the book by ledger.
+    """Fold the chain's newest range into movements, transfers and order book.
 
-    The order book's clock moves with every ledger, also with those that hold nothing of ours.
+    Every ledger moves the order book's clock, also one without events.
     """
     apply_events(conn, network, events)
     refold_affected(conn, network, events)
@@ -34,7 +34,7 @@ def apply_range(
             raise_alarm(conn, chain, alarm.kind, alarm.subject, alarm.detail)
 
 
-def revert_events(conn: Connection, network: Network, taken: Sequence[Event]) -> None:
-    """Fold what is left once a chain has taken these events back; transfers remember their own."""
-    refold_movements(conn, network, *affected_movements(taken))
-    refold_transfers(conn, network, record_rewound_sources(conn, network, taken), rewound=True)
+def revert_events(conn: Connection, network: Network, deleted: Sequence[Event]) -> None:
+    """Refold without events that a reorg deleted; transfers record what they lost."""
+    refold_movements(conn, network, *affected_movements(deleted))
+    refold_transfers(conn, network, record_rewound_sources(conn, network, deleted), rewound=True)

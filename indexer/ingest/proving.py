@@ -1,7 +1,7 @@
-"""Proves the blocks that a deposit or a delivery of a transfer rests on.
+"""Proofs of the blocks that a deposit or a delivery of a transfer depends on.
 
-The follower of a chain does it after each range, outside of any transaction of facts: the head does
-not wait for it, the transfer does. Until then its stage is what it would be without the block.
+A chain's follower proves blocks after each range, outside the transaction of facts: the head does
+not wait for a proof, the transfer does.
 """
 
 import logging
@@ -26,26 +26,26 @@ from warehouse_schema.identifiers import BlockHash
 
 logger = logging.getLogger(__name__)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 60.0
-"""Seconds before a block, or the nodes, are tried again; twice as long each time."""
-_TRIES_BEFORE_ALARM = 6
-"""A second operator is often a block or two behind: some 8 s of that is no news."""
-_TURN_SECONDS = 1.0
-"""No further proof begins in a turn after this: the next range waits for it."""
-_REMEMBERED_SECONDS = 600.0
-"""A block that was not tried for so long is forgotten: a reorganisation may have removed it."""
+_FIRST_BACKOFF, _MAX_BACKOFF = 0.25, 60.0
+"""Seconds before a retry of a block, or of the nodes; doubled each time."""
+_FAILURES_BEFORE_ALARM = 6
+"""Some 8 s of failures: a second operator is often a block or two behind."""
+_BUDGET_SECONDS = 1.0
+"""No further proof begins after this, because the next range waits."""
+_FORGET_SECONDS = 600.0
+"""A block that was not tried for so long is forgotten: a reorg may have removed it."""
 
 
 @dataclass(slots=True)
-class _Pause:
+class _Backoff:
     failed: int = 0
     until: float = 0.0
 
     def begin(self) -> None:
-        """Pause for twice as long as the last time."""
-        # The exponent is bounded, or a float overflows after some 1,000 failures.
-        seconds = _FIRST_PAUSE * 2 ** min(self.failed, 16)
-        self.until = time.monotonic() + min(_LONGEST_PAUSE, seconds)
+        """Back off for twice as long as the last time."""
+        # The exponent is bounded: a float overflows after some 1,000 failures.
+        seconds = _FIRST_BACKOFF * 2 ** min(self.failed, 16)
+        self.until = time.monotonic() + min(_MAX_BACKOFF, seconds)
         self.failed += 1
 
     @property
@@ -55,29 +55,29 @@ class _Pause:
 
 @dataclass(slots=True)
 class BlockProver:
-    """The proofs of one chain. For the thread of its follower.
+    """Proves blocks of one chain, in the thread of its follower.
 
-    A failure of the nodes ends a turn and pauses all proofs: nodes that do not answer delay the
-    next range by one request's timeout at most (of each operator, where two are needed).
+    A failing node ends the round and pauses all proofs, so it delays the next range by at most one
+    request's timeout (of each operator, where two are needed).
     """
 
     prover: LogProver
     network: Network
-    _nodes: _Pause = field(default_factory=_Pause)
-    _blocks: dict[BlockHash, _Pause] = field(default_factory=dict)
+    _nodes: _Backoff = field(default_factory=_Backoff)
+    _blocks: dict[BlockHash, _Backoff] = field(default_factory=dict)
 
     @classmethod
-    def beside(cls, reader: ChainReader, network: Network) -> Self | None:
-        """With the nodes of a reader; None where one node is believed, or nothing needs a proof."""
+    def for_reader(cls, reader: ChainReader, network: Network) -> Self | None:
+        """With the reader's nodes; None where one node is trusted or nothing needs a proof."""
         if not isinstance(reader, EvmReader) or reader.config.log_proof == "none":
             return None
         return cls(LogProver.for_reader(reader), network)
 
-    def prove_wanted(self, conn: Connection) -> None:
-        """Prove wanted blocks for a second. A block that cannot be proven is alarmed."""
-        deadline = time.monotonic() + _TURN_SECONDS
+    def prove_requested(self, conn: Connection) -> None:
+        """Prove requested blocks for a second. A block that cannot be proven is alarmed."""
+        deadline = time.monotonic() + _BUDGET_SECONDS
         while self._nodes.is_over and time.monotonic() < deadline:
-            paused = [block for block, pause in self._blocks.items() if not pause.is_over]
+            paused = [block for block, backoff in self._blocks.items() if not backoff.is_over]
             with conn.begin():
                 block = proofs.next_requested_block(conn, self.prover.chain, paused)
             if block is None:
@@ -85,7 +85,7 @@ class BlockProver:
             self._prove(conn, block)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close the prover's connections."""
         self.prover.close()
 
     def _prove(self, conn: Connection, block: Block) -> None:
@@ -100,13 +100,15 @@ class BlockProver:
         except (RetryableChainError, PermanentChainError, ConfigurationError) as error:
             if isinstance(error, RetryableChainError):
                 self._nodes.begin()
-            self._note_failure(conn, block, str(error))
+            logger.warning("not proven chain=%s height=%d: %s", block.chain, block.height, error)
+            if self._back_off(block) == _FAILURES_BEFORE_ALARM:
+                self._alarm(conn, block, f"block {block.height} cannot be proven: {error}")
             return
-        self._nodes = _Pause()
+        self._nodes = _Backoff()
         if missing:
             places = ", ".join(f"log {log.seen.position} of {log.address}" for log in missing)
             self._alarm(conn, block, f"block {block.height} does not hold what is stored: {places}")
-            self._pause(block)
+            self._back_off(block)
             return
         with conn.begin():
             events = list(
@@ -119,18 +121,13 @@ class BlockProver:
         self._blocks.pop(block.hash, None)
         logger.info("proven chain=%s height=%d logs=%d", block.chain, block.height, len(logs))
 
-    def _note_failure(self, conn: Connection, block: Block, reason: str) -> None:
-        logger.warning("not proven chain=%s height=%d: %s", block.chain, block.height, reason)
-        if self._pause(block) == _TRIES_BEFORE_ALARM:
-            self._alarm(conn, block, f"block {block.height} cannot be proven: {reason}")
-
-    def _pause(self, block: Block) -> int:
-        """Pause a block's proof. Returns how often it failed."""
-        old = time.monotonic() - _REMEMBERED_SECONDS
-        self._blocks = {key: pause for key, pause in self._blocks.items() if pause.until > old}
-        pause = self._blocks.setdefault(block.hash, _Pause())
-        pause.begin()
-        return pause.failed
+    def _back_off(self, block: Block) -> int:
+        """Back off from a block. Returns its number of failures."""
+        oldest = time.monotonic() - _FORGET_SECONDS
+        self._blocks = {key: each for key, each in self._blocks.items() if each.until > oldest}
+        backoff = self._blocks.setdefault(block.hash, _Backoff())
+        backoff.begin()
+        return backoff.failed
 
     def _alarm(self, conn: Connection, block: Block, detail: str) -> None:
         with conn.begin():

@@ -1,19 +1,15 @@
-"""Ledgers that could not be decoded, tried again.
+"""Retry of quarantined ledgers.
 
-What a follower could not decode stands in quarantine with its bytes (`facts/quarantine.py`). Here
-it is decoded by this build from these bytes or, when somebody asks for it, from wherever the chain
-is read now. What comes of it is committed as a backfill of that one ledger would be: facts, the
-movements they touch, the order book, the socket's messages, and the end of the quarantine are one
-transaction. Killed anywhere before, the ledger is in quarantine as it was.
+A ledger is decoded by this build from its stored bytes, or on request from the chain's current
+source. The result is committed as a backfill of that one ledger would be: facts, movements, order
+book, outbox and the end of the quarantine in one transaction.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-from psycopg.errors import LockNotAvailable
-from sqlalchemy import Connection, Engine, func, select, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from indexer.chains.ports import ChainReader, RawEvent
@@ -31,16 +27,16 @@ from indexer.errors import (
     UnsupportedProtocol,
 )
 from indexer.facts import quarantine, store
-from indexer.facts.cursors import read_cursor
+from indexer.facts.cursors import notify_ingested, read_cursor
 from indexer.facts.decoding import decode_events
 from indexer.facts.quarantine import QuarantinedLedger, QuarantineState
+from indexer.facts.sessions import lock_timeout_as_conflict
 from indexer.facts.watchlist import StoredWatchlist
 from indexer.ingest.rebuild import rebuild_book
 from indexer.loops import is_transient
 from indexer.movements.store import affected_movements, refold_movements
 from indexer.orderbook.event_folds import FOLDS
 from indexer.transfers.store import refold_affected
-from warehouse_schema import channels
 from warehouse_schema.identifiers import ChainId
 
 logger = logging.getLogger(__name__)
@@ -48,19 +44,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetryResult:
-    """What became of one ledger that was tried again."""
+    """Result of retrying one ledger."""
 
     ledger: QuarantinedLedger
     events: int
-    """Raw events of it that are stored now."""
-    still: str | None
+    """Raw events stored of it."""
+    failure: str | None
     """Why it stays in quarantine; None when it is out."""
 
     def __str__(self) -> str:
         """One line for an operator."""
         where = f"{self.ledger.chain} {self.ledger.height}"
-        if self.still is not None:
-            return f"{where} stays in quarantine: {self.still}"
+        if self.failure is not None:
+            return f"{where} stays in quarantine: {self.failure}"
         return f"{where} is out of quarantine, {self.events} events"
 
 
@@ -71,15 +67,15 @@ class _Failure:
 
 
 def retry_untried(engine: Engine, network: Network, chain: ChainId) -> None:
-    """Before a follower begins: try what this build has not tried, from the bytes that are kept.
+    """Retry the ledgers that this build has not tried, from their bytes, before a follower starts.
 
-    Costs one question when there is nothing. Whatever comes of it, the chain can be followed.
+    One query when there are none. A failure does not stop the follower.
     """
     try:
         with engine.connect() as conn:
             ledgers = quarantine.list_ledgers(conn, chain, untried_by=decoder_build())
-        for trial in retry(engine, network, ledgers):
-            logger.info("%s", trial)
+        for result in retry(engine, network, ledgers):
+            logger.info("%s", result)
     except FollowerConflict as error:
         logger.warning("quarantine waits chain=%s: %s", chain, error)
     except OperationalError as error:
@@ -94,15 +90,15 @@ def retry(
     ledgers: Sequence[QuarantinedLedger],
     reader: ChainReader | None = None,
 ) -> Iterator[RetryResult]:
-    """Try ledgers again from the bytes that are kept; then, with a reader, from their source.
+    """Retry ledgers from their bytes; with a reader, then from its source.
 
-    Each is committed before it is told of. One that somebody else has taken out meanwhile is passed
-    over. Raises `FollowerConflict` beside a backfill or a swap.
+    Each is committed before its result is yielded. A ledger that left quarantine meanwhile is
+    skipped. Raises `FollowerConflict` beside a backfill or a swap.
     """
     for ledger in ledgers:
-        trial = _retry(engine, network, ledger, reader)
-        if trial is not None:
-            yield trial
+        result = _retry(engine, network, ledger, reader)
+        if result is not None:
+            yield result
 
 
 def _retry(
@@ -113,12 +109,12 @@ def _retry(
     if raw is None:
         return None
     watched = StoredWatchlist.of(engine, network.stellar)
-    found = _from_bytes(network, ledger, raw, watched)
+    found = _read_stored(network, ledger, raw, watched)
     if isinstance(found, _Failure) and reader is not None:
-        found = _from_source(reader, ledger, watched, found)
+        found = _read_source(reader, ledger, watched, found)
     try:
         if not isinstance(found, _Failure):
-            return _let_out(engine, network, ledger, found)
+            return _commit(engine, network, ledger, found)
     except (IntegrityError, DataError) as error:
         found = _Failure(ledger.state, f"the warehouse refuses its rows: {error.orig}")
     with engine.begin() as conn:
@@ -128,9 +124,10 @@ def _retry(
     return RetryResult(ledger, 0, found.reason)
 
 
-def _from_bytes(
+def _read_stored(
     network: Network, ledger: QuarantinedLedger, raw: bytes, watched: Watched
 ) -> Sequence[RawEvent] | _Failure:
+    """The ledger's events from its stored bytes."""
     chain = network.stellar
     try:
         decoded, _ = decode_meta(raw, chain)
@@ -143,10 +140,10 @@ def _from_bytes(
     return wanted_events(chain, watched, decoded.events)
 
 
-def _from_source(
+def _read_source(
     reader: ChainReader, ledger: QuarantinedLedger, watched: Watched, before: _Failure
 ) -> Sequence[RawEvent] | _Failure:
-    """The ledger's events, read anew; `before` is why they could not be had from its bytes."""
+    """The ledger's events, read again; `before` is the failure of its stored bytes."""
     try:
         found = reader.read(ledger.height, ledger.height, watched)
     except (RetryableChainError, PermanentChainError) as error:
@@ -159,43 +156,34 @@ def _from_source(
     return found.events
 
 
-def _let_out(
+def _commit(
     engine: Engine, network: Network, ledger: QuarantinedLedger, events: Sequence[RawEvent]
 ) -> RetryResult | None:
-    # Here, not above: it brings what reads columns, and every follower that starts would wait.
+    # Imported late: it imports polars, which would slow the start of every follower.
     from indexer.ingest.backfill.commit import backfill_lease
 
     chain, height = network.chain(ledger.chain), ledger.height
-    with _told_if_busy(), backfill_lease(engine, chain.id) as conn, conn.begin():
-        # What the follower commits from here on would be missing from the order book.
+    busy = "others write for too long to wait; nothing changed"
+    with (
+        lock_timeout_as_conflict(busy),
+        backfill_lease(engine, chain.id) as conn,
+        conn.begin(),
+    ):
+        # Blocks the follower: its commits would be missing from the rebuilt order book.
         conn.execute(text("LOCK TABLE facts.cursors IN SHARE MODE"))
         block = store.block_at(conn, chain.id, height)
         if block is None or quarantine.read_bytes(conn, chain.id, height) is None:
             return None
         store.remove_range(conn, chain.id, height, height)
-        kept = decode_events(events, chain)
-        store.append(conn, [block], kept)
+        items = decode_events(events, chain)
+        store.append(conn, [block], items)
         quarantine.release_ledger(conn, chain.id, height)
-        decoded = [item.event for item in kept if item.event is not None]
+        decoded = [item.event for item in items if item.event is not None]
         refold_movements(conn, network, *affected_movements(decoded))
         refold_affected(conn, network, decoded)
         if any(type(event) in FOLDS for event in decoded):
             rebuild_book(conn, network)
-        _notify(conn, chain.id)
-    return RetryResult(ledger, len(kept), None)
-
-
-@contextmanager
-def _told_if_busy() -> Iterator[None]:
-    try:
-        yield
-    except OperationalError as error:
-        if not isinstance(error.orig, LockNotAvailable):
-            raise
-        raise FollowerConflict("others write for too long to wait; nothing changed") from error
-
-
-def _notify(conn: Connection, chain: ChainId) -> None:
-    cursor = read_cursor(conn, chain)
-    if cursor is not None:
-        conn.execute(select(func.pg_notify(channels.INGESTED, f"{chain}:{cursor.height}")))
+        cursor = read_cursor(conn, chain.id)
+        if cursor is not None:
+            notify_ingested(conn, chain.id, cursor.height)
+    return RetryResult(ledger, len(items), None)

@@ -1,6 +1,4 @@
-"""A reader for each configured chain, and one of Stellar's accounts."""
-
-from collections.abc import Sequence
+"""Opens the configured readers of chains and of Stellar's accounts."""
 
 from indexer.chains.evm.reader import EvmReader
 from indexer.chains.http.operators import MIN_OPERATORS, http_urls, operator_of
@@ -17,7 +15,7 @@ from indexer.errors import ConfigurationError
 
 
 def open_reader(settings: Settings, chain: Chain) -> ChainReader:
-    """The reader of a chain, identity not yet checked.
+    """The reader of a chain; its identity is not checked yet.
 
     Raises `ConfigurationError` that names the variable when the chain has no node, or too few for
     its `log_proof`.
@@ -26,23 +24,18 @@ def open_reader(settings: Settings, chain: Chain) -> ChainReader:
     if not urls:
         raise ConfigurationError(f"{chain.id} has no node: set {rpc_variable(chain.id)}")
     if isinstance(chain, EvmChain):
-        _check_log_proof(chain, urls)
+        needs_operators = chain.log_proof in ("header", "operators")
+        # With too few operators, transfers on the chain would wait for a proof for ever.
+        if needs_operators and len({operator_of(url) for url in http_urls(urls)}) < MIN_OPERATORS:
+            raise ConfigurationError(
+                f"{chain.id}: log_proof = {chain.log_proof} needs nodes of {MIN_OPERATORS}"
+                f" operators: name another one in {rpc_variable(chain.id)}, or believe one node"
+                f" without proof: {log_proof_variable(chain.id)}=none"
+            )
         return EvmReader(chain, urls, event_topics)
     node = StellarReader(chain, urls)
     lake = settings.lakes.get(chain.id)
     return node if lake is None else LakeFallbackReader(node, LakeReader(chain, LakeStore(lake)))
-
-
-def _check_log_proof(chain: EvmChain, urls: Sequence[str]) -> None:
-    """Raise unless the chain's logs can be proven: transfers on it would wait for ever."""
-    if chain.log_proof not in ("header", "operators"):
-        return
-    if len({operator_of(url) for url in http_urls(urls)}) < MIN_OPERATORS:
-        raise ConfigurationError(
-            f"{chain.id}: log_proof = {chain.log_proof} needs nodes of {MIN_OPERATORS} operators:"
-            f" name another one in {rpc_variable(chain.id)}, or believe one node without proof:"
-            f" {log_proof_variable(chain.id)}=none"
-        )
 
 
 def open_accounts(settings: Settings) -> AccountReader:
@@ -58,9 +51,9 @@ def open_accounts(settings: Settings) -> AccountReader:
 
 
 def open_history(settings: Settings, chain: Chain) -> ChainReader:
-    """For ledgers that are read again: a lake, which proves what each holds, if there is one.
+    """A reader for past ledgers: the lake, which proves their contents, else the chain's node.
 
-    Else the chain's node. Raises as `open_reader` does.
+    Raises as `open_reader` does.
     """
     lake = settings.lakes.get(chain.id)
     if lake is None or isinstance(chain, EvmChain):

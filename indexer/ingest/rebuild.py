@@ -1,18 +1,17 @@
-"""The projections from zero: written anew, or compared with what is stored.
+"""Rebuild of all projections from the facts, and comparison of stored rows with a refold.
 
-Facts are all a rebuild reads, so the rows come out the same byte for byte, whichever chain was
-read first and whenever a process was killed.
+A rebuild reads only facts, so its rows are equal byte for byte, whichever chain was read first and
+whenever a process was killed.
 """
 
 import logging
-from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 
 from sqlalchemy import Connection, Engine, delete, select, text
 
 from indexer.bridges.cctp.events import MessageReceived, MessageSent
 from indexer.config.networks import Network
-from indexer.facts.backfills import Backfill, unfinished_backfills
+from indexer.facts.backfills import unfinished_backfills
 from indexer.facts.messages import attested_burns, read_statuses
 from indexer.facts.rows import copy_rows
 from indexer.facts.store import read_events
@@ -27,18 +26,27 @@ from indexer.movements.store import affected_movements, cctp_rows, oft_rows
 from indexer.orderbook.refold import Refold, book_history
 from indexer.orderbook.store import BOOK_TABLES
 from indexer.transfers.store import refold_all, state_differences
-from warehouse_schema.identifiers import Bytes32, ChainId, Height
+from warehouse_schema.identifiers import Bytes32, Height
 from warehouse_schema.projections import days_done, movements
 
 logger = logging.getLogger(__name__)
 
 _COLUMNS = [movements.c[field.name] for field in fields(Movement)]
-_SHOWN = 20
+_MAX_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BookReport:
+    """Numbers of a rebuild of the order book."""
+
+    events: int
+    offers: int
+    orders: int
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What a rebuild wrote."""
+    """Numbers of a rebuild."""
 
     movements: int
     transfers: int
@@ -48,21 +56,12 @@ class RebuildReport:
     orders: int
 
 
-@dataclass(frozen=True, slots=True)
-class BookReport:
-    """What a rebuild of the order book folded and wrote."""
-
-    events: int
-    offers: int
-    orders: int
-
-
 def rebuild(engine: Engine, network: Network) -> RebuildReport:
-    """Write every projection anew from the facts, in one transaction.
+    """Write every projection again from the facts, in one transaction.
 
-    Readers see the old rows until it commits. Whoever writes facts waits meanwhile: a range, or an
-    attestation, that committed in between would be missing from what is written here. Every day's
-    figures are due afterwards: what they were folded from may have changed without a new fact.
+    Readers see the old rows until it commits. Writers of facts are blocked: a range or attestation
+    committed in between would be missing. All daily figures become due, because the rows they were
+    folded from may have changed without a new fact.
     """
     with engine.begin() as conn:
         reset_days(conn)
@@ -79,9 +78,9 @@ def rebuild(engine: Engine, network: Network) -> RebuildReport:
 
 
 def rebuild_book(conn: Connection, network: Network) -> BookReport:
-    """Make the stored order book what the facts give, and its alarms those of that fold.
+    """Write the order book and its alarms again from the facts.
 
-    In the caller's transaction, which keeps the chain's follower from committing meanwhile.
+    In the caller's transaction, which must block the chain's follower.
     """
     chain = network.stellar.id
     refold = Refold(conn, chain)
@@ -93,24 +92,28 @@ def rebuild_book(conn: Connection, network: Network) -> BookReport:
 
 
 def reset_days(conn: Connection) -> None:
-    """Let all daily figures be computed again; who computes some at the moment ends first."""
+    """Make all daily figures due; waits for a running computation."""
     conn.execute(text("LOCK TABLE projections.days_done IN EXCLUSIVE MODE"))
     conn.execute(delete(days_done))
 
 
 def differences(engine: Engine, network: Network) -> list[str]:
-    """Where what is stored is not what a refold gives, in sentences; empty when all is well.
+    """Where stored projections differ from a refold, in sentences; at most 20.
 
-    What a backfill under way has not folded yet is no difference: movements of facts that it folds
-    at the end, and the order book until the Stellar chain's is done. Reads one snapshot, so that it
-    may run beside ingestion.
+    Leaves out facts that an unfinished backfill has not folded yet: its movements, and the order
+    book until the Stellar chain's is done. Reads one snapshot, so it may run beside ingestion.
     """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
         backfills = unfinished_backfills(conn)
-        unfolded = _unfolded(conn, backfills)
-        folded = [row for row in fold_all_movements(conn, network) if row.group_key not in unfolded]
+        unfolded: set[Bytes32] = set()
+        for each in backfills:
+            if each.folded < each.done:
+                above = Height(each.folded + 1)
+                events = read_events(conn, MOVEMENT_EVENTS, each.chain, above, each.done)
+                unfolded = unfolded.union(*affected_movements(events))
+        folded = fold_all_movements(conn, network)
         rows = conn.execute(select(*_COLUMNS))
-        expected = {row.id: astuple(row) for row in folded}
+        expected = {row.id: astuple(row) for row in folded if row.group_key not in unfolded}
         stored = {row.id: tuple(row) for row in rows if row.group_key not in unfolded}
         found = [
             f"movement {key}: stored {stored.get(key)}, a refold gives {expected.get(key)}"
@@ -119,36 +122,22 @@ def differences(engine: Engine, network: Network) -> list[str]:
         ]
         if not unfolded:
             found += state_differences(conn, network)
-        if network.stellar.id not in {each.chain for each in backfills}:
-            found += _book_differences(conn, network.stellar.id)
+        chain = network.stellar.id
+        if chain not in {each.chain for each in backfills}:
+            refold = Refold(conn, chain)
+            refold.take(book_history(conn, chain))
+            refold.finish()
+            found += (
+                f"{table.name}: stored {was}, a refold gives {refolded}"
+                for table in BOOK_TABLES
+                for was, refolded in refold.differences(table, _MAX_LISTED).first
+            )
         conn.rollback()
-    return found[:_SHOWN]
-
-
-def _unfolded(conn: Connection, backfills: Iterable[Backfill]) -> set[Bytes32]:
-    """Burn keys and guids of what is committed and waits to be folded."""
-    keys: set[Bytes32] = set()
-    for each in backfills:
-        if each.folded < each.done:
-            above = Height(each.folded + 1)
-            events = read_events(conn, MOVEMENT_EVENTS, each.chain, above, each.done)
-            keys = keys.union(*affected_movements(events))
-    return keys
-
-
-def _book_differences(conn: Connection, chain: ChainId) -> list[str]:
-    refold = Refold(conn, chain)
-    refold.take(book_history(conn, chain))
-    refold.finish()
-    return [
-        f"{table.name}: stored {stored}, a refold gives {refolded}"
-        for table in BOOK_TABLES
-        for stored, refolded in refold.differences(table, _SHOWN).first
-    ]
+    return found[:_MAX_LISTED]
 
 
 def fold_all_movements(conn: Connection, network: Network) -> list[Movement]:
-    """Every movement, folded from the facts alone, in order of id."""
+    """Every movement, folded from the facts, in order of id."""
     sending = list(read_events(conn, BURN_EVENTS))
     receiving = list(read_events(conn, MINT_EVENTS))
     keys: set[Bytes32] = {
@@ -156,9 +145,9 @@ def fold_all_movements(conn: Connection, network: Network) -> list[Movement]:
         for event in (*sending, *receiving)
         if isinstance(event, MessageSent | MessageReceived) and event.burn_key is not None
     }
-    said = read_statuses(conn)
+    statuses = read_statuses(conn)
     rows = [
-        *cctp_rows(network, sending, receiving, keys, attested_burns(conn), said),
-        *oft_rows(network, read_events(conn, OFT_EVENTS), said),
+        *cctp_rows(network, sending, receiving, keys, attested_burns(conn), statuses),
+        *oft_rows(network, read_events(conn, OFT_EVENTS), statuses),
     ]
     return sorted(rows, key=lambda row: row.id)

@@ -1,8 +1,8 @@
-"""Reading a final range again, from other nodes, and holding it against what is stored.
+"""Comparison of a finalized range with the same range read from other nodes.
 
-A node may leave logs out for hours without contradicting itself, and where a chain's blooms cannot
-be relied on nothing shows it but another node. What is found is alarmed and mended by a backfill of
-the range; nothing is mended here, because which side is wrong is not known here.
+A node may omit logs for hours without contradicting itself, and where a chain's blooms are not
+reliable only another node shows it. Differences are alarmed; an operator repairs them with a
+backfill, because a comparison does not tell which side is wrong.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,16 +25,16 @@ Reading: TypeAlias = Callable[[Height, Height, Watched], Range]
 """`ChainReader.read` of another node, or `Quorum.agreed_range`."""
 
 ALARM = "rescan"
-_SHOWN = 20
-"""An operator needs the first few; the rest is the same fault."""
+_MAX_LISTED = 20
+"""Differences listed."""
 
 
 def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Height) -> list[str]:
-    """What `first … last` read anew has otherwise than stored, in sentences; none when it agrees.
+    """Differences between `first … last` as stored and as read now, in sentences.
 
-    An alarm stands for the range while they differ. Ask for final blocks only: others may change
-    between the two readings. Addresses that were watched only later show up as missed, and a
-    backfill is right for these, too. Raises what `read` raises.
+    Raises an alarm for the range, or clears it. Finalized blocks only: others may change between
+    the two reads. Events of addresses that were watched later show up as not stored, and a backfill
+    is right for these, too. Raises what `read` raises.
     """
     fresh = read(first, last, StoredWatchlist.of(engine, chain))
     with engine.begin() as conn:
@@ -45,8 +45,8 @@ def rescan(engine: Engine, read: Reading, chain: Chain, first: Height, last: Hei
         found = [
             *unread.values(),
             *_differences(_hashes(blocks), _hashes(fresh.blocks)),
-            *_differences(_kept(events, chain), _kept(fresh.events, chain)),
-        ][:_SHOWN]
+            *_differences(_decodable(events, chain), _decodable(fresh.events, chain)),
+        ][:_MAX_LISTED]
         subject = f"{first}-{last}"
         if found:
             raise_alarm(conn, chain.id, ALARM, subject, "; ".join(found))
@@ -59,20 +59,17 @@ def _hashes(blocks: Iterable[Block]) -> dict[str, object]:
     return {f"block {block.height}": block.hash for block in blocks}
 
 
-def _kept(events: Iterable[RawEvent], chain: Chain) -> dict[str, object]:
-    """Events by their place; those that we make nothing of are stored or not, and left out."""
-    return {
-        f"log {event.seen.position} of block {event.seen.height}": event
-        for event in events
-        if _is_of_ours(event, chain)
-    }
-
-
-def _is_of_ours(event: RawEvent, chain: Chain) -> bool:
-    try:
-        return decode(event, chain) is not None
-    except Undecodable:
-        return True
+def _decodable(events: Iterable[RawEvent], chain: Chain) -> dict[str, object]:
+    """Events by place, without those that decode to nothing: some of these are not stored."""
+    found: dict[str, object] = {}
+    for event in events:
+        try:
+            is_ours = decode(event, chain) is not None
+        except Undecodable:
+            is_ours = True
+        if is_ours:
+            found[f"log {event.seen.position} of block {event.seen.height}"] = event
+    return found
 
 
 def _differences(stored: Mapping[str, object], fresh: Mapping[str, object]) -> Iterator[str]:

@@ -51,7 +51,7 @@ def _job(network: Network) -> dg.JobDefinition:
         ):
             outcome = repair_gaps(engine, reader, network, report)
         context.log.info(str(outcome))
-        if outcome.left:
+        if outcome.remaining:
             raise dg.Failure(str(outcome), allow_retries=False)
 
     @dg.job(

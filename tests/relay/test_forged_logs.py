@@ -331,11 +331,11 @@ def test_each_of_many_unprovable_blocks_pauses(
         closing(EvmReader(configured.evm[0], [faulty.url], event_topics)) as reader,
         stand.engine.connect() as conn,
     ):
-        proving = BlockProver.beside(reader, configured)
+        proving = BlockProver.for_reader(reader, configured)
         assert proving is not None
         with closing(proving):
             for _ in range(20):
-                proving.prove_wanted(conn)
+                proving.prove_requested(conn)
     assert receipts.asked == payments
 
 

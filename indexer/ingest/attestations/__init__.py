@@ -1,17 +1,17 @@
-"""What services say about messages that wait: attested yet, and if not, why.
+"""Polling of services for attestations and statuses of waiting messages.
 
-One answer about a transaction (or guid) is one database transaction: attestations and statuses, the
-movements they touch, when to ask again. Killed anywhere, a restart asks again when it is due.
+One answer about a transaction or guid is one database transaction: attestations, statuses, affected
+movements, time of the next poll. A killed process polls again when due.
 
-An attestation is kept whatever it is worth. Only one over the very bytes our chain emitted, signed
-as the destination's contract wants it, is marked verified; the rest is alarmed and nothing rests on
-it. What services say beside that explains a wait and decides nothing.
+Every attestation is stored. It counts as verified only if it covers the bytes that our chain
+emitted and is signed as the destination's contract requires; others are alarmed. Statuses explain a
+wait and decide nothing.
 
 | module | what |
 |---|---|
 | `poll.py` | the loop |
-| `pacing.py` | when a message is asked about again |
-| `examine.py` | what an attested message is worth, what words say of a burn: pure |
+| `pacing.py` | time of the next poll |
+| `examine.py` | verification of an attested message, status of a burn: pure |
 | `record.py` | answers into the warehouse |
 """
 

@@ -127,7 +127,7 @@ def test_a_backfill_that_puts_right_what_was_wrong(indexer_engine: Engine) -> No
 def test_days_computed_between_facts_and_their_movements_are_due_again(
     indexer_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chunks, "MOST_FOLDED_AT_ONCE", 0)
+    monkeypatch.setattr(chunks, "MAX_MOVEMENTS", 0)
     chain = make_chain(30)
     follow(indexer_engine, chain)
     seen: list[dict[int, int]] = []

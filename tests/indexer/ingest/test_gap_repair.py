@@ -94,7 +94,7 @@ def test_a_source_that_leaves_out_the_same_is_said_to(
     assert str(healing).endswith("is there still: its source left the same out")
     assert alarms(indexer_engine) == [("sequence_gap", history().provider)]
     node.leaves_out.clear()
-    assert healed(indexer_engine, node) == GapRepair(healing.left, ())
+    assert healed(indexer_engine, node) == GapRepair(healing.remaining, ())
     assert mended(indexer_engine) == straight
 
 
@@ -104,6 +104,6 @@ def test_the_chain_goes_on_while_a_gap_is_open_and_after(
     forgetful = Forgetful(lake, DEPOSITS[0])
     while found(indexer_engine) == ():
         assert ingest_once(indexer_engine, forgetful, network(), max_blocks=1)
-    assert healed(indexer_engine, lake).left == ()
+    assert healed(indexer_engine, lake).remaining == ()
     drained(indexer_engine, forgetful)
     assert mended(indexer_engine) == straight

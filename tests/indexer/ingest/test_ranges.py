@@ -110,7 +110,7 @@ def test_a_failure_inside_a_range_leaves_nothing_behind(
         raise RuntimeError("killed before commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(drain, "_notify", fail)
+        patched.setattr(drain, "notify_ingested", fail)
         with pytest.raises(RuntimeError, match="killed before commit"):
             ingest_once(indexer_engine, chain, NETWORK)
     assert contents(indexer_engine) == before
@@ -363,7 +363,7 @@ def test_a_disk_that_is_full_is_for_a_person(
     def fail(*arguments: object) -> None:
         raise OperationalError("INSERT", {}, psycopg.errors.DiskFull("no space left on device"))
 
-    monkeypatch.setattr(drain, "_notify", fail)
+    monkeypatch.setattr(drain, "notify_ingested", fail)
     with pytest.raises(OperationalError, match="no space left"):
         follow_to(indexer_engine, make_chain(2), 2)
 
@@ -497,10 +497,10 @@ def test_while_nothing_happens_a_final_head_is_not_looked_at(indexer_engine: Eng
 
 def test_what_is_wanted_often_is_done_seldom_and_once_more_at_the_end() -> None:
     now = 0.0
-    seldom = following._Seldom(2.0, clock=lambda: now)
+    seldom = following._Throttle(2.0, clock=lambda: now)
     done = []
     for now in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5):
-        seldom.want()
+        seldom.request()
         done += [now] if seldom.is_due() else []
     assert done == [0.0, 2.0]
     now = 3.9

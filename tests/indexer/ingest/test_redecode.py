@@ -518,7 +518,7 @@ STEPS = (
     (revision, "refold_movements"),
     (revision, "_replace_book"),
     (shadow_tables, "finish"),
-    (revision, "_notify"),
+    (revision, "notify_ingested"),
 )
 
 

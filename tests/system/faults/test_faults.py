@@ -213,7 +213,7 @@ def test_a_node_that_asks_for_time_gets_it(world: Followed) -> None:
 def test_a_node_cannot_silence_a_chain_for_a_day(
     world: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "_LONGEST_ASKED", 0.05)
+    monkeypatch.setattr(following, "_MAX_RETRY_AFTER", 0.05)
     world.node.story(3)
     with world.faulty.faulty(TooManyRequests("86400"), times=2):
         world.follow()

@@ -201,7 +201,7 @@ def test_a_reorg_found_after_a_crash_is_taken_back_once(
         raise RuntimeError("killed before the commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(drain, "_notify", crash)
+        patched.setattr(drain, "notify_ingested", crash)
         with pytest.raises(RuntimeError, match="killed"):
             world.follow()
     assert contents(world.engine) == before

@@ -173,7 +173,7 @@ def test_damaged_ledgers_give_the_same_warehouse(
     with indexer_engine.connect() as conn:
         ledgers = quarantine.list_ledgers(conn)
     assert {ledger.height for ledger in ledgers} == bad
-    assert all(trial.still is None for trial in retry(indexer_engine, network(), ledgers, reader))
+    assert all(trial.failure is None for trial in retry(indexer_engine, network(), ledgers, reader))
     assert mended(indexer_engine) == mended(second_engine)
     reader.close()
     second_engine.dispose()

@@ -89,7 +89,7 @@ def test_quarantine_and_cursor_move_together(
         raise RuntimeError("killed before commit")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ranges, "_notify", fail)
+        patched.setattr(ranges, "notify_ingested", fail)
         with pytest.raises(RuntimeError, match="killed before commit"):
             by_an_older_build(indexer_engine, reader, history().sent)
     assert contents(indexer_engine) == empty
@@ -173,7 +173,7 @@ def test_a_build_that_tried_tries_only_when_it_is_asked_to(
     assert standing(indexer_engine) == [before]
     (trial,) = tried(indexer_engine)
     (after,) = standing(indexer_engine)
-    assert trial.still == before.reason == after.reason
+    assert trial.failure == before.reason == after.reason
     assert (after.first_tried_at, after.build) == (before.first_tried_at, before.build)
     assert after.tried_at > before.tried_at
     assert len(alarms(indexer_engine)) == 1
@@ -205,10 +205,10 @@ def test_what_its_bytes_do_not_give_its_source_may(
     damage(tmp_path, history().sent)
     drained(indexer_engine, reader)
     (trial,) = tried(indexer_engine, reader)
-    assert trial.still is not None
+    assert trial.failure is not None
     write_lake(tmp_path, history().metas)
     (trial,) = tried(indexer_engine, reader)
-    assert trial.still is None
+    assert trial.failure is None
     assert str(trial) == f"{DEVNET.id} {history().sent} is out of quarantine, 2 events"
     drained(second_engine, reader)
     assert mended(indexer_engine) == mended(second_engine)
@@ -239,9 +239,9 @@ def test_a_source_that_does_not_have_it_changes_nothing(
     if said == "another":
         said = reader.read(history().last, history().last, [])
     (trial,) = tried(indexer_engine, Answering(said))  # type: ignore[arg-type]
-    assert "read anew" in str(trial.still)
+    assert "read anew" in str(trial.failure)
     (row,) = standing(indexer_engine)
-    assert (row.state, row.reason) == ("undecodable", trial.still)
+    assert (row.state, row.reason) == ("undecodable", trial.failure)
     assert {**before, "facts.quarantined_ledgers": []} == {
         **mended(indexer_engine),
         "facts.quarantined_ledgers": [],
