@@ -259,7 +259,7 @@ def test_logs_hidden_with_their_bloom_are_found(stand: DepositStand, faulty: Fau
 def test_follower_continues_past_forged_block(
     stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("indexer.ingest.proving._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("indexer.ingest.proving._FIRST_BACKOFF", 0.01)
     paid, deadline = underpaid(stand), time.monotonic() + 60
     configured, above = network(stand), stand.devnet.block_number() + 2
 
@@ -311,7 +311,7 @@ def test_hung_proof_node_delays_a_range_by_one_timeout(
     assert max(after - before for before, after in pairwise(hangs)) == 1
     faulty.heal()
     # A turn ends after a second; five proofs take longer on a busy machine.
-    monkeypatch.setattr("indexer.ingest.proving._TURN_SECONDS", 60.0)
+    monkeypatch.setattr("indexer.ingest.proving._BUDGET_SECONDS", 60.0)
     ingest(stand, faulty.url)
     assert {stand.stage(each) for each in paid} == {"FUNDED"}
 
@@ -319,7 +319,7 @@ def test_hung_proof_node_delays_a_range_by_one_timeout(
 def test_each_of_many_unprovable_blocks_pauses(
     stand: DepositStand, faulty: FaultyHttp, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("indexer.ingest.proving._FIRST_PAUSE", 60.0)
+    monkeypatch.setattr("indexer.ingest.proving._FIRST_BACKOFF", 60.0)
     paid, payments = stand.deposit(), 25
     for _ in range(payments):
         stand.devnet.faucet_usdc(paid.address, AMOUNT // 100)

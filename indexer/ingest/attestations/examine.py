@@ -1,7 +1,6 @@
-"""What an attested message is worth, and what a service's words say of a burn. Pure."""
+"""Verification of attested messages, and statuses of burns from a service's answer. Pure."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from indexer.bridges.cctp.attestation import check_signatures, strip_attestation
 from indexer.bridges.cctp.events import MessageSent
@@ -12,29 +11,28 @@ from indexer.config.networks import Network
 from indexer.errors import Undecodable
 from indexer.facts.messages import printable_line
 from indexer.movements.polls import WaitingMessage
-from warehouse_schema.identifiers import EvmAddress, TxHash, bytes32
+from warehouse_schema.identifiers import TxHash, bytes32
 
 _FAST_THRESHOLD = 1000
 _NO_NONCE = bytes32(bytes(32))
-
-_Words: TypeAlias = tuple[str, str | None]
-"""Status and detail."""
 
 
 def assess_message(
     network: Network, wait: WaitingMessage, sent: Sequence[MessageSent], item: IrisMessage
 ) -> Attestation | None:
-    """What an attested message is worth. Pure.
+    """The attestation of a message, verified or with the reason of its refusal.
 
     `sent` are the messages that the transaction emitted. None when there is nothing to verify yet,
-    and for somebody's own message that is no burn.
+    and for a message that is not a burn.
     """
     if not item.usable or item.message is None or item.attestation is None:
         return None
-    parsed = _parsed(item.message)
-    emitted = {event.message for event in sent}
-    is_ours = parsed is not None and strip_attestation(item.message) in emitted
-    if is_ours and parsed is not None and parsed.body is None:
+    parsed = _parse(item.message)
+    body = None if parsed is None else parsed.body
+    is_ours = parsed is not None and strip_attestation(item.message) in {
+        event.message for event in sent
+    }
+    if is_ours and body is None:
         return None
     signing = check_signatures(
         item.message, item.attestation, network.attesters, network.attestation_threshold
@@ -44,23 +42,10 @@ def assess_message(
         refusal = "the message is none that the transaction emitted"
     elif parsed is not None and item.event_nonce not in (None, parsed.nonce):
         refusal = f"the service calls it {item.event_nonce}, the message {parsed.nonce}"
-    return _attestation(wait, item, parsed, sent[0].source_domain, signing.attesters, refusal)
-
-
-def _attestation(
-    wait: WaitingMessage,
-    item: IrisMessage,
-    parsed: CctpMessage | None,
-    source_domain: int,
-    attesters: tuple[EvmAddress, ...],
-    refusal: str | None,
-) -> Attestation:
-    message, body = item.message or b"", None if parsed is None else parsed.body
-    nonce = (item.event_nonce or _NO_NONCE) if parsed is None else parsed.nonce
     return Attestation(
-        source_domain=source_domain,
-        nonce=nonce,
-        message_hash=bytes32(attestation_digest(message)),
+        source_domain=sent[0].source_domain,
+        nonce=(item.event_nonce or _NO_NONCE) if parsed is None else parsed.nonce,
+        message_hash=bytes32(attestation_digest(item.message)),
         source_chain=wait.chain,
         source_tx=TxHash(wait.subject),
         burn_key=None
@@ -68,18 +53,18 @@ def _attestation(
         else burn_key(
             parsed.source_domain, parsed.destination_domain, parsed.sender, parsed.raw_body
         ),
-        message=message,
-        attestation=item.attestation or b"",
+        message=item.message,
+        attestation=item.attestation,
         status=printable_line(item.status),
         finality_threshold_executed=None if parsed is None else parsed.finality_threshold_executed,
         fee_executed=None if body is None else body.fee_executed,
         expiration_block=None if body is None else body.expiration_block,
-        attesters=attesters,
+        attesters=signing.attesters,
         refusal=refusal,
     )
 
 
-def _parsed(message: bytes) -> CctpMessage | None:
+def _parse(message: bytes) -> CctpMessage | None:
     try:
         return parse_message(message)
     except Undecodable:
@@ -94,34 +79,31 @@ def burn_statuses(
     findings: Sequence[Attestation | None],
     fresh: Sequence[Attestation],
 ) -> dict[str, MessageStatus | None]:
-    """What the service says of each burn of the transaction, by `burn_id`; None for nothing.
+    """Status of each burn of the transaction by `burn_id`; None for no status.
 
-    Messages are listed in order of their logs. Where their number is another than ours, nobody can
-    say which is which.
+    The service lists messages in the order of their logs. If their number differs from ours, they
+    cannot be assigned to burns.
     """
-    said: dict[str, MessageStatus | None] = {}
-    is_listed = len(messages) == len(sent)
+    found: dict[str, MessageStatus | None] = {}
     for number, event in enumerate(sent):
         if event.burn_key is None:
             continue
-        words: _Words | None = None
+        status: tuple[str, str | None] | None = None
         if not messages:
-            words = ("seen, not processed yet" if answer.seen else "not seen yet", None)
-        elif is_listed:
-            words = _words(wait, messages[number], findings[number], fresh)
-        place = burn_id(event.seen)
-        said[place] = (
-            None if words is None else MessageStatus("iris", place, event.burn_key, *words)
-        )
-    return said
+            status = ("seen, not processed yet" if answer.seen else "not seen yet", None)
+        elif len(messages) == len(sent):
+            status = _status_and_detail(wait, messages[number], findings[number], fresh)
+        key = burn_id(event.seen)
+        found[key] = None if status is None else MessageStatus("iris", key, event.burn_key, *status)
+    return found
 
 
-def _words(
+def _status_and_detail(
     wait: WaitingMessage,
     item: IrisMessage,
     finding: Attestation | None,
     fresh: Sequence[Attestation],
-) -> _Words | None:
+) -> tuple[str, str | None] | None:
     if finding is None:
         reason = printable_line(item.delay_reason or "") or None
         if item.status == "complete":
@@ -135,6 +117,6 @@ def _words(
 
 
 def asks_for_fast(event: MessageSent) -> bool:
-    """Whether a burn asks to be attested before it is final."""
-    parsed = _parsed(event.message)
+    """True for a burn that asks to be attested before it is final."""
+    parsed = _parse(event.message)
     return parsed is not None and parsed.min_finality_threshold <= _FAST_THRESHOLD

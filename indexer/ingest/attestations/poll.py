@@ -1,12 +1,13 @@
-"""The loop that asks services about what is due, some at once, and writes what they say."""
+"""The poller: asks services about due messages, some in parallel, and records the answers."""
 
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 from sqlalchemy import Connection, Engine
 
@@ -15,30 +16,31 @@ from indexer.chains.http.service import LockedOut, ServiceRefused
 from indexer.chains.services.circle import Iris, IrisMessages
 from indexer.chains.services.layerzero_scan import LzScan
 from indexer.config.networks import Network
-from indexer.errors import FollowerConflict, IndexerError
+from indexer.errors import IndexerError
 from indexer.facts.messages import printable_line
+from indexer.facts.sessions import lease_session
 from indexer.facts.store import events_by_key
 from indexer.ingest.attestations.record import PollOutcome, PollProgress, ServiceAnswer, record
 from indexer.loops import pause, pause_on_outage
 from indexer.movements.polls import WaitingMessage, due_messages, prune_polls
 from warehouse_schema import locks
 from warehouse_schema.identifiers import TxHash
-from warehouse_schema.leases import end_lease, take_lease
-from warehouse_schema.lock_tables import leases
 
 logger = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 4
-"""Most requests under way at once."""
+"""Parallel requests."""
 BATCH = 20
-"""Most transactions of one round: what is asked between two looks at the stop and at the clock."""
+"""Transactions of one round; stop flag and clock are read between rounds."""
 SCAN_BATCH = 4
-"""The same for guids, of which the explorer is asked one a second."""
+"""Guids of one round: the explorer allows one request a second."""
 REATTEST_EVERY = 10
-"""Polls from one request to attest anew to the next: the service works on it, or has lost it."""
+"""Polls between two requests for a new attestation."""
 
 _IDLE_SECONDS = 1.0
-_LOST_WAREHOUSE_SECONDS = 5.0
+_OUTAGE_PAUSE = 5.0
+
+_Request: TypeAlias = tuple[WaitingMessage, Callable[[], ServiceAnswer]]
 
 
 def poll_attestations(
@@ -50,15 +52,15 @@ def poll_attestations(
     should_stop: Callable[[], bool],
     on_progress: Callable[[PollProgress], None],
 ) -> None:
-    """Keep asking until `should_stop` says so; without `scan` OFT messages are left alone.
+    """Poll until `should_stop`; without `scan` OFT messages are not polled.
 
-    A failing service is asked again when due, a lost database is come back to. Raises
-    `FollowerConflict` when another process polls for this warehouse.
+    Outlasts failing services and a lost database. Raises `FollowerConflict` when another process
+    polls for this warehouse.
     """
     while not should_stop():
         with (
-            pause_on_outage("poller", _LOST_WAREHOUSE_SECONDS, should_stop),
-            _poller(engine) as conn,
+            pause_on_outage("poller", _OUTAGE_PAUSE, should_stop),
+            _poller_lease(engine) as conn,
         ):
             with conn.begin():
                 prune_polls(conn)
@@ -78,52 +80,38 @@ def poll_once(
     scan: LzScan | None = None,
     now: int | None = None,
 ) -> PollProgress:
-    """Ask about what is due at `now` (unix seconds; None: by the clock), a round of it at most.
+    """Poll one round of what is due at `now` (unix seconds; None: by the clock).
 
     Raises `FollowerConflict` when another process polls for this warehouse.
     """
-    with _poller(engine) as conn:
+    with _poller_lease(engine) as conn:
         return _poll(conn, network, iris, scan, int(time.time()) if now is None else now)
 
 
-@contextmanager
-def _poller(engine: Engine) -> Iterator[Connection]:
-    """A connection that alone may poll and write what services say."""
-    with engine.connect() as conn:
-        with conn.begin():
-            key = take_lease(conn, leases, locks.POLLER, "")
-        if key is None:
-            raise FollowerConflict("another process asks for this warehouse's attestations")
-        try:
-            yield conn
-        finally:
-            if not conn.invalidated:
-                conn.rollback()
-                end_lease(conn, locks.POLLER, key)
-                conn.commit()
+def _poller_lease(engine: Engine) -> AbstractContextManager[Connection]:
+    busy = "another process asks for this warehouse's attestations"
+    return lease_session(engine, locks.POLLER, "", busy)
 
 
 def _poll(
     conn: Connection, network: Network, iris: Iris, scan: LzScan | None, now: int
 ) -> PollProgress:
     with conn.begin():
-        questions: list[tuple[WaitingMessage, Callable[[], ServiceAnswer]]] = [
+        requests: list[_Request] = [
             (wait, partial(_ask_iris, network, iris, wait))
             for wait in due_messages(conn, network, "iris", now, BATCH)
         ]
         if scan is not None:
-            waits = {
-                wait.subject: wait
-                for wait in due_messages(conn, network, "lz_scan", now, SCAN_BATCH)
-            }
+            due = due_messages(conn, network, "lz_scan", now, SCAN_BATCH)
+            waits = {wait.subject: wait for wait in due}
             packets = events_by_key(conn, PacketSent, "guid", list(waits))
-            questions += [
+            requests += [
                 (waits[packet.guid], partial(scan.status_of, packet)) for packet in packets
             ]
     progress = PollProgress()
-    for outcome in _answers(questions):
+    for outcome in _send(requests):
         if isinstance(outcome.error, LockedOut):
-            # No attempt: it was not asked about, and stays due.
+            # Not counted as an attempt: the service was not asked, and the message stays due.
             progress = replace(progress, locked_out=outcome.error.retry_after)
             continue
         with conn.begin():
@@ -131,21 +119,19 @@ def _poll(
     return progress
 
 
-def _answers(
-    questions: Sequence[tuple[WaitingMessage, Callable[[], ServiceAnswer]]],
-) -> Iterator[PollOutcome]:
-    def ask(question: tuple[WaitingMessage, Callable[[], ServiceAnswer]]) -> PollOutcome:
-        wait, put = question
+def _send(requests: Sequence[_Request]) -> Iterator[PollOutcome]:
+    def ask(request: _Request) -> PollOutcome:
+        wait, call = request
         try:
-            return PollOutcome(wait, put(), None)
+            return PollOutcome(wait, call(), None)
         except IndexerError as error:
             return PollOutcome(wait, None, error)
 
-    if not questions:
+    if not requests:
         return
     pool = ThreadPoolExecutor(MAX_IN_FLIGHT, thread_name_prefix="attestations")
     try:
-        yield from pool.map(ask, questions)
+        yield from pool.map(ask, requests)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -153,12 +139,12 @@ def _answers(
 def _ask_iris(network: Network, iris: Iris, wait: WaitingMessage) -> IrisMessages:
     if wait.attempts % REATTEST_EVERY == 0:
         for nonce in wait.expired:
-            taken = iris.reattest(nonce)
+            reply = iris.reattest(nonce)
             logger.info(
                 "reattest nonce=%s accepted=%s: %s",
                 nonce,
-                taken.accepted,
-                printable_line(taken.detail),
+                reply.accepted,
+                printable_line(reply.detail),
             )
     domain = network.chain(wait.chain).cctp_domain
     if domain is None:

@@ -1,7 +1,6 @@
-"""What came of a question. Each function works inside the transaction of one answer."""
+"""Recording of services' answers. Every function works inside the transaction of one answer."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -28,14 +27,13 @@ from indexer.movements.polls import (
 )
 from indexer.movements.store import refold_movements
 from indexer.transfers.store import refold_affected
-from warehouse_schema.identifiers import Bytes32
 
 logger = logging.getLogger(__name__)
 
 UNVERIFIED = "attestation_unverified"
-"""Kind of alarm: an attestation that nothing may rest on."""
+"""Kind of alarm: an attestation that is not verified."""
 REFUSED = "attestation_refused"
-"""Kind of alarm: a service that will not answer about a message."""
+"""Kind of alarm: a service that refuses to answer about a message."""
 
 _VERSION = 2
 
@@ -44,23 +42,23 @@ ServiceAnswer: TypeAlias = IrisMessages | ScanStatus | None
 
 @dataclass(frozen=True, slots=True)
 class PollProgress:
-    """What one round did."""
+    """Numbers of one round."""
 
     polled: int = 0
-    """Transactions and guids that were answered for."""
+    """Transactions and guids with an answer."""
     attested: int = 0
-    """Attestations verified that were not known before."""
+    """New verified attestations."""
     unverified: int = 0
-    """Attestations refused that were not known before."""
+    """New refused attestations."""
     unanswered: int = 0
-    """Asked in vain; asked again when due."""
+    """Failed requests; they are retried when due."""
     locked_out: float | None = None
-    """Seconds for which a service shuts us out; None when none does."""
+    """Seconds until a service accepts requests again; None when it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollOutcome:
-    """What a service answered, or why it did not."""
+    """A service's answer, or the error."""
 
     wait: WaitingMessage
     answer: ServiceAnswer
@@ -70,7 +68,7 @@ class PollOutcome:
 def record(
     conn: Connection, network: Network, outcome: PollOutcome, now: int, progress: PollProgress
 ) -> PollProgress:
-    """What a service answered, or that it did not; `progress` with that added."""
+    """Record an outcome. Returns `progress` with it counted."""
     wait, answer = outcome.wait, outcome.answer
     if outcome.error is not None:
         _record_failure(conn, network, wait, outcome.error, now)
@@ -79,7 +77,15 @@ def record(
     progress = replace(progress, polled=progress.polled + 1)
     if isinstance(answer, IrisMessages):
         return _record_messages(conn, network, wait, answer, now, progress)
-    _record_status(conn, network, wait, answer, now)
+    guid = wait.keys[0]
+    status = MessageStatus("lz_scan", guid, guid, "not seen yet", None)
+    if answer is not None:
+        detail = printable_line(answer.message or "") or None
+        status = replace(status, status=printable_line(answer.name), detail=detail)
+    if replace_statuses(conn, "lz_scan", {guid: status}):
+        refold_movements(conn, network, (), [guid])
+        refold_affected(conn, network, (), [guid])
+    schedule_poll(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
     return progress
 
 
@@ -94,20 +100,6 @@ def _record_failure(
     schedule_poll(conn, wait, now + seconds)
 
 
-def _record_status(
-    conn: Connection, network: Network, wait: WaitingMessage, answer: ScanStatus | None, now: int
-) -> None:
-    guid = wait.keys[0]
-    status = MessageStatus("lz_scan", guid, guid, "not seen yet", None)
-    if answer is not None:
-        words = printable_line(answer.message or "") or None
-        status = replace(status, status=printable_line(answer.name), detail=words)
-    if replace_statuses(conn, "lz_scan", {guid: status}):
-        refold_movements(conn, network, (), [guid])
-        refold_affected(conn, network, (), [guid])
-    schedule_poll(conn, wait, now + seconds_to_wait(network, wait, now, is_fast=False))
-
-
 def _record_messages(
     conn: Connection,
     network: Network,
@@ -116,21 +108,28 @@ def _record_messages(
     now: int,
     progress: PollProgress,
 ) -> PollProgress:
-    sent = _messages_sent(conn, wait)
+    places = [
+        event.seen
+        for event in events_by_key(conn, MessageSent, "burn_key", wait.keys)
+        if (event.seen.chain, event.seen.tx_hash) == (wait.chain, wait.subject)
+    ]
+    # All messages of the transaction, in order of their logs.
+    sent = events_of_transactions(conn, [MessageSent], places)
     if not sent:
-        # The chain took the transaction back while we asked.
+        # A reorg removed the transaction during the request.
         delete_polls(conn, wait)
         return progress
     messages = [item for item in answer.messages if item.cctp_version == _VERSION]
     findings = [assess_message(network, wait, sent, item) for item in messages]
     fresh = [
-        finding for finding in findings if finding is not None and _keep(conn, network, finding)
+        finding for finding in findings if finding is not None and _store(conn, network, finding)
     ]
-    said = burn_statuses(wait, answer, sent, messages, findings, fresh)
-    changed = replace_statuses(conn, "iris", said)
-    keys = {*changed, *(finding.burn_key for finding in fresh if finding.burn_key is not None)}
-    refold_movements(conn, network, keys & _burn_keys(sent), ())
-    refold_affected(conn, network, (), keys & _burn_keys(sent))
+    statuses = burn_statuses(wait, answer, sent, messages, findings, fresh)
+    changed = {*replace_statuses(conn, "iris", statuses)}
+    changed |= {finding.burn_key for finding in fresh if finding.burn_key is not None}
+    changed &= {event.burn_key for event in sent if event.burn_key is not None}
+    refold_movements(conn, network, changed, ())
+    refold_affected(conn, network, (), changed)
     if wait.purpose == "attestation" and is_attested(conn, wait):
         delete_polls(conn, wait)
     else:
@@ -144,22 +143,8 @@ def _record_messages(
     )
 
 
-def _messages_sent(conn: Connection, wait: WaitingMessage) -> list[MessageSent]:
-    """Every message of the transaction that waits, in order of their logs."""
-    places = [
-        event.seen
-        for event in events_by_key(conn, MessageSent, "burn_key", wait.keys)
-        if (event.seen.chain, event.seen.tx_hash) == (wait.chain, wait.subject)
-    ]
-    return events_of_transactions(conn, [MessageSent], places)
-
-
-def _burn_keys(sent: Sequence[MessageSent]) -> set[Bytes32]:
-    return {event.burn_key for event in sent if event.burn_key is not None}
-
-
-def _keep(conn: Connection, network: Network, finding: Attestation) -> bool:
-    """Store an attestation and call for an operator, or not; whether it says anything new."""
+def _store(conn: Connection, network: Network, finding: Attestation) -> bool:
+    """Store an attestation and raise or clear its alarm. Returns False if it was stored before."""
     if not add_attestation(conn, finding):
         return False
     chain, subject = finding.source_chain, f"{finding.source_tx}/{finding.nonce}"
@@ -168,8 +153,8 @@ def _keep(conn: Connection, network: Network, finding: Attestation) -> bool:
         clear_alarm(conn, chain, UNVERIFIED, "attesters")
         logger.info("attested chain=%s tx=%s nonce=%s", chain, finding.source_tx, finding.nonce)
     else:
-        # A network file without attesters is one thing to mend, however many messages it concerns.
-        about = subject if network.attesters else "attesters"
-        raise_alarm(conn, chain, UNVERIFIED, about, f"{subject}: {finding.refusal}")
+        # Without attesters in the network file, one alarm stands for all messages.
+        alarmed = subject if network.attesters else "attesters"
+        raise_alarm(conn, chain, UNVERIFIED, alarmed, f"{subject}: {finding.refusal}")
         logger.error("unverified chain=%s tx=%s: %s", chain, finding.source_tx, finding.refusal)
     return True

@@ -1,25 +1,23 @@
-"""Reading ranges that lie behind the follower: history before its start, or a range read anew.
+"""Backfill: ranges behind the follower, read for the first time or again.
 
-A range is read in chunks, some ahead of the writer: a chunk is read, decoded, and made into the
-text that Postgres takes. They are committed in order, each in a transaction of its own that
-replaces whatever was stored there and says how far the backfill is. Killed anywhere, it goes on
-after the last commit; run again once it is finished, it writes the same rows.
+A range is read in chunks, some ahead of the writer: each is read, decoded, and made into COPY text.
+Chunks are committed in order, each in a transaction that replaces what was stored there and saves
+the progress. A killed backfill continues after the last commit; running it again writes the same
+rows. A backfill stays below what a reorg can still reach, so it never meets the follower.
 
-`backfill` does it in one process. `plan_spans`, `ingest_span` and `finish_backfill` do the same for
-an orchestrator with several processes: each reads and decodes a span beside the others, and commits
-it when the warehouse says that all spans below are in.
-
-A backfill never meets the live follower: it stays below what a chain can still take back.
+`backfill` runs in one process. `plan_spans`, `ingest_span` and `finish_backfill` do the same for an
+orchestrator with several processes: each reads and decodes a span, and commits it once all earlier
+spans are committed.
 
 | module | what |
 |---|---|
-| `chunks.py` | a chunk, and how it is made from what a reader gives |
-| `fetch.py` | chunks from nodes: how wide, how often tried, several at once |
-| `spool.py` | chunks that wait on disk for their turn |
-| `turns.py` | whose turn it is |
-| `commit.py` | chunks into the warehouse, and movements after them |
-| `progress.py` | how far, how fast, how long still |
-| `run.py` | the ways in |
+| `chunks.py` | a chunk, made from a reader's range |
+| `fetch.py` | chunks from nodes: range size, retries, several at once |
+| `chunk_queue.py` | chunks on disk that wait for earlier spans |
+| `earlier_spans.py` | waiting for earlier spans |
+| `commit.py` | chunks into the warehouse, then their movements |
+| `progress.py` | progress, rates, time left |
+| `run.py` | entry points |
 """
 
 from indexer.ingest.backfill.progress import BackfillProgress as BackfillProgress

@@ -1,8 +1,7 @@
-"""Chunks that wait on disk for their turn, in the order in which they came.
+"""Queue on disk for chunks that wait until earlier spans are committed.
 
-The file has no name: it is gone with the process that wrote it, however that ends, and nobody ever
-reads what an older build left behind. Each chunk is one JSON line that describes it, then the text
-of its rows, compressed together.
+The file is anonymous: it disappears with its process, so no build reads what an older one left.
+Each chunk is one JSON line that describes it, then the text of its rows, compressed together.
 """
 
 import tempfile
@@ -20,11 +19,11 @@ from indexer.facts.columns_copy import CopyText
 from indexer.ingest.backfill.chunks import Chunk, MovementKeys
 
 MAX_BYTES = 1024 * 1024 * 1024
-"""Of chunks that wait, beyond which nothing more is fetched until the turn has come."""
+"""Size beyond which nothing more is fetched."""
 
 _LEVEL = 1
 """Hex halves at any level; a higher one costs more than the disk does."""
-_PLAIN = ("chain", "first", "last", "parent_hash", "hash", "events", "read", "undecodable")
+_PLAIN_FIELDS = ("chain", "first", "last", "parent_hash", "hash", "events", "read", "undecodable")
 
 
 class ChunkQueue:
@@ -38,12 +37,12 @@ class ChunkQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should be put in."""
+        """True when no more chunks should be fetched."""
         return self._end >= MAX_BYTES
 
     def put(self, chunk: Chunk) -> None:
-        """Keep a chunk. Raises `ConfigurationError` when the disk does not take it."""
-        packed = zstandard.compress(_text_of(chunk), level=_LEVEL)
+        """Append a chunk. Raises `ConfigurationError` when the disk refuses it."""
+        packed = zstandard.compress(_serialize(chunk), level=_LEVEL)
         try:
             self._file.seek(self._end)
             self._file.write(packed)
@@ -55,13 +54,13 @@ class ChunkQueue:
         self._sizes.append(len(packed))
         self._end += len(packed)
 
-    def taken(self) -> Iterator[Chunk]:
-        """All that was put in, oldest first; then the disk is free again."""
+    def drain(self) -> Iterator[Chunk]:
+        """All chunks, oldest first; then frees the disk."""
         at = 0
         while self._sizes:
             size = self._sizes.popleft()
             self._file.seek(at)
-            yield _chunk_of(zstandard.decompress(self._file.read(size)))
+            yield _deserialize(zstandard.decompress(self._file.read(size)))
             at += size
         self._file.truncate(0)
         self._end = 0
@@ -69,20 +68,20 @@ class ChunkQueue:
 
 @contextmanager
 def open_queue(folder: Path) -> Iterator[ChunkQueue]:
-    """A spool in a folder, which is made if it is absent. Raises `ConfigurationError`."""
-    with ExitStack() as kept:
+    """A queue in a folder, which is created if absent. Raises `ConfigurationError`."""
+    with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            file = kept.enter_context(tempfile.TemporaryFile(dir=folder))
+            file = stack.enter_context(tempfile.TemporaryFile(dir=folder))
         except OSError as error:
             raise ConfigurationError(f"chunks cannot be kept in {folder}: {error}") from error
         yield ChunkQueue(file, folder)
 
 
-def _text_of(chunk: Chunk) -> bytes:
+def _serialize(chunk: Chunk) -> bytes:
     movements = chunk.movements
-    described = {
-        **{name: getattr(chunk, name) for name in _PLAIN},
+    header = {
+        **{name: getattr(chunk, name) for name in _PLAIN_FIELDS},
         "movements": None
         if movements is None
         else {"burn_keys": sorted(movements.burn_keys), "guids": sorted(movements.guids)},
@@ -91,24 +90,22 @@ def _text_of(chunk: Chunk) -> bytes:
             for c in chunk.copies
         ],
     }
-    return b"".join([orjson.dumps(described), b"\n", *(copied.text for copied in chunk.copies)])
+    return b"".join([orjson.dumps(header), b"\n", *(copied.text for copied in chunk.copies)])
 
 
-def _chunk_of(text: bytes) -> Chunk:
-    head, _, rows = text.partition(b"\n")
-    described: dict[str, Any] = orjson.loads(head)
-    movements = described["movements"]
+def _deserialize(content: bytes) -> Chunk:
+    line, _, rows = content.partition(b"\n")
+    header: dict[str, Any] = orjson.loads(line)
+    movements = header["movements"]
     copies, at = [], 0
-    for copied in described["copies"]:
-        end = at + copied["size"]
-        copies.append(
-            CopyText(copied["table"], tuple(copied["columns"]), copied["rows"], rows[at:end])
-        )
-        at = end
+    for copied in header["copies"]:
+        text = rows[at : at + copied["size"]]
+        copies.append(CopyText(copied["table"], tuple(copied["columns"]), copied["rows"], text))
+        at += copied["size"]
     return Chunk(
         **{
-            **{name: described[name] for name in _PLAIN},
-            "undecodable": tuple((what, why) for what, why in described["undecodable"]),
+            **{name: header[name] for name in _PLAIN_FIELDS},
+            "undecodable": tuple((subject, reason) for subject, reason in header["undecodable"]),
         },
         movements=None
         if movements is None

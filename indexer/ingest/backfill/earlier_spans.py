@@ -1,7 +1,6 @@
-"""Waiting until everything below a span is committed.
+"""Waiting until all earlier spans of a backfill are committed.
 
-Spans of one backfill are read side by side, by whatever processes; they are committed in order.
-Where the backfill is, is in its row, so whoever reaches the warehouse knows whose turn it is.
+Any processes read spans in parallel; they commit in order. The backfill's row says how far it is.
 """
 
 import time
@@ -14,16 +13,16 @@ from indexer.facts import backfills
 from warehouse_schema.identifiers import ChainId, Height
 
 STALL_SECONDS = 900.0
-"""Seconds without any commit after which whoever waits gives up. A chunk takes seconds, but for a
-node that has its moments."""
+"""Seconds without any commit after which waiting fails. A chunk takes seconds, unless its node is
+slow."""
 
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 class EarlierSpans:
-    """The turn of the span that begins at `start`, in the backfill of `first … last`.
+    """The spans before `start` in the backfill of `whole`.
 
-    `check` is called now and then while it waits: raise from it to end the waiting.
+    `check` is called regularly while waiting: raise from it to stop waiting.
     """
 
     def __init__(
@@ -40,28 +39,28 @@ class EarlierSpans:
         self._start = start
         self._check = check
         self._done = Height(-1)
-        self._moved = time.monotonic()
+        self._moved_at = time.monotonic()
 
-    def has_come(self) -> bool:
-        """Whether all below the span is committed. Once it is, it stays so."""
+    def are_committed(self) -> bool:
+        """True once all earlier spans are committed; stays true."""
         if self._done < self._start - 1:
             with self._engine.connect() as conn:
                 done = backfills.read_backfill(conn, self._chain, *self._whole).done
             if done != self._done:
-                self._done, self._moved = done, time.monotonic()
+                self._done, self._moved_at = done, time.monotonic()
         return self._done >= self._start - 1
 
     def wait(self) -> None:
-        """Return when it has come. Raises `FollowerConflict` when nothing is committed for long."""
-        while not self.has_come():
+        """Wait until they are. Raises `FollowerConflict` when nothing is committed for long."""
+        while not self.are_committed():
             self.pause()
 
     def pause(self) -> None:
-        """Wait a moment, and lose patience as `wait` does."""
+        """Wait a moment. Raises as `wait` does."""
         self._check()
-        if time.monotonic() - self._moved > STALL_SECONDS:
+        if time.monotonic() - self._moved_at > STALL_SECONDS:
             raise FollowerConflict(
                 f"{self._chain}: block {self._done + 1} comes before {self._start}, and nothing was"
-                f" committed for {STALL_SECONDS:.0f} s; whoever was to bring it in is gone or stuck"
+                f" committed for {STALL_SECONDS:.0f} s; the process of that span is gone or stuck"
             )
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)

@@ -1,11 +1,11 @@
-"""Chunks from nodes: how wide a range to ask for, how often to ask, and several ranges at once."""
+"""Fetching of chunks from nodes: range size, retries, several ranges at once."""
 
 import logging
 import queue
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ from warehouse_schema.identifiers import Height
 logger = logging.getLogger(__name__)
 
 READERS = 2
-"""Ranges that are asked for at once: one may be decoded while the other is on its way."""
+"""Parallel requests: one range is decoded while the other is on its way."""
 CHUNK_EVENTS = 10_000
-"""Raw events of a chunk that is neither too small for its transaction nor too large to hold."""
+"""Target number of raw events in a chunk: enough for a transaction, and fits into memory."""
 FIRST_BLOCKS = 32
-"""Of the first chunk read as columns: a block may hold hundreds of logs, or none."""
+"""Size of the first chunk read as columns: a block may hold hundreds of logs, or none."""
 MAX_BLOCKS_COLUMNAR = 1_000
-"""Of a chunk read as columns: its headers are in memory at once."""
+"""Maximum size of a chunk read as columns: its headers are in memory at once."""
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Rows that wait for the writer, beyond which nothing more is asked for."""
+"""Rows that wait for the writer, beyond which nothing more is requested."""
 
 _ATTEMPTS = 12
-"""About four minutes of a node that does not answer: a restart of it is no reason to give up."""
+"""About four minutes: the restart of a node is no reason to give up."""
 _FIRST_PAUSE = 0.25
-"""Seconds before the second attempt; twice as long before each further one."""
-_LONGEST_PAUSE = 60.0
-"""Seconds, whatever a node asks for."""
+"""Seconds before the second attempt; doubled before each further one."""
+_MAX_PAUSE = 60.0
+"""Seconds, also for a node's `Retry-After`."""
 
 
 class FetchChunk(Protocol):
@@ -52,44 +52,37 @@ class FetchChunk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """What chunks of a chain are fetched with."""
+    """Fetch functions of a chain, and the sizes of their chunks."""
 
     fetchers: Sequence[FetchChunk]
     """Each for one thread."""
     first_blocks: int
-    """Of the first chunk, which nothing is known about."""
-    most_blocks: int
-    """Of any chunk."""
+    """Size of the first chunk, before anything is known."""
+    max_blocks: int
 
 
 @contextmanager
 def open_source(
     reader: ChainReader, chain: Chain, watched: Watched, readers: int = READERS
 ) -> Iterator[ChunkSource]:
-    """As columns, by several connections, where the reader has them; else by the reader alone."""
+    """Columnar readers with connections of their own for EVM chains, else the reader alone."""
     if not (isinstance(reader, EvmReader) and isinstance(chain, EvmChain)):
-        read = partial(_as_objects, reader, chain, watched)
-        yield ChunkSource([read], first_blocks=MAX_BLOCKS, most_blocks=MAX_BLOCKS)
+
+        def fetch(first: Height, last: Height) -> Chunk:
+            return chunk_of_range(chain, reader.read(first, last, watched))
+
+        yield ChunkSource([fetch], first_blocks=MAX_BLOCKS, max_blocks=MAX_BLOCKS)
         return
     histories = [EvmHistory.for_reader(reader) for _ in range(readers)]
+    fetchers = [partial(_fetch_columns, each, chain, watched) for each in histories]
     try:
-        yield ChunkSource(
-            [partial(_columnar, each, chain, watched) for each in histories],
-            first_blocks=FIRST_BLOCKS,
-            most_blocks=MAX_BLOCKS_COLUMNAR,
-        )
+        yield ChunkSource(fetchers, first_blocks=FIRST_BLOCKS, max_blocks=MAX_BLOCKS_COLUMNAR)
     finally:
         for each in histories:
             each.close()
 
 
-def _as_objects(
-    reader: ChainReader, chain: Chain, watched: Watched, first: Height, last: Height
-) -> Chunk:
-    return chunk_of_range(chain, reader.read(first, last, watched))
-
-
-def _columnar(
+def _fetch_columns(
     history: EvmHistory, chain: EvmChain, watched: Watched, first: Height, last: Height
 ) -> Chunk:
     return chunk_of_columns(chain, history.read_columns(first, last, watched))
@@ -98,10 +91,9 @@ def _columnar(
 def fetch_with_retries(
     fetch: FetchChunk, first: Height, last: Height, ended: threading.Event
 ) -> Chunk:
-    """FetchChunk; again after a growing pause while the node says that may help.
+    """Fetch, with exponential backoff after retryable errors.
 
-    Raises `RangeTooWide` at once, and the last error when it has been tried often enough, or when
-    nobody wants the chunk any more.
+    Raises `RangeTooWide` at once, and the last error after all attempts or once `ended` is set.
     """
     for attempt in range(1, _ATTEMPTS):
         try:
@@ -111,14 +103,14 @@ def fetch_with_retries(
         except RetryableChainError as error:
             pause = _FIRST_PAUSE * 2 ** (attempt - 1) * random.SystemRandom().uniform(0.5, 1.0)
             logger.warning("node blocks=%d-%d attempt=%d: %s", first, last, attempt, error)
-            asked = pause if error.retry_after is None else error.retry_after
-            if ended.wait(min(asked, _LONGEST_PAUSE)):
+            seconds = pause if error.retry_after is None else error.retry_after
+            if ended.wait(min(seconds, _MAX_PAUSE)):
                 raise
     return fetch(first, last)
 
 
 def halves(first: Height, last: Height, error: RangeTooWide) -> tuple[tuple[Height, Height], ...]:
-    """Two ranges in the place of one that is too wide. Raises `PermanentChainError` for a block."""
+    """The two halves of a range that is too wide. Raises `PermanentChainError` for one block."""
     if first == last:
         raise PermanentChainError(f"one block, {first}, is too much: {error}") from error
     logger.info("range halved blocks=%d-%d: %s", first, last, error)
@@ -127,14 +119,14 @@ def halves(first: Height, last: Height, error: RangeTooWide) -> tuple[tuple[Heig
 
 
 class RangePlanner:
-    """Which range comes next, as wide as the chunks before it make seem right."""
+    """Plans the next range, with a size learned from earlier chunks."""
 
-    def __init__(self, first: Height, last: Height, *, first_blocks: int, most_blocks: int) -> None:
-        self._next, self._last, self._most = first, last, most_blocks
+    def __init__(self, first: Height, last: Height, *, first_blocks: int, max_blocks: int) -> None:
+        self._next, self._last, self._max = first, last, max_blocks
         self._blocks = first_blocks
 
     def take(self) -> tuple[Height, Height] | None:
-        """The next range; None when there is no more."""
+        """The next range; None at the end."""
         if self._next > self._last:
             return None
         first, last = self._next, Height(min(self._next + self._blocks - 1, self._last))
@@ -142,34 +134,58 @@ class RangePlanner:
         return first, last
 
     def learn(self, chunk: Chunk) -> None:
-        """Aim at `CHUNK_EVENTS`, in steps of no more than twice or half as many blocks."""
+        """Aim at `CHUNK_EVENTS`, in steps of at most twice or half as many blocks."""
         blocks = chunk.last - chunk.first + 1
-        aim = blocks * CHUNK_EVENTS // max(chunk.read, 1)
-        self._blocks = max(1, min(max(aim, blocks // 2), blocks * 2, self._most))
+        target = blocks * CHUNK_EVENTS // max(chunk.read, 1)
+        self._blocks = max(1, min(max(target, blocks // 2), blocks * 2, self._max))
 
     def narrow(self, first: Height, last: Height) -> None:
         """A range of these blocks was too wide."""
         self._blocks = max(1, min(self._blocks, (last - first + 1) // 2))
 
 
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    first: Height
+    last: Height
+    chunk: "Future[Chunk]"
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Size of a fetched chunk that waits for the writer."""
+        is_fetched = self.chunk.done() and not self.chunk.cancelled()
+        return self.chunk.result().size if is_fetched and self.chunk.exception() is None else 0
+
+
 def fetch_ahead(source: ChunkSource, first: Height, last: Height) -> Generator[Chunk]:
     """The range's chunks in order, while the next ones are being fetched.
 
-    What waits is bounded: by one chunk more than there are fetchers, and by `HELD_BYTES`.
+    At most one chunk more than there are fetchers waits, and about `MAX_WAITING_BYTES`.
     """
-    plan = RangePlanner(
-        first, last, first_blocks=source.first_blocks, most_blocks=source.most_blocks
-    )
+    plan = RangePlanner(first, last, first_blocks=source.first_blocks, max_blocks=source.max_blocks)
     idle: queue.SimpleQueue[FetchChunk] = queue.SimpleQueue()
-    for fetch in source.fetchers:
-        idle.put(fetch)
+    for each in source.fetchers:
+        idle.put(each)
     pending: deque[_Pending] = deque()
     pool = ThreadPoolExecutor(len(source.fetchers), thread_name_prefix="backfill")
     ended = threading.Event()
-    start = partial(_start, pool, partial(_fetched, idle, ended))
+
+    def fetch(first: Height, last: Height) -> Chunk:
+        fetcher = idle.get()
+        try:
+            return fetch_with_retries(fetcher, first, last, ended)
+        finally:
+            idle.put(fetcher)
+
+    def start(first: Height, last: Height) -> _Pending:
+        return _Pending(first, last, pool.submit(fetch, first, last))
+
     try:
         while True:
-            while len(pending) <= len(source.fetchers) and _held(pending) < MAX_WAITING_BYTES:
+            while (
+                len(pending) <= len(source.fetchers)
+                and sum(each.waiting_bytes for each in pending) < MAX_WAITING_BYTES
+            ):
                 planned = plan.take()
                 if planned is None:
                     break
@@ -189,39 +205,3 @@ def fetch_ahead(source: ChunkSource, first: Height, last: Height) -> Generator[C
     finally:
         ended.set()
         pool.shutdown(cancel_futures=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    first: Height
-    last: Height
-    chunk: "Future[Chunk]"
-
-    @property
-    def held(self) -> int:
-        """Bytes of a chunk that has come and waits."""
-        has_come = self.chunk.done() and not self.chunk.cancelled()
-        return self.chunk.result().size if has_come and self.chunk.exception() is None else 0
-
-
-def _held(pending: deque[_Pending]) -> int:
-    return sum(each.held for each in pending)
-
-
-def _start(
-    pool: ThreadPoolExecutor,
-    fetched: Callable[[Height, Height], Chunk],
-    first: Height,
-    last: Height,
-) -> _Pending:
-    return _Pending(first, last, pool.submit(fetched, first, last))
-
-
-def _fetched(
-    idle: "queue.SimpleQueue[FetchChunk]", ended: threading.Event, first: Height, last: Height
-) -> Chunk:
-    fetch = idle.get()
-    try:
-        return fetch_with_retries(fetch, first, last, ended)
-    finally:
-        idle.put(fetch)

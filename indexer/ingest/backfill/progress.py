@@ -1,4 +1,4 @@
-"""How far a backfill is, how fast it goes, and how long it will still take."""
+"""Progress of a backfill: share, rates, time left."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from indexer.facts.backfills import Backfill
 from warehouse_schema.identifiers import ChainId, Height
 
 _BAR = 30
-"""Characters of a bar; fewer where there is no room for so many."""
+"""Maximum characters of the bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillProgress:
-    """What of a backfill is committed, and how fast this run of it goes."""
+    """Committed part of a backfill, and rates of this run."""
 
     chain: ChainId
     first: Height
@@ -22,24 +22,24 @@ class BackfillProgress:
     done: Height
     """Last height whose facts are committed."""
     events: int
-    """Raw logs or events kept, by earlier runs too."""
+    """Raw events stored, including earlier runs."""
     step: Literal["facts", "movements"] = "facts"
-    """Facts come first, then the movements that were too many to be folded on the way."""
+    """Facts first, then the movements that were too many for their chunks."""
     unfolded: int = 0
-    """Blocks up to `done` whose movements are still to be folded."""
+    """Blocks up to `done` whose movements are not folded yet."""
     blocks_per_second: float = 0.0
     """Of the step, since this run began it."""
     events_per_second: float = 0.0
 
     @property
     def share(self) -> float:
-        """Of the step; from 0 to 1."""
+        """Done part of the step, from 0 to 1."""
         blocks = self.last - self.first + 1
         return (blocks - self._blocks_left) / blocks
 
     @property
     def seconds_left(self) -> float | None:
-        """Until the step is done, at its rate; None before it has one."""
+        """Time until the step is done; None before it has a rate."""
         if self._blocks_left == 0:
             return 0.0
         return self._blocks_left / self.blocks_per_second if self.blocks_per_second else None
@@ -52,21 +52,21 @@ class BackfillProgress:
         return self.line()
 
     def line(self, width: int | None = None) -> str:
-        """A bar, the share, the rates and the time left, in at most so many characters."""
-        said = (
+        """Bar, share, rates and time left, in at most `width` characters."""
+        rates = (
             f" {self.share:6.1%} {self.blocks_per_second:,.0f} blocks/s"
             f" {self.events_per_second:,.0f} events/s {_duration(self.seconds_left)} left"
         )
         what = f"{self.chain} {self.first}–{self.last} {self.step}"
-        room = _BAR if width is None else min(_BAR, width - len(said) - len(what) - len(" []"))
+        room = _BAR if width is None else min(_BAR, width - len(rates) - len(what) - len(" []"))
         if room < 1:
-            return f"{self.step}{said}"[:width]
+            return f"{self.step}{rates}"[:width]
         filled = int(self.share * room)
-        return f"{what} [{'█' * filled}{'·' * (room - filled)}]{said}"
+        return f"{what} [{'█' * filled}{'·' * (room - filled)}]{rates}"
 
 
 class Meter:
-    """Measures one run of a backfill from where it takes it up."""
+    """Measures one run of a backfill from its start."""
 
     def __init__(self, start: Backfill, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -74,12 +74,12 @@ class Meter:
         self._since = clock()
 
     def progress(self, now: Backfill) -> BackfillProgress:
-        """What stands in the warehouse, with the rates since the present step began."""
+        """The stored progress, with rates since the current step began."""
         start, moment = self._start, self._clock()
         seconds = moment - self._since
-        brings_facts = start.done < start.last
-        blocks = now.done - start.done if brings_facts else now.folded - start.folded
-        if brings_facts and now.done == now.last:
+        reads_facts = start.done < start.last
+        blocks = now.done - start.done if reads_facts else now.folded - start.folded
+        if reads_facts and now.done == now.last:
             self._start, self._since = now, moment
         return BackfillProgress(
             chain=now.chain,
@@ -87,7 +87,7 @@ class Meter:
             last=now.last,
             done=now.done,
             events=now.events,
-            step="facts" if brings_facts else "movements",
+            step="facts" if reads_facts else "movements",
             unfolded=now.done - now.folded,
             blocks_per_second=blocks / seconds if seconds > 0 else 0.0,
             events_per_second=(now.events - start.events) / seconds if seconds > 0 else 0.0,

@@ -1,4 +1,4 @@
-"""The ways in: a whole backfill in this process, and its steps for an orchestrator."""
+"""Entry points: a whole backfill in this process, and its steps for an orchestrator."""
 
 import itertools
 import logging
@@ -33,11 +33,12 @@ from warehouse_schema.identifiers import ChainId, Height
 logger = logging.getLogger(__name__)
 
 MAX_SPANS = 200
-"""Of a backfill: an orchestrator keeps a record of each, and hands the list to every process."""
+"""Spans of a backfill: an orchestrator keeps a record of each, and passes the list to every
+process."""
 MIN_BLOCKS = 2_000
-"""Of a span: a process costs seconds to start."""
-_HANDED_OVER = 120.0
-"""Seconds to wait for the lock of whoever committed the span before, or of a swap."""
+"""Size of a span: a process costs seconds to start."""
+_LEASE_TIMEOUT = 120.0
+"""Seconds to wait for the lease of the process that committed the span before, or of a swap."""
 
 Report = Callable[[BackfillProgress], None]
 Span = tuple[Height, Height]
@@ -52,29 +53,29 @@ def backfill(
     last: Height,
     on_progress: Report,
 ) -> None:
-    """Read `first … last` and put it in the place of what is stored there.
+    """Read `first … last` and replace what is stored there.
 
-    A backfill of this range that was begun before goes on where it was. Movements are folded with
-    their chunk, or after all facts where they are many. The order book is a fold in ledger order,
-    so it is rebuilt once at the end when the range is the Stellar chain's.
+    Continues an unfinished backfill of the same range. Movements are folded with their chunk, or
+    after all facts where they are many. The order book is a fold in ledger order, so it is rebuilt
+    once at the end when the range is the Stellar chain's.
 
     Raises `RangeRefused` for a range that the follower still writes, `FollowerConflict` beside
-    another backfill of the chain, and the reader's errors; chunks committed before stay.
+    another backfill of the chain, and the reader's errors; committed chunks stay.
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
     watched = StoredWatchlist.of(engine, chain)
     with backfill_lease(engine, chain.id) as conn:
-        _refuse(conn, reader, chain, first, last)
+        _check_final(conn, reader, chain, first, last)
         now = read_progress(conn, chain.id, first, last)
         meter = Meter(now)
-        with open_source(reader, chain, watched) as fetchers:
-            chunks = fetch_ahead(fetchers, Height(now.done + 1), last)
+        with open_source(reader, chain, watched) as source:
+            chunks = fetch_ahead(source, Height(now.done + 1), last)
             now = _commit_all(conn, network, now, chunks, meter, on_progress)
         _finish(engine, conn, network, now, meter, on_progress)
 
 
-# The same in steps: plan the spans, bring each of them in, finish.
+# The same in steps: plan the spans, ingest each of them, finish.
 
 
 def plan_spans(
@@ -85,18 +86,18 @@ def plan_spans(
     last: Height,
     blocks: int | None = None,
 ) -> list[Span]:
-    """What of `first … last` is still to be brought in, in spans of so many blocks.
+    """The part of `first … last` that is not committed, in spans of so many blocks.
 
-    None where only the movements are left. By default there are at most `MOST_SPANS`, of at least
-    `LEAST_BLOCKS`. Raises as `backfill` does.
+    Empty when only movements remain. By default at most `MAX_SPANS` of at least `MIN_BLOCKS`.
+    Raises as `backfill` does.
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
     with backfill_lease(engine, chain.id) as conn:
-        _refuse(conn, reader, chain, first, last)
+        _check_final(conn, reader, chain, first, last)
         begin = read_progress(conn, chain.id, first, last).done + 1
-    wide = blocks or max(MIN_BLOCKS, -((begin - last - 1) // MAX_SPANS))
-    return [(Height(at), Height(min(at + wide - 1, last))) for at in range(begin, last + 1, wide)]
+    size = blocks or max(MIN_BLOCKS, -((begin - last - 1) // MAX_SPANS))
+    return [(Height(at), Height(min(at + size - 1, last))) for at in range(begin, last + 1, size)]
 
 
 def ingest_span(
@@ -105,39 +106,38 @@ def ingest_span(
     network: Network,
     whole: Span,
     span: Span,
-    spool: Path,
+    queue_folder: Path,
     on_progress: Report,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Bring in one span of the backfill of `whole`, however far it is.
+    """Read and commit one span of the backfill of `whole`.
 
-    Any process on any machine may do it, beside those that bring in other spans. It reads and
-    decodes at once, and commits once all before the span is committed; until then its chunks lie in
-    the folder `spool`, up to a bound at which it reads no further. So what waits anywhere is
-    bounded by the number of processes, and no two of them have to share a disk.
+    Any process on any machine may do it, in parallel with those of other spans. It reads at once,
+    and commits when all earlier spans are committed; until then its chunks wait in the folder
+    `queue_folder`, up to a limit at which it stops reading.
 
-    Each span before this one must be under way in another process, or in already. `check` is called
-    now and then: raise from it to give up. Raises as `backfill` does, and `FollowerConflict` when
-    nothing comes of the spans before.
+    Each earlier span must be running in another process, or committed. `check` is called regularly:
+    raise from it to give up. Raises as `backfill` does, and `FollowerConflict` when earlier spans
+    stall.
     """
     chain = network.chain(reader.chain)
     reader.check_identity()
     watched = StoredWatchlist.of(engine, chain)
     with engine.connect() as conn:
         start = read_progress(conn, chain.id, *whole)
-    # From here on: the rate is then that of all who work on it, while this one waits as well.
+    # From here on: the rate is that of all processes, while this one waits as well.
     meter = Meter(start)
     first, last = Height(max(span[0], start.done + 1)), span[1]
     if first > last:
         return
-    turn = EarlierSpans(engine, chain.id, whole, first, check)
+    earlier = EarlierSpans(engine, chain.id, whole, first, check)
     with (
-        open_source(reader, chain, watched) as fetchers,
-        open_queue(spool) as waiting,
-        closing(_in_turn(fetch_ahead(fetchers, first, last), turn, waiting, check)) as chunks,
+        open_source(reader, chain, watched) as source,
+        open_queue(queue_folder) as queue,
+        closing(_after_earlier(fetch_ahead(source, first, last), earlier, queue, check)) as chunks,
     ):
         earliest = next(chunks)
-        with backfill_lease(engine, chain.id, patience=_HANDED_OVER) as conn:
+        with backfill_lease(engine, chain.id, timeout=_LEASE_TIMEOUT) as conn:
             check_range(conn, chain, *whole)
             now = read_progress(conn, chain.id, *whole)
             _commit_all(conn, network, now, itertools.chain([earliest], chunks), meter, on_progress)
@@ -146,35 +146,36 @@ def ingest_span(
 def finish_backfill(
     engine: Engine, network: Network, chain: ChainId, whole: Span, on_progress: Report
 ) -> None:
-    """What is left once all spans are in: movements that were many, the order book.
+    """Fold the remaining movements and the order book, once all spans are committed.
 
     Raises `ConfigurationError` when blocks are missing, and `FollowerConflict`.
     """
-    with backfill_lease(engine, chain, patience=_HANDED_OVER) as conn:
+    with backfill_lease(engine, chain, timeout=_LEASE_TIMEOUT) as conn:
         now = read_progress(conn, chain, *whole)
         _finish(engine, conn, network, now, Meter(now), on_progress)
 
 
-def _in_turn(
-    chunks: Iterator[Chunk], turn: EarlierSpans, waiting: ChunkQueue, check: Callable[[], None]
+def _after_earlier(
+    chunks: Iterator[Chunk], earlier: EarlierSpans, queue: ChunkQueue, check: Callable[[], None]
 ) -> Generator[Chunk]:
-    """The chunks in order, none before its turn has come; until then they are read and kept."""
+    """The chunks in order, queued until all earlier spans are committed."""
     for chunk in chunks:
         check()
-        if turn.has_come():
-            yield from waiting.taken()
+        if earlier.are_committed():
+            yield from queue.drain()
             yield chunk
             continue
-        waiting.put(chunk)
-        while waiting.is_full and not turn.has_come():
-            turn.pause()
-    turn.wait()
-    yield from waiting.taken()
+        queue.put(chunk)
+        while queue.is_full and not earlier.are_committed():
+            earlier.pause()
+    earlier.wait()
+    yield from queue.drain()
 
 
-def _refuse(
+def _check_final(
     conn: Connection, reader: ChainReader, chain: Chain, first: Height, last: Height
 ) -> None:
+    """As `check_range`; without a follower, `last` must be final by the node's head."""
     check_range(conn, chain, first, last)
     with conn.begin():
         is_followed = read_cursor(conn, chain.id) is not None
@@ -194,7 +195,7 @@ def _commit_all(
     meter: Meter,
     on_progress: Report,
 ) -> Backfill:
-    """Commit chunks in order; those that somebody else committed meanwhile are passed over."""
+    """Commit chunks in order, except those that another process committed meanwhile."""
     for chunk in chunks:
         if chunk.last > now.done:
             now = commit_chunk(conn, network, now, chunk)
@@ -214,8 +215,8 @@ def _finish(
         raise ConfigurationError(
             f"{now.chain} {now.first} to {now.last}: blocks from {now.done + 1} on are missing"
         )
-    for folded in fold_movements(conn, network, now):
-        now = folded
+    for progress in fold_movements(conn, network, now):
+        now = progress
         on_progress(meter.progress(now))
     if now.chain == network.stellar.id:
         rebuild(engine, network)

@@ -1,9 +1,9 @@
-"""The decoded tables a second time, to be filled beside the live ones and put in their place.
+"""Shadow tables: decoded tables filled beside the live ones, then swapped in.
 
-Two schemas, there only while a revision is: `shadow` holds an empty twin of every decoded table,
-what became of each raw event, and a cursor a chain; `revised` holds views under the live tables'
-names that show the facts as they will be. `create` and `drop` need the owner of the database; all
-else is done as the indexer. Every function works inside the caller's transaction.
+Two schemas exist during a redecode. `shadow` has a twin of every decoded table, the outcome of each
+raw event, and a cursor per chain. `revised` has views, named as the live tables, of the facts as
+they will be. `create` and `drop` need the database's owner, all else runs as the indexer. Every
+function works inside the caller's transaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,30 +37,29 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import CreateSchema, CreateView, DropSchema
 
-from indexer.chains.raw import EvmLog, StellarEvent
 from indexer.facts.alarms import clear_alarm, raise_alarm
 from indexer.facts.days import record_changed_days
-from indexer.facts.rows import EVENT_MAPPINGS, RAW_MAPPINGS, copy_into
-from indexer.facts.store import DecodedEvent
+from indexer.facts.rows import EVENT_MAPPINGS, copy_into
+from indexer.facts.store import UNDECODABLE, DecodedEvent, group_by_type, raw_table
 from warehouse_schema.columns import chain as chain_column
 from warehouse_schema.columns import day_of, number
 from warehouse_schema.columns import height as height_column
 from warehouse_schema.columns import text as text_column
 from warehouse_schema.events import EVENT_TABLES
-from warehouse_schema.identifiers import ChainId, Height, is_evm
+from warehouse_schema.identifiers import ChainId, Height
 from warehouse_schema.metadata import FACTS
 from warehouse_schema.metadata import metadata as live_metadata
 
 SHADOW = "shadow"
 REVISED = "revised"
 AS_REVISED: Final[dict[str | None, str | None]] = {FACTS: REVISED}
-"""`schema_translate_map` of a connection that reads the facts as they will be."""
+"""`schema_translate_map` to read the facts as they will be."""
 
 BELOW_FIRST = Height(-1)
-"""Where a revision's cursor begins: below every chain's first block."""
+"""Initial height of a cursor: below every chain's first block."""
 
 _KEY = ("chain", "block_hash", "position")
-_SHOWN = 3
+_MAX_LISTED = 3
 
 _metadata = MetaData(schema=SHADOW)
 
@@ -89,7 +88,7 @@ outcomes = Table(
 
 @dataclass(frozen=True, slots=True)
 class TableDifference:
-    """How a table will differ from what it is: rows counted, and the first few in words."""
+    """Numbers of rows that a swap will change, and a description of the first few."""
 
     table: str
     added: int
@@ -100,7 +99,7 @@ class TableDifference:
 
 @dataclass(frozen=True, slots=True)
 class TableReplaced:
-    """What one table gave up and took in."""
+    """Rows that a swap removed from a table and added."""
 
     table: str
     removed: int
@@ -108,22 +107,22 @@ class TableReplaced:
 
 
 def twin(table: Table) -> Table:
-    """The table's double in `shadow`: columns, constraints and indexes, without the comments."""
+    """The table in `shadow`: columns, constraints and indexes."""
     known = _metadata.tables.get(f"{SHADOW}.{table.name}")
     if known is not None:
         return known
-    double = table.to_metadata(_metadata, schema=SHADOW)
-    # They would be most of the statements that a start consists of.
-    for item in (double, *double.columns):
+    copy = table.to_metadata(_metadata, schema=SHADOW)
+    # Comments would be most of the statements of `create`.
+    for item in (copy, *copy.columns):
         item.comment = None
-    return double
+    return copy
 
 
-# A revision's beginning and end.
+# Start and end.
 
 
 def create(conn: Connection, chains: Sequence[ChainId]) -> None:
-    """Make both schemas, empty, for a revision of these chains. Needs the owner of the database."""
+    """Create both schemas for a redecode of these chains. Needs the database's owner."""
     twins = [twin(table) for table in EVENT_TABLES.values()]
     conn.execute(CreateSchema(SHADOW))
     conn.execute(CreateSchema(REVISED))
@@ -143,18 +142,18 @@ _GRANTS = f"""
 
 
 def drop(conn: Connection) -> None:
-    """Remove both schemas. Needs the owner of the database."""
+    """Drop both schemas. Needs the database's owner."""
     for schema in (REVISED, SHADOW):
         conn.execute(DropSchema(schema, cascade=True, if_exists=True))
 
 
 def exists_now(conn: Connection) -> bool:
-    """Whether the schemas are there, of a revision under way or of one that was swapped."""
+    """True when the schemas exist, even after a swap."""
     return inspect(conn).has_schema(SHADOW)
 
 
 def heights(conn: Connection) -> dict[ChainId, Height]:
-    """The revision's cursors by chain; empty when no revision is under way."""
+    """The redecode's cursors by chain; empty when none is in progress."""
     if not exists_now(conn):
         return {}
     rows = conn.execute(select(cursors.c.chain, cursors.c.height).order_by(cursors.c.chain))
@@ -162,12 +161,12 @@ def heights(conn: Connection) -> dict[ChainId, Height]:
 
 
 def finish(conn: Connection) -> None:
-    """Note that the revision is in place: it has no cursors any more."""
+    """Mark the redecode as swapped by deleting its cursors."""
     conn.execute(delete(cursors))
 
 
 def _as_revised(live: Table) -> Any:
-    """A table's rows with the redecoded ones in the place of those that they will replace."""
+    """Query of a table's rows as they will be."""
     if live not in EVENT_TABLES.values():
         return select(live)
     new = twin(live)
@@ -180,9 +179,9 @@ def _as_revised(live: Table) -> Any:
 
 
 def lock_cursor(conn: Connection, chain: ChainId) -> Height | None:
-    """The revision's cursor, kept from others until commit; None when it does not have the chain.
+    """The chain's cursor, locked until commit; None when the chain is not redecoded.
 
-    Two that fill one chain take turns.
+    The lock serializes concurrent fills of a chain.
     """
     if not exists_now(conn):
         return None
@@ -193,8 +192,8 @@ def lock_cursor(conn: Connection, chain: ChainId) -> Height | None:
 def end_of_range(
     conn: Connection, chain: ChainId, after: Height, limit: Height, events: int
 ) -> Height:
-    """Up to which height about so many raw events lie above `after`; at most `limit`."""
-    raw = _raw(chain)
+    """The height up to which about `events` raw events lie above `after`; at most `limit`."""
+    raw = raw_table(chain)
     nth = (
         select(raw.c.height)
         .where(raw.c.chain == chain, raw.c.height > after, raw.c.height <= limit)
@@ -206,53 +205,48 @@ def end_of_range(
 
 
 def write(conn: Connection, chain: ChainId, decoded: Sequence[DecodedEvent], last: Height) -> None:
-    """Keep what the raw events of one range became, and move the cursor to the range's end."""
-    copy_into(conn, _OUTCOME_COLUMNS, map(_outcome, decoded))
-    for event_type in {type(item.event) for item in decoded if item.event is not None}:
-        shelf = EVENT_MAPPINGS[event_type]
-        shadowed = replace(shelf, table=twin(shelf.table))
-        events = (item.event for item in decoded if type(item.event) is event_type)
-        copy_into(conn, shadowed.columns, (shelf.row(event) for event in events if event))
+    """Store the result of decoding one range, and move the cursor to its end."""
+    rows = []
+    for item in decoded:
+        seen = item.raw.seen
+        event = None if item.event is None else type(item.event).__name__
+        place = (seen.chain, seen.height, seen.block_hash, seen.position)
+        rows.append((*place, event, item.undecodable))
+    copy_into(conn, list(outcomes.columns), rows)
+    for event_type, events in group_by_type(decoded)[1].items():
+        mapping = EVENT_MAPPINGS[event_type]
+        shadowed = replace(mapping, table=twin(mapping.table))
+        copy_into(conn, shadowed.columns, map(mapping.row, events))
     conn.execute(update(cursors).where(cursors.c.chain == chain).values(height=last))
 
 
-_OUTCOME_COLUMNS = list(outcomes.columns)
-
-
-def _outcome(item: DecodedEvent) -> tuple[Any, ...]:
-    seen = item.raw.seen
-    event = None if item.event is None else type(item.event).__name__
-    return (seen.chain, seen.height, seen.block_hash, seen.position, event, item.undecodable)
-
-
 def first_mismatch(conn: Connection, chain: ChainId, upto: Height) -> Height | None:
-    """The lowest height at which raw facts and the revision's are not of the same events.
+    """The lowest height at which the raw facts are not those that were redecoded; usually None.
 
-    A backfill brought events, or blocks were taken back, below the revision's cursor. None is the
-    rule.
+    A backfill, or a deep reorg, changed raw facts below the redecode's cursor.
     """
-    raw = _raw(chain)
+    raw = raw_table(chain)
     here = select(raw.c.height, raw.c.block_hash, raw.c.position).where(
         raw.c.chain == chain, raw.c.height <= upto
     )
     there = select(outcomes.c.height, outcomes.c.block_hash, outcomes.c.position).where(
         outcomes.c.chain == chain
     )
-    kept, decoded = here.subquery("kept"), there.subquery("decoded")
-    both = kept.join(
+    stored, decoded = here.subquery("stored"), there.subquery("decoded")
+    both = stored.join(
         decoded,
-        and_(kept.c.block_hash == decoded.c.block_hash, kept.c.position == decoded.c.position),
+        and_(stored.c.block_hash == decoded.c.block_hash, stored.c.position == decoded.c.position),
         full=True,
     )
-    lowest = select(func.min(func.coalesce(kept.c.height, decoded.c.height)))
-    astray = lowest.select_from(both).where(
-        or_(kept.c.height.is_(None), decoded.c.height.is_(None))
+    lowest = select(func.min(func.coalesce(stored.c.height, decoded.c.height)))
+    mismatch = lowest.select_from(both).where(
+        or_(stored.c.height.is_(None), decoded.c.height.is_(None))
     )
-    return conn.scalar(astray)
+    return conn.scalar(mismatch)
 
 
 def rewind_cursor(conn: Connection, chain: ChainId, to: Height) -> None:
-    """Forget what was decoded above a height."""
+    """Delete what was redecoded above a height."""
     for table in (outcomes, *map(twin, EVENT_TABLES.values())):
         conn.execute(delete(table).where(table.c.chain == chain, table.c.height > to))
     conn.execute(update(cursors).where(cursors.c.chain == chain).values(height=to))
@@ -262,7 +256,7 @@ def rewind_cursor(conn: Connection, chain: ChainId, to: Height) -> None:
 
 
 def differences(conn: Connection, chain: ChainId, upto: Height) -> list[TableDifference]:
-    """What putting the revision in place will change at and below a height, table by table."""
+    """Changes that a swap will make at and below a height, by table."""
     found = [_compare(conn, table, chain, upto) for table in EVENT_TABLES.values()]
     found.append(_compare_outcomes(conn, chain, upto))
     return [item for item in found if item.added or item.removed or item.changed]
@@ -287,11 +281,11 @@ def _compare(conn: Connection, table: Table, chain: ChainId, upto: Height) -> Ta
         .select_from(on_chain.join(decoded, _same(on_chain, decoded, _KEY), full=True))
         .where(_same(on_chain, decoded, names).is_not(True))
     )
-    return _told(conn, f"{FACTS}.{table.name}", joined, names)
+    return _table_difference(conn, f"{FACTS}.{table.name}", joined, names)
 
 
 def _compare_outcomes(conn: Connection, chain: ChainId, upto: Height) -> TableDifference:
-    raw = _raw(chain)
+    raw = raw_table(chain)
     names = ["height", "tx_hash", "position", "event", "undecodable"]
     old = [raw.c[name].label(f"old_{name}") for name in names]
     new = [raw.c[name].label(f"new_{name}") for name in names[:3]]
@@ -301,27 +295,27 @@ def _compare_outcomes(conn: Connection, chain: ChainId, upto: Height) -> TableDi
         .select_from(raw.join(outcomes, _same(raw, outcomes, _KEY)))
         .where(raw.c.chain == chain, raw.c.height <= upto, _is_other_outcome(raw))
     )
-    return _told(conn, f"{FACTS}.{raw.name}", joined, names)
+    return _table_difference(conn, f"{FACTS}.{raw.name}", joined, names)
 
 
-def _told(
+def _table_difference(
     conn: Connection, table: str, differing: Select[Any], names: Sequence[str]
 ) -> TableDifference:
     rows = differing.subquery()
     counted = conn.execute(select(rows.c.verdict, func.count()).group_by(rows.c.verdict))
     counts: dict[str, int] = dict(map(tuple, counted))
     place = [func.coalesce(rows.c[f"old_{n}"], rows.c[f"new_{n}"]) for n in ("height", "position")]
-    shown = conn.execute(select(rows).order_by(*place).limit(_SHOWN)) if counts else ()
+    shown = conn.execute(select(rows).order_by(*place).limit(_MAX_LISTED)) if counts else ()
     return TableDifference(
         table,
         added=counts.get("added", 0),
         removed=counts.get("removed", 0),
         changed=counts.get("changed", 0),
-        first=tuple(_in_words(row._asdict(), names) for row in shown),
+        first=tuple(_describe(row._asdict(), names) for row in shown),
     )
 
 
-def _in_words(row: Mapping[str, Any], names: Sequence[str]) -> str:
+def _describe(row: Mapping[str, Any], names: Sequence[str]) -> str:
     old = {name: row[f"old_{name}"] for name in names}
     new = {name: row[f"new_{name}"] for name in names}
     side = old if row["verdict"] == "removed" else new
@@ -333,83 +327,81 @@ def _in_words(row: Mapping[str, Any], names: Sequence[str]) -> str:
     return f"{place}: " + ", ".join(own)
 
 
-# Putting in place.
+# Swapping.
 
 
 def put_in_place(conn: Connection, chain: ChainId) -> list[TableReplaced]:
-    """Make the live tables of a chain equal to the revision, writing the rows that differ alone.
+    """Make a chain's live tables equal to the shadow tables, writing only rows that differ.
 
-    The revision must have come as far as the chain. Readers see all of it at commit or nothing.
+    The redecode must have reached the chain's cursor.
     """
-    touched: set[date] = set()
-    replaced = [_replace(conn, table, chain, touched) for table in EVENT_TABLES.values()]
-    _settle_alarms(conn, chain)
-    replaced.append(_replace_outcomes(conn, chain, touched))
-    record_changed_days(conn, chain, touched)
+    changed_days: set[date] = set()
+    replaced = [_replace(conn, table, chain, changed_days) for table in EVENT_TABLES.values()]
+    _sync_alarms(conn, chain)
+    replaced.append(_replace_outcomes(conn, chain, changed_days))
+    record_changed_days(conn, chain, changed_days)
     return [item for item in replaced if item.removed or item.added]
 
 
-def _replace(conn: Connection, live: Table, chain: ChainId, touched: set[date]) -> TableReplaced:
+def _replace(
+    conn: Connection, live: Table, chain: ChainId, changed_days: set[date]
+) -> TableReplaced:
     new = twin(live)
     names = [column.name for column in live.columns]
-    stays = exists().where(_same(live, new, names))
-    gone = _count(conn, delete(live).where(live.c.chain == chain, ~stays), live, touched)
-    is_there = exists().where(_same(live, new, _KEY))
-    coming = select(*(new.c[name] for name in names)).where(new.c.chain == chain, ~is_there)
-    come = _count(conn, insert(live).from_select(names, coming), live, touched)
-    return TableReplaced(f"{FACTS}.{live.name}", gone, come)
+    is_equal = exists().where(_same(live, new, names))
+    removed = _count(conn, delete(live).where(live.c.chain == chain, ~is_equal), live, changed_days)
+    is_stored = exists().where(_same(live, new, _KEY))
+    missing = select(*(new.c[name] for name in names)).where(new.c.chain == chain, ~is_stored)
+    added = _count(conn, insert(live).from_select(names, missing), live, changed_days)
+    return TableReplaced(f"{FACTS}.{live.name}", removed, added)
 
 
-def _count(conn: Connection, change: Insert | Delete, table: Table, touched: set[date]) -> int:
-    """Execute it; how many rows it was. Adds their days to `touched`."""
+def _count(conn: Connection, change: Insert | Delete, table: Table, changed_days: set[date]) -> int:
+    """Execute a change. Returns its number of rows and adds their days to `changed_days`."""
     changed = change.returning(table.c.block_time).cte("changed")
     day = day_of("changed.block_time")
     counts = conn.execute(select(day, func.count()).select_from(changed).group_by(day)).all()
-    touched.update(each for each, _ in counts)
+    changed_days.update(each for each, _ in counts)
     return sum(count for _, count in counts)
 
 
-def _replace_outcomes(conn: Connection, chain: ChainId, touched: set[date]) -> TableReplaced:
-    raw = _raw(chain)
+def _replace_outcomes(conn: Connection, chain: ChainId, changed_days: set[date]) -> TableReplaced:
+    raw = raw_table(chain)
     names = [column.name for column in raw.columns]
-    judged = [
+    columns = [
         outcomes.c[name] if name in ("event", "undecodable") else raw.c[name] for name in names
     ]
-    # The indexer's role may not update a fact, so that no bug can. The rows leave and come back,
-    # in one statement: it hands over each row that it has deleted.
-    leaving = (
+    # The indexer's role may not update facts: one statement deletes the rows and inserts them with
+    # the new outcome.
+    deleted = (
         delete(raw)
         .where(raw.c.chain == chain, _same(raw, outcomes, _KEY), _is_other_outcome(raw))
-        .returning(*(column.label(name) for column, name in zip(judged, names, strict=True)))
-        .cte("leaving")
+        .returning(*(column.label(name) for column, name in zip(columns, names, strict=True)))
+        .cte("deleted")
     )
-    again = select(*(leaving.c[name] for name in names))
-    back = _count(conn, insert(raw).from_select(names, again), raw, touched)
-    return TableReplaced(f"{FACTS}.{raw.name}", back, back)
+    again = select(*(deleted.c[name] for name in names))
+    count = _count(conn, insert(raw).from_select(names, again), raw, changed_days)
+    return TableReplaced(f"{FACTS}.{raw.name}", count, count)
 
 
-def _settle_alarms(conn: Connection, chain: ChainId) -> None:
-    """Clear the alarms of events that decode by now; raise those of events that do not."""
-    raw = _raw(chain)
-    turned = (
+def _sync_alarms(conn: Connection, chain: ChainId) -> None:
+    """Clear alarms of events that decode now; raise those of events that do not."""
+    raw = raw_table(chain)
+    changed = (
         select(raw.c.height, raw.c.tx_hash, raw.c.position, outcomes.c.undecodable)
         .join(outcomes, _same(raw, outcomes, _KEY))
         .where(raw.c.chain == chain, raw.c.undecodable.is_distinct_from(outcomes.c.undecodable))
     )
-    for height, tx_hash, position, undecodable in conn.execute(turned).all():
+    for height, tx_hash, position, undecodable in conn.execute(changed).all():
         subject = f"{height}/{tx_hash}/{position}"
         if undecodable is None:
-            clear_alarm(conn, chain, "undecodable", subject)
+            clear_alarm(conn, chain, UNDECODABLE, subject)
         else:
-            raise_alarm(conn, chain, "undecodable", subject, undecodable)
-
-
-def _raw(chain: ChainId) -> Table:
-    return RAW_MAPPINGS[EvmLog if is_evm(chain) else StellarEvent].table
+            raise_alarm(conn, chain, UNDECODABLE, subject, undecodable)
 
 
 def _same(one: Any, other: Any, names: Sequence[str]) -> ColumnElement[bool]:
-    """Key columns are never null, so that an index can answer for them."""
+    """Equality of columns; key columns are never null, so that an index can be used."""
     return and_(
         *(
             one.c[name] == other.c[name]

@@ -940,7 +940,7 @@ def test_the_loop_forgets_what_is_over(
 
 def test_two_processes_do_not_ask_for_one_warehouse(indexer_engine: Engine, iris: Iris) -> None:
     with (
-        poll._poller(indexer_engine),
+        poll._poller_lease(indexer_engine),
         pytest.raises(FollowerConflict, match="another process asks"),
     ):
         poll_once(indexer_engine, NETWORK, iris, now=BURNED_AT)

@@ -35,8 +35,8 @@ def make_chunk(first: int, last: int, *, events: int = 0, size: int = 0) -> Chun
     )
 
 
-def source(*fetchers: FetchChunk, first_blocks: int = 10, most_blocks: int = 10) -> ChunkSource:
-    return ChunkSource(fetchers, first_blocks=first_blocks, most_blocks=most_blocks)
+def source(*fetchers: FetchChunk, first_blocks: int = 10, max_blocks: int = 10) -> ChunkSource:
+    return ChunkSource(fetchers, first_blocks=first_blocks, max_blocks=max_blocks)
 
 
 def ranges(chunks: list[Chunk]) -> list[tuple[int, int]]:
@@ -154,7 +154,7 @@ def test_a_node_that_stays_in_trouble_is_given_up():
 
 def test_nobody_waits_for_a_chunk_that_nobody_wants(monkeypatch: pytest.MonkeyPatch):
     """A node asks us to stay away for a minute, and somebody ends the backfill."""
-    monkeypatch.setattr(fetch, "_LONGEST_PAUSE", 30.0)
+    monkeypatch.setattr(fetch, "_MAX_PAUSE", 30.0)
 
     def busy(first: Height, last: Height) -> Chunk:
         if first == 1:
@@ -181,7 +181,7 @@ def test_what_no_trying_mends_is_raised_at_once():
 
 
 def test_ranges_grow_where_little_happens_and_shrink_where_much_does():
-    plan = RangePlanner(Height(1), Height(100_000), first_blocks=32, most_blocks=1_000)
+    plan = RangePlanner(Height(1), Height(100_000), first_blocks=32, max_blocks=1_000)
     widths = []
     for events in (0, 0, 0, 0, 0, 0, 10_000, 10_000_000, 20_000):
         planned = plan.take()

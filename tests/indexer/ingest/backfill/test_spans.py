@@ -47,7 +47,7 @@ WHOLE: Span = (Height(1), Height(LAST))
 
 @pytest.fixture(autouse=True)
 def _alert(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier_spans, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(earlier_spans, "_POLL_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -281,13 +281,13 @@ def test_chunks_come_out_as_they_went_in(tmp_path: Path, monkeypatch: pytest.Mon
         for _ in range(2):
             for chunk in made:
                 kept.put(chunk)
-            assert list(kept.taken()) == made
-            assert list(kept.taken()) == []
+            assert list(kept.drain()) == made
+            assert list(kept.drain()) == []
         monkeypatch.setattr(chunk_queue, "MAX_BYTES", 100)
         full = [kept.is_full]
         kept.put(made[0])
         full.append(kept.is_full)
-        assert list(kept.taken()) == made[:1]
+        assert list(kept.drain()) == made[:1]
         assert [*full, kept.is_full] == [False, True, False]
 
 
