@@ -1,6 +1,6 @@
-"""Is this address valid on that chain? Pure checks, with the reason when it is not.
+"""Addresses: validation with a reason, and conversion to and from 32 bytes. Pure.
 
-Strkeys of Stellar are read by the SDK, but for `W…` (SEP-23, protocol 30), which it does not know.
+The SDK reads Stellar's strkeys, except `W…` (SEP-23, protocol 30), which it does not know.
 """
 
 import base64
@@ -20,7 +20,7 @@ from warehouse_schema.identifiers import (
 
 
 def evm_address(text: str) -> EvmAddress:
-    """Read an EVM address that a person wrote; mixed case must carry a right EIP-55 checksum.
+    """Parse an EVM address; mixed case must carry a valid EIP-55 checksum.
 
     Raises `ValueError` that quotes the text.
     """
@@ -32,21 +32,21 @@ def evm_address(text: str) -> EvmAddress:
 
 
 def stellar_account(text: str) -> StellarAddress:
-    """Read a `G…` account. Raises `ValueError` that quotes the text."""
+    """Check a `G…` account. Raises `ValueError` that quotes the text."""
     if not StrKey.is_valid_ed25519_public_key(text):
         raise ValueError(f"{text!r} is not a Stellar account (G… with a valid checksum)")
     return StellarAddress(text)
 
 
 def stellar_contract(text: str) -> StellarAddress:
-    """Read a `C…` contract. Raises `ValueError` that quotes the text."""
+    """Check a `C…` contract. Raises `ValueError` that quotes the text."""
     if not StrKey.is_valid_contract(text):
         raise ValueError(f"{text!r} is not a Stellar contract (C… with a valid checksum)")
     return StellarAddress(text)
 
 
 def stellar_holder(text: str) -> StellarAddress:
-    """Read a `G…` account or a `C…` contract. Raises `ValueError` that quotes the text."""
+    """Check a `G…` account or `C…` contract. Raises `ValueError` that quotes the text."""
     if text.startswith("W"):
         contract, muxed_id = parse_muxed_contract(text)
         raise ValueError(f"{text!r} is muxed id {muxed_id} of {contract}: name the contract itself")
@@ -63,7 +63,7 @@ def parse_muxed_contract(text: str) -> tuple[StellarAddress, int]:
     if _MUXED_CONTRACT_TEXT.fullmatch(text):
         raw = base64.b32decode(text + "===")
         contract, muxed_id = raw[1:33], int.from_bytes(raw[33:41], "big")
-        # Encoded again it must be the same: version, checksum, and no bit behind the last byte.
+        # Encoding it again checks version, checksum, and the bits behind the last byte.
         if muxed_contract(contract, muxed_id) == text:
             return StellarAddress(StrKey.encode_contract(contract)), muxed_id
     raise ValueError(f"{text!r} is not a muxed Stellar contract (W… with a valid checksum)")

@@ -1,24 +1,24 @@
-"""What can go wrong in the indexer, and whether trying again can help.
+"""Errors of the indexer, by what helps.
 
 IndexerError
-├── ConfigurationError           a person must mend a file or a setting
+├── ConfigurationError           an operator must fix a file or a setting
 │   ├── NetworkFileError         names the file and the key
-│   └── RangeRefused             a backfill must not reach as far as it was told to
+│   └── RangeRefused             a backfill may not cover that range
 ├── RetryableChainError          the same call may succeed later
-│   ├── NodeUnavailable          no answer, time-out, 5xx, 429
+│   ├── NodeUnavailable          no answer, timeout, 5xx, 429
 │   ├── RangeTooWide             the node refuses that many blocks or logs at once
-│   ├── NodeBehind               the node has not reached what we ask for
-│   └── InconsistentAnswer       two answers of one node contradict each other
-├── PermanentChainError          trying again changes nothing; the chain stops
-│   ├── WrongChain               chain id or passphrase is another chain's
-│   ├── DeepReorg                a reorganisation beyond the configured finality
-│   ├── RetentionGap             the node no longer has what we need next
-│   └── UnsupportedProtocol      the chain speaks a protocol newer than our decoder
-├── CallReverted                 a transaction that would be sent would have no effect
-├── Undecodable                  one event that is ours and makes no sense; kept raw, alarmed
-├── UndecodableLedger            a whole ledger that this build cannot read; put into quarantine
-├── FollowerConflict             another process writes this chain
-└── DayStillOpen                 a day was asked for that is not over on its chains
+│   ├── NodeBehind               the node has not reached the requested block
+│   └── InconsistentAnswer       answers of one node contradict each other
+├── PermanentChainError          a retry changes nothing; the chain stops
+│   ├── WrongChain               chain id or passphrase of another chain
+│   ├── DeepReorg                a reorg beyond the configured finality
+│   ├── RetentionGap             the node no longer has the next ledgers
+│   └── UnsupportedProtocol      a protocol newer than our decoder
+├── CallReverted                 a transaction would have no effect if it was sent
+├── Undecodable                  one malformed event of ours; stored raw, alarmed
+├── UndecodableLedger            a whole ledger that this build cannot decode; quarantined
+├── FollowerConflict             another process writes the same data
+└── DayStillOpen                 a day is not closed on its chains
 """
 
 
@@ -27,15 +27,15 @@ class IndexerError(Exception):
 
 
 class ConfigurationError(IndexerError):
-    """A person must mend a file or a setting; the message names it."""
+    """An operator must fix a file or a setting; the message names it."""
 
 
 class NetworkFileError(ConfigurationError):
-    """A network file has a bad value; the message names the file, the key and what is right."""
+    """Bad value in a network file; the message names the file, the key and what is right."""
 
 
 class RangeRefused(ConfigurationError):
-    """A backfill must not reach as far as it was told to; the message says how far it may."""
+    """A backfill may not cover that range; the message says how far it may reach."""
 
 
 class RetryableChainError(IndexerError):
@@ -44,11 +44,11 @@ class RetryableChainError(IndexerError):
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds the node asked us to wait, if it did."""
+        """The node's `Retry-After` in seconds, if it sent one."""
 
 
 class NodeUnavailable(RetryableChainError):
-    """No answer, time-out, 5xx or 429."""
+    """No answer, timeout, 5xx or 429."""
 
 
 class RangeTooWide(RetryableChainError):
@@ -56,48 +56,48 @@ class RangeTooWide(RetryableChainError):
 
 
 class NodeBehind(RetryableChainError):
-    """The node has not reached what we ask for."""
+    """The node has not reached the requested block."""
 
 
 class InconsistentAnswer(RetryableChainError):
-    """Answers of one node contradict each other; nothing of them was kept."""
+    """Answers of one node contradict each other; nothing of them was stored."""
 
 
 class PermanentChainError(IndexerError):
-    """Trying again changes nothing: the chain stops until a person looks."""
+    """A retry changes nothing: the chain stops until an operator acts."""
 
 
 class WrongChain(PermanentChainError):
-    """The node serves another chain than the one configured."""
+    """The node serves another chain than the configured one."""
 
 
 class DeepReorg(PermanentChainError):
-    """A reorganisation deeper than the configured finality."""
+    """A reorg deeper than the configured finality."""
 
 
 class RetentionGap(PermanentChainError):
-    """The node no longer has the ledgers that come next."""
+    """The node no longer has the next ledgers."""
 
 
 class UnsupportedProtocol(PermanentChainError):
-    """The chain speaks a protocol newer than this build can decode."""
+    """The chain runs a protocol newer than this build can decode."""
 
 
 class CallReverted(IndexerError):
-    """A transaction that would be sent now would have no effect; the message is the contract's."""
+    """A transaction would have no effect if it was sent now; the message is the contract's."""
 
 
 class Undecodable(IndexerError):
-    """An event of a contract of ours that does not have the shape it must have."""
+    """A malformed event of a contract of ours."""
 
 
 class UndecodableLedger(IndexerError):
-    """A ledger that is the chain's own, as far as its header tells, and cannot be decoded."""
+    """A ledger of the chain, by its header, that cannot be decoded."""
 
 
 class FollowerConflict(IndexerError):
-    """Another process writes this chain: this one must stop."""
+    """Another process writes the same data: this one must stop."""
 
 
 class DayStillOpen(IndexerError):
-    """A day was asked for that is not over yet, by the time of the blocks that are final."""
+    """A day is not closed yet, by the time of its chains' finalized blocks."""

@@ -1,8 +1,7 @@
-"""Do the daily figures say what the views say?
+"""Comparison of the daily figures with the analysts' views.
 
-The two come by different ways: the figures are folded in columns from the facts, a day at a time;
-the views are plain SQL over the facts and the order book. Where they differ, one of them is wrong,
-or what one of them reads was changed without a trace.
+Figures are folded in columns from the facts, a day at a time; views are SQL over the facts and the
+order book. Where they differ, one is wrong, or its input changed without being counted.
 """
 
 from collections.abc import Mapping
@@ -33,19 +32,19 @@ from warehouse_schema import projections as tables
 from warehouse_schema.columns import BaseUnitsType
 from warehouse_schema.metadata import ANALYTICS
 
-_SHOWN = 20
-_USDC = 10_000_000
-_EVM = 1_000_000
+_MAX_LISTED = 20
+_STELLAR_UNIT, _EVM_UNIT = 10_000_000, 1_000_000
+"""Base units of a whole USDC or USDT0."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A table and the view that says the same, in whole units."""
+    """A table and the view of the same figures, in whole units."""
 
     figure: Figure
     table: Table
     view: str
-    named: Mapping[str, str]
+    view_names: Mapping[str, str]
     """Column of the table → column of the view; others have the same name."""
 
 
@@ -83,10 +82,9 @@ _PAIRS = (
 
 
 def differences(engine: Engine, network: Network, figure: Figure | None = None) -> list[str]:
-    """Where figures and views differ, in sentences; of one family of figures or of all.
+    """Differences between figures and views, in sentences; of one family of figures or of all.
 
-    Looks at the days that are computed and not due again, in one snapshot. Names at most 20 of each
-    table.
+    Of days that are computed and not due again, in one snapshot; at most 20 of each table.
     """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
         due = {each.name: due_days(conn, network, each) for each in FIGURES}
@@ -101,18 +99,19 @@ def differences(engine: Engine, network: Network, figure: Figure | None = None) 
 def _differences(conn: Connection, pair: _Pair, due: list[Any]) -> list[str]:
     columns = [each.name for each in pair.table.columns]
     keys = [each.name for each in pair.table.primary_key]
-    stored, said = _standing(pair, due), _viewed(pair, columns)
+    stored = select(pair.table).where(pair.table.c.day.not_in(due)).subquery("stored")
+    viewed = _view_in_base_units(pair, columns)
     days = select(tables.days_done.c.day).where(
         tables.days_done.c.figure == pair.figure.name, tables.days_done.c.day.not_in(due)
     )
-    of_days = select(said).where(said.c.day.in_(days)).subquery("said")
+    of_days = select(viewed).where(viewed.c.day.in_(days)).subquery("of_days")
     joined = stored.join(
         of_days, and_(*(stored.c[key] == of_days.c[key] for key in keys)), full=True
     )
     differ = [
         stored.c[name].is_distinct_from(of_days.c[name])
         for name in columns
-        # A market's fiat is left out where it is absurd; the view works it out all the same.
+        # The table has no fiat where amounts are absurd; the view has.
         if name != "fiat"
     ]
     if "fiat" in columns:
@@ -120,67 +119,46 @@ def _differences(conn: Connection, pair: _Pair, due: list[Any]) -> list[str]:
     query = (
         select(
             *(stored.c[name].label(f"stored_{name}") for name in columns),
-            *(of_days.c[name].label(f"said_{name}") for name in columns),
+            *(of_days.c[name].label(f"view_{name}") for name in columns),
         )
         .select_from(joined)
         .where(or_(*differ))
         .order_by(*(func.coalesce(stored.c[key], of_days.c[key]) for key in keys))
-        .limit(_SHOWN)
+        .limit(_MAX_LISTED)
     )
-    return [_in_words(pair, columns, keys, row._asdict()) for row in conn.execute(query)]
+    return [_describe(pair, columns, keys, row._asdict()) for row in conn.execute(query)]
 
 
-def _standing(pair: _Pair, due: list[Any]) -> FromClause:
-    stored = pair.table
-    return select(stored).where(stored.c.day.not_in(due)).subquery("stored")
-
-
-def _viewed(pair: _Pair, columns: list[str]) -> FromClause:
+def _view_in_base_units(pair: _Pair, columns: list[str]) -> FromClause:
     """The view with the table's column names and units."""
-    names = {name: pair.named.get(name, name) for name in columns}
+    names = {name: pair.view_names.get(name, name) for name in columns}
     view = table(pair.view, *map(column, names.values()), schema=ANALYTICS)
-    return select(
-        *(
-            (_in_base_units(view, pair, name) if _is_amount(pair, name) else view.c[own]).label(
-                name
-            )
-            for name, own in names.items()
-        )
-    ).subquery("viewed")
+    values: list[ColumnElement[Any]] = []
+    for name, view_name in names.items():
+        value: ColumnElement[Any] = view.c[view_name]
+        if isinstance(pair.table.c[name].type, BaseUnitsType):
+            unit: ColumnElement[Any] = literal(_STELLAR_UNIT, Numeric)
+            if pair.figure is not BOOK:
+                is_delivered = name == "amount_delivered"
+                chain = view.c.dest_chain if is_delivered else view.c.source_chain
+                unit = case((chain.like("stellar:%"), unit), else_=literal(_EVM_UNIT, Numeric))
+            value = value * unit
+        values.append(value.label(name))
+    return select(*values).subquery("viewed")
 
 
-def _is_amount(pair: _Pair, name: str) -> bool:
-    return isinstance(pair.table.c[name].type, BaseUnitsType)
-
-
-def _in_base_units(view: FromClause, pair: _Pair, name: str) -> ColumnElement[Any]:
-    whole = view.c[pair.named.get(name, name)]
-    if pair.figure is BOOK:
-        return whole * literal(_USDC, Numeric)
-    chain = view.c.dest_chain if name == "amount_delivered" else view.c.source_chain
-    unit = case((chain.like("stellar:%"), literal(_USDC, Numeric)), else_=literal(_EVM, Numeric))
-    return whole * unit
-
-
-def _in_words(pair: _Pair, columns: list[str], keys: list[str], row: Mapping[str, Any]) -> str:
+def _describe(pair: _Pair, columns: list[str], keys: list[str], row: Mapping[str, Any]) -> str:
+    side = "view" if row["stored_day"] is None else "stored"
+    place = " ".join([pair.table.name, *(str(row[f"{side}_{key}"]) for key in keys)])
     if row["stored_day"] is None:
-        return f"{_place(pair, keys, row, 'said')}: is not there, and {pair.view} has it"
-    place = _place(pair, keys, row, "stored")
-    if row["said_day"] is None:
+        return f"{place}: is not there, and {pair.view} has it"
+    if row["view_day"] is None:
         return f"{place}: is there, and {pair.view} does not have it"
-    pairs = ((name, row[f"stored_{name}"], row[f"said_{name}"]) for name in columns)
-    told = (
-        f"{name} is {stored} and {pair.view} says {_shown(said)}"
-        for name, stored, said in pairs
-        if stored != said and stored is not None
-    )
-    return f"{place}: {', '.join(told)}"
-
-
-def _place(pair: _Pair, keys: list[str], row: Mapping[str, Any], side: str) -> str:
-    return " ".join([pair.table.name, *(str(row[f"{side}_{key}"]) for key in keys)])
-
-
-def _shown(value: Any) -> str:
-    """A whole number without the decimals that a view carries along."""
-    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+    changes = []
+    for name in columns:
+        stored, viewed = row[f"stored_{name}"], row[f"view_{name}"]
+        if stored != viewed and stored is not None:
+            # Without the decimals that a view carries along.
+            text = f"{viewed.normalize():f}" if isinstance(viewed, Decimal) else str(viewed)
+            changes.append(f"{name} is {stored} and {pair.view} says {text}")
+    return f"{place}: {', '.join(changes)}"

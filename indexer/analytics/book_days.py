@@ -1,8 +1,8 @@
-"""The order book by days: what happened in each market, and with each provider. Pure.
+"""Daily figures of the order book, by market and by provider. Pure.
 
 Frames of facts in, rows of `projections.market_days` and `projections.provider_days` out. Days are
-whole days since 1970 UTC (`block_time // 86400`) until they leave as dates. A span of days is over
-before it is computed, so whatever the clock does in it, it has done.
+numbers since 1970 UTC (`block_time // 86400`), dates in the result. All days of a span are closed,
+so every expiry in it has happened.
 """
 
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ _ZERO = pl.lit(0, pl.Int128)
 
 @dataclass(frozen=True, slots=True)
 class DaySpan:
-    """Days from `first` to `last` inclusive, both since 1970."""
+    """Days `first … last`, both included, as numbers since 1970."""
 
     first: int
     last: int
 
     @property
     def begin(self) -> int:
-        """Its first second."""
+        """First second of the span."""
         return self.first * SECONDS
 
     @property
     def end(self) -> int:
-        """The first second after it."""
+        """First second after the span."""
         return (self.last + 1) * SECONDS
 
 
 def market_days(orders: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
-    """A row for each day and market in which an order was opened or ended."""
+    """A row for each day and market with an order opened or ended."""
     took = pl.col("ended_at") - pl.col("block_time")
-    fulfilled = pl.col("turn") == "fulfilled"
+    fulfilled = pl.col("change") == "fulfilled"
     fiat = pl.col("fiat").filter(fulfilled)
     return (
-        _turns(orders, span)
+        _changes(orders, span)
         .with_columns(fiat=fiat_of_release())
         .group_by(_MARKET)
         .agg(
@@ -68,16 +68,23 @@ def provider_days(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -
     `withdrawn`, and of each provider the last one before the span.
     """
     key = ["day", "provider"]
-    done = _provider_turns(orders, span)
-    paid = (
+    took = (pl.col("ended_at") - pl.col("block_time")).filter(pl.col("change") == "fulfilled")
+    counts = [_count(change) for change in ("opened", "fulfilled", "cancelled", "expired")]
+    sums = [_sum(column, "fulfilled") for column in ("released", "fee")]
+    changed = (
+        _changes(orders, span)
+        .group_by(key)
+        .agg(*counts, *sums, took.sum().alias("fulfillment_seconds"))
+    )
+    moved = (
         _within(balances, "block_time", span)
         .group_by(key)
         .agg(pl.col("deposited").sum(), pl.col("withdrawn").sum())
     )
     return (
-        _held(orders, balances, span)
-        .join(done, on=key, how="left")
-        .join(paid, on=key, how="left")
+        _balance_days(orders, balances, span)
+        .join(changed, on=key, how="left")
+        .join(moved, on=key, how="left")
         .with_columns(pl.exclude(*key).fill_null(0))
         .select(
             *key,
@@ -90,13 +97,13 @@ def provider_days(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -
     )
 
 
-# What orders did.
+# Orders.
 
 
-def _turns(orders: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
+def _changes(orders: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """Each order once as `opened` and once as its outcome, with the day of either, in the span."""
-    opened = orders.with_columns(turn=pl.lit("opened"), at="block_time")
-    ended = orders.with_columns(turn="outcome", at="outcome_at")
+    opened = orders.with_columns(change=pl.lit("opened"), at="block_time")
+    ended = orders.with_columns(change="outcome", at="outcome_at")
     return _within(pl.concat([opened, ended]), "at", span)
 
 
@@ -106,35 +113,24 @@ def _within(frame: pl.DataFrame, time: str, span: DaySpan) -> pl.DataFrame:
     return in_span.with_columns(day=pl.col(time) // SECONDS)
 
 
-def _count(turn: str) -> pl.Expr:
-    return (pl.col("turn") == turn).sum().cast(pl.Int64).alias(turn)
+def _count(change: str) -> pl.Expr:
+    return (pl.col("change") == change).sum().cast(pl.Int64).alias(change)
 
 
-def _sum(column: str, turn: str) -> pl.Expr:
-    return pl.col(column).filter(pl.col("turn") == turn).sum()
+def _sum(column: str, change: str) -> pl.Expr:
+    return pl.col(column).filter(pl.col("change") == change).sum()
 
 
-def _provider_turns(orders: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
-    took = (pl.col("ended_at") - pl.col("block_time")).filter(pl.col("turn") == "fulfilled")
-    counts = [_count(turn) for turn in ("opened", "fulfilled", "cancelled", "expired")]
-    sums = [_sum(column, "fulfilled") for column in ("released", "fee")]
-    return (
-        _turns(orders, span)
-        .group_by("day", "provider")
-        .agg(*counts, *sums, took.sum().alias("fulfillment_seconds"))
-    )
+# Escrow balances.
 
 
-# What lay in escrow.
-
-
-def _held(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
+def _balance_days(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
     """Available and locked at each day's end and summed over its seconds, by day and provider."""
     available = pl.col("free_after") + pl.col("lapsed")
     locked = pl.col("locked_after") - pl.col("lapsed")
     seconds = pl.col("at").shift(-1).over("provider").fill_null(span.end) - pl.col("at")
     return (
-        _moments(orders, balances, span)
+        _balance_changes(orders, balances, span)
         .sort("provider", "at")
         .with_columns(
             pl.col("free_after", "locked_after").forward_fill().over("provider"),
@@ -153,24 +149,28 @@ def _held(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.Dat
     )
 
 
-def _moments(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
-    """When anything of a provider's escrow changes, and at each midnight: one row a second.
+def _balance_changes(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
+    """One row per second with a change of a provider's escrow, and per midnight.
 
-    Balances are what they are from then on, null where the chain names none; `lapsed` is what is
-    added to what the clock has set free. What was before the span counts from its beginning.
+    Balances hold from then on, null where no event names them; `lapsed` is the change of what
+    expired orders have unlocked. Changes before the span count from its first second.
     """
     named = balances.sort("height", "position").select(
         "provider", _in_span("block_time", span), "free_after", "locked_after", lapsed=_ZERO
     )
-    nothing = pl.lit(None, pl.Int128)
-    silent = {"free_after": nothing, "locked_after": nothing}
+    null = pl.lit(None, pl.Int128)
+    unnamed = {"free_after": null, "locked_after": null}
     lapses = [
         orders.filter(pl.col("lapsed_at").is_not_null() & (pl.col(time) < span.end)).select(
-            "provider", _in_span(time, span), **silent, lapsed=sign * pl.col("lp_lock")
+            "provider", _in_span(time, span), **unnamed, lapsed=sign * pl.col("lp_lock")
         )
         for time, sign in (("lapsed_at", 1), ("ended_at", -1))
     ]
-    midnights = _midnights(named, span).select("provider", "at", **silent, lapsed=_ZERO)
+    # Each midnight that a provider was there before.
+    firsts = named.group_by("provider").agg(first=pl.col("at").min())
+    days = pl.DataFrame({"at": range(span.begin, span.end, SECONDS)}, schema={"at": pl.Int64})
+    midnights = firsts.join(days, how="cross").filter(pl.col("at") > pl.col("first"))
+    midnights = midnights.select("provider", "at", **unnamed, lapsed=_ZERO)
     return (
         pl.concat([named, *lapses, midnights])
         .group_by("provider", "at", maintain_order=True)
@@ -183,10 +183,3 @@ def _moments(orders: pl.DataFrame, balances: pl.DataFrame, span: DaySpan) -> pl.
 
 def _in_span(time: str, span: DaySpan) -> pl.Expr:
     return pl.max_horizontal(pl.col(time), pl.lit(span.begin)).alias("at")
-
-
-def _midnights(named: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
-    """The beginning of each day of the span that a provider was there before."""
-    firsts = named.group_by("provider").agg(first=pl.col("at").min())
-    days = pl.DataFrame({"at": range(span.begin, span.end, SECONDS)}, schema={"at": pl.Int64})
-    return firsts.join(days, how="cross").filter(pl.col("at") > pl.col("first"))

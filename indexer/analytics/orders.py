@@ -1,9 +1,8 @@
-"""What became of orders, from their events alone. Pure: frames in, frames out.
+"""Outcomes of orders from their events, as frames. Pure.
 
-The rules are those of the order book's fold (`projections/orders.py`), in columns: an order opens
-once; the first terminal event of the same parties after that ends it; the clock ends it too, in the
-first second after `expires_at`, and then nothing else does. Amounts are 7-decimal 128-bit integers,
-times unix seconds.
+The rules of the order book's fold (`indexer/orderbook/`) in columns: an order opens once; the first
+later terminal event of the same parties ends it, unless it expired in the first second after
+`expires_at`. Amounts are 7-decimal 128-bit integers, times unix seconds.
 """
 
 import polars as pl
@@ -12,20 +11,20 @@ _PARTIES = ["order_id", "provider", "taker"]
 _PLACE = ["height", "position"]
 
 MAX_EXACT = 9 * 10**18
-"""Twice the product of two amounts below it fits into 128 bits."""
+"""Twice the product of two smaller amounts fits into 128 bits."""
 
 
 def orders_of(opened: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
-    """One row an order: its opening, its end if it has one, and how it stands by the clock.
+    """One row per order: its opening, its terminal event, and its outcome by the clock.
 
     `opened` has the columns of `facts.orders_opened`. `ended` has the parties, `block_time`,
     `height` and `position` of terminal events, an `ending` (fulfilled, cancelled or expired) and,
     if it is fulfilled, `released`, `fee` and `claim`.
 
-    `ended_at` and what else comes of an end are null while no event ended the order. `outcome` and
-    `outcome_at` are what clients are told of it and from which second on: in the future for an
-    order that is active. `lapsed_at` is when its lock became available again though the chain still
-    had it; null if an end came before.
+    `ended_at` and the other columns of an end are null without a terminal event. Clients see
+    `outcome` from the second `outcome_at` on, which is in the future for an active order.
+    `lapsed_at` is when an expired order's lock became available although the chain still had it;
+    null if the order ended before.
     """
     openings = opened.sort(_PLACE).unique("order_id", keep="first", maintain_order=True)
     late = pl.col("ended_at").is_null() | (pl.col("ended_at") > pl.col("expires_at"))
@@ -38,7 +37,7 @@ def orders_of(opened: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ends(openings: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
-    """The event that ended each order that one ended."""
+    """The terminal event of each order that has one."""
     later = pl.col("height_right") > pl.col("height")
     later |= (pl.col("height_right") == pl.col("height")) & (
         pl.col("position_right") > pl.col("position")
@@ -54,9 +53,9 @@ def _ends(openings: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
 
 
 def fiat_of_release() -> pl.Expr:
-    """Fiat that the released part of an order stands for, rounded to a base unit, half up.
+    """Fiat value of an order's released part, rounded half up to a base unit.
 
-    Null if the amounts are too large for that to be exact: a provider can ask for any rate.
+    Null if the amounts are too large to be exact: a provider can ask for any rate.
     """
     fiat, released, amount = pl.col("fiat_amount"), pl.col("released"), pl.col("amount")
     fits = (fiat < MAX_EXACT) & (released < MAX_EXACT) & (amount < MAX_EXACT) & (amount > 0)

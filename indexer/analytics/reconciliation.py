@@ -1,8 +1,7 @@
-"""Whether the money adds up: what left one chain against what came to the other and is on its way.
+"""Reconciliation: amounts sent, delivered and in flight between chains must add up.
 
-The sums of the facts are held against those of the movements that were folded from them, every
-movement against itself, and every transfer against the time that it may take. What is found is for
-people; nothing is decided by it.
+Compares sums of facts with sums of movements, the two sides of each movement, and the age of each
+transfer with its limit. Findings are for operators; nothing is decided by them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +15,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     Numeric,
-    Row,
-    Select,
     case,
     delete,
     func,
@@ -54,47 +51,47 @@ MAX_WAIT_SECONDS: Mapping[ActionBy, int] = {
     "attestation service": 3_600,
     "message layer": 3_600,
 }
-"""Seconds that a transfer may wait for somebody's turn before a person has to look. For its user it
-waits until it expires, and this is how long expiring may take."""
+"""Seconds that a transfer may wait for a party before it is a finding. It waits for its user until it
+expires; there the limit is for the expiry itself."""
 
 MAX_AGE_SECONDS = 3_600
-"""A sum that does not add up is to be seen within the hour. Dagster looks every five minutes while
-that is cheap, and at least twice in this time however dear it is."""
+"""Maximum age of a reconciliation. Dagster runs one every five minutes while that is cheap, and at
+least twice in this time however expensive it is."""
 
-_progress = movements.c
+_m = movements.c
 
 
 @dataclass(frozen=True, slots=True)
 class FlowSum:
-    """Movements, and what they moved together."""
+    """Number of movements and their total amount."""
 
     count: int = 0
     amount: int = 0
-    """7 decimals, whatever the chain: Stellar's own, ten times the 6 of EVM chains."""
+    """7 decimals on every chain, as on Stellar: ten times the 6 of EVM chains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainFlow:
-    """What went from one chain to another: sent = delivered + fees + on the way, once both chains
-    have been read as far."""
+    """Flow from one chain to another: sent = delivered + fees + on the way, once both chains are
+    ingested as far."""
 
     mechanism: Literal["cctp", "oft"]
     source_chain: ChainId | None
-    """None where it is no chain of ours."""
+    """None for a chain that is not ours."""
     dest_chain: ChainId | None
     sent: FlowSum
     delivered: FlowSum
     fees: int
-    """Taken on the way, of what was delivered. 7 decimals."""
+    """Fees of delivered movements. 7 decimals."""
     on_the_way: FlowSum
     unexplained: FlowSum
-    """Delivered, of which nothing was seen to be sent: sent before the source was read from, or
-    not read so far."""
+    """Delivered without a known sending: sent before the source's first block, or not ingested
+    yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What does not add up; a sentence for operators, which may name a transfer."""
+    """A mismatch, as a sentence for operators, which may name a transfer."""
 
     check: ReconciliationCheck
     detail: str
@@ -102,56 +99,56 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """How things stood when they were looked at."""
+    """Result of one run."""
 
     at: datetime
     flows: tuple[ChainFlow, ...]
     stages: Mapping[str, int]
-    """How many transfers are at each stage that is not the end of one."""
+    """Number of transfers at each stage that is not terminal."""
     findings: tuple[Finding, ...]
 
 
 def reconcile(engine: Engine, network: Network) -> Reconciliation:
-    """Look at everything as of one moment, and write down what was seen."""
+    """Reconcile in one snapshot and store the result."""
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as conn:
-        seen = compute_reconciliation(conn, network)
+        result = compute_reconciliation(conn, network)
         conn.rollback()
     row = {
-        "at": seen.at,
-        "flows": [_written(asdict(flow)) for flow in seen.flows],
-        "stages": dict(seen.stages),
-        "findings": [asdict(finding) for finding in seen.findings],
+        "at": result.at,
+        "flows": [_to_json(asdict(flow)) for flow in result.flows],
+        "stages": dict(result.stages),
+        "findings": [asdict(finding) for finding in result.findings],
     }
     with engine.begin() as conn:
         conn.execute(delete(reconciliation))
         conn.execute(insert(reconciliation), row)
-    return seen
+    return result
 
 
 def is_overdue(conn: Connection) -> bool:
-    """Whether the last look is too long ago, by the database's clock.
+    """True when the last reconciliation is too old, by the database's clock.
 
-    Before the first look, whether the first transfer is: until then there is no money to look at.
+    Before the first one, true when the first transfer is too old.
     """
-    looked = select(reconciliation.c.at).scalar_subquery()
-    begun = select(func.min(transfers.c.started_at)).scalar_subquery()
-    age = func.extract("epoch", func.now() - func.coalesce(looked, begun))
+    last_run = select(reconciliation.c.at).scalar_subquery()
+    first_transfer = select(func.min(transfers.c.started_at)).scalar_subquery()
+    age = func.extract("epoch", func.now() - func.coalesce(last_run, first_transfer))
     seconds = conn.scalar(select(age))
     return seconds is not None and seconds > MAX_AGE_SECONDS
 
 
-def _written(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Amounts as strings of digits, counts as numbers."""
     if isinstance(value, dict):
         return {
-            name: str(item) if name in ("amount", "fees") else _written(item)
+            name: str(item) if name in ("amount", "fees") else _to_json(item)
             for name, item in value.items()
         }
     return value
 
 
 def compute_reconciliation(conn: Connection, network: Network) -> Reconciliation:
-    """How things stand, as the connection's transaction sees them."""
+    """Reconcile in the connection's transaction."""
     return Reconciliation(
         at=conn.execute(select(func.now())).scalar_one(),
         flows=tuple(_flows(conn, network)),
@@ -169,19 +166,19 @@ def compute_reconciliation(conn: Connection, network: Network) -> Reconciliation
 
 
 def _flows(conn: Connection, network: Network) -> Iterator[ChainFlow]:
-    sent, delivered = _progress.source_tx.is_not(None), _progress.dest_tx.is_not(None)
-    came_in = _in_sevens(network, _progress.amount_in, _progress.source_chain)
-    went_out = _in_sevens(network, _progress.amount_out, _progress.dest_chain)
-    fee = _in_sevens(network, _progress.fee, _progress.source_chain)
-    lane = (_progress.mechanism, _progress.source_chain, _progress.dest_chain)
+    sent, delivered = _m.source_tx.is_not(None), _m.dest_tx.is_not(None)
+    amount_in = _seven_decimals(network, _m.amount_in, _m.source_chain)
+    amount_out = _seven_decimals(network, _m.amount_out, _m.dest_chain)
+    fee = _seven_decimals(network, _m.fee, _m.source_chain)
+    lane = (_m.mechanism, _m.source_chain, _m.dest_chain)
     query = (
         select(
             *lane,
-            *_sum(came_in, sent),
-            *_sum(went_out, delivered),
+            *_sum(amount_in, sent),
+            *_sum(amount_out, delivered),
             _total(fee, delivered),
-            *_sum(came_in, _progress.dest_tx.is_(None)),
-            *_sum(went_out, _progress.source_tx.is_(None)),
+            *_sum(amount_in, _m.dest_tx.is_(None)),
+            *_sum(amount_out, _m.source_tx.is_(None)),
         )
         .group_by(*lane)
         .order_by(*lane)
@@ -200,7 +197,7 @@ def _flows(conn: Connection, network: Network) -> Iterator[ChainFlow]:
         )
 
 
-def _in_sevens(
+def _seven_decimals(
     network: Network, amount: ColumnElement[Any], chain: ColumnElement[Any]
 ) -> ColumnElement[Any]:
     return amount * case((chain == network.stellar.id, 1), else_=STELLAR_PER_SHARED)
@@ -216,65 +213,54 @@ def _total(amount: ColumnElement[Any], which: ColumnElement[bool]) -> ColumnElem
 
 
 def _unfolded_facts(conn: Connection, network: Network) -> Iterator[Finding]:
-    """Sums of the facts that are not those of the movements.
+    """Sums of facts that differ from the sums of movements.
 
-    Not while a backfill is under way: it writes facts first and folds them at its end.
+    Skipped during a backfill, which writes facts first and folds them at its end.
     """
     if unfinished_backfills(conn):
         return
-    of_source, of_dest = _progress.source_chain, _progress.dest_chain
-    pairs = (
-        ("burned", "cctp", cctp_burns.c.amount, True, _progress.amount_in, of_source),
-        ("minted", "cctp", cctp_mints.c.amount, True, _progress.amount_out, of_dest),
-        ("sent", "oft", oft_sent.c.amount_sent, False, _progress.amount_in, of_source),
-        ("credited", "oft", oft_received.c.amount_received, False, _progress.amount_out, of_dest),
+    of_source, of_dest = _m.source_chain, _m.dest_chain
+    # CCTP's events have 6 decimals on every chain, OFT's the chain's own.
+    pairs: tuple[tuple[str, str, Column[Any], bool, Column[Any], Column[Any]], ...] = (
+        ("burned", "cctp", cctp_burns.c.amount, True, _m.amount_in, of_source),
+        ("minted", "cctp", cctp_mints.c.amount, True, _m.amount_out, of_dest),
+        ("sent", "oft", oft_sent.c.amount_sent, False, _m.amount_in, of_source),
+        ("credited", "oft", oft_received.c.amount_received, False, _m.amount_out, of_dest),
     )
     for word, mechanism, fact, is_shared, amount, chain in pairs:
-        told = _amounts(conn, _by_chain(network, fact, is_shared=is_shared))
-        moved = _amounts(conn, _moved(mechanism, amount, chain))
-        for each in sorted(told.keys() | moved.keys()):
-            if told.get(each) != moved.get(each):
+        at = fact.table.c.chain
+        scale = case((at == network.stellar.id, STELLAR_PER_SHARED), else_=1) if is_shared else 1
+        facts = select(at, as_type(func.sum(fact * scale), BaseUnitsType)).group_by(at)
+        tx = _m.source_tx if chain is of_source else _m.dest_tx
+        moved = (
+            select(chain, as_type(func.sum(amount), BaseUnitsType))
+            .where(_m.mechanism == mechanism, tx.is_not(None))
+            .group_by(chain)
+        )
+        by_facts: dict[ChainId, int] = dict(conn.execute(facts).all())
+        by_movements: dict[ChainId, int] = dict(conn.execute(moved).all())
+        for each in sorted(by_facts.keys() | by_movements.keys()):
+            if by_facts.get(each) != by_movements.get(each):
                 yield Finding(
                     "movements_hold_all_facts",
-                    f"{each}: the facts say {told.get(each, 0)} base units {word}, the movements "
-                    f"{moved.get(each, 0)}",
+                    f"{each}: the facts say {by_facts.get(each, 0)} base units {word}, the"
+                    f" movements {by_movements.get(each, 0)}",
                 )
 
 
-def _amounts(conn: Connection, query: Select[Any]) -> dict[ChainId, int]:
-    return dict(conn.execute(query).all())
-
-
-def _by_chain(network: Network, amount: Column[Any], *, is_shared: bool) -> Select[Any]:
-    """Base units of each chain; CCTP's events have 6 decimals on every chain."""
-    chain = amount.table.c.chain
-    scale = case((chain == network.stellar.id, STELLAR_PER_SHARED), else_=1) if is_shared else 1
-    return select(chain, as_type(func.sum(amount * scale), BaseUnitsType)).group_by(chain)
-
-
-def _moved(mechanism: str, amount: Column[Any], chain: Column[Any]) -> Select[Any]:
-    """Base units of each chain, of the movements of which that side was seen."""
-    tx = _progress.source_tx if chain is _progress.source_chain else _progress.dest_tx
-    return (
-        select(chain, as_type(func.sum(amount), BaseUnitsType))
-        .where(_progress.mechanism == mechanism, tx.is_not(None))
-        .group_by(chain)
-    )
-
-
 def _changed_amounts(conn: Connection, network: Network) -> Iterator[Finding]:
-    """Movements that came out as more or less than they went in, fees apart."""
-    went_in = _in_sevens(network, _progress.amount_in, _progress.source_chain)
-    fee = _in_sevens(network, func.coalesce(_progress.fee, 0), _progress.source_chain)
-    came_out = _in_sevens(network, _progress.amount_out, _progress.dest_chain)
+    """Movements whose delivered amount and fee are not what was sent."""
+    went_in = _seven_decimals(network, _m.amount_in, _m.source_chain)
+    fee = _seven_decimals(network, func.coalesce(_m.fee, 0), _m.source_chain)
+    came_out = _seven_decimals(network, _m.amount_out, _m.dest_chain)
     query = (
-        select(_progress.id, _progress.amount_in, _progress.fee, _progress.amount_out)
+        select(_m.id, _m.amount_in, _m.fee, _m.amount_out)
         .where(
-            _progress.source_tx.is_not(None),
-            _progress.dest_tx.is_not(None),
+            _m.source_tx.is_not(None),
+            _m.dest_tx.is_not(None),
             went_in != fee + came_out,
         )
-        .order_by(_progress.id)
+        .order_by(_m.id)
     )
     for row in conn.execute(query):
         yield Finding(
@@ -297,17 +283,18 @@ _OVER = tuple(stage for stage in state_machine.STAGES if state_machine.is_termin
 
 
 def _full_addresses(conn: Connection) -> Iterator[Finding]:
-    """Deposit addresses of transfers that are over and hold what is worth sending back."""
+    """Deposit addresses of ended transfers with a balance that is worth a refund."""
+    refund = transfer_states.c.refund
     query = (
-        select(transfers.c.id, quotes.c.min_refund, transfer_states.c.stage, _refund)
+        select(transfers.c.id, quotes.c.min_refund, transfer_states.c.stage, refund)
         .join_from(transfers, quotes)
         .join(transfer_states, transfer_states.c.transfer == transfers.c.id)
-        .where(transfer_states.c.stage == any_of(_OVER), _refund.is_not(None))
+        .where(transfer_states.c.stage == any_of(_OVER), refund.is_not(None))
         .order_by(transfers.c.id)
     )
     for row in conn.execute(query):
         for line in row.refund["lines"]:
-            held = _held(line)
+            held = int(line["received"]) - int(line["swept"]) - int(line["returned"])
             if held >= row.min_refund:
                 yield Finding(
                     "deposit_addresses_are_empty",
@@ -316,54 +303,43 @@ def _full_addresses(conn: Connection) -> Iterator[Finding]:
                 )
 
 
-_refund = transfer_states.c.refund
-
-
-def _held(line: Mapping[str, str]) -> int:
-    return int(line["received"]) - int(line["swept"]) - int(line["returned"])
-
-
 def _late_transfers(conn: Connection) -> Iterator[Finding]:
-    """Transfers that wait for longer than whose turn it is may take."""
-    for row in conn.execute(_waiting()):
-        turn = state_machine.turn(row.stage)
-        limit = MAX_WAIT_SECONDS.get(turn)
-        waited = int(row.beyond if turn == "user" else row.waited)
-        # Money that is safely across waits for a trustline for as long as its owner likes.
-        if limit is not None and waited > limit and row.stage != "AWAITING_TRUSTLINE":
-            yield Finding("transfers_move_on", _lateness(row, turn, waited))
-
-
-def _waiting() -> Select[Any]:
-    """Transfers under way: seconds since their last step, and since they should have expired."""
+    """Transfers that wait longer than the limit of the party that is to act."""
     now = func.extract("epoch", func.now())
     started = func.extract("epoch", transfers.c.started_at)
-    waited = now - func.coalesce(as_type(transfer_states.c.since, Numeric), started)
-    return (
+    since_step = now - func.coalesce(as_type(transfer_states.c.since, Numeric), started)
+    query = (
         select(
             transfers.c.id,
             transfer_states.c.stage,
             transfer_states.c.reason,
             transfer_states.c.detail,
-            waited.label("waited"),
-            (now - func.extract("epoch", transfers.c.expires_at)).label("beyond"),
+            since_step.label("since_step"),
+            (now - func.extract("epoch", transfers.c.expires_at)).label("since_expiry"),
         )
         .join_from(transfers, transfer_states, transfer_states.c.transfer == transfers.c.id)
         .where(
             transfer_states.c.stage == any_of(_UNDER_WAY),
-            # Who is not late by the least of the limits is late by none.
-            or_(waited > min(MAX_WAIT_SECONDS.values()), transfers.c.expires_at < func.now()),
+            # Below the smallest limit a transfer is late by none.
+            or_(since_step > min(MAX_WAIT_SECONDS.values()), transfers.c.expires_at < func.now()),
         )
         .order_by(transfers.c.id)
     )
-
-
-def _lateness(row: Row[Any], turn: ActionBy, waited: int) -> str:
-    why = "without a reason" if row.reason is None else f"({row.reason})"
-    said = "" if row.detail is None else f": {row.detail}"
-    return f"transfer {row.id} is {row.stage} {why} and waits {waited} s for the {turn}{said}"
+    for row in conn.execute(query):
+        turn = state_machine.turn(row.stage)
+        limit = MAX_WAIT_SECONDS.get(turn)
+        waited = int(row.since_expiry if turn == "user" else row.since_step)
+        # Delivered money may wait for a trustline without limit.
+        if limit is not None and waited > limit and row.stage != "AWAITING_TRUSTLINE":
+            why = "without a reason" if row.reason is None else f"({row.reason})"
+            detail = "" if row.detail is None else f": {row.detail}"
+            yield Finding(
+                "transfers_move_on",
+                f"transfer {row.id} is {row.stage} {why} and waits {waited} s for the"
+                f" {turn}{detail}",
+            )
 
 
 def finding_details(findings: Iterable[Finding], check: ReconciliationCheck) -> list[str]:
-    """What one check found."""
+    """Details of one check's findings."""
     return [finding.detail for finding in findings if finding.check == check]

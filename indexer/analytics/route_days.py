@@ -1,8 +1,8 @@
-"""Money between chains by days: what each route sent and delivered. Pure.
+"""Daily figures of routes: amounts sent and delivered between chains. Pure.
 
 Movements in, rows of `projections.route_days` out. Amounts are base units of the chain they were
-seen on. Everything of a day is known from the facts of that day: CCTP takes its fee from the mint,
-an OFT from the send, so the one counts where money arrives and the other where it leaves.
+seen on. A day depends on the facts of that day only: CCTP takes its fee from the mint, so it counts
+on delivery; an OFT from the send, so it counts on sending.
 """
 
 import polars as pl
@@ -10,13 +10,13 @@ import polars as pl
 from indexer.analytics.book_days import SECONDS, DaySpan
 
 ELSEWHERE = "elsewhere"
-"""A chain that is none of ours."""
+"""Stands for a chain that is not ours."""
 
 _ROUTE = ["day", "mechanism", "source_chain", "dest_chain"]
 
 
 def route_days(movements: pl.DataFrame, span: DaySpan) -> pl.DataFrame:
-    """A row for each day and route on which something was sent or delivered."""
+    """A row for each day and route with an amount sent or delivered."""
     named = movements.with_columns(
         pl.col("source_chain", "dest_chain").fill_null(ELSEWHERE), pl.col("fee").fill_null(0)
     )

@@ -1,11 +1,10 @@
-"""The frames that daily figures are folded from, read from the facts and the movements."""
+"""Input frames of the daily figures, read from facts and movements."""
 
 from datetime import date
 from typing import Any
 
 import polars as pl
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Table,
     Text,
@@ -42,31 +41,20 @@ _ESCROW = (escrow_deposits, escrow_withdrawals, orders_opened, *_ENDINGS.values(
 def order_frames(
     conn: Connection, chain: ChainId, first: date, last: date
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Openings and terminal events of all orders that these days have to do with.
-
-    These are the orders that were opened before the days are over and had not ended when they
-    began; the events are those of the days.
-    """
+    """Openings of the orders that were active in these days, and terminal events of these days."""
     begin, end = heights_of(conn, chain, first, last)
-    return _openings(conn, chain, begin, end), _endings(conn, chain, begin, end)
-
-
-def _openings(conn: Connection, chain: ChainId, begin: Height, end: Height) -> pl.DataFrame:
     o = orders_opened.c
     query = select(
         *(o.order_id, o.provider, o.taker, o.direction, o.rail, o.currency),
         *(o.amount, o.fiat_amount, o.lp_lock, o.expires_at, o.block_time, o.height, o.position),
     ).where(o.chain == chain, o.height < end)
     for table in _ENDINGS.values():
-        query = query.where(~_ended_before(table, begin))
-    return read_frame(conn, query)
-
-
-def _ended_before(table: Table, begin: Height) -> ColumnElement[bool]:
-    o, e = orders_opened.c, table.c
-    same = (e.order_id == o.order_id) & (e.provider == o.provider) & (e.taker == o.taker)
-    later = (e.height > o.height) | ((e.height == o.height) & (e.position > o.position))
-    return select(1).where(e.chain == o.chain, same, later, e.height < begin).exists()
+        e = table.c
+        same = (e.order_id == o.order_id) & (e.provider == o.provider) & (e.taker == o.taker)
+        later = (e.height > o.height) | ((e.height == o.height) & (e.position > o.position))
+        ended_before = select(1).where(e.chain == o.chain, same, later, e.height < begin)
+        query = query.where(~ended_before.exists())
+    return read_frame(conn, query), _endings(conn, chain, begin, end)
 
 
 def _endings(conn: Connection, chain: ChainId, begin: Height, end: Height) -> pl.DataFrame:
@@ -92,7 +80,7 @@ def _endings(conn: Connection, chain: ChainId, begin: Height, end: Height) -> pl
 
 
 def balance_frame(conn: Connection, chain: ChainId, first: date, last: date) -> pl.DataFrame:
-    """Escrow events of these days, and of each provider the last one before them."""
+    """Escrow events of these days, and each provider's last one before them."""
     begin, end = heights_of(conn, chain, first, last)
     events = union_all(*(_balances(table, chain, end) for table in _ESCROW)).subquery()
     from_last = func.row_number().over(

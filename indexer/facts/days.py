@@ -48,11 +48,6 @@ def days_between(first: date, last: date) -> Iterator[date]:
         first += _ONE
 
 
-def day_before(day: date) -> date:
-    """The day before."""
-    return day - _ONE
-
-
 def ingested_chains(conn: Connection) -> list[ChainId]:
     """The chains that have a cursor."""
     return [ChainId(chain) for chain in conn.scalars(select(cursors.c.chain).order_by("chain"))]

@@ -1,14 +1,14 @@
-"""Days as Parquet files, for DuckDB, polars and whatever else reads them.
+"""Export of days as Parquet files, for DuckDB, polars and others.
 
     <folder>/<table>/day=2026-11-21/<table>.parquet     a table's rows of one UTC day
-    <folder>/_days/<set>/2026-11-21.json                that the day's files are all there
+    <folder>/_days/<set>/2026-11-21.json                marker of a complete day
     <folder>/_writing/…                                 files that are being written
 
 | module | what |
 |---|---|
-| `tables.py` | which tables, and what a day of one is |
-| `files.py` | a file comes whole or not at all; which days are complete |
-| `run.py` | which days are due, and writing them |
+| `tables.py` | exported tables, and their rows of a day |
+| `files.py` | atomic files, and markers of complete days |
+| `run.py` | due days, and writing them |
 """
 
 from indexer.analytics.export.run import DayWritten, check_days_closed, due_days, export

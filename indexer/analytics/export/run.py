@@ -1,19 +1,19 @@
-"""Which days are due to be exported, and writing them.
+"""Export of due days.
 
-A day is due when it is over and its files are not there, or are not of the state that the warehouse
-is in: facts of it have changed, or its figures were computed again.
+A day is due when it is closed and its files are missing or of an older state: its facts have
+changed, or its figures were computed again.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, select
 
 from indexer.analytics.daily import FIGURES as FAMILIES
-from indexer.analytics.export.files import ExportFolder, Note
+from indexer.analytics.export.files import DayMarker, ExportFolder
 from indexer.analytics.export.tables import FACTS, ExportSet, locate_day, read_day, schema_of
 from indexer.errors import DayStillOpen
 from indexer.facts import days
@@ -22,12 +22,12 @@ from warehouse_schema.projections import days_done
 logger = logging.getLogger(__name__)
 
 SCHEMA_VERSION = 1
-"""Of the files. Another one makes every day due."""
+"""Version of the files. A new one makes every day due."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayWritten:
-    """A day of a set that is complete."""
+    """A written day of a set."""
 
     set: str
     day: date
@@ -36,21 +36,21 @@ class DayWritten:
 
 
 def due_days(conn: Connection, what: ExportSet, folder: Path) -> list[date]:
-    """The days whose files are to be written, oldest first, from that of the first event on."""
+    """Due days, oldest first, from that of the first event on."""
     files = ExportFolder(folder)
     first = days.first_event_day(conn, days.ingested_chains(conn))
     if first is None:
         return []
     due = []
     for day, state in _states(conn, what).items():
-        note = files.note(what.name, day)
-        if day >= first and (note is None or note.state != state):
+        marker = files.marker(what.name, day)
+        if day >= first and (marker is None or marker.state != state):
             due.append(day)
     return due
 
 
 def check_days_closed(conn: Connection, what: ExportSet, wanted: Sequence[date]) -> None:
-    """Raise `DayStillOpen` for a day whose facts or figures are not all there."""
+    """Raise `DayStillOpen` for a day whose facts or figures are incomplete."""
     ready = _states(conn, what)
     missing = [day for day in wanted if day not in ready]
     if missing:
@@ -61,7 +61,7 @@ def check_days_closed(conn: Connection, what: ExportSet, wanted: Sequence[date])
 def export(
     engine: Engine, what: ExportSet, folder: Path, wanted: Sequence[date]
 ) -> Iterator[DayWritten]:
-    """Write these days, each from one snapshot, and tell of each when it is complete.
+    """Write these days, each from one snapshot; yields each once it is complete.
 
     Raises `DayStillOpen` before anything is written, and `FollowerConflict` when another process
     exports into the folder.
@@ -81,20 +81,20 @@ def export(
 
 
 def _export_day(conn: Connection, what: ExportSet, files: ExportFolder, day: date) -> DayWritten:
-    # Of this snapshot: the day may have changed, or be open again, since it was asked for.
+    # In this snapshot the day may have changed, or be open again.
     check_days_closed(conn, what, [day])
-    state, place = _states(conn, what)[day], locate_day(conn, day)
+    state, located = _states(conn, what)[day], locate_day(conn, day)
     files.begin(what.name, day)
     rows = {
-        table.name: files.write(table.name, day, schema_of(table), read_day(conn, table, place))
+        table.name: files.write(table.name, day, schema_of(table), read_day(conn, table, located))
         for table in what.tables
     }
-    files.finish(what.name, day, Note(state, rows))
+    files.finish(what.name, day, DayMarker(state, rows))
     return DayWritten(what.name, day, rows)
 
 
 def _states(conn: Connection, what: ExportSet) -> dict[date, str]:
-    """The days that can be exported, and the state each is in."""
+    """The closed days and the state of each."""
     states = _fact_states(conn) if what is FACTS else _figure_states(conn)
     return {day: f"{SCHEMA_VERSION}/{state}" for day, state in sorted(states.items())}
 
@@ -104,13 +104,13 @@ def _fact_states(conn: Connection) -> dict[date, str]:
     first, still_open = days.first_day(conn, chains), days.first_open_day(conn, chains)
     if first is None or still_open is None:
         return {}
-    last = days.day_before(still_open)
+    last = still_open - timedelta(days=1)
     versions = days.versions(conn, chains, first, last, looks_back=False)
     return {day: str(version) for day, version in versions.items()}
 
 
 def _figure_states(conn: Connection) -> dict[date, str]:
-    """Days of which every family of figures was computed."""
+    """Days with every family of figures computed."""
     done: dict[date, dict[str, int]] = {}
     for row in conn.execute(select(days_done.c.figure, days_done.c.day, days_done.c.id)):
         done.setdefault(row.day, {})[row.figure] = row.id

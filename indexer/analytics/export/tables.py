@@ -1,7 +1,6 @@
-"""Which tables are exported, in which types, and what a day of a table is.
+"""Exported tables, their file types, and their rows of a day.
 
-Columns have the table's names and order, but for `day`, which the folder says. Types, and they
-stay so:
+Columns have the table's names and order, without `day`, which is the folder. Types are stable:
 
 | in Postgres | in a file |
 |---|---|
@@ -35,15 +34,15 @@ _FIGURE_UNITS = pl.Decimal(38, 0)
 
 @dataclass(frozen=True, slots=True)
 class ExportSet:
-    """Tables whose days are complete together."""
+    """Tables whose days are written together."""
 
     name: str
     tables: tuple[Table, ...]
 
 
 FACTS = ExportSet("facts", (blocks, evm_logs, stellar_events, *EVENT_TABLES.values()))
-"""What the chains said: blocks, raw events, decoded events. What is keyed by a block, that is:
-cursors, alarms and what services say have no block's day."""
+"""Every fact of a block: blocks, raw events, decoded events. Cursors, alarms and services' statuses
+belong to no day."""
 
 FIGURES = ExportSet("figures", (*BOOK.tables, *ROUTES.tables))
 """The daily figures."""
@@ -53,26 +52,25 @@ SETS = (FACTS, FIGURES)
 
 def schema_of(table: Table) -> dict[str, pl.DataType]:
     """Names and types of a table's files."""
-    schema = frame_schema(select(*_columns(table)))
+    columns = _columns(table)
+    schema = frame_schema(select(*columns))
     if table in FIGURES.tables:
-        units = [
-            column.name for column in _columns(table) if isinstance(column.type, BaseUnitsType)
-        ]
+        units = [column.name for column in columns if isinstance(column.type, BaseUnitsType)]
         schema |= dict.fromkeys(units, _FIGURE_UNITS)
     return schema
 
 
 @dataclass(frozen=True, slots=True)
 class ExportDay:
-    """A day, and where it lies on each chain."""
+    """A day and its heights on each chain."""
 
     day: date
     heights: Mapping[ChainId, tuple[Height, Height]]
-    """By chain: its first height, and the first one after it."""
+    """By chain: the first height of the day, and of the next day."""
 
 
 def locate_day(conn: Connection, day: date) -> ExportDay:
-    """Look up where a day lies on every chain that was ingested."""
+    """The day's heights on every ingested chain."""
     chains = ingested_chains(conn)
     return ExportDay(day, {chain: heights_of(conn, chain, day, day) for chain in chains})
 
@@ -80,7 +78,7 @@ def locate_day(conn: Connection, day: date) -> ExportDay:
 def read_day(conn: Connection, table: Table, place: ExportDay) -> Iterator[pl.DataFrame]:
     """A table's rows of one day: facts by chain, height and position, figures by their key.
 
-    Some megabytes at a time; the transaction has to stay open until the last.
+    In frames of some megabytes; the transaction has to stay open until the last.
     """
     schema = pl.Schema(schema_of(table))
     for query in _queries(table, place):

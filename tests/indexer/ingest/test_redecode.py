@@ -283,7 +283,7 @@ def test_what_happens_between_the_fold_and_the_swap_is_not_lost(
     with decoding(old_decode):
         ingest(indexer_engine, chain)
     revision.start(engine, NETWORK, [ETHEREUM])
-    beside = revision._fold_beside
+    beside = revision._fold_snapshot
 
     def meanwhile() -> None:
         chain.drop(2)
@@ -300,7 +300,7 @@ def test_what_happens_between_the_fold_and_the_swap_is_not_lost(
             meanwhile()
         return folded
 
-    monkeypatch.setattr(revision, "_fold_beside", fold)
+    monkeypatch.setattr(revision, "_fold_snapshot", fold)
     with decoding(new_decode):
         revision.swap(indexer_engine, NETWORK)
     found, expected = contents(indexer_engine), straight(chain, NETWORK)
@@ -332,14 +332,14 @@ def test_no_backfill_writes_between_the_fold_and_the_swap(
 ) -> None:
     chain = make_chain()
     ingest(indexer_engine, chain)
-    beside = revision._fold_beside
+    beside = revision._fold_snapshot
 
     def fold(conn: Connection, network: Network) -> object:
         with pytest.raises(FollowerConflict, match="backfill"):
             backfill(indexer_engine, chain, NETWORK, Height(1), Height(3), lambda progress: None)
         return beside(conn, network)
 
-    monkeypatch.setattr(revision, "_fold_beside", fold)
+    monkeypatch.setattr(revision, "_fold_snapshot", fold)
     revision.swap(indexer_engine, NETWORK)
     backfill(indexer_engine, chain, NETWORK, Height(1), Height(3), lambda progress: None)
 
@@ -503,7 +503,7 @@ def test_only_the_owner_makes_and_drops_the_shadow(engine: Engine, indexer_engin
 
 
 def test_a_chain_that_is_not_in_the_revision_is_refused(indexer_engine: Engine) -> None:
-    with pytest.raises(ConfigurationError, match="no revision of eip155:1"):
+    with pytest.raises(ConfigurationError, match="no redecode of eip155:1"):
         fill(indexer_engine)
 
 
@@ -512,7 +512,7 @@ def test_a_chain_that_is_not_in_the_revision_is_refused(indexer_engine: Engine) 
 STEPS = (
     (shadow_tables, "end_of_range"),
     (shadow_tables, "write"),
-    (revision, "_fold_beside"),
+    (revision, "_fold_snapshot"),
     (shadow_tables, "put_in_place"),
     (shadow_tables, "_replace_outcomes"),
     (revision, "refold_movements"),
@@ -626,7 +626,7 @@ def test_a_movement_that_a_reorg_uncovers_is_folded_by_the_new_fold(
     chain.mine([guid_of(7)])
     chain.grow(8, sends=0)
     chain.mine([guid_of(7)])
-    beside = revision._fold_beside
+    beside = revision._fold_snapshot
 
     def fold(conn: Connection, network: Network) -> object:
         folded = beside(conn, network)
@@ -641,7 +641,7 @@ def test_a_movement_that_a_reorg_uncovers_is_folded_by_the_new_fold(
         ingest(indexer_engine, chain)
         monkeypatch.setattr(store, "fold_oft", new_fold)
         assert revision.check(indexer_engine, NETWORK).projections == []
-        monkeypatch.setattr(revision, "_fold_beside", fold)
+        monkeypatch.setattr(revision, "_fold_snapshot", fold)
         revision.swap(indexer_engine, NETWORK)
     assert differences(indexer_engine, NETWORK) == []
     with indexer_engine.connect() as conn:
@@ -846,7 +846,7 @@ def test_new_ledgers_between_the_fold_and_the_swap_are_in_the_book(
     ledgers = make_ledgers()
     ledgers.upto = 40
     ledgers.unread = frozenset(ledger.height for ledger, _ in ledgers.history[5::9])
-    beside = revision._fold_beside
+    beside = revision._fold_snapshot
 
     def fold(conn: Connection, network: Network) -> object:
         folded = beside(conn, network)
@@ -858,7 +858,7 @@ def test_new_ledgers_between_the_fold_and_the_swap_are_in_the_book(
         ingest_ledgers(indexer_engine, ledgers)
         revision.start(engine, ledgers.network, [ledgers.chain])
         ledgers.unread = frozenset()
-        monkeypatch.setattr(revision, "_fold_beside", fold)
+        monkeypatch.setattr(revision, "_fold_snapshot", fold)
         revision.swap(indexer_engine, ledgers.network)
     assert stale_providers(indexer_engine) == 0
     assert differences(indexer_engine, ledgers.network) == []

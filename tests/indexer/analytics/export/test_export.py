@@ -258,7 +258,7 @@ def test_a_file_that_could_not_be_written_leaves_the_old_one_and_no_note(
         run(exported, FACTS, tmp_path, [LAST])
     monkeypatch.undo()
     assert file.read_bytes() == before
-    assert folder.note("facts", LAST) is None
+    assert folder.marker("facts", LAST) is None
     assert due(exported, FACTS, tmp_path) == [LAST]
     # What was left half done is in nobody's way, and goes with the next export.
     left = list((tmp_path / "_writing").glob("*.parquet"))
