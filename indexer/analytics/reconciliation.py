@@ -51,8 +51,8 @@ MAX_WAIT_SECONDS: Mapping[ActionBy, int] = {
     "attestation service": 3_600,
     "message layer": 3_600,
 }
-"""Seconds that a transfer may wait for a party before it is a finding. It waits for its user until it
-expires; there the limit is for the expiry itself."""
+"""Seconds that a transfer may wait for a party before it is a finding. For its user, who has until
+the expiry, the limit is for the expiry itself."""
 
 MAX_AGE_SECONDS = 3_600
 """Maximum age of a reconciliation. Dagster runs one every five minutes while that is cheap, and at
